@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import http.client
 import json
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from lightning.pytorch import seed_everything
@@ -47,9 +49,10 @@ class Later(Gate):
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Any]:
-    task = continuing()
-    with serving(task, characters=200) as client:
-        yield SimpleNamespace(task=task, client=client)
+    task, gate = continuing(), Gate()
+    gate.go.set()
+    with serving(task, prepare=gate, characters=200) as client:
+        yield SimpleNamespace(task=task, client=client, gate=gate)
 
 
 def opened(client: Client) -> http.client.HTTPResponse:
@@ -75,6 +78,16 @@ def test_pieces_come_before_the_answer_and_are_all_of_it(served: Any) -> None:
     assert all([*one] == ["piece"] and one["piece"] for one in pieces)
     assert "".join(one["piece"] for one in pieces) == last["continuation"]
     assert served.client.requests() == 0
+
+
+def test_the_page_of_a_streamed_text_does_not_continue_it_again(served: Any) -> None:
+    *_, last = events(served.client.ask("/generate", {"text": PROMPT, "stream": True}).text)
+    before = served.gate.layers
+    for text, passes in ((PROMPT, 1), (f"{PROMPT} a", 65)):
+        page = served.client.ask("/show", urlencode({"text": text}))
+        assert (page.status, served.gate.layers - before) == (200, passes * LAYERS)
+        assert (html.escape(last["continuation"].strip()) in page.text) == (text == PROMPT)
+        before = served.gate.layers
 
 
 def test_an_answer_without_pieces_is_one_event() -> None:

@@ -313,7 +313,7 @@ class Task(L.LightningModule):
 
     def stream(self, text: str) -> Iterator[Any]:
         """The :attr:`Answer` to one text; before it, of a task whose answers grow, each piece of it
-        as it comes, a ``str``.
+        as it comes, a ``str``. Such a task takes the answer in ``attention(text, answer)``, too.
         """
         yield from self.answers([text])
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 from tfzoo.data.pairs import title
 from tfzoo.errors import BadOption
-from tfzoo.learning.task import Task
 from tfzoo.plots.pages.attention import AttentionMaps, TooLarge, attention_page
 from tfzoo.serving.message import message_page
 
 
-def answer_page(task: Task, text: str, run: str) -> str:
-    """The page of one text: what the task makes of it, and the attention if there is any."""
+def answer_page(task: Any, text: str, run: str, answer: Any = None) -> str:
+    """The page of one text: what the task makes of it, which is the ``answer`` where that is known,
+    and the attention if there is any.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the notes of the page say the same
-            maps: AttentionMaps = task.attention(text)
+            known = () if answer is None else (answer,)
+            maps: AttentionMaps = task.attention(text, *known)
     except BadOption as error:
-        (answer,) = task.answers([text])
+        answer = answer or task.answers([text])[0]
         cut = ["the text is longer than the model reads: its end is ignored"]
         facts = task.facts(answer)
         return message_page(title(text), facts, [str(error), *cut[: answer.truncated]])

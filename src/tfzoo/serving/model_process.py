@@ -64,31 +64,38 @@ def run(load: Callable[[], Any], folder: str, channel: socket.socket, stop: Any)
             said["streams"] = type(task).stream is not Task.stream
         except TfzooError as error:
             said = {"error": str(error), "code": error.code}
+        streamed: dict[str, Any] = {}
         while True:
             stream.write(frames.packed(said))
             stream.flush()
             if "error" in said or (asked := frames.read(stream)) is None:
                 return
             current = asked["number"]
-            for said in answer(task, asked["texts"], asked["page"], asked["stream"]):
+            for said in answer(task, asked["texts"], asked["page"], asked["stream"], streamed):
                 if "piece" in said:
                     stream.write(frames.packed(said))
                     stream.flush()
 
 
 def answer(
-    task: Any, texts: Sequence[str], page: str | None, stream: bool
+    task: Any, texts: Sequence[str], page: str | None, stream: bool, streamed: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Each ``piece`` of the answer of one text if ``stream``; and last what is ``found``, or the
     ``status`` of an error, and ``why``. ``page`` is the run that the page of one text names, None:
-    no page.
+    no page. ``streamed`` keeps the last answer that came in pieces, by its text, for its page.
     """
     try:
         if page is not None:
-            yield {"found": answer_page(task, texts[0], page)}
+            yield {"found": answer_page(task, texts[0], page, streamed.get(texts[0]))}
         elif stream:
             for part in task.stream(texts[0]):
-                yield {"piece": part} if isinstance(part, str) else {"found": [asdict(part)]}
+                if isinstance(part, str):
+                    yield {"piece": part}
+                    continue
+                streamed.clear()
+                if type(task).stream is not Task.stream:
+                    streamed[texts[0]] = part
+                yield {"found": [asdict(part)]}
         else:
             yield {"found": [asdict(found) for found in task.answers(texts)]}
     except Stopped:

@@ -425,19 +425,20 @@ class LanguageModelingTask(DocumentTask):
     def facts(self, answer: LanguageModelingAnswer) -> dict[str, str]:
         return {"continuation": answer.continuation}
 
-    def attention(self, text: str) -> AttentionMaps:
+    def attention(self, text: str, answer: LanguageModelingAnswer | None = None) -> AttentionMaps:
         """The attention maps of one text, layer by layer, as :meth:`TextTask.attention`; of a text
-        that is longer than the model's positions, of its last tokens.
+        that is longer than the model's positions, of its last tokens. Without ``answer``, the text
+        is continued.
         """
         attention.check(self, text)
         notes: list[str] = []
-        facts = self.facts(*self.answers([text]))
 
         def maps(batch: DocumentBatch) -> list[AttentionMaps]:
             tokens = attention.token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
             sides: attention.Tokens = {"decoder": (tokens, tokens)}
             found, _ = attention.record(self.model, lambda: self.hidden(batch), sides)
             return [attention.page_of(self, found, text, facts, notes)]
+            facts = self.facts(answer or self.answers([text])[0])
 
         limit, on_truncated = self.max_positions()[1], attention.add_note(notes)
         batches = prompt_batches(

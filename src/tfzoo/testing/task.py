@@ -235,6 +235,8 @@ def answers_have_the_declared_form(entry: Entry) -> None:
     _, function = task.line_function(given, lambda rows, tokens: None)
     lines = list(function(texts, None))
     if len(lines) != len(texts) or any("\n" in line for line in lines):
+    if pieces:
+        task.attention(texts[0], last)
         raise Violation(f"{len(lines)} lines for {len(texts)} texts")
 
 
