@@ -162,10 +162,10 @@ def test_testing_draws_the_confusion_matrix_into_the_runs_folder(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["test", "runs/toy/1", "--device", "cpu"]) == 0
-    assert "runs/toy/1/confusion.png" in capsys.readouterr().out
-    assert Path("runs/toy/1/confusion.png").read_bytes().startswith(b"\x89PNG")
+    assert "runs/toy/1/confusion.svg" in capsys.readouterr().out
+    assert Path("runs/toy/1/confusion.svg").read_text("utf-8").startswith("<?xml")
     assert summary()["test"]["scores"]["test/accuracy"] > 0.9
-    assert not Path("confusion.png").exists()
+    assert not Path("confusion.svg").exists()
     shutil.copy("runs/toy/1/checkpoints/best.ckpt", "alone.ckpt")
     before = set(here.iterdir())
     assert main(["test", "alone.ckpt"]) == 0

@@ -346,11 +346,11 @@ def test_confusion_matrices_are_drawn_after_a_test(
     assert task.save_figures(tmp_path) == []
     trainer_in(tmp_path, enable_checkpointing=False).test(task, datamodule=data, verbose=False)
     assert {path.name for path in task.save_figures(tmp_path)} >= {
-        "confusion.png",
-        "confusion_test_odd.png",
-        "calibration.png",
+        "confusion.svg",
+        "confusion_test_odd.svg",
+        "calibration.svg",
     }
-    assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "confusion.svg").read_text("utf-8").startswith("<?xml")
     rows = task.predictions(data, "test_odd")
     taken = [
         [sum(row["label"] == a and row["prediction"] == b for row in rows) for b in data.labels]

@@ -782,14 +782,14 @@ class Task(L.LightningModule):
                 log_figure(self.trainer.loggers, f"{name}/{kind}", draw, self.trainer.global_step)
 
     def save_figures(self, folder: Path) -> list[Path]:
-        """Save the pictures of the last test in a folder, and return their paths: ``KIND.png``, or
-        ``KIND_SET.png`` if there are several test sets.
+        """Save the pictures of the last test in a folder, and return their paths: ``KIND.svg``, or
+        ``KIND_SET.svg`` if there are several test sets.
         """
         paths = []
         for name, figures in self._figures.items():
             only = name == "test" or len(self._figures) == 1
             for kind, draw in figures.items():
-                paths.append(folder / (f"{kind}.png" if only else f"{kind}_{name}.png"))
+                paths.append(folder / (f"{kind}.svg" if only else f"{kind}_{name}.svg"))
                 save(draw(), paths[-1])
         return paths
 

@@ -27,6 +27,11 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)))
 """Lines beyond the number of colours repeat these and are dashed, then dotted."""
 SHARES, SIGNED = "Blues", "RdBu_r"
 """Colour maps: from zero on, and on both sides of it."""
+DARK = (
+    "svg { color-scheme: light dark } "
+    "@media (prefers-color-scheme: dark) { svg { filter: invert(0.92) hue-rotate(180deg) } }"
+)
+"""The rule by which a browser draws an SVG dark: dark for light, in nearly the same hues."""
 STYLE = {
     "axes.axisbelow": True,
     "axes.edgecolor": SOFT,
@@ -126,7 +131,8 @@ def check_suffix(path: str | Path) -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure in the format that the file's suffix names.
+    """Write a figure in the format that the file's suffix names; a browser shows an SVG dark where
+    it shows pages dark.
 
     Raises:
         TfzooError: there is no such format, or the file cannot be written.
@@ -137,7 +143,10 @@ def save(figure: Figure, path: Path) -> None:
     picture = io.BytesIO()
     with styled():
         figure.savefig(picture, format=suffix, metadata=dates.get(suffix))
+    content = picture.getvalue()
+    if suffix == "svg":
+        content = content.replace(b"<defs>", f"<style>{DARK}</style><defs>".encode(), 1)
     try:
-        path.write_bytes(picture.getvalue())
+        path.write_bytes(content)
     except OSError as error:
         raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None
