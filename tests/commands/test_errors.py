@@ -172,6 +172,11 @@ def test_label_smoothing_is_refused_where_no_class_is_chosen(
     assert "leave it out" in message
 
 
+def test_a_number_of_samples_is_refused_where_none_are_printed(refused: Refused) -> None:
+    message = refused("fit", "regression/listops", "--samples", "2")
+    assert message == "tfzoo: --samples: samples: task 'regression' prints no texts; leave it out"
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [

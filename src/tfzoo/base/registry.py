@@ -171,6 +171,10 @@ class Registry:
         found = {name: _literals(module, attribute) for name, module in sorted(modules.items())}
         return {name: texts[0] for name, texts in found.items() if texts}
 
+    def declaring(self, attribute: str, text: str) -> list[str]:
+        """The components whose class declares this text, as :meth:`declared` reads it."""
+        return [name for name, one in self.declared(attribute).items() if one == text]
+
     @cache  # noqa: B019  # one registry a kind, for as long as the process lives
     def _files(self) -> frozenset[str]:
         try:
@@ -264,6 +268,12 @@ def path_of(cls: type) -> str:
 
 
 REGISTRIES = {kind: Registry(kind) for kind in KINDS}
+
+
+def task_for(label: str) -> str:
+    """``task: regression``: what reads labels of a kind, which tasks declare as ``label``."""
+    names = registry("task").declaring("label", label)
+    return f"task: {' or '.join(names) or 'one of your own'}"
 
 
 def forget_dropped_modules() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+
+from tfzoo.base.registry import registry
 
 
 def format_number(value: float) -> str:
@@ -10,12 +13,18 @@ def format_number(value: float) -> str:
     return f"{value:,.0f}" if value.is_integer() and abs(value) >= 1000 else f"{value:.4g}"
 
 
-PERCENT = {
-    **dict.fromkeys(("accuracy", "subset_accuracy", "calibration_error"), 100),
-    **dict.fromkeys(("f1", "micro_f1", "macro_f1", "precision", "recall"), 100),
-    "exact_match": 1,
-}
-"""The scores that are printed as a percentage, and the factor that makes them one."""
+@cache
+def factors() -> Mapping[str, int]:
+    """The scores that are printed in percent, and the factor that makes them percentages, as tasks
+    declare them in ``shares`` and ``percentages``.
+    """
+    units = {"shares": 100, "percentages": 1}
+    return {
+        name: factor
+        for attribute, factor in units.items()
+        for names in registry("task").declared(attribute).values()
+        for name in names.split()
+    }
 
 
 def format_score(name: str, value: float, interval: tuple[float, float] | None = None) -> str:
@@ -27,7 +36,7 @@ def format_score(name: str, value: float, interval: tuple[float, float] | None =
     >>> format_score("accuracy", 0.9, (0.85, 0.93))
     '90 % (85 to 93)'
     """
-    factor = PERCENT.get(name.rpartition("/")[2])
+    factor = factors().get(name.rpartition("/")[2])
     said = format_number(value) if factor is None else f"{factor * value:.4g} %"
     if interval is None:
         return said

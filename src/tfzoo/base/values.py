@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any, Literal, Union, get_args, get_origin
@@ -30,11 +30,11 @@ SMALLEST = 2.0**-126
 
 @dataclass(frozen=True)
 class Single:
-    """Marks a parameter that takes one value and no list: ``Annotated[str, Single("...")]``.
-    ``why`` is what the error for a list says, after the name of the parameter.
+    """Marks a parameter that takes one value and no list: ``Annotated[str, Single(why)]``. ``why``
+    gives what the error for a list says, after the name of the parameter.
     """
 
-    why: str
+    why: Callable[[], str]
 
 
 @dataclass(frozen=True)

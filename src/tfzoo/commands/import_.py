@@ -13,8 +13,8 @@ SOURCE is a folder that save_pretrained of Hugging Face's transformers wrote, wi
 weights in safetensors and tokenizer.json, or a repository of the Hub, hf://owner/name[@revision].
 Pickles are not read, and code that it asks for is not run.
 
-The folder that is written is a run of tfzoo: translate, classify, generate, attention, serve,
-export and fit --from take it. They take SOURCE itself, too, and read it anew each time.
+The folder that is written is a run of tfzoo: the command of its task, attention, serve, export and
+fit --from take it. They take SOURCE itself, too, and read it anew each time.
 """
 
 

@@ -22,11 +22,11 @@ LIMITS = {
     "connections": "connections of clients; more make the oldest that asks nothing end",
 }
 EPILOG = """\
-The page shows the translation or the label of a text, and the attention of the model. Programs send
-{"text": "..."} or {"texts": ["...", "..."]} as JSON to /translate or /classify; /openapi.json has
-the details. There is no password: with another --host, others can use the model, too. After Ctrl-C
-or SIGTERM the server answers what it was asked, and ends. It prints the size of each request, and
-no text.
+The page shows what the model makes of a text, and its attention. Programs send {"text": "..."} or
+{"texts": ["...", "..."]} as JSON to /COMMAND, which the page names;
+/openapi.json has the details. There is no password: with another --host, others can use the model,
+too. After Ctrl-C or SIGTERM the server answers what it was asked, and ends. It prints the size of
+each request, and no text.
 """
 
 

@@ -6,9 +6,8 @@ from tfzoo.training.evaluation import evaluate
 
 TEXT = """\
 Score a run's best checkpoint (or the checkpoint given) on each test set of its recipe,
-with intervals of 95 % over its texts. Pictures are saved in the run's folder:
-a classifier's confusion matrix and calibration, the threshold of several labels,
-what became of the spans of each kind.
+with intervals of 95 % over its texts. The task's pictures, such as what is confused
+with what, are saved in the run's folder.
 
   --device D                          cpu, cuda, cuda:N or mps; default: that of the training
   --data.X, --search.X, --trainer.X   override the recipe, such as --search.beam 5"""

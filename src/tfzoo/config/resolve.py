@@ -78,6 +78,11 @@ def resolve(
     if trust and (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
     values = validate(merged)
+    if values.get("samples") is not None and task.samples is None:
+        raise BadRecipe(
+            f"{merged.origins.of('samples')}: samples: task {task.entry.name!r} prints no texts; "
+            "leave it out"
+        )
     from tfzoo.config import lightning
 
     silence_lightning()

@@ -33,8 +33,8 @@ DESCRIPTIONS = {
     "explain": "log diagnostics of attention and gradients",
     "train_tokens": "training ends at the first step with at least this many tokens of training "
     "data, unless another limit ends it earlier",
-    "samples": "how many validation sentences each validation prints with their translations; "
-    "None: 4; 0: none",
+    "samples": "how many texts each validation prints with what the model makes of them, of a task "
+    "that prints any; None: the task's own number",
 }
 DEFAULTS = {"seed": 0, "timeout": 1800.0, "explain": False}
 RANGES = {

@@ -144,7 +144,7 @@ def convert_nested(value: Any, hint: Any) -> Any:
         if member is Any:
             return value
         if isinstance(member, Single) and isinstance(value, list | tuple):
-            raise ValueError(member.why)
+            raise ValueError(member.why())
         if origin is list and isinstance(value, list | tuple):
             return [convert_nested(one, inner[0]) for one in value]
         if origin is tuple and isinstance(value, list | tuple) and len(value) == len(inner):

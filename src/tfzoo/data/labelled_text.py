@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from tfzoo.base.registry import task_for
 from tfzoo.base.values import Single, check_range
 from tfzoo.data.classification_batch import (
     ClassificationDataset,
@@ -33,7 +34,7 @@ from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.errors import BadData, BadOption
 
 ONE_LABEL = Single(
-    "takes one column. For several labels of a text in it, set task: multilabel_classification"
+    lambda: f"takes one column. For several labels of a text in it, set {task_for('several')}"
 )
 UNSEEN = "_unseen"
 """Appended to the name of a test set: the part of it whose sequences are not in training."""
@@ -102,10 +103,10 @@ class LabelledText(SingleTexts):
         super().__init__(**text)
         check_range("data.token_dropout", token_dropout, ge=0, lt=1)
         if not isinstance(label_column, str):
-            raise BadOption(f"data.label_column {ONE_LABEL.why}")
+            raise BadOption(f"data.label_column {ONE_LABEL.why()}")
         self.token_dropout = token_dropout
         if self.built_in is not None and not hasattr(self.built_in, "labels"):
-            raise BadOption(f"dataset {self.built_in.entry.name!r} is for translation; no labels")
+            raise BadOption(f"dataset {self.built_in.entry.name!r} has no labels")
         names = getattr(self.built_in, "text_columns", text_column)
         self.columns = column_of(names, label_column), self.label_cells(label_column)
         self.sets: dict[str, ClassificationDataset] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tfzoo.base.registry import task_for
 from tfzoo.data.prepare import Examples, location
 from tfzoo.errors import BadData, listing
 
@@ -34,7 +35,7 @@ def check_classes(labels: Sequence[str], splits: Mapping[str, Examples]) -> None
     if len(labels) > MOST_NUMBERS and all(NUMBER.fullmatch(label) for label in labels):
         raise BadData(
             f"{getattr(splits['train'], 'path', 'train')}: the labels are {len(labels):,} numbers "
-            "with fractions; set task: regression, or turn ranges of numbers into classes"
+            f"with fractions; set {task_for('number')}, or turn ranges of numbers into classes"
         )
 
 

@@ -25,6 +25,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.registry import task_for
 from tfzoo.data.lines import BLOCK, LIMITS, Limits, check_unicode, read_lines, stat_fingerprint
 from tfzoo.data.pairs import Pair, joined, names_of
 from tfzoo.errors import BadData, did_you_mean, listing
@@ -393,9 +394,15 @@ def text_of(value: Any, column: str, where: str) -> str:
         raise BadData(f"{where}: {column!r} is empty")
     what, instead = type(value).__name__, ""
     if isinstance(value, float):
-        instead = FLOAT
+        instead = (
+            f". A label is text or a whole number. For numbers, set {task_for('number')}; or turn "
+            "ranges of numbers into classes, such as low and high"
+        )
     elif isinstance(value, list | tuple | set) or hasattr(value, "ndim"):
-        instead = SEVERAL
+        instead = (
+            ". A cell is one text or one label: join words with spaces; for several labels of a "
+            f"text, set {task_for('several')}"
+        )
     raise BadData(f"{where}: {column!r} is not text but a {what}, {str(value)[:40]}{instead}")
 
 
@@ -409,13 +416,3 @@ def spaced(words: Sequence[str], column: str, where: str) -> str:
         if not word or any(sign in word for sign in " \t\r\n"):
             raise BadData(f"{where}: {column!r} has the word {word!r}: no word, or several")
     return " ".join(words)
-
-
-FLOAT = (
-    ". A label is text or a whole number. For numbers, set task: regression; or turn ranges of "
-    "numbers into classes, such as low and high"
-)
-SEVERAL = (
-    ". A cell is one text or one label: join words with spaces; for several labels of a text, set "
-    "task: multilabel_classification"
-)

@@ -134,9 +134,7 @@ class TranslationData(TextData):
         )
         self.built_in = self.text.built_in
         if self.built_in is not None and not hasattr(self.built_in, "languages"):
-            raise BadOption(
-                f"dataset {self.built_in.entry.name!r} is for classification: no translations"
-            )
+            raise BadOption(f"dataset {self.built_in.entry.name!r} has no translations")
         check_range("data.val_fraction", val_fraction, gt=0, lt=1, optional=True)
         self.val_fraction = val_fraction
         own = None if self.built_in is None else self.built_in.languages

@@ -168,7 +168,23 @@ class Task(L.LightningModule):
     """Whether its loss reads ``optim.label_smoothing``; others refuse values but 0 and 0.1."""
     pipeline_tag: ClassVar[str] = "other"
     """The Hub's name of the task."""
+    shares: ClassVar[str] = ""
+    """Its scores from 0 to 1 that are printed in percent, with spaces between them. As of
+    ``command``, it is read from the source, and so are the next ones.
+    """
+    percentages: ClassVar[str] = ""
+    """Its scores from 0 to 100 that are printed in percent."""
+    label: ClassVar[str] = ""
+    """What labels it reads if they are no classes, such as ``number``: other tasks name it then."""
+    published: ClassVar[str] = ""
+    """The class of model of which a folder of ``transformers`` makes a run of this task; ``words``:
+    a classifier of words.
+    """
 
+    samples: int | None = None
+    """How many texts each validation prints with what the model makes of them; None: it prints
+    none, and a recipe cannot say a number.
+    """
     model: Any
     tokenizer: Any
     optim: Optim
@@ -361,6 +377,12 @@ class Task(L.LightningModule):
         from tfzoo.learning.published import starting_values
 
         return starting_values(folder, cls.Model, cls.model_arguments())
+
+    @classmethod
+    def complete(cls, found: dict[str, Any], folder: Path) -> None:
+        """Complete what :func:`tfzoo.learning.published.read` has made of a folder: a checkpoint of
+        this task with the model's weights, its options, and its tokenizer with labels.
+        """
 
     def max_positions(self) -> tuple[int | None, int | None]:
         """The maximum number of source tokens and of target tokens; None: any number."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeVar, Unpack
 
 from torch import Tensor, nn
 
+from tfzoo.base.registry import task_for
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.inference_batches import OnTruncated, text_batches
 from tfzoo.data.pairs import pair_lines, parts, title
@@ -50,7 +51,7 @@ class TextTask(Task):
         if model.pooling is None:
             raise BadOption(
                 "model.pooling is null, which classifies each token: name a pooling (tfzoo list "
-                "pooling), or set task: token_classification"
+                f"pooling), or set {task_for('words')}"
             )
 
     @property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfzoo.base.scores import PERCENT, format_score
+from tfzoo.base.scores import factors, format_score
 from tfzoo.errors import BadRun, UnknownName
 from tfzoo.plots.metrics import Curve, RunMetrics
 from tfzoo.plots.style import (
@@ -159,7 +159,7 @@ def title_and_units(axes: Axes, panel: Sequence[str], runs: Sequence[RunMetrics]
             axes.yaxis.set_major_formatter("{x:g}")
             title = title.replace("(nats)", "(nats, logarithmic)")
     last = name.rpartition("/")[2]
-    if factor := PERCENT.get(last):
+    if factor := factors().get(last):
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{factor * value:g} %"))
     axes.set_title(escape_dollars(title))
     axes.set_xlabel("optimiser steps")

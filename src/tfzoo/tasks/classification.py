@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -166,6 +167,8 @@ class ClassificationTask(TextTask):
     command_help = "classify text line by line"
     Answer = ClassificationAnswer
     pipeline_tag = "text-classification"
+    shares = "accuracy macro_f1 calibration_error"
+    published = "TransformerClassifier"
     monitor = "val/accuracy"
     higher_is_better: ClassVar[Mapping[str, bool]] = {
         "loss": False,
@@ -196,6 +199,11 @@ class ClassificationTask(TextTask):
             "class_weights", torch.ones(len(self.labels)) if weights is None else weights
         )
         self.confusion: dict[str, Tensor] = {}
+
+    @classmethod
+    def complete(cls, found: dict[str, Any], folder: Path) -> None:
+        if labels := found["tfzoo"]["tokenizer"]["labels"]:
+            found["state_dict"]["class_weights"] = torch.ones(len(labels))
 
     @property
     def untrained_loss(self) -> float:

@@ -142,6 +142,7 @@ class LanguageModelingTask(DocumentTask):
     input_hint = "The begin of a text."
     Answer = LanguageModelingAnswer
     pipeline_tag = "text-generation"
+    published = "LanguageModel"
     monitor = "val/loss"
     higher_is_better: ClassVar[Mapping[str, bool]] = {
         "loss": False,
@@ -437,8 +438,8 @@ class LanguageModelingTask(DocumentTask):
             tokens = attention.token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
             sides: attention.Tokens = {"decoder": (tokens, tokens)}
             found, _ = attention.record(self.model, lambda: self.hidden(batch), sides)
-            return [attention.page_of(self, found, text, facts, notes)]
             facts = self.facts(answer or self.answers([text])[0])
+            return [attention.page_of(self, found, text, facts, notes)]
 
         limit, on_truncated = self.max_positions()[1], attention.add_note(notes)
         batches = prompt_batches(

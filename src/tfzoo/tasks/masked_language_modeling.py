@@ -109,6 +109,8 @@ class MaskedLanguageModelingTask(DocumentTask):
     input_hint = "Write [MASK] for each token to find."
     Answer = MaskedLanguageModelingAnswer
     pipeline_tag = "fill-mask"
+    shares = "accuracy"
+    published = "MaskedLanguageModel"
     monitor = "val/loss"
     higher_is_better: ClassVar[Mapping[str, bool]] = {
         "loss": False,

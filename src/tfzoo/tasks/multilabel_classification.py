@@ -228,6 +228,8 @@ class MultilabelClassificationTask(TextTask):
     smooths_labels = False
     Answer = MultilabelAnswer
     pipeline_tag = "text-classification"
+    shares = "micro_f1 macro_f1 subset_accuracy"
+    label = "several"
     monitor = "val/micro_f1"
     higher_is_better: ClassVar[Mapping[str, bool]] = {
         "loss": False,

@@ -160,6 +160,7 @@ class RegressionTask(TextTask):
     command_help = "predict a number for each line of text"
     smooths_labels = False
     Answer = RegressionAnswer
+    label = "number"
     monitor = "val/mse"
     higher_is_better: ClassVar[Mapping[str, bool]] = {
         "loss": False,

@@ -356,6 +356,9 @@ class TokenClassificationTask(TextTask):
     command_help = "find the label of each word, line by line"
     Answer = TokenAnswer
     pipeline_tag = "token-classification"
+    shares = "accuracy precision recall f1 macro_f1"
+    label = "words"
+    published = "words"
     line_batches = staticmethod(word_batches)
     monitor = "val/f1"
     higher_is_better: ClassVar[Mapping[str, bool]] = {

@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -18,6 +19,7 @@ from tfzoo.base.registry import register
 from tfzoo.base.terminal import notify
 from tfzoo.data.inference_batches import OnTruncated, translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
+from tfzoo.data.published_tokenizer import json_of
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
@@ -27,6 +29,7 @@ from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.task import PLACEHOLDER_SIZE, LineFunction, OnProgress, Task, rows_of
 from tfzoo.learning.translation_scores import MIN_WORDS, TranslationScores, mean_words
+from tfzoo.models.architectures.published import config_of
 from tfzoo.models.transformer import Transformer
 from tfzoo.plots.pages.attention import AttentionMaps
 from tfzoo.runs import memory
@@ -39,6 +42,18 @@ score (log probability divided by the length penalty) and a tab.
 """
 COUNTED_BEAM = 100
 """The largest beam whose memory is not counted before it is taken."""
+LANGUAGES = ("source", "target")
+"""What the languages of a published model are called, which its folder does not say."""
+UNKNOWN_TO_SEARCH: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("min_length", "min_new_tokens", "no_repeat_ngram_size"), (0,)),
+    **dict.fromkeys(("encoder_no_repeat_ngram_size", "diversity_penalty"), (0,)),
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "num_beam_groups"), (1,)),
+    **dict.fromkeys(("forced_bos_token_id", "suppress_tokens", "begin_suppress_tokens"), ()),
+    **dict.fromkeys(("sequence_bias", "exponential_decay_length_penalty", "do_sample"), (False,)),
+}
+"""Settings of ``generate`` of ``transformers`` that change what it writes and that no search of
+tfzoo has, and the values with which they change nothing.
+"""
 
 
 @dataclass(frozen=True)
@@ -92,6 +107,9 @@ class TranslationTask(Task):
     command_help = "translate text line by line"
     Answer = TranslationAnswer
     pipeline_tag = "translation"
+    percentages = "exact_match"
+    samples: int | None = 4
+    published = "Transformer"
     monitor = "val/chrf"
     higher_is_better: ClassVar[Mapping[str, bool]] = {
         "loss": False,
@@ -118,8 +136,6 @@ class TranslationTask(Task):
     ) -> None:
         super().__init__(model, tokenizer, optim=optim, compute=compute, seed=seed)
         self.search = search or Search()
-        self.samples = 4
-        """How many sentences each validation prints with their translations."""
         self.decodes = foreign.can_decode(model)
         self.sentences_at_once(self.search)
         self._examples: dict[int, tuple[str, str, str]] = {}
@@ -147,6 +163,25 @@ class TranslationTask(Task):
     @classmethod
     def restore_tokenizer(cls, state: Mapping[str, Any]) -> TokenizerPair:
         return TokenizerPair.restore(state)
+
+    @classmethod
+    def complete(cls, found: dict[str, Any], folder: Path) -> None:
+        kept = found["tfzoo"]
+        spec, state = (kept["tokenizer"][key] for key in ("tokenizer", "state"))
+        kept["tokenizer"] = {"languages": [*LANGUAGES], "tokenizer": spec, "states": [state]}
+        said = {**config_of(folder), **json_of(folder / "generation_config.json")}
+        beams = said.get("num_beams")
+        kept["recipe"]["search"] = {"beam": beams} if isinstance(beams, int) and beams > 0 else {}
+        unknown = [
+            f"{key}: {said[key]}"
+            for key, nothing in UNKNOWN_TO_SEARCH.items()
+            if said.get(key) is not None and said[key] not in (*nothing, [])
+        ]
+        if unknown:
+            notify(
+                f"{folder}: generate of transformers would also use {', '.join(unknown)}, which no "
+                "search of tfzoo has: its translations may differ"
+            )
 
     def loss(self, batch: ParallelBatch) -> tuple[Tensor, Tensor, int]:
         """The label-smoothed loss and the cross entropy, each summed over non-padding target

@@ -66,12 +66,19 @@ def batches_of(data: Any, sizes: list[int]) -> list[Any]:
 
 @contract("task")
 def scores_are_those_that_it_declares(entry: Entry) -> None:
-    """``new_scores`` computes what ``higher_is_better`` lists, and ``monitor`` is one of them."""
+    """``new_scores`` computes what ``higher_is_better`` lists, ``monitor`` is one of them, and so
+    are ``shares`` and ``percentages``, which lie between 0 and 1 or 100.
+    """
     task, data = example(entry)
     found = scores_of(task, batches_of(data, [EXAMPLES]))
     declared = set(task.higher_is_better)
     if found.keys() - declared:
         raise Violation(f"not declared: {', '.join(sorted(found.keys() - declared))}")
+    for names, most in ((task.shares, 1), (task.percentages, 100)):
+        for name in names.split():
+            value = found.get(name, torch.tensor(0.0))
+            if name not in declared or not (value.isnan() or 0 <= value <= most):
+                raise Violation(f"{name!r} is declared to be from 0 to {most}, and is not")
     split, _, name = task.monitor.partition("/")
     if split != "val" or name not in declared:
         raise Violation(f"monitor {task.monitor!r} is no score of validation")
@@ -228,6 +235,8 @@ def answers_have_the_declared_form(entry: Entry) -> None:
     *pieces, last = task.stream(texts[0])
     if not all(isinstance(one, str) for one in pieces) or [last] != task.answers(texts[:1]):
         raise Violation("stream must give texts and then the one answer of answers([text])")
+    if pieces:
+        task.attention(texts[0], last)
     parser = ArgumentParser()
     task.add_arguments(parser)
     given = parser.parse_args([])
@@ -235,8 +244,6 @@ def answers_have_the_declared_form(entry: Entry) -> None:
     _, function = task.line_function(given, lambda rows, tokens: None)
     lines = list(function(texts, None))
     if len(lines) != len(texts) or any("\n" in line for line in lines):
-    if pieces:
-        task.attention(texts[0], last)
         raise Violation(f"{len(lines)} lines for {len(texts)} texts")
 
 

@@ -286,12 +286,12 @@ async function start() {
   document.querySelectorAll(".run").forEach((root, at) => views.push(viewer(root, runs[at], views)));
 
   const choose = (side) => {
-    const own = radios.length === 1 ? "text" : "translation"; // a language model reads the text itself
+    const own = radios.length === 1 ? "text" : "output"; // a language model reads the text itself
     const decoder = " A token of the decoder is one that it has read; from there it predicts the next.";
     document.getElementById("explained").textContent = {
       encoder: "From the tokens of the text to the tokens of the text.",
       decoder: `From the ${own} to the ${own}.${decoder}`,
-      cross: `From the translation to the text.${decoder}`,
+      cross: `From the output to the text.${decoder}`,
     }[side];
     views.forEach((view) => view.chooseSide(side));
   };
