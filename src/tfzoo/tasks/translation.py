@@ -272,7 +272,7 @@ class TranslationTask(Task):
         for index, *example in zip(
             batch.index, batch.source_text, texts, batch.target_text, strict=True
         ):
-            if index < self.samples:  # the same sentences in each validation
+            if index < (self.samples or 0):  # the same sentences in each validation
                 self._examples[index] = (example[0], example[1], example[2])
 
     def prediction_rows(self, batch: ParallelBatch) -> list[dict[str, Any]]:
