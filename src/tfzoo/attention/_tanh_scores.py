@@ -14,7 +14,8 @@ tanh itself is computed (``Exact``).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -33,11 +34,15 @@ def tanh_scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
     """``(b h q j), (b h k j), (h j) -> (b h q k)``, in fp32 or better."""
     dtype = compute_dtype(a, b, v)
     a, b, v = a.to(dtype), b.to(dtype), v.to(dtype)
-    if not custom_functions_apply(a, b, v) or a.numel() * b.shape[-2] < SMALL:
+    if not large(a, b) or not custom_functions_apply(a, b, v):
         return formula(a, b, v)
     groups = v.expand(*a.shape[:2], -1)
     scores: Tensor = TanhScores.apply(a.flatten(0, 1), b.flatten(0, 1), groups.flatten(0, 1))  # type: ignore[no-untyped-call]
     return scores.view(*a.shape[:-1], b.shape[-2])
+
+
+def large(a: Tensor, b: Tensor) -> bool:
+    return a.numel() * b.shape[-2] >= SMALL
 
 
 def formula(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
@@ -51,25 +56,50 @@ class TanhScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, v: Tensor) -> Tensor:
         ctx.save_for_backward(a, b, v)
-        ctx.shift = common_shift(a, b) if a.device.type == "cpu" else None
-        if ctx.shift is None:
-            return exact_forward(a, b, v)
-        forward = narrow_forward if b.shape[-2] < NARROW else wide_forward
-        return forward(a - ctx.shift, b + ctx.shift, v)
+        ctx.shift = common_shift(a, b)
+        if ctx.shift is not None and b.shape[-2] < NARROW:
+            return narrow_forward(a - ctx.shift, b + ctx.shift, v)
+        network, scores = prepared(a, b, v, ctx.shift), a.new_zeros(*a.shape[:2], b.shape[1])
+        for g, q in blocks(scores):
+            network.add_scores(scores[g, q], g, q, slice(None))
+        return scores
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         a, b, v = ctx.saved_tensors
         if torch.is_grad_enabled():
             return differentiable_backward(formula, (a, b, v), grad)
-        if ctx.shift is None:
-            return exact_backward(a, b, v, grad)
-        backward = narrow_backward if b.shape[-2] < NARROW else wide_backward
-        return backward(a - ctx.shift, b + ctx.shift, v, grad)
+        if ctx.shift is not None and b.shape[-2] < NARROW:
+            return narrow_backward(a - ctx.shift, b + ctx.shift, v, grad)
+        network = prepared(a, b, v, ctx.shift)
+        for g, q in blocks(grad):
+            network.add_gradients(grad[g, q], g, q, slice(None))
+        return network.gradients()
+
+
+class Network(Protocol):
+    """The scores of some groups ``g``, queries and keys, slices each, and their gradients."""
+
+    def add_scores(self, scores: Tensor, g: slice, q: slice, k: slice) -> None:
+        """Add the scores to this tensor."""
+
+    def add_gradients(self, grad: Tensor, g: slice, q: slice, k: slice) -> None:
+        """Take the gradient of these scores. A query's keys come all at once."""
+
+    def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of ``a``, ``b`` and ``v``, summed over what was taken."""
+
+
+def prepared(a: Tensor, b: Tensor, v: Tensor, shift: Tensor | None) -> Network:
+    return Tanh(a, b, v) if shift is None else Quotients(a - shift, b + shift, v)
 
 
 def common_shift(a: Tensor, b: Tensor) -> Tensor | None:
-    """What to subtract from ``a`` and add to ``b``, ``(g 1 j)``; None if both range too wide."""
+    """What to subtract from ``a`` and add to ``b``, ``(g 1 j)``; None if both range too wide, and
+    on another device than a CPU, which has fast tanhs.
+    """
+    if a.device.type != "cpu":
+        return None
     (low_a, high_a), (low_b, high_b) = (
         a.aminmax(dim=1, keepdim=True),
         b.aminmax(dim=1, keepdim=True),
@@ -91,7 +121,7 @@ def exponentials(x: Tensor, factor: float, order: tuple[int, int, int]) -> Tenso
 def pieces(size: int, step: int) -> Iterator[slice]:
     """Slices of ``step`` that cover ``size``."""
     step = max(1, step)
-    return (slice(start, start + step) for start in range(0, size, step))
+    return (slice(start, min(start + step, size)) for start in range(0, size, step))
 
 
 def blocks(scores: Tensor) -> Iterator[tuple[slice, slice]]:
@@ -103,55 +133,64 @@ def blocks(scores: Tensor) -> Iterator[tuple[slice, slice]]:
     return ((g, q) for g in pieces(groups, step // queries) for q in pieces(queries, step))
 
 
-def wide_forward(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
-    """The innermost loop runs over keys."""
-    rows, columns = exponentials(a, -2.0, (2, 0, 1)), exponentials(b, 2.0, (2, 0, 1))
-    numerators = rows * (-2.0 * v.t()[:, :, None])
-    scores = v.sum(-1)[:, None, None].repeat(1, a.shape[1], b.shape[1])
-    for g, q in blocks(scores):
-        part = scores[g, q]
-        total = torch.empty_like(part)
+class Quotients:
+    """By exponentials; the innermost loop runs over keys.
+
+    The gradient needs, with ``G = grad / (A + B)^2``, sums of ``G B`` over keys, of ``G A`` and
+    ``G A^2`` over queries.
+    """
+
+    def __init__(self, a: Tensor, b: Tensor, v: Tensor) -> None:
+        self.rows, self.columns = exponentials(a, -2.0, (2, 0, 1)), exponentials(b, 2.0, (2, 0, 1))
+        self.v = v
+
+    def add_scores(self, scores: Tensor, g: slice, q: slice, k: slice) -> None:
+        rows, v = self.rows[:, g, q, None], self.v[g]
+        numerators = rows * (-2.0 * v.t()[:, :, None, None])
+        scores.add_(v.sum(-1)[:, None, None])
+        total = torch.empty_like(scores)
         for row, numerator, column in zip(
-            rows[:, g, q, None], numerators[:, g, q, None], columns[:, g, None], strict=True
+            rows, numerators, self.columns[:, g, None, k], strict=True
         ):
             torch.add(row, column, out=total)
-            part.addcdiv_(numerator, total)
-    return scores
+            scores.addcdiv_(numerator, total)
 
+    @cached_property
+    def sums(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of ``G B``, of ``G A`` and ``G A^2``, and of ``grad``."""
+        j, g, k = self.columns.shape
+        zeros = self.columns.new_zeros
+        return zeros(self.rows.shape), zeros(j, g, 2, k), zeros(self.v.shape)
 
-def wide_backward(a: Tensor, b: Tensor, v: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """With ``G = grad / (A + B)^2``: sums of ``G B`` over keys, of ``G A`` and ``G A^2`` over
-    queries.
-    """
-    rows, columns = exponentials(a, -2.0, (2, 0, 1)), exponentials(b, 2.0, (2, 0, 1))
-    powers = torch.stack((rows, rows.square()), 2)  # (j g 2 q)
-    of_rows = torch.empty_like(rows)
-    of_columns = a.new_zeros(b.shape[2], b.shape[0], 2, b.shape[1])
-    for g, q in blocks(grad):
-        part = grad[g, q]
-        ratio = torch.empty_like(part)
-        sums = of_columns.new_empty(of_columns[:, g].shape)
+    def add_gradients(self, grad: Tensor, g: slice, q: slice, k: slice) -> None:
+        rows, columns = self.rows[:, g, q], self.columns[:, g, k]
+        of_rows, of_columns, of_v = self.sums
+        ratio = torch.empty_like(grad)
+        sums = columns.new_empty(len(columns), len(grad), 2, grad.shape[-1])
         views = (
-            rows[:, g, q, None],
-            -columns[:, g, None],
-            columns[:, g, :, None],
-            powers[:, g, :, q],
-            of_rows[:, g, q, None],
+            rows[..., None],
+            -columns[:, :, None],
+            columns[:, :, None],
+            torch.stack((rows, rows.square()), 2),
+            of_rows[:, g, None, q],
             sums,
         )
         for row, minus, column, power, to_rows, to_columns in zip(*views, strict=True):
             torch.ops.aten.mse_loss.out(row, minus, 0, out=ratio)  # (A + B)^2 in one pass
-            torch.div(part, ratio, out=ratio)
-            torch.bmm(ratio, column, out=to_rows)
+            torch.div(grad, ratio, out=ratio)
+            torch.bmm(column, ratio.mT, out=to_rows)  # the other way around is 8 times slower
             torch.bmm(power, ratio, out=to_columns)
-        of_columns[:, g].add_(sums)
-    # The sum of grad A / (A + B) over all pairs, from G A (A + B).
-    share = (of_columns[:, :, 1].sum(-1) + (of_rows * rows).sum(-1)).t()
-    factor = 4.0 * v.t()[:, :, None]
-    grad_a = of_rows.mul_(rows).mul_(factor)
-    grad_b = of_columns[:, :, 0].mul_(columns).mul_(factor)
-    grad_v = grad.sum((1, 2))[:, None] - 2.0 * share
-    return grad_a.permute(1, 2, 0), grad_b.permute(1, 2, 0), grad_v
+        of_columns[:, g, :, k] += sums
+        of_v[g] += grad.sum((1, 2))[:, None]
+
+    def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
+        # The sum of grad A / (A + B) over all pairs, from G A (A + B).
+        of_rows, of_columns, of_v = self.sums
+        share = (of_columns[:, :, 1].sum(-1) + (of_rows * self.rows).sum(-1)).t()
+        factor = 4.0 * self.v.t()[:, :, None]
+        of_a = of_rows.mul_(self.rows).mul_(factor)
+        of_b = of_columns[:, :, 0].mul_(self.columns).mul_(factor)
+        return of_a.permute(1, 2, 0), of_b.permute(1, 2, 0), of_v - 2.0 * share
 
 
 def narrow_forward(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
@@ -199,27 +238,36 @@ def narrow_backward(a: Tensor, b: Tensor, v: Tensor, grad: Tensor) -> tuple[Tens
     return grad_a.mul_(factor).permute(2, 1, 0), grad_b.mul_(factor).permute(2, 1, 0), grad_v
 
 
-def exact_forward(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
-    """By the tanh itself: slower, for any range."""
-    scores = a.new_zeros(a.shape[0], a.shape[1], b.shape[1])
-    for g, q in blocks(scores):
-        part = scores[g, q]
-        for j in range(v.shape[1]):
-            hidden = (a[g, q, None, j] + b[g, None, :, j]).tanh_()
-            part.addcmul_(hidden, v[g, None, None, j])
-    return scores
+class Tanh:
+    """By the tanh itself: slower, for any range.
 
+    The gradient needs sums of ``grad tanh`` and ``grad (1 - tanh^2)``.
+    """
 
-def exact_backward(a: Tensor, b: Tensor, v: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Sums of ``grad tanh`` and ``grad (1 - tanh^2)``."""
-    grad_a, grad_b, grad_v = torch.zeros_like(a), torch.zeros_like(b), torch.zeros_like(v)
-    for g, q in blocks(grad):
-        part = grad[g, q]
-        for j in range(v.shape[1]):
-            hidden = (a[g, q, None, j] + b[g, None, :, j]).tanh_()
-            slope = part * hidden
-            grad_v[g, j] += slope.sum((1, 2))
-            slope = torch.addcmul(part, slope, hidden, value=-1.0)
-            grad_a[g, q, j] = slope.sum(2)
-            grad_b[g, :, j] += slope.sum(1)
-    return grad_a.mul_(v[:, None]), grad_b.mul_(v[:, None]), grad_v
+    def __init__(self, a: Tensor, b: Tensor, v: Tensor) -> None:
+        self.a, self.b, self.v = a, b, v
+
+    @cached_property
+    def sums(self) -> tuple[Tensor, Tensor, Tensor]:
+        return torch.zeros_like(self.a), torch.zeros_like(self.b), torch.zeros_like(self.v)
+
+    def hidden(self, j: int, g: slice, q: slice, k: slice) -> Tensor:
+        return (self.a[g, q, None, j] + self.b[g, None, k, j]).tanh_()
+
+    def add_scores(self, scores: Tensor, g: slice, q: slice, k: slice) -> None:
+        for j in range(self.v.shape[1]):
+            scores.addcmul_(self.hidden(j, g, q, k), self.v[g, None, None, j])
+
+    def add_gradients(self, grad: Tensor, g: slice, q: slice, k: slice) -> None:
+        of_a, of_b, of_v = self.sums
+        for j in range(self.v.shape[1]):
+            hidden = self.hidden(j, g, q, k)
+            slope = grad * hidden
+            of_v[g, j] += slope.sum((1, 2))
+            slope = torch.addcmul(grad, slope, hidden, value=-1.0)
+            of_a[g, q, j] = slope.sum(2)
+            of_b[g, k, j] += slope.sum(1)
+
+    def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
+        of_a, of_b, of_v = self.sums
+        return of_a.mul_(self.v[:, None]), of_b.mul_(self.v[:, None]), of_v

@@ -5,10 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tfzoo.attention._tanh_attention import tanh_attention
 from tfzoo.attention._tanh_scores import tanh_scores
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Attention
+from tfzoo.masks import Mask
 
 
 @register("attention", "additive", paper="arXiv:1409.0473, section A.1.2")
@@ -70,3 +72,23 @@ class Additive(Attention):
 
     def prepared_scores(self, q: Tensor, k: Tensor) -> Tensor:
         return tanh_scores(q @ self.query, k, self.score)
+
+    def softmax_attention(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Mask,
+        bias: Tensor | None,
+        temperature: float,
+        dropout: float,
+    ) -> Tensor:
+        if bias is None:
+            score = self.score / temperature
+            out = tanh_attention(q @ self.query, k, score, v, mask, dropout)
+            if out is not None:
+                return out
+        return super().softmax_attention(
+            q, k, v, mask=mask, bias=bias, temperature=temperature, dropout=dropout
+        )
