@@ -12,7 +12,7 @@ from tfzoo.base.registry import registry
 from tfzoo.commands.completion import help_of, script, sections_in
 from tfzoo.commands.main import main, summaries
 from tfzoo.config import sources
-from tfzoo.config.sections import sections, task_class
+from tfzoo.config.sections import sections
 
 
 def completed(words: str, folder: Path) -> set[str]:
@@ -55,7 +55,7 @@ def test_what_can_follow_is_offered(tmp_path: Path) -> None:
 
 
 def test_the_sections_that_are_offered_are_those_of_all_tasks() -> None:
-    tasks = [sections(task_class(name)) for name in registry("task").names()]
+    tasks = [sections(registry("task").entry(name).cls) for name in registry("task").names()]
     assert sorted(sections_in(help_of("fit"))) == sorted(set().union(*tasks))
 
 

@@ -10,13 +10,15 @@ from tfzoo.base.registry import registry
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.main import main
 from tfzoo.config import help
-from tfzoo.config.sections import sections, task_class
+from tfzoo.config.sections import sections
 from tfzoo.errors import TfzooError
 
 
 @pytest.mark.parametrize("task", registry("task").own_names())
 def test_every_key_is_described(task: str) -> None:
-    rows = [row for _, found in help.keys(sections(task_class(task))) for row in found]
+    rows = [
+        row for _, found in help.keys(sections(registry("task").entry(task).cls)) for row in found
+    ]
     assert len(rows) > 100
     assert [key for key, _, _, text in rows if not text] == []
 
@@ -60,10 +62,10 @@ def test_words_and_options_stand_in_any_order() -> None:
     parser.add_argument("file", nargs="?")
     parser.add_argument("--beam", type=int)
     orders = (["a", "b", "--beam", "2"], ["a", "--beam", "2", "b"], ["--beam", "2", "a", "b"])
-    assert {str(parser.parse(order)) for order in orders} == {
+    assert {str(parser.parse_intermixed_args(order)) for order in orders} == {
         "Namespace(beam=2, run='a', file='b')"
     }
     with pytest.raises(TfzooError, match="RUN is missing: tfzoo it "):
-        parser.parse(["--beam", "2"])
+        parser.parse_intermixed_args(["--beam", "2"])
     with pytest.raises(TfzooError, match="one word too many: 'c'"):
-        parser.parse(["a", "--beam", "2", "b", "c"])
+        parser.parse_intermixed_args(["a", "--beam", "2", "b", "c"])

@@ -22,7 +22,7 @@ from tfzoo.commands.main import main
 from tfzoo.config.security import check_values
 from tfzoo.data import remote
 from tfzoo.data.classification import ClassificationData
-from tfzoo.data.text import find_texts
+from tfzoo.data.text import TextFormat, find_texts
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption, BadRecipe
 
@@ -44,7 +44,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def read(*addresses: str) -> list[tuple[str, str]]:
     columns = ("text", "label")
-    return list(find_texts(Path(), addresses, "en", "de", columns, header=True))
+    return list(find_texts(Path(), addresses, TextFormat(("en", "de"), columns, header=True)))
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,11 @@ import yaml
 
 from tfzoo.commands.main import main
 from tfzoo.data.classification import ClassificationData
-from tfzoo.data.text import JoinedText, find_texts
+from tfzoo.data.text import JoinedText, TextFormat, find_texts
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption
+
+EN_DE = TextFormat(("en", "de"))
 
 
 @pytest.fixture(autouse=True)
@@ -50,26 +52,26 @@ ALL = [(f"{low} {n}", f"{low.upper()} {n}") for n in (1, 2, 3) for low in "ab"]
 def test_lists_and_patterns_are_read_in_order(
     folder: Path, paths: list[str], rows: list[tuple[str, str]]
 ) -> None:
-    assert list(find_texts(Path(), paths, "en", "de")) == rows
-    assert list(find_texts(folder, paths, "en", "de")) == rows
-    assert list(find_texts(Path("/"), [str(folder / one) for one in paths], "en", "de")) == rows
+    assert list(find_texts(Path(), paths, EN_DE)) == rows
+    assert list(find_texts(folder, paths, EN_DE)) == rows
+    assert list(find_texts(Path("/"), [str(folder / one) for one in paths], EN_DE)) == rows
 
 
 def test_a_pattern_that_matches_nothing_is_refused() -> None:
     with pytest.raises(BadData, match=r"no file matches shards/\*"):
-        find_texts(Path("shards"), ["*"], "en", "de")
+        find_texts(Path("shards"), ["*"], EN_DE)
 
 
 def test_a_folder_with_brackets_is_no_pattern(folder: Path) -> None:
     (folder / "[1]").mkdir()
     (folder / "[1]" / "part4.tsv").write_text("d\tD\n")
-    assert list(find_texts(folder / "[1]", ["part*"], "en", "de")) == [("d", "D")]
-    assert list(find_texts(folder, ["[1]/part*"], "en", "de")) == [("d", "D")]
+    assert list(find_texts(folder / "[1]", ["part*"], EN_DE)) == [("d", "D")]
+    assert list(find_texts(folder, ["[1]/part*"], EN_DE)) == [("d", "D")]
 
 
 def test_a_row_is_named_by_its_own_file(folder: Path) -> None:
     (folder / "part2.en").write_text("a 2\n\n")
-    text = find_texts(folder, ["part*"], "en", "de")
+    text = find_texts(folder, ["part*"], EN_DE)
     assert text.location(3) == f"{folder}/part2.en and {folder}/part2.de, line 2"
     assert isinstance(text, JoinedText)
     (folder / "part3.de").write_text("A 3\n")

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tfzoo.data.text import ParallelText, find_tests, find_text
+from tfzoo.data.text import ParallelText, TextFormat, find_tests, find_text
 from tfzoo.errors import BadData
+
+EN_DE = TextFormat(("en", "de"))
 
 
 def pairs(path: Path) -> list[tuple[str, str]]:
-    return list(find_text(path, "en", "de"))
+    return list(find_text(path, EN_DE))
 
 
 def error(path: Path) -> str:
@@ -155,8 +157,8 @@ def test_of_two_tables_of_one_name_none_is_taken(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("en,de\na,x\n", "utf-8")
     (tmp_path / "train.tsv.gz").write_bytes(gzip.compress(b"a\tx\n"))
     with pytest.raises(BadData, match=r"has train.tsv.gz and train.csv: keep one"):
-        find_text(tmp_path / "train", "en", "de")
-    assert list(find_text(tmp_path / "train.csv", "en", "de")) == [("a", "x")]
+        find_text(tmp_path / "train", EN_DE)
+    assert list(find_text(tmp_path / "train.csv", EN_DE)) == [("a", "x")]
 
 
 def test_test_sets_are_found_by_name(tmp_path: Path) -> None:
@@ -170,7 +172,7 @@ def test_test_sets_are_found_by_name(tmp_path: Path) -> None:
             "tests.md": "no text",
         },
     )
-    found = find_tests(tmp_path, "en", "de")
+    found = find_tests(tmp_path, EN_DE)
     assert {name: list(text) for name, text in found.items()} == {
         "test": [("b", "y")],
         "test_2016": [("a", "x")],
@@ -187,10 +189,10 @@ def test_unchanged_files_are_known_by_their_stat_fingerprint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path, train_en="a\n", train_de="x\n")
-    assert find_text(path, "en", "de").stat_fingerprint() is None  # only just written
+    assert find_text(path, EN_DE).stat_fingerprint() is None  # only just written
     monkeypatch.setattr("tfzoo.data.lines.SETTLED", -1.0)
-    first = find_text(path, "en", "de").stat_fingerprint()
-    assert first == find_text(path, "en", "de").stat_fingerprint() is not None
+    first = find_text(path, EN_DE).stat_fingerprint()
+    assert first == find_text(path, EN_DE).stat_fingerprint() is not None
     (tmp_path / "other").write_text("y\n")
     (tmp_path / "other").replace(tmp_path / "train.de")
-    assert find_text(path, "en", "de").stat_fingerprint() != first
+    assert find_text(path, EN_DE).stat_fingerprint() != first

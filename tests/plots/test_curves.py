@@ -13,11 +13,10 @@ import yaml
 from matplotlib.figure import Figure
 
 from tfzoo.errors import BadRun, UnknownName
-from tfzoo.plots.curves import curves_figure
+from tfzoo.plots import curves
+from tfzoo.plots.curves import curves_figure, draw_curves
 from tfzoo.plots.loggers import log_figure
 from tfzoo.plots.metrics import read_run, read_runs
-from tfzoo.training import pictures
-from tfzoo.training.pictures import draw_curves
 
 
 def make(
@@ -198,7 +197,7 @@ def test_an_error_while_drawing_is_one_message(
     folder = make(tmp_path / "run")
     log_figure([Logger()], "curves", broken, 1)
     assert "no picture curves in the logger: ValueError: no font" in capsys.readouterr().err
-    monkeypatch.setattr(pictures, "curves_figure", broken)
+    monkeypatch.setattr(curves, "curves_figure", broken)
     draw_curves(folder, [], 16)
     assert capsys.readouterr().err == "no curves.png: ValueError: no font\n"
     (folder / "metrics.csv").unlink()

@@ -173,7 +173,7 @@ def is_refused(code: int, err: str, line: str) -> None:
 )
 def test_what_a_machine_has_is_not_refused(name: str) -> None:
     """The check of the sizes and of the beam, as ``tfzoo fit`` does them before data is read."""
-    config = resolve(load_recipe(TINY[0]), parse_arguments([*TINY[1:], *FITS[name]]), False)
+    config = resolve(load_recipe(TINY[0]), parse_arguments([*TINY[1:], *FITS[name]]))
     check_sizes(config)
     _, processes, _ = demands(config.recipe["trainer"])
     check_processes(processes)

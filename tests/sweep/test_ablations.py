@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from tests.daily import sampled
+from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.config import sources
-from tfzoo.config.sections import task_class
 from tfzoo.sweep.load import load
 from tfzoo.sweep.plan import Plan
 
@@ -30,7 +30,7 @@ def plan(name: str) -> Plan:
 
 
 def model(recipe: dict[str, Any]) -> Any:
-    task = task_class(recipe["task"])
+    task = registry("task").entry(recipe["task"]).cls
     with torch.device("meta"):
         return task.Model(**task.model_arguments(data=recipe["data"]), **recipe["model"])
 

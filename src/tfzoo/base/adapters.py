@@ -93,9 +93,11 @@ def keep_samplers(trainer: Any) -> None:
     trainer._accelerator_connector.use_distributed_sampler = False
 
 
-def set_parallel_sizes(strategy: Any, data: int, tensor: int = 1) -> None:
-    """How many processes a ``ModelParallelStrategy`` puts along each axis of its device mesh."""
-    strategy._data_parallel_size, strategy._tensor_parallel_size = data, tensor
+def set_parallel_sizes(strategy: Any, data: int) -> None:
+    """How many processes a ``ModelParallelStrategy`` puts along the first axis of its device mesh;
+    along the second there is one.
+    """
+    strategy._data_parallel_size, strategy._tensor_parallel_size = data, 1
 
 
 # PyTorch ------------------------------------------------------------------------------------------

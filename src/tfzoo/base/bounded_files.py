@@ -63,3 +63,12 @@ def json_of(path: Path) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadRun(f"{path} is damaged ({type(error).__name__}) and cannot be read") from None
+
+
+def object_of(path: Path) -> dict[str, Any]:
+    """The object in a file of JSON; empty where there is no file, or it is damaged."""
+    try:
+        found = json_of(path)
+    except BadRun:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -16,9 +16,7 @@ def run(args: list[str]) -> int:
         'tfzoo.Transformer(..., like="NAME").',
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="print this architecture")
-    given = parser.parse(args)
-    if given is None:
-        return 0
+    given = parser.parse_intermixed_args(args)
     if given.name is not None:
         print_verbatim(architectures.text(given.name).rstrip())
         return 0

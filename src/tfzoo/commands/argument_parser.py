@@ -13,7 +13,7 @@ from tfzoo.training.device import DEVICES, device_name
 
 class CommandParser(argparse.ArgumentParser):
     """An ``ArgumentParser`` without abbreviations that raises ``TfzooError``, in one line, instead
-    of printing its usage and exiting.
+    of printing its usage and exiting, and :class:`HelpPrinted` after ``--help``.
     """
 
     def __init__(self, command: str, description: str, epilog: str = "") -> None:
@@ -80,15 +80,6 @@ class CommandParser(argparse.ArgumentParser):
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise HelpPrinted
 
-    def parse(self, args: list[str]) -> argparse.Namespace | None:
-        """Parse the arguments: words and options in any order. Returns None after ``--help`` was
-        printed.
-        """
-        try:
-            return self.parse_intermixed_args(args)
-        except HelpPrinted:
-            return None
-
 
 class HelpPrinted(Exception):
-    """``--help`` was given, and the help was printed."""
+    """``--help`` was given, and the help was printed: the command ends."""

@@ -33,9 +33,7 @@ tfzoo attention runs/numbers/1 "two plus two" --output map.png       a picture o
 
 def run(args: list[str]) -> int:
     """Write the page or the picture of one text."""
-    given = attention_parser().parse(args)
-    if given is None:
-        return 0
+    given = attention_parser().parse_intermixed_args(args)
     suffix = parse_suffix(given.output)
     layers = parse_layers(given.layers)
     names = [given.run, *([given.compare] if given.compare else [])]

@@ -18,9 +18,7 @@ def run(args: list[str]) -> int:
     parser.add_argument(
         "--clear", action="store_true", help="delete it; data is prepared again when it is needed"
     )
-    given = parser.parse(args)
-    if given is None:
-        return 0
+    given = parser.parse_intermixed_args(args)
     from tfzoo.base import cache
     from tfzoo.data import remote
 

@@ -44,9 +44,7 @@ def run(args: list[str]) -> int:
     )
     parser.add_argument("--style", action="store_true", help="fail where a rule of style is broken")
     parser.add_argument("--all", action="store_true", help="a line for every contract and rule")
-    given = parser.parse(args)
-    if given is None:
-        return 0
+    given = parser.parse_intermixed_args(args)
     registry(given.kind).entry(given.name)
     from tfzoo.testing import check
 

@@ -10,6 +10,7 @@ from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_verbatim
 from tfzoo.commands.argument_parser import CommandParser
+from tfzoo.commands.main import main, summaries
 from tfzoo.config import sources
 from tfzoo.models import architectures
 
@@ -66,9 +67,7 @@ def run(args: list[str]) -> int:
     """Print the script of a shell."""
     parser = CommandParser("completion", "Print a script that completes tfzoo's words.", EPILOG)
     parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=" or ".join(SHELLS))
-    given = parser.parse(args)
-    if given is None:
-        return 0
+    given = parser.parse_intermixed_args(args)
     start = (
         "autoload -Uz compinit bashcompinit && compinit && bashcompinit\n"
         if given.shell == "zsh"
@@ -80,8 +79,6 @@ def run(args: list[str]) -> int:
 
 def script() -> str:
     """The script, for bash; zsh runs it with ``bashcompinit``."""
-    from tfzoo.commands.main import summaries
-
     kinds = {kind: " ".join(registry(kind).names()) for kind in KINDS}
     values = [f'    --*.{kind} | {kind}) found="{names}" ;;' for kind, names in kinds.items()]
     values.append(f'    --model.like) found="{" ".join(architectures.names())}" ;;')
@@ -104,13 +101,9 @@ def script() -> str:
 
 def help_of(command: str) -> str:
     """The text of a command's ``--help``."""
-    if command == "completion":
-        return ""
-    from tfzoo.commands import main
-
     text = io.StringIO()
     with redirect_stdout(text):
-        main.command(command)(["--help"])
+        main([command, "--help"])
     return text.getvalue()
 
 

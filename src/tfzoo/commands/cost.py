@@ -51,13 +51,11 @@ def run(args: Sequence[str]) -> int:
         print_result(HELP.rstrip())
         return 0
     length, batch, vocabulary = (whole_number(name, arguments.own.get(name)) for name in OPTIONS)
-    trust = "trust" in arguments.own
     source = load_recipe(arguments.recipe("cost", OPTIONS))
-    recipe = resolve(source, arguments, trust, make_data=False)
-    vocabulary = vocabulary or vocabulary_of(recipe)
+    config = resolve(source, arguments, make_data=False)
     length = length or LENGTH
-    rows = batch or max(1, recipe.recipe["data"]["max_tokens"] // length)
-    for line in report(recipe, length, rows, vocabulary):
+    rows = batch or max(1, config.recipe["data"]["max_tokens"] // length)
+    for line in report(config, length, rows, vocabulary or vocabulary_of(config)):
         print_result(line)
     return 0
 

@@ -46,8 +46,7 @@ def run(args: list[str]) -> int:
         "Print versions, devices, cache and optional packages, and how to mend what is wrong. "
         "Exit code 1 if something is wrong.",
     )
-    if parser.parse(args) is None:
-        return 0
+    parser.parse_intermixed_args(args)
     found = list(findings())
     rows = [(("! " if one.mend else "") + one.name, one.value) for one in found]
     print_table(rows, f"tfzoo doctor: {platform.platform()}")

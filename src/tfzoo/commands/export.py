@@ -51,9 +51,7 @@ def run(args: list[str]) -> int:
         "--output", metavar="PATH", help="what to write; default: a place in the run's folder"
     )
     parser.add_overwrite()
-    given = parser.parse(args)
-    if given is None:
-        return 0
+    given = parser.parse_intermixed_args(args)
     from tfzoo.runs import files
     from tfzoo.runs.run import Run
 
@@ -83,12 +81,14 @@ def run(args: list[str]) -> int:
 
 def output_path(given: Any, trained: Run) -> Path:
     """Where to write: ``--output``, or a place in the run's folder."""
+    from tfzoo.runs.checkpoints import FOLDER
+
     path, folder = trained.path, trained.folder
     if given.output is None and folder is None:
         raise TfzooError(f"{path} lies in no run's folder; say where to write: --output PATH")
     output = Path(given.output) if given.output else (folder or Path()) / OUTPUTS[given.to]
     if (
-        folder and output.resolve().is_relative_to((folder / "checkpoints").resolve())
+        folder and output.resolve().is_relative_to((folder / FOLDER).resolve())
     ) or output.resolve() == path.resolve():
         raise TfzooError(
             f"{output} is a place of the checkpoints that training goes on from; "

@@ -9,12 +9,7 @@ from tfzoo.base.terminal import print_result, print_verbatim
 from tfzoo.config.help import help_text
 from tfzoo.config.resolve import resolve
 from tfzoo.config.sections import find_task
-from tfzoo.config.sources import (
-    FLAGS,
-    as_yaml,
-    load_recipe,
-    parse_arguments,
-)
+from tfzoo.config.sources import FLAGS, as_yaml, load_recipe, parse_arguments
 from tfzoo.errors import BadRecipe
 
 OWN = (*FLAGS, "run")
@@ -68,15 +63,11 @@ def run(args: Sequence[str]) -> int:
         task = find_task([*recipe, *arguments.configs], arguments.options)
         print_result(help_text(task))
         return 0
-    trust = "trust" in own
     if "print_config" in own:
-        print_verbatim(as_yaml(resolve(recipe, arguments, trust, make_data=False).recipe))
+        print_verbatim(as_yaml(resolve(recipe, arguments, make_data=False).recipe))
         return 0
-    config = resolve(recipe, arguments, trust)
+    config = resolve(recipe, arguments)
     keep_freed_memory()
-    from tfzoo.training.sizes import check_sizes
-
-    check_sizes(config)
     command = ["fit", *args]
     if "dry-run" in own:
         from tfzoo.training.dry_run import dry_run

@@ -25,9 +25,7 @@ def run(args: list[str]) -> int:
     parser.add_argument(
         "--run", metavar="FOLDER", help="what to write; default: runs/<name of SOURCE>"
     )
-    given = parser.parse(args)
-    if given is None:
-        return 0
+    given = parser.parse_intermixed_args(args)
     from tfzoo.runs import files
     from tfzoo.runs.folder import RUNS
     from tfzoo.runs.run import Run

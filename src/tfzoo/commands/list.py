@@ -15,9 +15,7 @@ def run(args: list[str]) -> int:
     parser.add_argument(
         "kind", nargs="?", metavar="KIND", help=f"one of {', '.join(KINDS)}; all when left out"
     )
-    given = parser.parse(args)
-    if given is None:
-        return 0
+    given = parser.parse_intermixed_args(args)
     kinds = [given.kind] if given.kind else list(KINDS)
     for kind in kinds:
         names = registry(kind).names()

@@ -13,6 +13,7 @@ from keyword import iskeyword
 from tfzoo import __version__
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_error, print_result
+from tfzoo.commands.argument_parser import HelpPrinted
 from tfzoo.errors import TfzooError, UnknownName
 
 COMMANDS = {
@@ -96,7 +97,8 @@ def main(args: Sequence[str] | None = None) -> int:
         elif name == "--version":
             print_result(f"tfzoo {__version__}")
         else:
-            code = command(name)(["--help" if word == "-h" else word for word in words[1:]])
+            with suppress(HelpPrinted):
+                code = command(name)(["--help" if word == "-h" else word for word in words[1:]])
         sys.stdout.flush()
         return code
     except TfzooError as error:
@@ -105,16 +107,11 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of a pipe has closed it
-        _close_stdout()
+        with suppress(OSError, ValueError):  # Python flushes stdout again when it exits
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 def run() -> None:
     """The console script."""
     sys.exit(main())
-
-
-def _close_stdout() -> None:
-    """Redirect stdout to the null device, because Python flushes it again when it exits."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

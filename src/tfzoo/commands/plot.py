@@ -59,9 +59,7 @@ def run(args: list[str]) -> int:
         "--causal", action="store_true", default=None, help="position: in a decoder"
     )
     words, options = component_options(args)
-    given = parser.parse(words)
-    if given is None:
-        return 0
+    given = parser.parse_intermixed_args(words)
     kind = kind_of(given.what)
     for name in ("metric", *SIZES, "causal"):
         if getattr(given, name) is not None and name not in OF[kind]:
@@ -150,10 +148,9 @@ def check_sizes(sizes: dict[str, int], limits: dict[str, tuple[int, int]]) -> No
 
 def draw_runs(given: Any) -> tuple[Any, Path]:
     """The learning curves of runs, and the file they are written to by default."""
-    from tfzoo.plots.curves import curves_figure
+    from tfzoo.plots import curves
     from tfzoo.plots.metrics import read_runs
-    from tfzoo.training.pictures import CURVES
 
     runs = read_runs([Path(word) for word in given.what])
-    figure = curves_figure(runs, given.metric or ())
-    return figure, (Path(given.what[0]) / CURVES if len(runs) == 1 else Path(CURVES))
+    figure = curves.curves_figure(runs, given.metric or ())
+    return figure, (Path(given.what[0] if len(runs) == 1 else "") / curves.FILE)

@@ -21,9 +21,7 @@ def run(args: list[str]) -> int:
         metavar="PATH",
         help="write it to a new file, or into a folder; an existing file is not overwritten",
     )
-    given = parser.parse(args)
-    if given is None:
-        return 0
+    given = parser.parse_intermixed_args(args)
     if given.name is None:
         if given.copy:
             raise TfzooError(

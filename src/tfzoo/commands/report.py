@@ -38,9 +38,7 @@ def run(args: list[str]) -> int:
         metavar="NAME",
         help="compare by this column of runs.csv instead of the sweep's metrics",
     )
-    given = parser.parse(args)
-    if given is None:
-        return 0
+    given = parser.parse_intermixed_args(args)
     from tfzoo.sweep.report import repeated, save
     from tfzoo.sweep.report.quote import quote
     from tfzoo.sweep.results import gather

@@ -53,9 +53,7 @@ def run(args: list[str]) -> int:
             metavar="N",
             help=f"{LIMITS[one.name]} (default: %(default)s)",
         )
-    given = parser.parse(args)
-    if given is None:
-        return 0
+    given = parser.parse_intermixed_args(args)
     limits = Limits(**{one.name: getattr(given, f"max_{one.name}") for one in fields(Limits)})
     load_run = partial(load, given.run, given.device, given.engine)
     serve_run(given.run, given.host, given.port, load_run, limits)

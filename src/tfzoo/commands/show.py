@@ -18,9 +18,7 @@ def run(args: list[str]) -> int:
     )
     parser.add_argument("kind", metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("name", metavar="NAME", nargs="?", help="see tfzoo list KIND")
-    given = parser.parse(args)
-    if given is None:
-        return 0
+    given = parser.parse_intermixed_args(args)
     if given.name is None:
         found = [kind for kind, names in list_components().items() if given.kind in names]
         told = [f"tfzoo show {kind} {given.kind}" for kind in found] or ["tfzoo show KIND NAME"]

@@ -32,9 +32,7 @@ def run(args: list[str]) -> int:
 
     Returns 0 if all are completed or refused, 1 if one failed, 75 or 130 if a signal stopped it.
     """
-    given = make_parser().parse(args)
-    if given is None:
-        return 0
+    given = make_parser().parse_intermixed_args(args)
     if given.jobs is not None and given.jobs < 1:
         raise TfzooError(f"--jobs {given.jobs}: at least 1")
     if given.address and given.engine != "ray":

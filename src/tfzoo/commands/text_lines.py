@@ -33,9 +33,7 @@ CHUNK = 20_000
 def run(name: str, args: list[str]) -> int:
     """Run the command of the task ``name``."""
     task_class: Any = registry("task").entry(name).cls
-    given = line_parser(task_class).parse(args)
-    if given is None:
-        return 0
+    given = line_parser(task_class).parse_intermixed_args(args)
     task_class.check_arguments(given)
     trained = open_run(given, task_class.command)
     task = load_task(trained, given.device, name, getattr(given, "engine", "torch"))

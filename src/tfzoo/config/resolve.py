@@ -34,7 +34,6 @@ class Config:
             ``config.yaml`` in the run's folder holds it.
         lightning: the sections ``trainer`` and ``checkpoint``, parsed by jsonargparse.
         data: the data module of the section ``data``; None if it was not made.
-        model: the model on the device ``meta``, with placeholders for what follows from the data.
         start: what training starts with, if not with new weights.
     """
 
@@ -44,20 +43,14 @@ class Config:
     recipe: dict[str, Any]
     lightning: LightningConfig
     data: Any = None
-    model: Any = None
     start: Start | None = None
 
 
-def resolve(
-    recipe: Sequence[ConfigSource],
-    arguments: Arguments,
-    trust: bool = False,
-    make_data: bool = True,
-) -> Config:
+def resolve(recipe: Sequence[ConfigSource], arguments: Arguments, make_data: bool = True) -> Config:
     """Merge a recipe (after its bases), ``--config`` files and command-line options, and validate
     the result. No data is read.
 
-    All files and options are checked before anything that they name is imported. With ``trust``,
+    All files and options are checked before anything that they name is imported. With ``--trust``,
     the recipe may name classes outside Lightning, also in modules beside its file. The constructors
     of all sections are called, because they check ranges and combinations; without ``make_data``,
     that of ``data`` is not, and a recipe may lack paths that ``data`` requires.
@@ -65,7 +58,7 @@ def resolve(
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
     """
-    files = [*recipe, *arguments.configs]
+    files, trust = [*recipe, *arguments.configs], "trust" in arguments.own
     sources: list[ConfigSource | Option] = [*files, *arguments.options]
     for source in sources:
         check_values(source.values, source.origin, trust)
@@ -92,19 +85,15 @@ def resolve(
     checkpoint = parsed.recipe["checkpoint"]
     if "mode" not in checkpoint and task.mode(checkpoint.get("monitor") or task.monitor) == "min":
         checkpoint["mode"] = "min"
-    made = call_constructors(task, merged, values, make_data)
-    recipe_values = {**values, **parsed.recipe}
-    parts = made.get("data"), made["model"]
+    data = call_constructors(task, merged, values, make_data)
     own = {key: one.defaults for key, one in merged.sections.items() if key not in LIGHTNING}
-    return Config(path.stem, task, own, recipe_values, parsed, *parts, start)
+    return Config(path.stem, task, own, {**values, **parsed.recipe}, parsed, data, start)
 
 
-def call_constructors(
-    task: Any, merged: Merged, values: Mapping[str, Any], make_data: bool
-) -> dict[str, Any]:
-    """Call the constructors of all sections except Lightning's, and of ``data`` if ``make_data``,
-    and return the instances. The model is built on the ``meta`` device, which allocates no memory,
-    with placeholders for the sizes that follow from the data.
+def call_constructors(task: Any, merged: Merged, values: Mapping[str, Any], make_data: bool) -> Any:
+    """Call the constructors of all sections except Lightning's, and of ``data`` if ``make_data``;
+    return the data module, None if it was not made. The model is built on the ``meta`` device,
+    which allocates no memory, with placeholders for the sizes that follow from the data.
     """
     from tfzoo.runs import memory
 
@@ -133,4 +122,4 @@ def call_constructors(
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             message = " ".join(str(error).split())[:300]
             raise BadRecipe(f"{where}: {message}") from None
-    return made
+    return made.get("data")

@@ -110,16 +110,7 @@ def find_task(files: Sequence[ConfigSource], options: Sequence[Option]) -> Any:
     with within(origin):
         if name is None:
             raise BadRecipe(f"no task; begin with task: {listing(registry('task').names())}")
-        return task_class(str(name))
-
-
-def task_class(name: str) -> Any:
-    """Import and return the class of a task.
-
-    Raises:
-        UnknownName: there is no such task.
-    """
-    return registry("task").entry(name).cls
+        return registry("task").entry(str(name)).cls
 
 
 def sections(task: Any) -> dict[str, Section]:

@@ -1,13 +1,14 @@
-"""What a batch of every task can do: its tensors move together."""
+"""What a batch of every task can do: its tensors move together. What makes batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Self
+from typing import Self, TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 
 class Batch:
@@ -27,3 +28,18 @@ class Batch:
             if isinstance(value, Tensor):
                 setattr(changed, name, change(value))
         return changed
+
+
+B = TypeVar("B", bound=Batch, covariant=True)
+
+
+class BatchDataset(Dataset[B]):
+    """A split, indexed by batches: ``dataset[[4, 7, 1]]`` is a batch of three rows. The
+    ``collate_fn`` of its DataLoader is :func:`tfzoo.data.parallel_batch.as_is`.
+    """
+
+    def __getitem__(self, batch: Sequence[int]) -> B:
+        raise NotImplementedError
+
+    def __getitems__(self, batch: Sequence[int]) -> B:
+        return self[batch]

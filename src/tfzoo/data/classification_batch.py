@@ -12,11 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from tfzoo.base.registry import Spec
 from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.data.batch import Batch
+from tfzoo.data.batch import Batch, BatchDataset
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.lines import check_several
 from tfzoo.data.pairs import PairEncoder, shortened
@@ -84,7 +83,7 @@ class ClassificationBatch(Batch):
         )
 
 
-class ClassificationDataset(Dataset[ClassificationBatch]):
+class ClassificationDataset(BatchDataset[ClassificationBatch]):
     """The sequences of one split, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`ClassificationBatch` of three sequences.
 
@@ -141,12 +140,6 @@ class ClassificationDataset(Dataset[ClassificationBatch]):
         return ClassificationBatch(
             torch.from_numpy(tokens), torch.from_numpy(label), padding, rows.tolist(), lines
         )
-
-    def __getitems__(self, batch: Sequence[int]) -> ClassificationBatch:
-        """The batch that a DataLoader asks for. Its ``collate_fn`` is
-        :func:`tfzoo.data.parallel_batch.as_is`.
-        """
-        return self[batch]
 
 
 @dataclass

@@ -14,14 +14,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range
-from tfzoo.data.batch import Batch
+from tfzoo.data.batch import Batch, BatchDataset
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.encoded import Sentences
-from tfzoo.data.inference_batches import OnTruncated, encoded, warn_truncated
+from tfzoo.data.inference_batches import OnTruncated, warn_truncated
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import checked_lines, epoch_of
 from tfzoo.data.prepare import (
@@ -29,7 +28,6 @@ from tfzoo.data.prepare import (
     SplitFingerprint,
     encode_cells,
     encode_columns,
-    fingerprint_split,
     identity,
     train_tokenizer,
 )
@@ -94,7 +92,7 @@ class DocumentBatch(Batch):
         )
 
 
-class DocumentDataset(Dataset[DocumentBatch]):
+class DocumentDataset(BatchDataset[DocumentBatch]):
     """The documents of one split in items, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`DocumentBatch` of three items.
 
@@ -197,12 +195,6 @@ class DocumentDataset(Dataset[DocumentBatch]):
             [self.lines[row] for row in index] if self.lines else [],
         )
 
-    def __getitems__(self, batch: Sequence[int]) -> DocumentBatch:
-        """The batch that a DataLoader asks for. Its ``collate_fn`` is
-        :func:`tfzoo.data.parallel_batch.as_is`.
-        """
-        return self[batch]
-
 
 def pack(sizes: Numbers, length: int) -> list[Numbers]:
     """Rows of at most ``length`` tokens from parts of these sizes, each whole: the longest part
@@ -247,7 +239,7 @@ def prompt_batches(
     lines = checked_lines(lines)
     if not lines:
         return
-    ids = encoded(lines, vocabulary.tokenizer)
+    ids = encode_cells(vocabulary.tokenizer, lines)
     if max_length is not None:
         read = max_length - 1
         if rows := [row for row, one in enumerate(ids) if len(one) > read]:
@@ -313,40 +305,31 @@ class DocumentText(SingleTexts):
         super().__init__(**text)
         self.text_column = text_column
 
-    def _about_training(self) -> list[str]:
+    def describe(self) -> str:
+        """The size of each split, and how many documents and tokens training has."""
+        if self.files:
+            return super().describe()
         train = self.sets["train"]
-        return [f"train has {train.documents:,} documents, {int(train.size.sum()):,} tokens"]
+        count = f"{train.documents:,} documents, {int(train.size.sum()):,} tokens"
+        return f"{super().describe()}\ntrain has {count}"
 
     def _prepare(self) -> None:
         column = (self.text_column, self.text_column)
         self.splits = self._examples(("text", "label"), column, ("txt", "txt"))
         if self.stream is not None:
             self.files = self.text.files(column, ("txt", "txt"))
-        splits = {"train": self.files.sample(), **self.splits} if self.files else self.splits
-        held = {
-            name: [text for text, _ in rows]
-            for name, rows in self.splits.items()
-            if name != "train"
-        }
-        tested = frozenset(text for name in self.test_names for text in held[name])
-        read = {
-            name: fingerprint_split(rows, name, tested if name == "train" else frozenset())
-            for name, rows in splits.items()
-        }
-        self.content = self.files.content if self.files else read["train"].source
-        self.carriage_returns = {name: one.carriage_returns for name, one in read.items()}
-        self.overlap = {
-            name: sum(text in read["train"].known for text in held[name])
-            for name in self.test_names
-        }
+        train, held, read = self._read_splits()
+        if not self.files:  # both columns are the same
+            self.content = read["train"].source
         if self._vocabulary is None:
-            lines = (text for text, _ in splits["train"])
+            lines = (text for text, _ in train)
             content, count = read["train"].source, read["train"].examples
             tokenizer = train_tokenizer(
                 lines, content, self.tokenizer, count, self.tokenizer_states
             )
             self._vocabulary = Vocabulary(tokenizer, [], self.tokenizer)
-        sets = {name: self._encode(name, held.get(name, []), read[name]) for name in self.splits}
+        texts = {name: [text for text, _ in rows] for name, rows in held.items()}
+        sets = {name: self._encode(name, texts.get(name, []), read[name]) for name in self.splits}
         for name, one in sets.items():
             if not one.documents:
                 raise BadData(f"{name}: no document has a token")

@@ -15,7 +15,7 @@ from tfzoo.data.encoded import Sentences
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.pairs import pair_lines, truncate
 from tfzoo.data.parallel_batch import ParallelBatch, ParallelDataset, checked_lines
-from tfzoo.data.prepare import Encoder
+from tfzoo.data.prepare import encode_cells
 from tfzoo.data.tokenizer import TokenizerPair
 
 OnTruncated = Callable[[list[int], int], object]
@@ -57,7 +57,7 @@ def translation_batches(
     lines = checked_lines(lines)
     if not lines:
         return
-    ids = encoded(lines, tokenizers.source)
+    ids = encode_cells(tokenizers.source, lines)
     source = truncated(ids, max_length, tokenizers.special, on_truncated)
     sources, targets = Sentences.of(source), Sentences.of([[]] * len(lines))
     dataset = ParallelDataset(sources, targets, np.arange(len(lines)), tokenizers.special)
@@ -89,7 +89,7 @@ def text_batches(
         return
     special = vocabulary.special
     cut = partial(truncate, special=special) if vocabulary.pairs else first_tokens
-    ids = truncated(encoded(lines, vocabulary.encoder), max_length, special, on_truncated, cut)
+    ids = truncated(encode_cells(vocabulary.encoder, lines), max_length, special, on_truncated, cut)
     sequences, classes = Sentences.of(ids), np.zeros(0, np.int64)
     longest = int(sequences.lengths.max())
     rows, pairs = np.arange(len(lines)), vocabulary.pairs
@@ -97,11 +97,6 @@ def text_batches(
     for chosen in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
         batch = dataset[chosen]
         yield replace(batch, source_text=[lines[i] for i in batch.index])
-
-
-def encoded(lines: list[str], tokenizer: Encoder) -> list[list[int]]:
-    """The ids of each line; a line of spaces alone has none, as in training."""
-    return tokenizer.encode([line if line.strip() else "" for line in lines])
 
 
 def first_tokens(ids: list[int], most: int) -> list[int]:

@@ -121,13 +121,7 @@ class LabelledText(SingleTexts):
                     f"a test set cannot be named {name + UNSEEN!r}: that is the name of the part "
                     f"of {name!r} that is not in training"
                 )
-        held = {name: list(rows) for name, rows in self.splits.items() if name != "train"}
-        tested = frozenset(text for name in self.test_names for text, _ in held[name])
-        cells = CellLabels(self.labels_of, self.labels_name)
-        read = {"train": fingerprint_split(self.splits["train"], "train", tested, cells)}
-        read |= {name: fingerprint_split(rows, name, labels=cells) for name, rows in held.items()}
-        self.content = f"{read['train'].source} {read['train'].target}"
-        self.carriage_returns = {name: one.carriage_returns for name, one in read.items()}
+        _, held, read = self._read_splits(CellLabels(self.labels_of, self.labels_name))
         held_out = {text for text, _ in held["val"]} if self.holds_out else set()
         self._separate_unseen(held, read, read["train"].known | held_out)
         if self._vocabulary is None:

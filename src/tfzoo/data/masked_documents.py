@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range, type_name
-from tfzoo.data.batch import Batch
+from tfzoo.data.batch import Batch, BatchDataset
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.documents import DocumentKeywords, DocumentText, Numbers
 from tfzoo.data.encoded import Integers, Sentences
@@ -150,7 +149,7 @@ class MaskedBatch(Batch):
         )
 
 
-class MaskedDataset(Dataset[MaskedBatch]):
+class MaskedDataset(BatchDataset[MaskedBatch]):
     """The documents of one split in items, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`MaskedBatch` of three items.
 
@@ -205,12 +204,6 @@ class MaskedDataset(Dataset[MaskedBatch]):
             index,
             [self.lines[row] for row in index] if self.lines else [],
         )
-
-    def __getitems__(self, batch: Sequence[int]) -> MaskedBatch:
-        """The batch that a DataLoader asks for. Its ``collate_fn`` is
-        :func:`tfzoo.data.parallel_batch.as_is`.
-        """
-        return self[batch]
 
 
 def joins_words(tokenizer: Tokenizer) -> bool:

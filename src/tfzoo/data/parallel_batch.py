@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.data.batch import Batch
+from tfzoo.data.batch import Batch, BatchDataset
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.lines import check_several, check_unicode
 from tfzoo.data.token_dropout import TokenDropout
@@ -102,7 +101,7 @@ class ParallelBatch(Batch):
         )
 
 
-class ParallelDataset(Dataset[ParallelBatch]):
+class ParallelDataset(BatchDataset[ParallelBatch]):
     """The pairs of one split, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`ParallelBatch` of three pairs.
 
@@ -150,10 +149,6 @@ class ParallelDataset(Dataset[ParallelBatch]):
             [line for _, line in lines],
             rows.tolist(),
         )
-
-    def __getitems__(self, batch: Sequence[int]) -> ParallelBatch:
-        """The batch that a DataLoader asks for. Its ``collate_fn`` is :func:`as_is`."""
-        return self[batch]
 
 
 def sentences_of(ids: Sequence[Sequence[int]], special: SpecialIds) -> Sentences:

@@ -140,15 +140,6 @@ class SingleTexts(TextData):
         """Whether ``val`` is a part of the training text."""
         return isinstance(self.splits["val"], ValidationSplit)
 
-    def describe(self) -> str:
-        """The size of each split."""
-        about = [] if self.files else self._about_training()
-        return "\n".join([super().describe(), *about])
-
-    def _about_training(self) -> list[str]:
-        """What else there is to say of the size of training."""
-        return []
-
     def _examples(self, made: Columns, columns: Columns, endings: Columns) -> dict[str, Examples]:
         """The rows of each split: the columns ``made`` of a built-in data set; or ``columns`` of
         tables and ``endings`` of pairs of files. Finds files, or copies those at an address; reads

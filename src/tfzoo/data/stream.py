@@ -31,7 +31,7 @@ from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.remote import PAUSES, Unreachable, release
 from tfzoo.data.table import Table
-from tfzoo.data.text import ParallelText, PlainText, text_of
+from tfzoo.data.text import ParallelText, PlainText, TextFormat, text_of
 from tfzoo.errors import BadData, BadRun, TfzooError
 
 READERS = 8
@@ -53,25 +53,21 @@ Encode = Callable[[Sequence[Pair]], tuple[Any, Mapping[str, int]]]
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a training text; ``tables`` are options of
-    :func:`~tfzoo.data.text.find_text`.
-    """
+    """The files of a training text."""
 
     root: Path
     names: Sequence[str]
-    columns: Pair
-    endings: Pair
-    tables: Mapping[str, Any]
+    form: TextFormat
 
     @property
     def content(self) -> str:
         """A hash of the names."""
-        return cache.key(str(len(self.names)), *self.names, *self.columns, *self.endings)
+        form = self.form
+        return cache.key(str(len(self.names)), *self.names, *(form.columns or ()), *form.endings)
 
     def open(self, name: str) -> ParallelText | PlainText | Table:
         """One of them. An address that does not answer is asked again, after :data:`PAUSES`."""
-        options = {**self.tables, "quiet": True}
-        found = partial(text_of, self.root, name, *self.endings, self.columns, **options)
+        found = partial(text_of, self.root, name, self.form, quiet=True)
         for pause in PAUSES:
             with suppress(Unreachable):
                 return found()

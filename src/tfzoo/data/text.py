@@ -21,6 +21,36 @@ from tfzoo.errors import BadData, BadOption
 
 
 @dataclass(frozen=True)
+class TextFormat:
+    """How the text of a split stands in files.
+
+    Args:
+        endings: those of two files of lines, such as ``en`` and ``de``; of one, where both are the
+            same.
+        columns: those of a table; None: the endings.
+        header: whether the first row of a ``.tsv`` has to name the columns.
+        delimiter: what separates the columns of a ``.csv``.
+        limits: of the size of the files.
+    """
+
+    endings: tuple[str, str]
+    columns: tuple[str, str] | None = None
+    header: bool = False
+    delimiter: str = ","
+    limits: Limits = LIMITS
+
+    def table(self, path: Path) -> Table:
+        """The table at a path."""
+        return Table(
+            path,
+            self.columns or self.endings,
+            header=self.header,
+            delimiter=self.delimiter,
+            limits=self.limits,
+        )
+
+
+@dataclass(frozen=True)
 class ParallelText:
     """The pairs of lines of two files. It can be iterated several times.
 
@@ -91,49 +121,35 @@ class PlainText:
         return f"{self.path}, line {row + 1:,}"
 
 
-def find_text(
-    path: Path,
-    first: str,
-    second: str,
-    columns: tuple[str, str] | None = None,
-    *,
-    header: bool = False,
-    delimiter: str = ",",
-    limits: Limits = LIMITS,
-) -> ParallelText | PlainText | Table:
+def find_text(path: Path, form: TextFormat) -> ParallelText | PlainText | Table:
     """The text of a split: ``corpus/train`` means the files ``train.en`` and ``train.de``, or a
-    table such as ``train.tsv``. Where ``first`` and ``second`` are one, it means the lines of one
-    file: ``train.txt``, or ``train`` itself.
-
-    ``first`` and ``second`` are the endings of the two files. ``columns`` are the columns of a
-    table (``.tsv``, ``.csv``, ``.jsonl``, ``.parquet``), by default the endings; its path may also
-    be given with its ending. Each file is taken plain or, if there is no such file, as ``.gz``.
-    Without ``header``, the first row of a ``.tsv`` need not name the columns.
+    table such as ``train.tsv`` (``.csv``, ``.jsonl``, ``.parquet``), whose path may also be given
+    with its ending. Where both endings are one, it means the lines of one file: ``train.txt``, or
+    ``train`` itself. Each file is taken plain or, if there is no such file, as ``.gz``.
 
     Raises:
         BadData: there is no such file; the message says what was looked for and what is there.
     """
+    first, second = form.endings
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     if plain.suffix in FORMS:
         table = find_file(path, plain)
         if table is None:
             raise missing(path.parent, [plain.name])
-        return Table(
-            table, columns or (first, second), header=header, delimiter=delimiter, limits=limits
-        )
+        return form.table(table)
     if isinstance(first, Words) and (words := find_file(path)) is not None:
-        return Table(words, columns or (first, second), limits=limits)
+        return form.table(words)
     if first == second:
         lines = find_file(path, path.with_name(f"{path.name}.{first}"))
         if lines is not None:
-            return PlainText(lines, limits)
+            return PlainText(lines, form.limits)
         if path.is_dir():
             raise BadData(f"{path} is a folder; a pattern names the files in it: {path}/*.txt")
     pairs = isinstance(first, Pair)  # which are in tables alone
     names = [f"{path.name}.{ending}" for ending in (first, second)]
     found = [None, None] if pairs else [find_file(path.parent / name) for name in names]
     if found[0] is not None and found[1] is not None:
-        return ParallelText(found[0], found[1], limits)
+        return ParallelText(found[0], found[1], form.limits)
     tables = [
         table for ending in FORMS if (table := find_file(path.parent / f"{path.name}{ending}"))
     ]
@@ -144,9 +160,7 @@ def find_text(
             "or give the full path of one"
         )
     if tables and found == [None, None]:
-        return Table(
-            tables[0], columns or (first, second), header=header, delimiter=delimiter, limits=limits
-        )
+        return form.table(tables[0])
     if pairs:
         raise missing(path.parent, [" or ".join(f"{path.name}{ending}" for ending in FORMS)])
     if not any(found) and find_file(path) is not None:
@@ -191,15 +205,7 @@ class JoinedText:
 
 
 def find_texts(
-    root: Path,
-    paths: Sequence[str],
-    first: str,
-    second: str,
-    columns: tuple[str, str] | None = None,
-    *,
-    header: bool = False,
-    delimiter: str = ",",
-    limits: Limits = LIMITS,
+    root: Path, paths: Sequence[str], form: TextFormat
 ) -> ParallelText | PlainText | Table | JoinedText:
     """The text of a split that is given by paths, relative to ``root``: each as for
     :func:`find_text`, an address, or a pattern such as ``part*.tsv`` or ``part*`` (for
@@ -208,18 +214,15 @@ def find_texts(
     Raises:
         BadData: there is no such file.
     """
-    options: Any = {"header": header, "delimiter": delimiter, "limits": limits}
-    texts = [
-        text_of(root, path, first, second, columns, **options)
-        for path in files_of(root, paths, first, second)
-    ]
+    texts = [text_of(root, path, form) for path in files_of(root, paths, form)]
     return texts[0] if len(texts) == 1 else JoinedText(tuple(texts))
 
 
-def files_of(root: Path, paths: Sequence[str], first: str, second: str) -> list[str]:
+def files_of(root: Path, paths: Sequence[str], form: TextFormat) -> list[str]:
     """The paths and addresses that some stand for, patterns among them: each of a table, of a file
     of lines, or of two files without their endings.
     """
+    first, second = form.endings
     ending = "" if first == second or isinstance(first, Words) else first
     return [
         found
@@ -238,53 +241,30 @@ def is_table(path: str) -> bool:
 
 
 def text_of(
-    root: Path,
-    path: str,
-    first: str,
-    second: str,
-    columns: tuple[str, str] | None = None,
-    *,
-    header: bool = False,
-    delimiter: str = ",",
-    limits: Limits = LIMITS,
-    quiet: bool = False,
+    root: Path, path: str, form: TextFormat, quiet: bool = False
 ) -> ParallelText | PlainText | Table:
     """The text of one of :func:`files_of`; at an address, its copy in the cache, which is made
     without a word if ``quiet``.
     """
-    options: Any = {"header": header, "delimiter": delimiter, "limits": limits}
-    if is_address(path):
-        return remote_text(path, first, second, columns, quiet, **options)
-    return find_text(root / path, first, second, columns, **options)
+    return remote_text(path, form, quiet) if is_address(path) else find_text(root / path, form)
 
 
-def remote_text(
-    address: str,
-    first: str,
-    second: str,
-    columns: tuple[str, str] | None,
-    quiet: bool,
-    *,
-    header: bool,
-    delimiter: str,
-    limits: Limits,
-) -> ParallelText | PlainText | Table:
+def remote_text(address: str, form: TextFormat, quiet: bool) -> ParallelText | PlainText | Table:
     """The text at an address, as for :func:`find_text`; only the file that is named is looked for.
 
     Raises:
         BadOption, BadData: it cannot be read.
     """
+    first, second = form.endings
     if is_table(address) or isinstance(first, Words):
-        wanted = columns or (first, second)
-        copy = local_copy(address, quiet)
-        return Table(copy, wanted, header=header, delimiter=delimiter, limits=limits)
+        return form.table(local_copy(address, quiet))
     if first == second:
-        return PlainText(local_copy(address, quiet), limits)
+        return PlainText(local_copy(address, quiet), form.limits)
     if isinstance(first, Pair):
         raise BadData(f"{address}: pairs of texts are read from tables: {', '.join(FORMS)}")
     path, chain, archive = address.partition("::")
     source, target = (f"{path}.{ending}{chain}{archive}" for ending in (first, second))
-    return ParallelText(local_copy(source, quiet), local_copy(target, quiet), limits)
+    return ParallelText(local_copy(source, quiet), local_copy(target, quiet), form.limits)
 
 
 def matching(root: Path, path: str, ending: str) -> list[str]:
@@ -315,29 +295,15 @@ def is_pattern(path: str) -> bool:
     return "*" in path
 
 
-def find_tests(
-    folder: Path,
-    first: str,
-    second: str,
-    columns: tuple[str, str] | None = None,
-    *,
-    header: bool = False,
-    delimiter: str = ",",
-    limits: Limits = LIMITS,
-) -> dict[str, ParallelText | PlainText | Table]:
+def find_tests(folder: Path, form: TextFormat) -> dict[str, ParallelText | PlainText | Table]:
     """The test sets in a folder, by name: each ``test*`` that is a pair of files or a table."""
     names = set()
     for path in folder.glob("test*"):
         name = path.name.removesuffix(".gz")
         stem, dot, ending = name.rpartition(".")
-        if stem and (ending in (first, second) or dot + ending in FORMS):
+        if stem and (ending in form.endings or dot + ending in FORMS):
             names.add(stem)
-    return {
-        name: find_text(
-            folder / name, first, second, columns, header=header, delimiter=delimiter, limits=limits
-        )
-        for name in sorted(names)
-    }
+    return {name: find_text(folder / name, form) for name in sorted(names)}
 
 
 def named_tests(test: Any, endings: Sequence[str]) -> Mapping[str, Any] | None:

@@ -15,7 +15,7 @@ from tfzoo.data.remote import check_address, is_address
 from tfzoo.data.rows import Split, given_rows
 from tfzoo.data.stream import Files
 from tfzoo.data.table import FORMS
-from tfzoo.data.text import files_of, find_tests, find_texts, named_tests
+from tfzoo.data.text import TextFormat, files_of, find_tests, find_texts, named_tests
 from tfzoo.errors import BadOption
 
 Columns = tuple[str, str]
@@ -86,7 +86,10 @@ class TextSource:
                 "data.val is not given, nor data.root, a folder to find it in; "
                 "data.val_fraction 0.1 holds a part of data.train out"
             )
-        self.splits: Mapping[str, Any] | None = given if is_splits(given) else None
+        # the spec of a built-in data set has a name
+        self.splits: Mapping[str, Any] | None = (
+            given if isinstance(given, Mapping) and "name" not in given else None
+        )
         built_in = given is not None and self.splits is None
         if built_in and not train is val is test is None:
             raise BadOption(
@@ -96,7 +99,7 @@ class TextSource:
         self.built_in: Any = create("dataset", given) if built_in else None
         self.name, self.val_required = name, val_required or stream
         self.stream = stream
-        self.tables: dict[str, Any] = {"header": header, "delimiter": delimiter, "limits": limits}
+        self.header, self.delimiter, self.limits = header, delimiter, limits
         self.root = None if root is None else Path(root).expanduser()
         self.train, self.val = train, val
         self.tests = named_tests(test, tuple(FORMS))
@@ -136,8 +139,11 @@ class TextSource:
         root = self.root or Path()
         if self.root is not None and is_saved(self.root):
             raise BadOption(f"data.stream reads files, and {self.root} is a folder of data sets")
-        names = files_of(root, paths_of(self.train) or ["train"], *endings)
-        return Files(root, names, columns, endings, self.tables)
+        form = self._format(columns, endings)
+        return Files(root, files_of(root, paths_of(self.train) or ["train"], form), form)
+
+    def _format(self, columns: Columns, endings: Columns) -> TextFormat:
+        return TextFormat(endings, columns, self.header, self.delimiter, self.limits)
 
     def _named(self, found: Mapping[str, Any], columns: Columns, name: str) -> dict[str, Examples]:
         """The splits of a data set that is there already."""
@@ -149,13 +155,13 @@ class TextSource:
 
     def _local(self, columns: Columns, endings: Columns) -> dict[str, Examples]:
         """The splits from files and rows."""
-        root = self.root or Path()
+        root, form = self.root or Path(), self._format(columns, endings)
 
         def find(split: Split, name: str) -> Examples:
             paths = paths_of(split)
             if paths is None:
                 return given_rows(split, columns, name)
-            return find_texts(root, paths, *endings, columns, **self.tables)
+            return find_texts(root, paths, form)
 
         splits = {}
         if not self.stream:
@@ -170,7 +176,7 @@ class TextSource:
             }
         if self.root is None:
             return splits
-        return splits | find_tests(root, *endings, columns, **self.tables)
+        return splits | find_tests(root, form)
 
 
 def check_stream(train: Split | None, local: bool, has_val: bool) -> None:
@@ -186,11 +192,6 @@ def check_stream(train: Split | None, local: bool, has_val: bool) -> None:
         )
     if not has_val:
         raise BadOption("data.stream: give data.val too, files that are read as a whole")
-
-
-def is_splits(dataset: Any) -> bool:
-    """Whether ``dataset`` holds splits by name. The spec of a built-in data set has a name."""
-    return isinstance(dataset, Mapping) and "name" not in dataset
 
 
 def paths_of(split: Split | None) -> list[str] | None:

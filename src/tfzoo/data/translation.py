@@ -17,7 +17,6 @@ from tfzoo.data.prepare import (
     Examples,
     encode_cells,
     encode_columns,
-    fingerprint_split,
     identity,
     train_tokenizers,
 )
@@ -163,18 +162,7 @@ class TranslationData(TextData):
 
     def _prepare(self) -> None:
         self.splits = self._examples()
-        held = {name: list(rows) for name, rows in self.splits.items() if name != "train"}
-        tested = frozenset(source for name in self.test_names for source, _ in held[name])
-        train = self.files.sample() if self.files else self.splits["train"]
-        read = {"train": fingerprint_split(train, "train", tested)}
-        read |= {name: fingerprint_split(rows, name) for name, rows in held.items()}
-        whole = f"{read['train'].source} {read['train'].target}"
-        self.content = self.files.content if self.files else whole
-        self.carriage_returns = {name: one.carriage_returns for name, one in read.items()}
-        self.overlap = {
-            name: sum(source in read["train"].known for source, _ in held[name])
-            for name in self.test_names
-        }
+        train, held, read = self._read_splits()
         if self._tokenizers is None:
             self._tokenizers = train_tokenizers(
                 train,

@@ -42,12 +42,11 @@ def cannot_export(to: str, error: BaseException) -> BadOption:
     return BadOption(f"{to}: {part} cannot be exported ({why[:200]})")
 
 
-def no_counterpart(part: object, why: str = "") -> BadOption:
+def no_counterpart(part: object) -> BadOption:
     """The refusal of a part, or of an option by name, that CTranslate2 has nothing like."""
     what = f"{part.entry.kind} {part.entry.name!r}" if isinstance(part, Component) else part
     return BadOption(
-        f"ctranslate2 has nothing like {what}{why and f': {why}'}; "
-        "--to onnx exports more parts, --to safetensors all"
+        f"ctranslate2 has nothing like {what}; --to onnx exports more parts, --to safetensors all"
     )
 
 

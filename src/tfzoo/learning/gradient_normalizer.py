@@ -63,7 +63,9 @@ class GradientNormalizer:
         if world_size > 1:
             distributed.all_reduce(sums)
         finite = sums.isfinite().all()
-        loss, count_sum, norms = sums.to(scalar_dtype(sums.device)).unbind()
+        # MPS has no float64
+        exact = torch.float32 if sums.device.type == "mps" else torch.float64
+        loss, count_sum, norms = sums.to(exact).unbind()
         if self.total is None:
             scale = torch.ones_like(loss)
         else:
@@ -78,8 +80,3 @@ class GradientNormalizer:
             scale = torch.where(finite, scale, 1.0).to(norm)
             adapters.scale_in_place(gradients, scale)
         return finite
-
-
-def scalar_dtype(device: torch.device) -> torch.dtype:
-    """float64, or fp32 on devices without float64."""
-    return torch.float32 if device.type == "mps" else torch.float64

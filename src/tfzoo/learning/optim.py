@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -16,7 +16,16 @@ from tfzoo.errors import BadOption, listing
 from tfzoo.learning import patterns
 from tfzoo.learning.layer_rates import depths, split
 from tfzoo.learning.optimizer import Optimizer
-from tfzoo.learning.schedule import Schedule
+
+
+class Schedule(Protocol):
+    """A factor of the peak learning rate for each update, counted from 1. It is over 0 and at most
+    1 from the first update to the last.
+    """
+
+    def factor(self, update: int) -> float:
+        """Learning rate of an update divided by the peak."""
+        ...
 
 
 @dataclass

@@ -660,7 +660,7 @@ class Task(L.LightningModule):
         log_loss = normalizer.total is not None
         clips = trainer.gradient_clip_algorithm in CLIP_BY_NORM
         finite = normalizer.normalize_(
-            parameters_of(optimizer),
+            [parameter for group in optimizer.param_groups for parameter in group["params"]],
             trainer.world_size,
             trainer.accumulate_grad_batches,
             trainer.gradient_clip_val if clips else None,
@@ -994,11 +994,6 @@ class Task(L.LightningModule):
         """A hash of the training text, or "" if the data has none."""
         data = getattr(adapters.trainer_of(self), "datamodule", None)
         return getattr(data, "content", "")
-
-
-def parameters_of(optimizer: Any) -> list[nn.Parameter]:
-    """The parameters that an optimiser trains."""
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def scored_first(names: Sequence[str]) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfzoo.base.scores import factors, format_score
+from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun, UnknownName
-from tfzoo.plots.metrics import Curve, RunMetrics
+from tfzoo.plots.loggers import log_figure
+from tfzoo.plots.metrics import Curve, RunMetrics, read_run
 from tfzoo.plots.style import (
     COLOURS,
     DASHES,
@@ -18,6 +21,7 @@ from tfzoo.plots.style import (
     escape_dollars,
     line_style,
     new_figure,
+    save,
     styled,
 )
 
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+FILE = "curves.png"
+"""The picture in the folder of a run."""
 LOSSES = ("train/loss", "val/loss")
 RATE = "train/lr"
 FEW = 40
@@ -39,6 +45,21 @@ BEST: dict[str, Any] = {
     "markerfacecolor": "none",
     "linestyle": "none",
 }
+
+
+def draw_curves(folder: Path, loggers: Sequence[Any], step: int) -> None:
+    """Draw the learning curves of a run in its folder and its loggers, unless it has logged
+    nothing. If that fails, a message says so.
+    """
+    try:
+        figure = curves_figure([read_run(folder)])
+        save(figure, folder / FILE)
+    except BadRun:
+        return
+    except Exception as error:  # a picture does not end a run
+        notify(f"no {FILE}: {' '.join(f'{type(error).__name__}: {error}'.split())[:200]}")
+        return
+    log_figure(loggers, "curves", lambda: figure, step)
 
 
 def curves_figure(runs: Sequence[RunMetrics], metrics: Sequence[str] = ()) -> Figure:

@@ -16,7 +16,9 @@ def log_figure(loggers: Iterable[Any], name: str, draw: Callable[[], Figure], st
     """Draw a picture for the loggers that take pictures: Weights & Biases, TensorBoard. If it
     cannot be drawn or logged, a message says so.
     """
-    taking = [one for one in loggers if takes_pictures(one)]
+    taking = [
+        one for one in loggers if hasattr(one, "log_image") or hasattr(board(one), "add_image")
+    ]
     if not taking:
         return
     try:
@@ -35,8 +37,3 @@ def log_figure(loggers: Iterable[Any], name: str, draw: Callable[[], Figure], st
 def board(logger: Any) -> Any:
     """TensorBoard's writer, where the logger has one."""
     return getattr(logger, "experiment", None)
-
-
-def takes_pictures(logger: Any) -> bool:
-    """Whether a logger accepts images."""
-    return hasattr(logger, "log_image") or hasattr(board(logger), "add_image")

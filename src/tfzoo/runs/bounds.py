@@ -161,14 +161,14 @@ def tensor(value: Any, path: object) -> None:
         )
 
 
-def fitting(model: nn.Module, state: Mapping[str, Tensor], prefix: str = "model.") -> None:
-    """Check that the stored parameters are those of a model, which was built on the device
+def fitting(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Check that the stored parameters are those of a task's model, which was built on the device
     ``meta``.
 
     Raises:
         BadRun: a shape differs, parameters are missing, or buffers are too large.
     """
-    for name, wanted in model.state_dict(prefix=prefix).items():
+    for name, wanted in model.state_dict(prefix="model.").items():
         found = state.get(name)
         if getattr(found, "shape", None) != wanted.shape:
             has = (

@@ -251,11 +251,7 @@ def write_summary(folder: Path, command: str, section: Mapping[str, Any]) -> Non
 
 def read_summary(folder: Path) -> dict[str, Any]:
     """The sections of a run's summary; none where the file is missing or damaged."""
-    try:
-        found = bounded_files.json_of(folder / SUMMARY)
-    except BadRun:
-        return {}
-    sections = found.items() if isinstance(found, dict) else ()
+    sections = bounded_files.object_of(folder / SUMMARY).items()
     return {name: section for name, section in sections if isinstance(section, dict)}
 
 

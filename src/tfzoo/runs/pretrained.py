@@ -48,13 +48,7 @@ def is_pretrained(path: Path) -> bool:
 
 def is_published(folder: Path) -> bool:
     """Whether a folder has a ``config.json`` of ``transformers``."""
-    if not (folder / CONFIG).is_file():
-        return False
-    try:
-        found = bounded_files.json_of(folder / CONFIG)
-    except BadRun:
-        return False
-    return isinstance(found, dict) and isinstance(found.get("model_type"), str)
+    return isinstance(bounded_files.object_of(folder / CONFIG).get("model_type"), str)
 
 
 def write(

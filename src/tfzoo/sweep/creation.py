@@ -52,18 +52,12 @@ def create(plan: Plan, folder: Path, command: str) -> None:
         replace_text(
             folder / SWEEP, yaml.safe_dump(plan.to_dict(), sort_keys=False, allow_unicode=True)
         )
-        cells = {"command": command, "cells": cell_records(plan)}
+        kept = ("name", "labels", "settings", "refused")
+        records = [{key: getattr(cell, key) for key in kept} for cell in plan.cells]
+        cells = {"command": command, "cells": records}
         replace_text(folder / CELLS, json.dumps(cells, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise BadRun(f"cannot make the sweep's folder {folder}: {error.strerror}") from None
-
-
-def cell_records(plan: Plan) -> list[dict[str, Any]]:
-    """The cells as ``cells.json`` lists them."""
-    return [
-        {"name": one.name, "labels": one.labels, "settings": one.settings, "refused": one.refused}
-        for one in plan.cells
-    ]
 
 
 def is_created(plan: Plan, folder: Path) -> bool:

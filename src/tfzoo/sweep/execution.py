@@ -27,6 +27,8 @@ from tfzoo.training.signals import PAUSE
 
 OUTPUT = "output.txt"
 """What ``fit`` printed, in the run's folder."""
+TAIL = 8192
+"""The bytes at its end that are read of a text."""
 LAUNCHER_VARIABLES = (
     "RANK",
     "LOCAL_RANK",
@@ -300,11 +302,11 @@ def exit_reason(run_folder: Path, code: int) -> str:
     return f"{out}{message}" or f"ended with exit code {code}"
 
 
-def tail(path: Path, size: int = 8192) -> str:
+def tail(path: Path) -> str:
     """The end of a text file; empty if it cannot be read."""
     try:
         with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - size))
+            stream.seek(max(0, path.stat().st_size - TAIL))
             return stream.read().decode("utf-8", "replace")
     except OSError:
         return ""

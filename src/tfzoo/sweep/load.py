@@ -12,10 +12,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from tfzoo.base.registry import create
+from tfzoo.base.registry import create, registry
 from tfzoo.base.terminal import notify
 from tfzoo.config.resolve import resolve
-from tfzoo.config.sections import task_class
 from tfzoo.config.sources import ConfigSource, find_recipe, load_recipe, parse_arguments, read_yaml
 from tfzoo.config.start import FROM, SEED
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing
@@ -207,7 +206,7 @@ def measured(recipe: Mapping[str, Any], wanted: Collection[str]) -> tuple[list[s
     ``fit`` tests on built-in data only. Whether a score can be computed on it is checked for the
     ``wanted`` ones.
     """
-    task = task_class(recipe["task"])
+    task: Any = registry("task").entry(recipe["task"]).cls
     validates = recipe["trainer"].get("limit_val_batches") != 0
     if not (spec := recipe["data"].get("dataset")):
         return [f"val/{score}" for score in task.higher_is_better if validates], True

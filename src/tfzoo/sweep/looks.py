@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.bounded_files import object_of
 from tfzoo.runs.files import replace_text
-from tfzoo.sweep import state
 from tfzoo.sweep.design import Design
 from tfzoo.sweep.runs_csv import SweepFolder
 
@@ -36,7 +36,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
     """The earlier looks: the ``seeds`` and ``max_seeds`` that the sweep file had; empty if there
     was none.
     """
-    found = state.read_json(folder / FILE).get("looks")
+    found = object_of(folder / FILE).get("looks")
     return [look for look in found if isinstance(look, dict)] if isinstance(found, list) else []
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from tfzoo.base.bounded_files import object_of
 from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun
@@ -65,7 +66,7 @@ def steps(plan: Plan) -> int:
 
 def has_reached(run: Run, rung: int) -> bool:
     """Whether a run paused at a rung, was completed, or failed."""
-    if str(rung) in state.read_json(run.folder / RUNGS):
+    if str(rung) in object_of(run.folder / RUNGS):
         return True
     return state.status(run) in state.OVER
 
@@ -76,7 +77,7 @@ def pause(run: Run, plan: Plan, rung: int) -> bool:
     """
     if read_summary(run.folder).get("fit", {}).get("steps", 0) <= rung:
         return False
-    found = {**state.read_json(run.folder / RUNGS), str(rung): score(run, plan, rung)}
+    found = {**object_of(run.folder / RUNGS), str(rung): score(run, plan, rung)}
     replace_text(run.folder / RUNGS, json.dumps(found) + "\n")
     return True
 
@@ -142,7 +143,7 @@ def mean_score(runs: Sequence[Run], plan: Plan, rung: int) -> float | None:
     """The mean score of a cell at a rung; None if no seed has one."""
     found = []
     for run in runs:
-        recorded = state.read_json(run.folder / RUNGS)
+        recorded = object_of(run.folder / RUNGS)
         one = recorded[str(rung)] if str(rung) in recorded else score(run, plan, rung)
         if one is not None and not state.failure(run.folder):
             found.append(float(one))
@@ -151,7 +152,7 @@ def mean_score(runs: Sequence[Run], plan: Plan, rung: int) -> float | None:
 
 def decision(run: Run) -> dict[str, Any]:
     """What decided that a run's cell was pruned; empty if it was not."""
-    return state.read_json(run.folder.parent / PRUNED)
+    return object_of(run.folder.parent / PRUNED)
 
 
 def reason(found: Mapping[str, Any], cell: str) -> str:
@@ -182,7 +183,7 @@ def check_unchanged(plan: Plan, folder: Path) -> None:
     """
     for cell in plan.cells:
         path = folder / cell.name / PRUNED
-        if not (found := state.read_json(path)):
+        if not (found := object_of(path)):
             continue
         if plan.prune is None:
             path.unlink()

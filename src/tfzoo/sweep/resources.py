@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from tfzoo.base.terminal import notify
@@ -57,9 +56,9 @@ def slots(plan: Plan, jobs: int) -> list[dict[str, str]]:
     ]
 
 
-def visible_devices(environment: Mapping[str, str] = os.environ) -> list[str]:
+def visible_devices() -> list[str]:
     """Names of the CUDA devices that this process may use."""
-    named = environment.get("CUDA_VISIBLE_DEVICES")
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [name for name in named.split(",") if name]
     import torch

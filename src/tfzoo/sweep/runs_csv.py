@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from tfzoo.base.bounded_files import object_of
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import is_complete, read_config, read_summary
@@ -117,9 +118,7 @@ def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
     path = folder.path / cell["name"] / f"seed-{seed}"
     fit = read_summary(path).get("fit", {})
     status, reason = outcome(path, fit)
-    if status not in ("failed", "diverged") and (
-        pruned := state.read_json(path.parent / state.PRUNED)
-    ):
+    if status not in ("failed", "diverged") and (pruned := object_of(path.parent / state.PRUNED)):
         status, reason = "pruned", prune.reason(pruned, cell["name"])
     scores = {**state.scores(path), **explained(path)} if status == "completed" else {}
     peak = fit.get("peak_memory") or {}
@@ -177,7 +176,7 @@ def outcome(path: Path, fit: Mapping[str, Any]) -> tuple[str, str | None]:
 
 def tuned_value(cell: Path) -> Any:
     """The value that tuning chose for a cell; None if it was not tuned."""
-    value = state.read_json(cell / tune.FILE).get("value")
+    value = object_of(cell / tune.FILE).get("value")
     return value if value is None or isinstance(value, int | float | str) else json.dumps(value)
 
 

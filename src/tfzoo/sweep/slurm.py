@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.bounded_files import object_of
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.files import replace_text
@@ -239,4 +240,4 @@ def minutes(plan: Plan) -> int:
 
 def recorded(folder: Path) -> dict[str, str]:
     """The recorded job id of each run, by its folder."""
-    return state.read_json(folder / FILE)
+    return object_of(folder / FILE)

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from tfzoo.base.bounded_files import object_of
 from tfzoo.runs.files import replace_text
 from tfzoo.runs.folder import CONFIG, is_complete, read_summary
 from tfzoo.runs.lock import Held, holding
@@ -128,7 +129,7 @@ def record_failure(folder: Path, reason: str, code: int) -> None:
 
 def failure(folder: Path) -> dict[str, Any]:
     """The recorded failure of a run; empty if it did not fail."""
-    return read_json(folder / FAILED)
+    return object_of(folder / FAILED)
 
 
 def add_wall_seconds(folder: Path, seconds: float) -> None:
@@ -139,19 +140,10 @@ def add_wall_seconds(folder: Path, seconds: float) -> None:
 
 def wall_seconds(folder: Path) -> float | None:
     """Wall-clock seconds that a run took, start-up included; None if none were recorded."""
-    found = read_json(folder / TIMING).get("wall_seconds")
+    found = object_of(folder / TIMING).get("wall_seconds")
     return float(found) if isinstance(found, int | float) else None
 
 
 def training_seconds(folder: Path) -> float:
     """Seconds that ``fit`` recorded for a run, without the start of its process."""
     return float(read_summary(folder).get("fit", {}).get("seconds", 0.0))
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; empty if the file is missing or damaged."""
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

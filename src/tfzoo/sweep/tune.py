@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tfzoo.config.sections import task_class
+from tfzoo.base.bounded_files import object_of
+from tfzoo.base.registry import registry
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep import layout, state
@@ -38,7 +39,7 @@ def metric(run: Run, plan: Plan) -> Metric:
         return plan.metric
     recipe = next(iter(run.cell.recipes.values()))
     checkpoint: dict[str, Any] = recipe["checkpoint"]
-    task = task_class(recipe["task"])
+    task: Any = registry("task").entry(recipe["task"]).cls
     monitor = checkpoint.get("monitor") or task.monitor
     return Metric(monitor, checkpoint.get("mode") or task.mode(monitor))
 
@@ -49,7 +50,7 @@ def tuned(run: Run, plan: Plan) -> Run | None:
     Raises:
         BadRun: it was chosen among other values.
     """
-    found = state.read_json(run.folder.parent / FILE)
+    found = object_of(run.folder.parent / FILE)
     if not found:
         return None
     if (

@@ -88,7 +88,7 @@ def open_run(
     own = {**kept, "trainer": trainer, "checkpoint": {}}
     check_data(command, run.path, kept, arguments)
     recipe = ConfigSource({"task": run.entry["task"], **own}, str(run.path), run.path)
-    config = resolve([recipe], arguments, "trust" in arguments.own)
+    config = resolve([recipe], arguments)
     changed = {option.key for option in arguments.options}
     for name in sorted(changed):
         section, *keys = name.split(".")

@@ -27,6 +27,8 @@ from tfzoo.data.pairs import TAB, parts
 from tfzoo.errors import TfzooError, did_you_mean, listing
 from tfzoo.learning.explain import Explain
 from tfzoo.models.fsdp import load_full_state
+from tfzoo.plots.curves import FILE as CURVES
+from tfzoo.plots.curves import draw_curves
 from tfzoo.runs import checkpoints
 from tfzoo.runs.folder import (
     CONFIG,
@@ -47,7 +49,6 @@ from tfzoo.training.checks import Checks
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.metrics_file import MetricsFile
 from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
-from tfzoo.training.pictures import CURVES, draw_curves
 from tfzoo.training.progress import Bar
 from tfzoo.training.resume import Resume
 from tfzoo.training.signals import INTERRUPTED, STOPPED, Signals, requeue
@@ -112,6 +113,7 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
 
 def prepare(config: Config) -> tuple[Any, Any]:
     """The task, with its new model, and its data, which is prepared."""
+    check_sizes(config)
     data = config.data
     if config.start and config.start.states:
         data.tokenizer_states = states_of(config.start, config.recipe["data"])
@@ -162,13 +164,12 @@ class TrainingRun:
         self.earlier_decoding_speed = before.get("decoded_per_second")
         settings = config.recipe["checkpoint"]
         interval = config.lightning.values.checkpoint.train_time_interval
-        has_interval = settings.get("train_time_interval") and isinstance(interval, timedelta)
         metrics = MetricsFile(folder)
         self.throughput = Throughput()
         self.last = LastCheckpoint(
             folder / checkpoints.FOLDER,
             settings.get("every_n_train_steps"),
-            interval if has_interval else None,
+            interval if isinstance(interval, timedelta) else None,
             partial(self.throughput.has_trained, config.recipe.get("train_tokens")),
         )
         self.signals = Signals(self.last)
