@@ -385,12 +385,6 @@ def test_numbers_that_no_search_can_have_are_refused(wrong: dict[str, float]) ->
         Search(**wrong)
 
 
-def test_the_largest_numbers_and_those_left_out_are_those_that_the_docs_name() -> None:
-    assert Search(beam=2, n_best=2, max_length=1000, length_penalty=10)
-    assert Search(max_length=0, length_penalty=-10)
-    assert Search() == Search(beam=1, length_penalty=0.6, max_length=2.0, n_best=1)
-
-
 def test_a_step_reads_the_device_as_often_for_many_sentences_as_for_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

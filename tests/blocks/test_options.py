@@ -112,38 +112,6 @@ def test_the_signature_of_a_model_lists_every_option_with_type_and_default(
         model(20, 8, nrom="rms")
 
 
-def test_options_that_are_left_out_have_the_values_that_the_docs_name() -> None:
-    assert StackOptions() == StackOptions(
-        layers=6,
-        heads=8,
-        attention="scaled_dot_product",
-        norm="layer",
-        position="sinusoidal",
-        feedforward="relu",
-        head_dim=None,
-        value_head_dim=None,
-        kv_heads=None,
-        weighting="softmax",
-        share_query_key=False,
-        projections="linear",
-        bias=True,
-        temperature=1.0,
-        cap=None,
-        window=None,
-        query_key_norm=None,
-        gate=False,
-        head_scale=False,
-        dropout=0.1,
-        attention_dropout=0.0,
-        feedforward_dropout=0.0,
-        mixer="multihead",
-        residual="pre",
-        parallel=None,
-        pattern=None,
-        max_length=1024,
-    )
-
-
 def test_the_norm_of_embeddings_mixes_no_tokens() -> None:
     with pytest.raises(BadOption, match=r"embedding_norm must mix no tokens: .*layer"):
         tfzoo.Encoder(8, 2, 1, embedding_norm="batch")

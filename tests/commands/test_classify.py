@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -172,21 +173,21 @@ def test_testing_draws_the_confusion_matrix_into_the_runs_folder(
     assert set(here.iterdir()) == before, "a checkpoint in no run's folder has nowhere to draw"
 
 
-@pytest.mark.parametrize("form", ["tsv", "jsonl"])
-def test_predictions_are_those_that_test_scored(form: str, here: Path) -> None:
+def test_predictions_are_those_that_test_scored(here: Path) -> None:
     assert main(["test", "runs/toy/1"]) == 0
-    assert main(["predict", "runs/toy/1", *(["--format", form] if form != "tsv" else [])]) == 0
-    lines = Path(f"runs/toy/1/predictions/test.{form}").read_text("utf-8").splitlines()
-    if form == "jsonl":
-        rows = [json.loads(line) for line in lines]
-    else:
-        rows = [
-            dict(zip(lines[0].split("\t"), line.split("\t"), strict=True)) for line in lines[1:]
-        ]
-    assert [row["text"] for row in rows] == [f"{a} {b}" for a, b in product(WORDS, repeat=2)]
-    assert rows[0].keys() == {"text", "label", "prediction", "probability"}
-    right = sum(row["label"] == row["prediction"] for row in rows) / len(rows)
-    assert summary()["test"]["scores"]["test/accuracy"] == pytest.approx(right)
+    accuracy = summary()["test"]["scores"]["test/accuracy"]
+    for form in ("tsv", "jsonl"):
+        assert main(["predict", "runs/toy/1", *(["--format", form] if form != "tsv" else [])]) == 0
+        lines = Path(f"runs/toy/1/predictions/test.{form}").read_text("utf-8").splitlines()
+        rows = (
+            [json.loads(line) for line in lines]
+            if form == "jsonl"
+            else list(csv.DictReader(lines, delimiter="\t"))
+        )
+        assert [row["text"] for row in rows] == [f"{a} {b}" for a, b in product(WORDS, repeat=2)]
+        assert rows[0].keys() == {"text", "label", "prediction", "probability"}
+        right = sum(row["label"] == row["prediction"] for row in rows) / len(rows)
+        assert accuracy == pytest.approx(right)
 
 
 def test_validating_scores_as_training_said(here: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,14 @@ from tfzoo.commands.main import main, summaries
 from tfzoo.config import sources
 from tfzoo.config.sections import sections
 
+bash = cache(script)
+
 
 def completed(words: str, folder: Path) -> set[str]:
     """What bash offers for the last of these words."""
     count = len(words.split(" ")) - 1
     code = (
-        f"{script()}\nCOMP_WORDS=({words!s} ''); COMP_CWORD={count}; _tfzoo; "
+        f"{bash()}\nCOMP_WORDS=({words!s} ''); COMP_CWORD={count}; _tfzoo; "
         'printf "%s\\n" "${COMPREPLY[@]}"'
     )
     done = subprocess.run(

@@ -162,14 +162,23 @@ def test_a_mistake_on_the_command_line_is_named_with_its_fix(
         assert words in message
 
 
-@pytest.mark.parametrize("recipe", ["regression/listops", "multilabel_classification/reachable"])
-@pytest.mark.parametrize("value", ["0.2", "0.1"])  # 0.1 is the default of other tasks
 def test_label_smoothing_is_refused_where_no_class_is_chosen(
-    recipe: str, value: str, refused: Refused
+    refused: Refused, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    message = refused("fit", recipe, "--optim.label_smoothing", value)
-    assert "optim.label_smoothing" in message
-    assert "leave it out" in message
+    """Also at the default of other tasks, and in a file; what is printed has and takes 0."""
+    fix = "nothing to smooth; leave it out, or set it to 0"
+    assert fix in refused(
+        "fit", "multilabel_classification/reachable", "--optim.label_smoothing", "0.2"
+    )
+    (tmp_path / "mine.yaml").write_text(
+        "base: regression/listops\noptim: {label_smoothing: 0.1}\n", "utf-8"
+    )
+    assert fix in refused("fit", "mine.yaml")
+    assert main(["fit", "mine.yaml", "--optim.label_smoothing", "0", "--print_config"]) == 0
+    printed = capsys.readouterr().out
+    assert main(["fit", "regression/listops", "--print_config"]) == 0
+    assert capsys.readouterr().out == printed
+    assert "label_smoothing: 0.0" in printed
 
 
 def test_a_number_of_samples_is_refused_where_none_are_printed(refused: Refused) -> None:

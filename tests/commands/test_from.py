@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tfzoo.commands.main import main
 from tfzoo.runs import checkpoints
 from tfzoo.runs.checkpoints import read
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
 RECIPE = """\
 task: classification
 data: {{root: {name}, tokenizer: {{name: bpe, vocab_size: {size}}}, max_tokens: 64}}
@@ -21,26 +23,34 @@ trainer: {{max_steps: 1, accelerator: cpu}}
 TEXTS = {"first": "a small cat sat on the mat", "second": "warm bread, cold butter and tea"}
 
 
-@pytest.fixture
-def first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run, and the text of another training."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run, and the text of another training."""
+    folder = tmp_path_factory.mktemp("from")
     for name, text in TEXTS.items():
-        (tmp_path / name).mkdir()
+        (folder / name).mkdir()
         for split in ("train", "val"):
             rows = [f"{text} {word}\t{index % 2}" for index, word in enumerate(text.split() * 3)]
             table = "text\tlabel\n" + "\n".join(rows) + "\n"
-            (tmp_path / name / f"{split}.tsv").write_text(table, "utf-8")
+            (folder / name / f"{split}.tsv").write_text(table, "utf-8")
         recipe = RECIPE.format(name=name, size=260 + len(name))
-        (tmp_path / f"{name}.yaml").write_text(recipe, "utf-8")
-    assert main(["fit", "first.yaml", "--run", "one"]) == 0
+        (folder / f"{name}.yaml").write_text(recipe, "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["fit", "first.yaml", "--run", "one"]) == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def first(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
 
 
 def state(run: str) -> str:
     return tfzoo.ClassificationTask.load(run).tokenizer.tokenizer.state()
 
 
-@pytest.mark.usefixtures("first")
 def test_another_text_is_read_with_the_tokenizer_of_the_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -54,7 +64,6 @@ def test_another_text_is_read_with_the_tokenizer_of_the_run(
     assert state("two") == state("one")
 
 
-@pytest.mark.usefixtures("first")
 def test_a_tokenizer_that_is_named_by_hand_is_made_anew(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -64,7 +73,6 @@ def test_a_tokenizer_that_is_named_by_hand_is_made_anew(
     assert state("two") != state("one")
 
 
-@pytest.mark.usefixtures("first")
 def test_the_run_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     paths: list[Path] = []
     monkeypatch.setattr(checkpoints, "read", lambda path: paths.append(path) or read(path))
@@ -72,9 +80,9 @@ def test_the_run_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert paths == [Path("one/checkpoints/best.ckpt")]
 
 
-@pytest.mark.usefixtures("first")
 def test_another_task_takes_it_too(capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--model.layers", "1", "--model.dim", "8", "--model.heads", "2"]
+    few += [f"--data.dataset.{split}=40" for split in ("train", "val", "test")]
     given = ["fit", "language_modeling/agreement", *few, "--trainer.max_steps", "1"]
     assert main([*given, "--from", "one", "--run", "two"]) == 0
     assert "tokenizer: that of one" in capsys.readouterr().err

@@ -21,6 +21,7 @@ from tfzoo.runs import checkpoints
 from tfzoo.tasks.language_modeling import LanguageModelingTask
 from tfzoo.tasks.token_classification import TokenClassificationTask
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
 PROMPTS = ["the dog", "a small cat"]
 LANGUAGE_MODELS = {
     "gpt2": ("GPT2LMHeadModel", {**GPT, "n_positions": 256}),
@@ -188,7 +189,8 @@ def test_a_head_for_words_is_trained_on_and_replaced(
     save("bert", "BertForTokenClassification", {**config, **labels}, tmp_path / "tagger")
     save("bert", "BertForMaskedLM", config, tmp_path / "masked")
     steps = ("--trainer.max_steps", "1", "--trainer.accelerator", "cpu", "--trainer.devices", "1")
-    words = ["fit", "token_classification/entities", *steps]
+    few = (word for split in ("train", "val", "test") for word in (f"--data.dataset.{split}", "40"))
+    words = ["fit", "token_classification/entities", *steps, *few]
     assert main([*words, "--from", "tagger", "--run", "one"]) == 0
     assert main([*words, "--from", "masked", "--run", "two"]) == 0
     assert re.search(r"started anew .*: head", capsys.readouterr().out)

@@ -134,7 +134,7 @@ def test_what_is_not_logged_in_time_is_named() -> None:
 
 
 @pytest.mark.parametrize("logger", ["WandbLogger", "TensorBoardLogger", "CSVLogger"])
-def test_a_logger_offline_has_all_and_prints_no_warning(
+def test_another_logger_has_all_offline_and_prints_no_warning(
     logger: str,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
@@ -154,3 +154,15 @@ def test_a_logger_offline_has_all_and_prints_no_warning(
         "CSVLogger": "lightning_logs/version_0/metrics.csv",
     }[logger]
     assert list(Path("runs/numbers/1").glob(kept))
+    assert Path("runs/numbers/1/metrics.csv").is_file(), "it is added to it"
+    assert {path.name for path in Path().iterdir()} == {"runs"}
+    if logger == "TensorBoardLogger":
+        assert "curves" in pictures_of(Path("runs/numbers/1/lightning_logs"))
+
+
+def pictures_of(folder: Path) -> set[str]:
+    """The names of the pictures that TensorBoard shows."""
+    from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
+
+    shown = EventMultiplexer().AddRunsFromDirectory(str(folder)).Reload()
+    return {name for run in shown.Runs().values() for name in run["images"]}

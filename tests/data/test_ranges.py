@@ -50,11 +50,11 @@ def test_numbers_are_found() -> None:
     assert len(list(numbers_of_components())) >= 16
 
 
-@pytest.mark.parametrize("value", IMPOSSIBLE, ids=repr)
 @pytest.mark.parametrize(("cls", "name"), list(numbers_of_data()))
-def test_a_number_that_cannot_be_is_refused_by_its_name(cls: type, name: str, value: Any) -> None:
-    with pytest.raises(BadOption, match=rf"{name}={re.escape(str(value))} must be a "):
-        cls(**TEXT[cls], **{name: value})
+def test_a_number_that_cannot_be_is_refused_by_its_name(cls: type, name: str) -> None:
+    for value in IMPOSSIBLE:
+        with pytest.raises(BadOption, match=rf"{name}={re.escape(str(value))} must be a "):
+            cls(**TEXT[cls], **{name: value})
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_the_last_value_inside_a_range_is_accepted(name: str, value: float) -> N
     assert getattr(data, name) == value
 
 
-@pytest.mark.parametrize("value", [nan, inf, -inf, -1, 1.5, 10**12, 10**400, True], ids=repr)
 @pytest.mark.parametrize(("kind", "component", "name"), list(numbers_of_components()))
 def test_an_option_that_cannot_be_is_refused_by_its_name(
-    kind: str, component: str, name: str, value: Any
+    kind: str, component: str, name: str
 ) -> None:
-    with pytest.raises(BadOption, match=rf"'{component}'.*{name}"):
-        create(kind, {"name": component, name: value})
+    for value in (nan, inf, -inf, -1, 1.5, 10**12, 10**400, True):
+        with pytest.raises(BadOption, match=rf"'{component}'.*{name}"):
+            create(kind, {"name": component, name: value})
 
 
 @pytest.mark.parametrize("component", registry("tokenizer").names())

@@ -222,7 +222,7 @@ def test_pairs_that_training_leaves_out_are_counted(
     for file in range(FILES):
         with gzip.open(text / f"part-{file:02}.tsv.gz", "wb") as whole:
             whole.write(b"en\tde\n" + b"a\tb\n" * 12 + b"\tb\n" + b"a " * 50 + b"\tb\n")
-    data = of(text, stream=400, max_length=20)
+    data = of(text, stream=40, max_length=20)
     assert all(batch.source.numel() for batch in data.train_dataloader())
     places = data.stream_places().values()
     files = sum(place["rows"] for place in places) // 14
@@ -362,7 +362,7 @@ def test_a_server_that_fails_or_breaks_off_is_asked_again(
     with served() as server:
         wanted = read(of(text), of(text, train=server.address).train_dataloader())
         monkeypatch.setenv("TFZOO_CACHE", str(text / "another"))
-        for file in range(FILES):
+        for file in range(3):
             server.failures[f"part-{file:02}.tsv.gz"] = 3
             server.broken[f"part-{file:02}.tsv.gz"] = 2
         assert wanted == read(of(text), of(text, train=server.address).train_dataloader())
@@ -373,7 +373,7 @@ def test_copies_are_removed_when_they_are_read_and_room_is_needed(
 ) -> None:
     monkeypatch.setattr(stream, "READERS", 2)
     with served() as server:
-        data = of(text, train=server.address, stream=300)
+        data = of(text, train=server.address, stream=120)
         one = max(size for _, size in remote.copies())
         monkeypatch.setattr(remote, "LIMIT", 4 * one)
         for _ in data.train_dataloader():

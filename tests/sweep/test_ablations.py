@@ -46,16 +46,6 @@ def sizes(name: str) -> dict[str, int]:
     return found
 
 
-def test_these_are_packaged() -> None:
-    wanted = (
-        "additive_start additive_start_tuned batch_norm depth embedding_scale embedding_start "
-        "extrapolation extrapolation_decoder feedforward heads hops mixer modern modern_wide norm "
-        "position projections query_key recall residual scale similarity swapped temperature "
-        "trained_scale weighting"
-    )
-    assert [f"ablations/{name}" for name in wanted.split()] == NAMES
-
-
 @pytest.mark.parametrize("name", sampled(SHORT, SHORT[::3]))
 def test_a_sweep_is_valid_and_says_what_it_is_about(name: str) -> None:
     made = plan(name)
@@ -79,16 +69,6 @@ def test_a_sweep_is_valid_and_says_what_it_is_about(name: str) -> None:
     runs = re.search(r"\n# (\d+) runs, \d+ minutes on 2 cores", header)
     assert runs is not None
     assert int(runs[1]) == len(made.cells) * len(made.seeds)
-
-
-def test_position_varies_the_encoding_on_both_sides_where_it_can_stand() -> None:
-    cells = {cell.labels["position"]: cell.recipes[""]["model"] for cell in plan("position").cells}
-    for name, given in cells.items():
-        assert given["encoder"]["position"] == name
-        assert given["decoder"]["position"] == ("none" if name == "unit_interval" else name)
-    assert {"test/exact_match", "test/long/loss"} <= {
-        metric.name for metric in plan("position").also
-    }
 
 
 def test_extrapolation_varies_the_encoding_at_one_distance_in_texts_up_to_eight_times_as_long() -> (
@@ -127,21 +107,6 @@ def test_the_start_of_additive_attention_is_tuned_in_the_cells_that_are_not() ->
     assert tuned.tune.seed not in tuned.seeds
 
 
-def test_recall_varies_the_distance_and_not_the_length() -> None:
-    found = set()
-    for cell in plan("recall").cells:
-        data = cell.recipes[""]["data"]["dataset"]
-        assert data["distance"] == data["min_distance"] == int(cell.labels["distance"])
-        found.add((data["min_length"], data["max_length"]))
-    assert len(found) == 1
-
-
-def test_hops_are_as_many_as_layers_or_fewer_or_more() -> None:
-    cells = [cell.recipes[""] for cell in plan("hops").cells]
-    assert {one["model"]["layers"] for one in cells} == {1, 2, 3, 4}
-    assert {one["data"]["dataset"]["hops"] for one in cells} == {3}
-
-
 def test_scale_starts_queries_and_keys_with_variance_one_at_every_width() -> None:
     cells = {tuple(cell.labels.values()): cell.recipes[""] for cell in plan("scale").cells}
     assert {width for _, width in cells} == {"4", "16", "64", "256"}
@@ -165,42 +130,6 @@ def test_feedforward_layers_have_equal_parameters_within_one_percent() -> None:
     assert max(found.values()) - rest < 1.01 * (min(found.values()) - rest)
 
 
-def test_each_norm_is_compared_at_two_sizes_of_batch() -> None:
-    found: dict[str, set[int]] = {}
-    for cell in plan("norm").cells:
-        tokens = cell.recipes[""]["data"]["max_tokens"]
-        found.setdefault(cell.labels["model.norm"], set()).add(tokens)
-    assert all(sizes == {128, 2048} for sizes in found.values())
-    assert {"layer", "rms", "batch"} <= set(found), "those of the claim"
-
-
-def test_residual_varies_placement_and_warmup_in_a_deep_model() -> None:
-    cells = [cell.recipes[""] for cell in plan("residual").cells]
-    assert {
-        (one["model"]["residual"], one["optim"]["schedule"]["warmup"] > 0) for one in cells
-    } == {(place, warm) for place in ("pre", "post") for warm in (False, True)}
-    assert {one["model"]["layers"] for one in cells} == {6}
-
-
-def test_one_temperature_is_that_of_1_over_d() -> None:
-    cells = [cell.recipes[""]["model"] for cell in plan("temperature").cells]
-    assert {one["dim"] // one["heads"] for one in cells} == {64}
-    found = sorted(one["temperature"] for one in cells)
-    assert found[0] < 1.0 < found[-1]
-    assert 64**0.5 in found
-
-
-def test_embeddings_are_tied_and_keys_are_shared() -> None:
-    assert {cell.recipes[""]["model"]["tie"] for cell in plan("embedding_scale").cells} == {"all"}
-    assert {
-        cell.recipes[""]["model"]["scale_embeddings"] for cell in plan("embedding_scale").cells
-    } == {True, False}
-    assert {cell.recipes[""]["model"]["share_query_key"] for cell in plan("query_key").cells} == {
-        True,
-        False,
-    }
-
-
 def test_what_embeddings_start_from_is_what_the_labels_say() -> None:
     for cell in plan("embedding_start").cells:
         recipe = cell.recipes[""]
@@ -219,13 +148,6 @@ def test_additive_attention_starts_from_scores_of_three_sizes() -> None:
             assert options["attention"]["std"] ** 2 == 1 / width
             found.add((options["attention"]["score_std"] ** 2, options["temperature"] > 1.0))
     assert found == {(1 / width, False), (1.0, False), (1.0, True)}
-
-
-def test_batch_norm_meets_one_length_and_many() -> None:
-    for cell in plan("batch_norm").cells:
-        data = cell.recipes[""]["data"]["dataset"]
-        lengths = range(data["min_length"] + 1, data["max_length"])
-        assert (len(lengths) == 1) == (cell.labels["lengths"] == "equal")
 
 
 def test_sweeps_are_listed_apart_and_no_recipes(capsys: pytest.CaptureFixture[str]) -> None:

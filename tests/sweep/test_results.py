@@ -57,8 +57,9 @@ def test_folders_that_cannot_be_compared_are_refused(
     other = make(tmp_path / "norms", (4,), NORMS, POSITIONS)
     file = yaml.safe_load((other / "sweep.yaml").read_text("utf-8"))
     (other / "sweep.yaml").write_text(yaml.safe_dump({**file, key: value}), "utf-8")
-    with pytest.raises(BadRun, match=f"cannot be compared: {said} is "):
+    with pytest.raises(BadRun, match=f"cannot be compared: {said} is ") as error:
         gather([first, other])
+    assert "{" not in str(error.value), "the value that differs, not a dict"
 
 
 def test_runs_that_were_started_with_another_recipe_are_not_put_together(

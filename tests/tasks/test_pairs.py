@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from tokenizers import processors
 
 import tfzoo
 from tests.published_folders import LINES, save_tokenizer
-from tests.serving.running import serving
 from tfzoo.base.registry import create
 from tfzoo.base.special_ids import OWN
 from tfzoo.data.classification_batch import Vocabulary
@@ -98,42 +96,6 @@ def test_attention_is_of_both_texts() -> None:
     assert (maps.text, maps[0].keys) == ("ab / c", ["a", "b", "<eos>", "c", "<eos>"])
     with pytest.raises(BadData, match="the model reads pairs of texts"):
         classifier().attention("ab c")
-
-
-def test_a_page_has_a_box_for_each_text_and_json_takes_lists() -> None:
-    task = classifier(token_types=2)
-    wanted = [dict(found) for found in task.classifications(PAIRS)]
-    with serving(task, characters=200) as client:
-        page = client.ask("/").text
-        assert page.count('name="text"') == 2
-        assert all(f'placeholder="{name}"' in page for name in NAMES)
-        form = {"Content-Type": "application/x-www-form-urlencoded"}
-        shown = client.ask("/show", "text=one+two&text=three", form)
-        assert (shown.status, "one two / three" in shown.text) == (200, True)
-        assert client.ask("/show", "text=+&text=", form).status == 422
-        one = json.loads(client.ask("/classify", {"text": PAIRS[0]}).text)
-        assert one["probabilities"] == pytest.approx(wanted[0])
-        lines = ["\t".join(pair) for pair in PAIRS]
-        for texts in (PAIRS,):
-            several = json.loads(client.ask("/classify", {"texts": texts}).text)["answers"]
-            for answer, probabilities in zip(several, wanted, strict=True):
-                assert answer["probabilities"] == pytest.approx(probabilities)
-        for body, words in (
-            ({"text": "one"}, "the text is not a pair, [premise, hypothesis]"),
-            ({"texts": [PAIRS[0], lines[0]]}, "texts[1] is not a pair, [premise, hypothesis]"),
-            ({"text": ["a", "b", "c"]}, "the text is not a pair"),
-            ({"text": ["a", 1]}, "text is not a string"),
-        ):
-            answer = client.ask("/classify", body)
-            assert (answer.status, words in answer.error) == (422, True), answer.text
-
-
-def test_a_pair_for_a_model_of_texts_is_refused() -> None:
-    vocabulary = Vocabulary(create("tokenizer", "bytes"), ["no", "yes"], "bytes")
-    recipe = {"model": {"dim": 8, "heads": 2, "layers": 1}}
-    with serving(tfzoo.ClassificationTask.build(recipe, vocabulary)) as client:
-        answer = client.ask("/classify", {"text": ["a", "b"]})
-    assert (answer.status, answer.error) == (422, "the text is not a string")
 
 
 @pytest.mark.nightly

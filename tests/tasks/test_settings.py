@@ -15,7 +15,6 @@ import tfzoo
 from tfzoo.base.registry import create
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.errors import BadOption, BadRun
-from tfzoo.learning.compute import Compute
 
 
 @dataclass
@@ -152,20 +151,6 @@ def test_a_model_of_other_sizes_than_the_tokenizer_is_refused(parts: Any) -> Non
             tfzoo.ClassificationTask(
                 tfzoo.TransformerClassifier(*sizes, dim=4, heads=1, layers=1), vocabulary
             )
-
-
-def test_what_a_recipe_leaves_out_has_the_values_that_the_docs_name() -> None:
-    assert tfzoo.Optim() == tfzoo.Optim(
-        lr=5e-4,
-        betas=(0.9, 0.98),
-        eps=1e-9,
-        weight_decay=0.0,
-        schedule="inverse_sqrt",
-        label_smoothing=0.1,
-        max_skipped=10,
-    )
-    assert tfzoo.Loss() == tfzoo.Loss(class_weights=None)
-    assert Compute() == Compute(compile=False, activation_checkpointing=False)
 
 
 def test_a_recipe_without_options_gets_them(parts: Any) -> None:

@@ -67,8 +67,7 @@ COMPARED = {
     ]
 }
 COMPARED["by day"] = [
-    *(Case("translation", norm, accumulate=2) for norm in ("layer", "batch")),
-    *(Case("classification"), Case("token_classification", accumulate=2)),
+    *(Case("translation", "batch", accumulate=2), Case("classification")),
     Case("translation", accumulate=2, sharded=True),
 ]
 

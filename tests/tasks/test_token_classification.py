@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import nn
 
-from tests.serving.running import serving
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.classification_batch import Vocabulary
@@ -224,22 +223,6 @@ def test_spans_are_marked_and_no_markup_of_a_text_is_taken() -> None:
         "&lt;b&gt; <mark>Anna <small>PER</small></mark> &amp; "
         "<mark>Co <small>A&lt;B</small></mark> sings"
     )
-
-
-def test_the_page_marks_spans() -> None:
-    task, _ = small()
-    with torch.no_grad():
-        task.model.head.weight.zero_()
-        task.model.head.bias.copy_(torch.tensor([0.0, 1.0, 0.0, 0.0]))  # B-PER
-    with serving(task, characters=200) as client:
-        form = {"Content-Type": "application/x-www-form-urlencoded"}
-        shown = client.ask("/show", "text=%3Ci%3E+Anna", form).text
-        assert "<mark>&lt;i&gt; <small>PER</small></mark> <mark>Anna" in shown
-        answer = json.loads(client.ask("/label", {"text": "a b"}).text)
-    assert answer["spans"] == [
-        {"label": "PER", "text": "a", "start": 0, "end": 1},
-        {"label": "PER", "text": "b", "start": 1, "end": 2},
-    ]
 
 
 @pytest.mark.parametrize(

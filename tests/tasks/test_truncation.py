@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 import warnings
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.commands.test_attention import saved
-from tests.serving.running import serving
 from tests.tasks.test_attention import classifier, translator
 from tfzoo.commands.main import main
 
@@ -21,13 +19,12 @@ LINES = ["one", "one two three", "", "four five"]
 READ = ["one", "one two", "", "four fi"]
 """What a model with 8 positions reads of each: 7 bytes and EOS."""
 TOLD = "{} longer than the 7 tokens that the model reads: the rest is ignored"
-TASKS = {"translate": translator, "classify": classifier}
+TASKS: dict[str, Callable[..., Any]] = {"translate": translator, "classify": classifier}
 
 
 @pytest.fixture(params=TASKS)
 def task(request: pytest.FixtureRequest) -> Any:
-    make: Callable[..., Any] = TASKS[request.param]
-    return make(position="learned", max_length=8).eval()
+    return TASKS[request.param](position="learned", max_length=8).eval()
 
 
 def test_a_call_counts_truncated_texts_in_one_warning(task: Any) -> None:
@@ -56,15 +53,6 @@ def test_the_attention_of_a_truncated_text_says_so(task: Any) -> None:
     assert maps.notes == [TOLD.format("1 text is")]
     assert maps[0].keys == [*"one two", "<eos>"]
     assert task.attention("one two").notes == []
-
-
-def test_a_server_says_which_texts_are_truncated(task: Any) -> None:
-    with serving(task) as client:
-        path = f"/{task.command}"
-        for text, truncated in ("one two", False), ("one two three", True):
-            assert json.loads(client.ask(path, {"text": text}).text)["truncated"] is truncated
-        several = json.loads(client.ask(path, {"texts": LINES}).text)["answers"]
-        assert [one["truncated"] for one in several] == [False, True, False, True]
 
 
 def test_a_command_says_how_many_lines_are_truncated(

@@ -204,6 +204,18 @@ def test_a_check_says_the_cause_first_and_how_to_see_all(
     assert len(capsys.readouterr().out.splitlines()) > 20
 
 
+def test_a_part_that_holds_has_two_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    some = [Result("style", True, style=True), *(Result(f"contract {n}", True) for n in range(30))]
+    monkeypatch.setattr("tfzoo.testing.check", lambda *args, **named: iter(some))
+    assert command.run(["norm", "rms"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "norm rms: 30 of 30 contracts hold, 0 rules of style broken",
+        "tfzoo check norm rms --all prints every contract",
+    ]
+
+
 def test_many_causes_are_counted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,9 +5,10 @@ exactly where the traits say so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -60,12 +61,16 @@ OF_PARTS = (
 
 @cache
 def with_a_new_part() -> list[Combination]:
+    return first_of_parts(stacks(2))
+
+
+def first_of_parts(models: Iterable[Any]) -> list[Any]:
     """Those in which some part comes first."""
     found, seen = [], set[tuple[str, str]]()
-    for stack in stacks(2):
-        if not vars(stack).items() <= seen:
-            found.append(stack)
-        seen |= vars(stack).items()
+    for model in models:
+        if not vars(model).items() <= seen:
+            found.append(model)
+        seen |= vars(model).items()
     return found
 
 

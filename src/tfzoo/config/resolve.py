@@ -118,7 +118,7 @@ def call_constructors(task: Any, merged: Merged, values: Mapping[str, Any], make
                 elif check := getattr(made[name], "check_model", None):
                     check(made["model"])
                 if name == "optim":
-                    task.check_optim(made[name], merged.origins)
+                    task.check_optim(made[name], default=0.0)
         except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             message = " ".join(str(error).split())[:300]
             raise BadRecipe(f"{where}: {message}") from None

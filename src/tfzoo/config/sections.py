@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
 from typing import Any, get_args, get_origin, get_type_hints
@@ -120,6 +120,9 @@ def sections(task: Any) -> dict[str, Section]:
     classes = {"model": task.Model, "data": task.Data, **task.settings()}
     supplied = {"model": frozenset(task.model_arguments()), "data": frozenset({"seed"})}
     own = {key: make_section(cls, supplied.get(key, frozenset())) for key, cls in classes.items()}
+    if not task.smooths_labels:
+        changed = {**own["optim"].defaults, "label_smoothing": 0.0}
+        own["optim"] = replace(own["optim"], defaults=changed)
     return {**own, **lightning_sections()}
 
 

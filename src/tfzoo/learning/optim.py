@@ -43,7 +43,7 @@ class Optim:
         label_smoothing: probability in ``[0, 1)`` that the target distribution gives to all classes
             except the target and padding, in equal shares. (Szegedy et al. 2016, section 7, and
             ``F.cross_entropy`` give the target a share of it too.) Tasks whose targets are no
-            classes leave the default aside and refuse other values.
+            classes leave the default aside and refuse other values; their recipes allow 0 alone.
         max_skipped: the number of skipped steps in a row, at least 1, after which training ends. A
             step is skipped if its loss or a gradient is not finite.
         optimizer: name and options of an optimiser, see ``tfzoo list optimizer``.

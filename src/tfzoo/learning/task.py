@@ -165,7 +165,7 @@ class Task(L.LightningModule):
     Answer: ClassVar[type]
     """The dataclass of what ``tfzoo serve`` answers to one text."""
     smooths_labels: ClassVar[bool] = True
-    """Whether its loss reads ``optim.label_smoothing``; others refuse values but 0 and 0.1."""
+    """Whether its loss reads ``optim.label_smoothing``; recipes of others have and allow 0 alone."""
     pipeline_tag: ClassVar[str] = "other"
     """The Hub's name of the task."""
     shares: ClassVar[str] = ""
@@ -356,17 +356,14 @@ class Task(L.LightningModule):
         """Check a model of the class ``Model``, as soon as a recipe is read; raise a BadOption."""
 
     @classmethod
-    def check_optim(cls, optim: Optim, origins: Mapping[str, str] | None = None) -> None:
-        """Check the section ``optim``, as soon as a recipe is read; raise a BadOption. ``origins``
-        are those of its keys, a file or an option of the command line.
+    def check_optim(cls, optim: Optim, default: float = Optim.label_smoothing) -> None:
+        """Check the section ``optim``, as soon as a recipe is read; raise a BadOption. ``default``
+        is the smoothing that nobody chose: that of ``Optim``, in a recipe 0.
         """
-        default = Optim.label_smoothing
-        if (origins or {}).get("optim.label_smoothing", "").startswith("--"):
-            default = 0.0  # named by hand, the default is as wrong as any other
         if not cls.smooths_labels and optim.label_smoothing not in (0, default):
             raise BadOption(
                 f"optim.label_smoothing: task {cls.entry.name!r} does not choose among classes, "
-                "so there is nothing to smooth; leave it out"
+                "so there is nothing to smooth; leave it out, or set it to 0"
             )
 
     @classmethod

@@ -81,11 +81,6 @@ def test_what_is_scored_is_in_no_other_split_and_not_twice(splits: Splits) -> No
     assert not {text for text, _ in splits["train"]} & set(val + test)
 
 
-def test_all_follows_from_the_seed() -> None:
-    small = ListOps(train=50, val=5, test=5)
-    assert small.splits(1) == ListOps(train=50, val=5, test=5).splits(1) != small.splits(2)
-
-
 def test_the_published_difficulty_has_its_lengths() -> None:
     rows = ListOps(
         depth=10, arguments=10, min_length=500, max_length=2000, train=20, val=2, test=2

@@ -1,0 +1,78 @@
+"""What the server answers for each task; here, since all its processes are forked from one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+import tfzoo
+from tests.serving.running import serving
+from tests.tasks.test_pairs import NAMES, PAIRS, classifier
+from tests.tasks.test_token_classification import small as small_tagger
+from tests.tasks.test_truncation import LINES, TASKS
+from tfzoo.base.registry import create
+from tfzoo.data.classification_batch import Vocabulary
+
+
+def test_a_page_has_a_box_for_each_text_and_json_takes_lists() -> None:
+    task = classifier(token_types=2)
+    wanted = [dict(found) for found in task.classifications(PAIRS)]
+    with serving(task, characters=200) as client:
+        page = client.ask("/").text
+        assert page.count('name="text"') == 2
+        assert all(f'placeholder="{name}"' in page for name in NAMES)
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        shown = client.ask("/show", "text=one+two&text=three", form)
+        assert (shown.status, "one two / three" in shown.text) == (200, True)
+        assert client.ask("/show", "text=+&text=", form).status == 422
+        one = json.loads(client.ask("/classify", {"text": PAIRS[0]}).text)
+        assert one["probabilities"] == pytest.approx(wanted[0])
+        lines = ["\t".join(pair) for pair in PAIRS]
+        several = json.loads(client.ask("/classify", {"texts": PAIRS}).text)["answers"]
+        for answer, probabilities in zip(several, wanted, strict=True):
+            assert answer["probabilities"] == pytest.approx(probabilities)
+        for body, words in (
+            ({"text": "one"}, "the text is not a pair, [premise, hypothesis]"),
+            ({"texts": [PAIRS[0], lines[0]]}, "texts[1] is not a pair, [premise, hypothesis]"),
+            ({"text": ["a", "b", "c"]}, "the text is not a pair"),
+            ({"text": ["a", 1]}, "text is not a string"),
+        ):
+            answer = client.ask("/classify", body)
+            assert (answer.status, words in answer.error) == (422, True), answer.text
+
+
+def test_a_pair_for_a_model_of_texts_is_refused() -> None:
+    vocabulary = Vocabulary(create("tokenizer", "bytes"), ["no", "yes"], "bytes")
+    recipe = {"model": {"dim": 8, "heads": 2, "layers": 1}}
+    with serving(tfzoo.ClassificationTask.build(recipe, vocabulary)) as client:
+        answer = client.ask("/classify", {"text": ["a", "b"]})
+    assert (answer.status, answer.error) == (422, "the text is not a string")
+
+
+def test_the_page_marks_spans() -> None:
+    task, _ = small_tagger()
+    with torch.no_grad():
+        task.model.head.weight.zero_()
+        task.model.head.bias.copy_(torch.tensor([0.0, 1.0, 0.0, 0.0]))  # B-PER
+    with serving(task, characters=200) as client:
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        shown = client.ask("/show", "text=%3Ci%3E+Anna", form).text
+        assert "<mark>&lt;i&gt; <small>PER</small></mark> <mark>Anna" in shown
+        answer = json.loads(client.ask("/label", {"text": "a b"}).text)
+    assert answer["spans"] == [
+        {"label": "PER", "text": "a", "start": 0, "end": 1},
+        {"label": "PER", "text": "b", "start": 1, "end": 2},
+    ]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_server_says_which_texts_are_truncated(name: str) -> None:
+    task = TASKS[name](position="learned", max_length=8).eval()
+    with serving(task) as client:
+        path = f"/{task.command}"
+        for text, truncated in ("one two", False), ("one two three", True):
+            assert json.loads(client.ask(path, {"text": text}).text)["truncated"] is truncated
+        several = json.loads(client.ask(path, {"texts": LINES}).text)["answers"]
+        assert [one["truncated"] for one in several] == [False, True, False, True]
