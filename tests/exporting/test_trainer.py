@@ -11,7 +11,9 @@ from tests.published_folders import save
 from tests.runs.test_published import GPT, SEQ2SEQ
 
 
-@pytest.mark.parametrize(("double", "bound"), [(False, 1e-5), (True, 1e-9)])
+@pytest.mark.parametrize(
+    ("double", "bound"), [pytest.param(False, 1e-5, marks=pytest.mark.nightly), (True, 1e-9)]
+)
 def test_the_losses_of_twenty_steps_are_those_of_transformers(
     double: bool, bound: float, tmp_path: Path
 ) -> None:

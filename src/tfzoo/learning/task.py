@@ -165,7 +165,7 @@ class Task(L.LightningModule):
     Answer: ClassVar[type]
     """The dataclass of what ``tfzoo serve`` answers to one text."""
     smooths_labels: ClassVar[bool] = True
-    """Whether its loss reads ``optim.label_smoothing``; recipes of others have and allow 0 alone."""
+    """Whether its loss reads ``optim.label_smoothing``; a recipe of another task has 0 there."""
     pipeline_tag: ClassVar[str] = "other"
     """The Hub's name of the task."""
     shares: ClassVar[str] = ""
