@@ -3,6 +3,7 @@
 python -m benchmarks.structure                                     # sizes, rooms, floors, circles
 python -m benchmarks.structure walk commands/fit.py:run:args       # follows one argument
 python -m benchmarks.structure equal                               # equal constants and functions
+python -m benchmarks.structure tasks                               # what each task costs
 python -m benchmarks.structure --source OTHER/src                  # of another checkout
 
 - *Rooms* are the folders and files directly under ``src/tfzoo``; *floors* the rooms on the longest
@@ -16,6 +17,9 @@ python -m benchmarks.structure --source OTHER/src                  # of another 
   and attributes that hold it. A method is entered where its class is written down: in an
   annotation, or in the call that made the object. What a function calls that was entered before
   with the same argument is not counted again.
+- What a *task* costs are the statements of its file, and of files that nothing imports but these:
+  what would be dead without it. Indexes of names, ``__init__.py``, do not count as users. Shared is
+  what the files of two tasks or more import of data, learning and plots, or these of one another.
 - Functions are equal that differ in docstrings, annotations and names of arguments and local
   variables alone, constants those with a name in capitals and the same value; numbers have to
   have the same name, too.
@@ -29,7 +33,7 @@ import copy
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -364,14 +368,45 @@ def own_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def sizes(source: Source) -> dict[str, int]:
-    """Files, functions and statements."""
-    nodes = [node for tree in source.trees.values() for node in ast.walk(tree)]
+def sizes(source: Source, files: Collection[str] = ()) -> dict[str, int]:
+    """Files, functions and statements, of all files or of some."""
+    trees = [source.trees[file] for file in files or source.trees]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
     return {
-        "files": len(source.trees),
+        "files": len(trees),
         "functions": sum(isinstance(node, FUNCTIONS) for node in nodes),
         "statements": sum(isinstance(node, ast.stmt) and not own_text(node) for node in nodes),
     }
+
+
+def alone(source: Source, file: str) -> set[str]:
+    """A file, and those that nothing imports but these."""
+    users: dict[str, set[str]] = defaultdict(set)
+    for one, used in source.files().items():
+        for other in used if not one.endswith("__init__.py") else ():
+            users[other].add(one)
+    found = {file}
+    while more := {one for one, by in users.items() if one not in found and by <= found}:
+        found |= more
+    return found
+
+
+def show_tasks(source: Source) -> None:
+    """Print what each task costs, and what tasks share."""
+    used = source.files()
+    tasks = [one for one in sorted(source.trees) if one.startswith("tasks/") and "__" not in one]
+    reach: dict[str, int] = defaultdict(int)
+    for task in tasks:
+        own = alone(source, task)
+        count, more = (sizes(source, files)["statements"] for files in ([task], own))
+        others = ", ".join(sorted(own - {task}))
+        print(f"| {Path(task).stem} | {count} | {more - count} | {others} |")
+        for file in {other for one in own for other in used[one]} - own:
+            reach[file] += room(file) in ("data", "learning", "plots")
+    shared = {file for file, count in reach.items() if count > 1}
+    for file in sorted(shared):
+        shared |= {one for one in below(used, file) if room(one) in ("data", "learning", "plots")}
+    print(", ".join(f"{count:,} {name}" for name, count in sizes(source, shared).items()))
 
 
 def lines(folder: Path) -> int:
@@ -450,7 +485,7 @@ def show_walk(source: Source, address: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", nargs="?", choices=["walk", "equal"])
+    parser.add_argument("what", nargs="?", choices=["walk", "equal", "tasks"])
     parser.add_argument("argument", nargs="?", help="FILE:FUNCTION:ARGUMENT")
     parser.add_argument("--source", type=Path, default=HERE / "src", help="the folder of tfzoo")
     given = parser.parse_args()
@@ -459,6 +494,8 @@ def main() -> None:
         show_walk(source, given.argument or "commands/fit.py:run:args")
     elif given.what == "equal":
         print("\n".join(", ".join(places) for places in same(source)))
+    elif given.what == "tasks":
+        show_tasks(source)
     else:
         show(source, given.source.parent)
 

@@ -363,6 +363,7 @@ def test_a_model_of_another_class_is_trained_on_padded_rows_alone():
 def test_the_attention_page_has_a_map_of_each_layer_over_the_text():
     vocabulary = tokenizer()
     task = LanguageModelingTask(small(len(vocabulary.tokenizer)), vocabulary)
+    assert [*map(task.to_try, ("a b c", "a", "a " * 99))] == ["a b", "a", "a a a a a a a a"]
     page = task.attention("a b c")
     assert page.facts["continuation"] == task.continuations(["a b c"])[0]
     maps = [*page]

@@ -226,6 +226,7 @@ def test_masks_are_filled_alike_in_any_company() -> None:
     with pytest.warns(UserWarning, match="longer than the 7 tokens"):
         together = task.fill(texts)
     assert [len(one.masks) for one in together] == [1, 0, 1, 0, 0]
+    assert [*map(task.to_try, ("the dogs sleep .", "a"))] == ["the dogs [MASK] .", "[MASK]"]
     for text, one in zip(texts[:4], together, strict=False):
         (alone,) = task.fill([text])
         assert alone.text == one.text

@@ -318,6 +318,10 @@ class Task(L.LightningModule):
         """What the task's command writes: a header, if any, and the function of input lines."""
         raise NotImplementedError
 
+    def to_try(self, text: str) -> str:
+        """What the command is shown with at the end of a training, made of a text of validation."""
+        return text
+
     @property
     def text_names(self) -> list[str]:
         """The names of the texts that one answer is about: two where the model reads pairs."""

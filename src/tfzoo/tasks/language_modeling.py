@@ -34,6 +34,8 @@ For each input line, also an empty one, one line is written, in the same order: 
 alone, with its first space. Line breaks in it are written as \\n. Without --temperature and --beam
 it is the most probable token each time.
 """
+TRIED = 8
+"""The most words of a text of which a continuation is shown."""
 
 
 @dataclass(frozen=True)
@@ -398,6 +400,10 @@ class LanguageModelingTask(DocumentTask):
         decode = self.tokenizer.tokenizer.decode
         before, after = decode(read), decode([a + b for a, b in zip(read, new, strict=True)])
         return [added(*texts) for texts in zip(before, after, strict=True)]
+
+    def to_try(self, text: str) -> str:
+        words = text.split()
+        return " ".join(words[: min(len(words) // 2 + 1, TRIED)])
 
     def answers(self, texts: Sequence[str]) -> list[LanguageModelingAnswer]:
         truncated: set[int] = set()

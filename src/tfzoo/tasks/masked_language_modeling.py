@@ -16,6 +16,7 @@ from torchmetrics import MeanMetric
 from tfzoo.base.registry import register
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.masked_documents import (
+    MASK,
     MaskedBatch,
     MaskedData,
     MaskedDataset,
@@ -233,6 +234,11 @@ class MaskedLanguageModelingTask(DocumentTask):
             MaskedLanguageModelingAnswer(filled(text, [next(iter(one)) for one in found]), found)
             for text, found in zip(batch.source_text, masks, strict=True)
         ]
+
+    def to_try(self, text: str) -> str:
+        words = text.split()
+        words[len(words) // 2] = MASK
+        return " ".join(words)
 
     def answers(self, texts: Sequence[str]) -> list[MaskedLanguageModelingAnswer]:
         truncated: set[int] = set()

@@ -392,7 +392,8 @@ class TrainingRun:
             rows.append(("curves", relative_path(self.folder / CURVES)))
         if self.checkpoint:
             rows.append(("checkpoint", relative_path(self.checkpoint)))
-            rows.append((command, f"{written(example_text(self.data))} | tfzoo {command} {folder}"))
+            text = self.task.to_try(example_text(self.data))
+            rows.append((command, f"{written(text)} | tfzoo {command} {folder}"))
         if (self.last.folder / checkpoints.LAST).exists():
             has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in self.command)
             again = ["tfzoo", *self.command, *([] if has_folder else ["--run", folder])]
