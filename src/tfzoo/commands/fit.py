@@ -63,10 +63,10 @@ def run(args: Sequence[str]) -> int:
         task = find_task([*recipe, *arguments.configs], arguments.options)
         print_result(help_text(task))
         return 0
+    config = resolve(recipe, arguments, make_data="print_config" not in own)
     if "print_config" in own:
-        print_verbatim(as_yaml(resolve(recipe, arguments, make_data=False).recipe))
+        print_verbatim(as_yaml(config.recipe))
         return 0
-    config = resolve(recipe, arguments)
     keep_freed_memory()
     command = ["fit", *args]
     if "dry-run" in own:
