@@ -1,11 +1,11 @@
-"""Training steps and decoding against `transformers`' MarianMTModel of equal weights, or training
-steps against another version of tfzoo: speed, and peak memory.
+"""Training steps and decoding against `transformers`' MarianMTModel of equal weights, or against
+another version of tfzoo: speed, and peak memory.
 
     python benchmarks/beside_marian.py step                    # prints a row of beside_marian.md
     python benchmarks/beside_marian.py step --dim 512 --layers 6
     python benchmarks/beside_marian.py step --bf16             # both under autocast
     python benchmarks/beside_marian.py greedy "beam 5"
-    python benchmarks/beside_marian.py step --against OTHER/src
+    python benchmarks/beside_marian.py step "beam 5" --against OTHER/src
 
 Four processes take turns, batch by batch, in an order that changes: tfzoo with the memory setting
 of our commands (`tfzoo.keep_freed_memory`), MarianMT as people run it, MarianMT with our memory
@@ -45,7 +45,7 @@ VOCAB, TOKENS, MEAN, BATCHES = 8000, 4096, 14.0, 5
 SENTENCES, SOURCE, LENGTH = 32, 14, 20
 BEAMS = {"step": 0, "greedy": 1, "beam 5": 5}
 OURS, THEIRS, KEPT, LIMIT = "tfzoo", "MarianMT", "MarianMT, freed memory kept", "limit"
-PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "scaled_dot_product")
+PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "scaled_dot_product", "linear_pointwise")
 HEAD = (
     "| work | dim | layers | tfzoo, per s | MarianMT, per s | ratio (95 % interval) "
     "| MarianMT with our memory setting | of the limit | peak memory, MiB | ratio |"
@@ -109,20 +109,22 @@ def ratio(above: list[float], below: list[float]) -> str:
 
 
 def compare_versions(options: argparse.Namespace) -> None:
-    """Print this version's time of a training step, and its peak, over the other version's."""
+    """Print this version's time of each work, and its peak, over the other version's."""
     sources = {"this": HERE, "other": options.against.resolve()}
     for source in sources.values():
         if not (source / "tfzoo").is_dir() or not (source.parent / "benchmarks/marian.py").exists():
             raise SystemExit(f"{source} is not the src folder of a checkout of tfzoo")
-    running = {name: start(source, "step", OURS, options) for name, source in sources.items()}
-    seconds, _, peaks = measure(running, "step", options.rounds)
-    print("| dim | layers | time of a step, this / other | peak memory, MiB | ratio |")
-    print("|---|---|---|---|---|")
-    print(
-        f"| {options.dim} | {options.layers}+{options.layers} "
-        f"| {ratio(seconds['this'], seconds['other'])} "
-        f"| {peaks['this']} / {peaks['other']} | {peaks['this'] / peaks['other']:.2f} |"
-    )
+    print("| work | dim | layers | time, this / other | peak memory, MiB | ratio |")
+    print("|---|---|---|---|---|---|")
+    for work in options.works:
+        running = {name: start(source, work, OURS, options) for name, source in sources.items()}
+        seconds, _, peaks = measure(running, work, options.rounds)
+        print(
+            f"| {work} | {options.dim} | {options.layers}+{options.layers} "
+            f"| {ratio(seconds['this'], seconds['other'])} "
+            f"| {peaks['this']} / {peaks['other']} | {peaks['this'] / peaks['other']:.2f} |",
+            flush=True,
+        )
 
 
 def measure(
@@ -286,7 +288,7 @@ class Products(TorchDispatchMode):
         return function(*arguments, **options)
 
     def stand_in(self, value):
-        if not isinstance(value, torch.Tensor):
+        if not isinstance(value, torch.Tensor) or value.is_mkldnn:  # oneDNN's own order
             return value
         key = (value.shape, value.stride(), value.dtype)
         if key not in self.tensors:

@@ -138,6 +138,19 @@ def test_a_fused_optimiser_can_be_clipped() -> None:
     assert "clip_gradients" in vars(MixedPrecision), "Lightning refuses it elsewhere now"
 
 
+def test_a_packed_weight_gives_the_same_product_for_any_number_of_rows() -> None:
+    weight, bias = torch.randn(130, 24), torch.randn(130)
+    for b in (bias, None):
+        product = adapters.packed_linear(weight, b)
+        assert product is not None
+        for rows in (0, 1, 7, 32, 100):
+            x = torch.randn(rows, 24)
+            wanted = torch.nn.functional.linear(x, weight, b)
+            torch.testing.assert_close(product(x), wanted, rtol=1e-5, atol=1e-5)
+    for other in (weight.double(), weight.bfloat16(), weight.to("meta")):
+        assert adapters.packed_linear(other, None) is None
+
+
 def test_tensors_are_scaled_in_place() -> None:
     tensors = [torch.ones(2), torch.full((3, 1), 2.0)]
     adapters.scale_in_place(tensors, 0.5)

@@ -18,7 +18,7 @@ from tests.golden import load
 from tfzoo.base.special_ids import OWN
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.models.initialise import initialise
-from tfzoo.search import Search
+from tfzoo.search import Search, _candidates
 from tfzoo.search import search as search_with
 
 BOS, EOS = OWN.bos, OWN.eos
@@ -311,6 +311,22 @@ def test_a_sentence_is_decoded_alike_in_any_company() -> None:
         alone = search(model, source[row : row + 1, :length], how)[0]
         assert [h.ids for h in alone] == [h.ids for h in together[row]]
         assert [h.score for h in alone] == pytest.approx([h.score for h in together[row]], rel=1e-9)
+
+
+@pytest.mark.parametrize("v", [5, 64, 200, 650])
+@pytest.mark.parametrize("count", [1, 4, 30])
+def test_candidates_are_the_best_of_all_continuations(v: int, count: int) -> None:
+    generator = torch.Generator().manual_seed(v)
+    scores = torch.randn(3, 2, generator=generator)
+    log_p = torch.randn(6, v, generator=generator)
+    scores[1, 0], log_p[2] = -math.inf, math.nan  # after an impossible prefix
+    total = scores[..., None] + log_p.view(3, 2, v)
+    total[1, 0] = -math.inf
+    wanted = total.flatten(1).topk(min(count, 2 * v), dim=1)
+    top, parent, token = _candidates(scores, log_p, count)
+    assert torch.equal(top, wanted.values)
+    real = ~top.isneginf()
+    assert torch.equal((parent * v + token)[real], wanted.indices[real])
 
 
 def test_n_best_are_different_and_in_order() -> None:

@@ -19,6 +19,8 @@ MAX_RATIO = 1000
 """The largest value of ``max_length``, in target tokens per source token."""
 EXTRA_TOKENS = 10
 """Target tokens allowed in addition to ``max_length`` times the number of source tokens."""
+BLOCK = 64
+"""Tokens of a vocabulary whose largest log probability is found at once."""
 
 
 class Cache(Protocol):
@@ -197,9 +199,10 @@ def _greedy(
     finished = torch.zeros(b, dtype=torch.bool, device=device)
     lengths = torch.zeros_like(limit)  # without EOS
     total = torch.zeros(b, device=device)
-    tokens = torch.full((b,), start, device=device)
+    no_score, tokens = torch.zeros((b, 1), device=device), torch.full((b,), start, device=device)
     for t in range(max(limits)):
-        log_p, tokens = log_probabilities(tokens, cache).max(-1)
+        log_p = log_probabilities(tokens, cache)
+        log_p, _, tokens = (one[:, 0] for one in _candidates(no_score[: len(log_p)], log_p, 1))
         total = total.to(log_p.dtype).index_add(0, alive, log_p)
         out[alive, t] = tokens
         ends = log_probabilities.end(tokens)
@@ -303,14 +306,27 @@ def _candidates(scores: Tensor, log_p: Tensor, count: int) -> tuple[Tensor, Tens
     hypotheses.
 
     With ``w`` times one more than the ids that end a sentence, at least ``w`` do not end it.
+
+    They are among the ``count`` blocks of the vocabulary that have the largest maxima: PyTorch
+    finds these on a CPU several numbers at a time, where ``topk`` and ``max`` take each alone.
     """
-    each = min(count, log_p.shape[-1])
-    best, token = log_p.topk(each, dim=1)  # of each parent: fewer sums, and fewer to compare
+    (s, w), v, device = scores.shape, log_p.shape[1], log_p.device
+    blocks = v // BLOCK
+    whole, log_p = blocks * BLOCK, log_p.view(s, w, v)
+    largest = scores[..., None] + log_p[..., :whole].unflatten(-1, (blocks, BLOCK)).amax(-1)
     # After an impossible prefix, logits may be NaN.
-    best = best.masked_fill(scores.isneginf().reshape(-1, 1), float("-inf"))
-    total = (scores.reshape(-1, 1) + best).reshape(len(scores), -1)
-    top, flat = total.topk(min(count, total.shape[1]), dim=1)
-    return top, flat // each, token.reshape(len(scores), -1).gather(1, flat)
+    largest = largest.masked_fill(scores.isneginf()[..., None], float("-inf")).flatten(1)
+    block = largest.topk(min(count, w * blocks), dim=1).indices
+    first = block // max(blocks, 1) * v + block % max(blocks, 1) * BLOCK
+    rest = torch.arange(w, device=device)[:, None] * v + torch.arange(whole, v, device=device)
+    inside = first[..., None] + torch.arange(BLOCK, device=device)
+    among = torch.cat([inside.flatten(1), rest.flatten().expand(s, -1)], 1)
+    parent = among // v
+    score = scores.gather(1, parent)
+    total = (score + log_p.flatten(1).gather(1, among)).masked_fill(score.isneginf(), float("-inf"))
+    top, index = total.topk(min(count, total.shape[1]), dim=1)
+    parent, among = parent.gather(1, index), among.gather(1, index)
+    return top, parent, among - parent * v
 
 
 def _collect_finished(

@@ -234,3 +234,27 @@ def test_decoding_with_a_cache_is_right_in_training_mode_too() -> None:
     target = torch.tensor([[2, 5, 6], [2, 7, 8]])
     steps = [model.decode_step(target[:, i], cache) for i in range(3)]
     assert_close(torch.stack(steps, 1), model(IDS, target), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("options", [{}, {"tie": "none"}, {"head_bias": True}], ids=str)
+def test_steps_without_gradients_give_the_logits_of_one_pass(options: dict[str, Any]) -> None:
+    """The output projection is then prepared once for all steps."""
+    model = randomize(small(vocab_size=200, **options))
+    target = torch.tensor([[2, 5, 6], [2, 7, 8]])
+    with torch.no_grad():
+        cache = model.init_cache(IDS)
+        steps = [model.decode_step(target[:, i], cache) for i in range(3)]
+        assert cache.output is not None
+        assert_close(torch.stack(steps, 1), model(IDS, target), atol=1e-4, rtol=1e-4)
+    assert model.decode_step(target[:, 0], cache).requires_grad
+
+
+def test_a_subclass_with_logits_of_its_own_decodes_by_them() -> None:
+    class Capped(tfzoo.Transformer):
+        def logits(self, hidden: Tensor) -> Tensor:
+            return super().logits(hidden).tanh()
+
+    model = Capped(20, 8, 2, 1).eval()
+    with torch.no_grad():
+        step = model.decode_step(IDS[:, 0], model.init_cache(IDS))
+        assert_close(step, model(IDS, IDS[:, :1])[:, 0], atol=1e-5, rtol=0)

@@ -150,6 +150,26 @@ def transforms_active() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
+def packed_linear(weight: Any, bias: Any) -> Callable[[Any], Any] | None:
+    """``x W^T + b`` for many ``x`` of few rows, without gradients: the weight, fp32, is copied once
+    into the order in which oneDNN reads it. For 32 rows and a vocabulary of thousands that is twice
+    as fast as ``F.linear``, and the copy costs as much as one product. None where oneDNN is not
+    there, or the tensor is of another kind.
+    """
+    import torch
+
+    if not (
+        torch.backends.mkldnn.is_available()
+        and torch.backends.mkldnn.enabled
+        and type(weight) in (torch.Tensor, torch.nn.Parameter)
+        and weight.device.type == "cpu"
+        and weight.dtype == torch.float32
+    ):
+        return None
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+    return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
+
+
 def scale_in_place(tensors: Sequence[Any], factor: Any) -> None:
     """Multiply tensors by a number, or by a tensor of one element, in one call."""
     import torch

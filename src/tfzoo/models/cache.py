@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -61,6 +62,8 @@ class DecoderCache:
     since the hypotheses of a sentence share its keys and values. Each sentence has the same number
     of hypotheses, in consecutive rows.
 
+    ``output`` is the model's output projection, prepared for many steps, or None.
+
     ``length`` is the number ``t`` of target tokens so far. ``positions`` ``(r|1 t)`` holds their
     positions; None: 0, 1, ..., t - 1 in each row. ``non_padding`` ``(r t)`` is False at padding;
     None: there is no padding.
@@ -71,6 +74,7 @@ class DecoderCache:
     length: int = 0
     positions: Tensor | None = None
     non_padding: Tensor | None = None
+    output: Callable[[Tensor], Tensor] | None = None
     target: list[LayerCache] = field(init=False)
     source: list[LayerCache] = field(init=False)
 

@@ -7,6 +7,8 @@ from typing import Any, Literal, Unpack, get_args
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.adapters import packed_linear
+from tfzoo.base.custom_autograd import only_values_matter
 from tfzoo.base.values import check_range, type_name
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
@@ -192,11 +194,22 @@ class Transformer(nn.Module):
     def init_cache(self, source: Tensor, *, padding: Padding = "right") -> DecoderCache:
         """Encode the source ``(b k)``, and return a cache for :meth:`decode_step`."""
         mask = Mask(keys=self.valid(source, padding))
-        return self.decoder.init_cache(self.encode(source, padding=padding), memory_mask=mask)
+        cache = self.decoder.init_cache(self.encode(source, padding=padding), memory_mask=mask)
+        own = self.logits.__func__ is not Transformer.logits  # type: ignore[attr-defined]  # a method
+        if not own and prepares_output(source):
+            cache.output = packed_linear(self.output_weight, self.output_bias)
+        return cache
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
         """Append one token to each of ``r`` hypotheses, and return the logits of the next token:
         ``(r) -> (r v)``.
         """
-        x = self.decoder(self.target_embedding(tokens[:, None]), cache=cache)
-        return self.logits(x[:, 0])
+        x = self.decoder(self.target_embedding(tokens[:, None]), cache=cache)[:, 0]
+        if cache.output is None or not prepares_output(x):
+            return self.logits(x)
+        return cache.output(x)
+
+
+def prepares_output(x: Tensor) -> bool:
+    """Whether the output projection of many steps is prepared at the first one."""
+    return only_values_matter() and not torch.is_autocast_enabled(x.device.type)
