@@ -132,7 +132,7 @@ def search(
 
     Args:
         special: the ids of the target's tokenizer, ``tokenizer.special``: decoding begins with its
-            ``start``, and ends at any of its ``ends``.
+            ``start``, goes on with its ``forced_bos``, and ends at any of its ``ends``.
 
     Raises:
         BadOption: the model has another id of padding.
@@ -148,7 +148,9 @@ def search(
         )
     limits = options.limits(source, model.pad, model.max_positions)
     decode = _greedy if options.beam == 1 else _beam
-    log_probabilities = _LogProbabilities(model, special.ends, special.never, source.device)
+    log_probabilities = _LogProbabilities(
+        model, special.ends, special.never, source.device, special.forced_bos
+    )
     found = decode(log_probabilities, source, options, limits, special.start)
     return [
         sorted(one, key=lambda h: (not h.finished, -h.score))[: options.n_best] for one in found
@@ -276,7 +278,7 @@ def _beam(
 
 class _LogProbabilities(Generic[K]):
     """Log probabilities of the next token, ``(r) -> (r v)``, in fp32 or better. The ids of
-    ``never`` have probability 0; those of ``ends`` end a sentence.
+    ``never`` have probability 0; those of ``ends`` end a sentence; the first token is ``forced``.
     """
 
     def __init__(
@@ -285,14 +287,18 @@ class _LogProbabilities(Generic[K]):
         ends: tuple[int, ...],
         never: frozenset[int],
         device: torch.device,
+        forced: int | None = None,
     ) -> None:
-        self.model, self.never = model, never
+        self.model, self.never, self.forced = model, never, forced
         self.ends = torch.tensor(ends, dtype=torch.long, device=device)
 
     def __call__(self, tokens: Tensor, cache: K) -> Tensor:
         logits = self.model.decode_step(tokens, cache)
         for id in self.never:
             logits[:, id] = float("-inf")
+        if self.forced is not None:
+            logits.fill_(float("-inf"))[:, self.forced] = 0.0
+            self.forced = None
         return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     def end(self, tokens: Tensor) -> Tensor:

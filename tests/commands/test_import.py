@@ -14,15 +14,18 @@ import transformers
 import tfzoo
 from tests.data.test_sentencepiece import marian
 from tests.published_folders import LINES, peer_of, save
-from tests.runs.test_published import GPT, GROUPED, MODERN, SEQ2SEQ, SMALL, T5
+from tests.runs.test_published import GPT, GROUPED, MODERN, SEQ2SEQ, SMALL, T5, rewrite
+from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadOption, BadRun
+from tfzoo.exporting import export
 from tfzoo.runs import checkpoints
 from tfzoo.tasks.language_modeling import LanguageModelingTask
 from tfzoo.tasks.token_classification import TokenClassificationTask
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 PROMPTS = ["the dog", "a small cat"]
+ONES = torch.ones(18)
 LANGUAGE_MODELS = {
     "gpt2": ("GPT2LMHeadModel", {**GPT, "n_positions": 256}),
     "llama": ("LlamaForCausalLM", {**GROUPED, "max_position_embeddings": 256}),
@@ -73,6 +76,41 @@ def test_a_translator_writes_the_same_tokens(name: str, tmp_path: Path) -> None:
         assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
 
 
+def test_a_translation_begins_with_the_forced_token_as_generate_writes_and_training_learns_it(
+    tmp_path: Path,
+) -> None:
+    config = {**TRANSLATORS["bart"][2], "decoder_start_token_id": 0}
+    family = "BartForConditionalGeneration"
+    peer, tokenizer = save("marian", family, config, tmp_path / "there")
+    peer.generation_config.forced_bos_token_id = 7
+    peer.generation_config.save_pretrained(tmp_path / "there")
+    task, peer = tfzoo.TranslationTask.load(tmp_path / "there").double(), peer.double()
+    word = tokenizer.convert_ids_to_tokens(7).strip("\u2581")
+    assert all(one.startswith(word) for one in task.translate(LINES, beam=3))
+    for text, ours in zip(LINES[:3], task.translate(LINES[:3], beam=1), strict=True):
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        theirs = peer.generate(
+            **{"input_ids": ids, "max_new_tokens": 2 * ids.shape[1] + 10, "num_beams": 1},
+            **{"do_sample": False, "bad_words_ids": [[2]], "use_cache": False},
+        )
+        assert theirs[0][1] == 7
+        assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
+    ids = tokenizer(LINES[0], add_special_tokens=False).input_ids
+    batch = tfzoo.ParallelBatch.collate([(ids, ids), (ids[:3], ids[:2])], task.tokenizer.special)
+    task.optim.label_smoothing = 0.0
+    loss, _, count = task.loss(batch)
+    labels = torch.full_like(batch.target[:, 1:], -100)
+    for row, text in enumerate((ids, ids[:2])):
+        labels[row, : len(text) + 2] = torch.tensor([7, *text, 0])
+    given = {"input_ids": batch.source, "attention_mask": (batch.source != 2).long()}
+    torch.testing.assert_close(loss / count, peer(**given, labels=labels).loss)
+    export(task, tmp_path / "back", to="transformers")
+    back = transformers.GenerationConfig.from_pretrained(tmp_path / "back")
+    assert back.forced_bos_token_id == 7
+    with pytest.raises(BadOption, match="nothing like a forced first token"):
+        export(task, tmp_path / "other", to="ctranslate2")
+
+
 def test_settings_of_generate_that_no_search_has_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,10 +120,10 @@ def test_settings_of_generate_that_no_search_has_are_named(
     path.write_text(json.dumps({**said, "min_length": 0, "repetition_penalty": 1.0}), "utf-8")
     checkpoints.read(tmp_path)
     assert "no search of tfzoo" not in capsys.readouterr().err
-    changes = {"forced_bos_token_id": 0, "no_repeat_ngram_size": 3, "num_beam_groups": 2}
+    changes = {"forced_bos_token_id": 5, "no_repeat_ngram_size": 3, "num_beam_groups": 2}
     path.write_text(json.dumps({**said, **changes}), "utf-8")
     checkpoints.read(tmp_path)
-    line = "use no_repeat_ngram_size: 3, num_beam_groups: 2, forced_bos_token_id: 0, which"
+    line = "use no_repeat_ngram_size: 3, num_beam_groups: 2, which"
     assert line in capsys.readouterr().err
 
 
@@ -323,6 +361,30 @@ def test_a_bare_encoder_is_fine_tuned_with_a_new_head(
     table = capsys.readouterr().out
     assert re.search(r"started anew +2 of .*: head\.", table)
     assert "dropped" not in table
+
+
+def test_a_pooler_beside_the_head_for_masked_words_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``bert-base-cased`` says ``BertForMaskedLM``, and has BERT's pooler."""
+    monkeypatch.chdir(tmp_path)
+    config = {**SMALL, "max_position_embeddings": 256}
+    save("bert", "BertForMaskedLM", config, tmp_path / "bert")
+    pooler = {"bert.pooler.dense.weight": torch.randn(18, 18), "bert.pooler.dense.bias": ONES}
+    rewrite(tmp_path / "bert", lambda state: {**state, **pooler})
+    (tmp_path / "data").mkdir()
+    for split in ("train", "val"):
+        rows = [f"{line}\t{number % 2}" for number, line in enumerate(LINES * 4)]
+        (tmp_path / f"data/{split}.tsv").write_text("text\tlabel\n" + "\n".join(rows), "utf-8")
+    (tmp_path / "mine.yaml").write_text(RECIPE, "utf-8")
+    assert main(["fit", "mine.yaml", "--from", "bert", "--run", "run"]) == 0
+    assert "pooling" not in capsys.readouterr().out
+    pooling = tfzoo.ClassificationTask.load("run").model.pooling
+    for name, theirs in pooler.items():
+        ours = getattr(pooling.linear, name.rpartition(".")[2])
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+    task = registry("task").entry("masked_language_modeling").cls
+    assert not hasattr(task.load(tmp_path / "bert").model, "pooling")
 
 
 def test_a_recipe_says_the_same_under_from(

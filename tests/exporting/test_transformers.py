@@ -16,8 +16,14 @@ from benchmarks.architectures import PEERS, batch, difference, loaded_export, pe
 from tests.published_folders import LINES, peer_of, save
 from tests.runs.test_published import CASES, GPT, GROUPED, SEQ2SEQ, SMALL
 from tfzoo.commands.main import main
-from tfzoo.exporting.transformers import config_of, tensors_of
+from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.published_tokenizer import state_of
+from tfzoo.data.tokenizer import restored
+from tfzoo.exporting.transformers import config_of, export, tensors_of
 from tfzoo.models.architectures import architecture
+from tfzoo.tasks.multilabel_classification import MultilabelClassificationTask
+from tfzoo.tasks.regression import RegressionTask
+from tfzoo.testing.samples import randomize
 
 RUNS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("gpt2", "GPT2LMHeadModel", "AutoModelForCausalLM", {**GPT, "n_positions": 256}),
@@ -89,6 +95,44 @@ def test_every_architecture_is_written_as_it_was_read_and_loaded_by_transformers
     given = batch(model, padded=False)
     loaded = peer_outputs(loaded_export(model), given)
     assert difference(model(*given.arguments), loaded) < PEERS[name].bound
+
+
+PROBLEMS: list[tuple[str, Any, list[str]]] = [
+    ("single_label_classification", tfzoo.ClassificationTask, ["a", "b"]),
+    ("multi_label_classification", MultilabelClassificationTask, ["a", "b", "c"]),
+    ("multi_label_classification", MultilabelClassificationTask, ["a"]),
+    ("regression", RegressionTask, []),
+]
+
+
+@pytest.mark.parametrize(("problem", "task_class", "labels"), PROBLEMS)
+def test_a_pipeline_gives_the_probabilities_or_the_number_of_the_task(
+    problem: str, task_class: Any, labels: list[str], tmp_path: Path
+) -> None:
+    save("bert", "BertModel", {**SMALL, "max_position_embeddings": 256}, tmp_path / "bert")
+    vocabulary = Vocabulary(restored("pretrained", state_of(tmp_path / "bert")), labels, "x")
+    model = tfzoo.TransformerClassifier(
+        len(vocabulary.tokenizer),
+        len(labels) or 1,
+        like="bert",
+        dim=16,
+        heads=2,
+        layers=1,
+        feedforward={"name": "gelu", "hidden": 32},
+    )
+    task = task_class(randomize(model), vocabulary).eval()
+    if problem == "regression":
+        task.mean.fill_(30.0)
+        task.std.fill_(7.0)
+    export(task, tmp_path / "out")
+    again = task_class.load(tmp_path / "out")
+    apply = transformers.pipeline("text-classification", str(tmp_path / "out"), top_k=None)
+    assert apply.model.config.problem_type == problem
+    for mine in (task, again):
+        for answer, theirs in zip(mine.answers(LINES), apply(LINES), strict=True):
+            found = {one["label"]: one["score"] for one in theirs}
+            ours = getattr(answer, "probabilities", None) or {"LABEL_0": answer.value}
+            assert found == pytest.approx(ours, rel=1e-5, abs=1e-6)
 
 
 def test_a_part_that_transformers_has_not_is_refused_by_name(

@@ -15,8 +15,9 @@ from torch import Tensor
 import tfzoo
 from benchmarks.architectures import PEERS, Batch, batch, build, difference, peer_outputs
 from tests.published_folders import peer_of
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadOption, BadRun
 from tfzoo.models.architectures import architecture, names
+from tfzoo.models.architectures.config import read_config
 
 TEXT = torch.tensor([[5, 9, 12, 7, 21, 3], [14, 6, 13, 8, 11, 17]])
 SIZES = {"hidden_size": 18, "num_attention_heads": 3, "intermediate_size": 29}
@@ -163,6 +164,27 @@ def test_a_head_that_classifies_tokens_is_read(
     dropout = getattr(peer.config, "dropout", getattr(peer.config, "hidden_dropout_prob", None))
     assert model.pooled_dropout == (getattr(peer.config, "classifier_dropout", None) or dropout)
     assert difference(model(TEXT), peer(TEXT).logits) < 1e-7
+
+
+WRONG_LABELS: list[tuple[dict[str, Any], str]] = [
+    ({"problem_type": "ranking"}, "problem_type is 'ranking'; tfzoo reads"),
+    ({"problem_type": "regression"}, "regression, and it has 2 labels"),
+    ({"problem_type": "single_label_classification", "id2label": {"0": "a"}}, "it has 1 labels"),
+    ({"id2label": {}}, "must name each class"),
+    (
+        {"architectures": ["BertForTokenClassification"], "id2label": {"0": "a"}},
+        "classifies words, and its problem_type would be regression",
+    ),
+]
+
+
+@pytest.mark.parametrize(("said", "message"), WRONG_LABELS)
+def test_labels_that_contradict_their_problem_are_refused(
+    said: dict[str, Any], message: str
+) -> None:
+    config = {"model_type": "bert", "architectures": ["BertForSequenceClassification"], **said}
+    with pytest.raises(BadOption, match=message):
+        read_config(config)
 
 
 def test_shards_are_one_model(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ class SpecialIds:
         cls: begins a text that an encoder reads; None: nothing does.
         sep: the ids between two texts that are read as one; by default ``eos``.
         decoder_start: what a decoder of translations reads first, where that is not ``bos``.
+        forced_bos: what a decoder of translations writes first, whatever its logits: the language
+            of mBART. None: what it likes.
         also_eos: other ids at which search and generation end.
         prompt_bos: a text that is to be continued begins with ``bos``, too; GPT-2's do not.
 
@@ -43,6 +45,7 @@ class SpecialIds:
     cls: int | None = None
     sep: tuple[int, ...] = ()
     decoder_start: int | None = None
+    forced_bos: int | None = None
     also_eos: tuple[int, ...] = ()
     prompt_bos: bool = True
 
@@ -65,6 +68,11 @@ class SpecialIds:
     def start(self) -> int:
         """What a decoder of translations reads first."""
         return self.bos if self.decoder_start is None else self.decoder_start
+
+    @property
+    def before_target(self) -> list[int]:
+        """What stands before a translation that a decoder learns: ``start``, and what is forced."""
+        return [self.start, *([] if self.forced_bos is None else [self.forced_bos])]
 
     @property
     def frame(self) -> int:

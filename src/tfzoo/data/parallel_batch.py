@@ -129,7 +129,8 @@ class ParallelDataset(BatchDataset[ParallelBatch]):
         the target and EOS.
         """
         before = self.special.cls is not None
-        return self.source.lengths[self.rows] + before, self.target.lengths[self.rows]
+        more = len(self.special.before_target) - 1
+        return self.source.lengths[self.rows] + before, self.target.lengths[self.rows] + more
 
     def __getitem__(self, batch: Sequence[int]) -> ParallelBatch:
         rows = self.rows[np.asarray(batch)]
@@ -137,7 +138,7 @@ class ParallelDataset(BatchDataset[ParallelBatch]):
         source, source_padding = padded(self.source, rows, special, special.cls)
         if self.dropout is not None:
             source = self.dropout(source, rows, epoch_of(batch))
-        target, target_padding = padded(self.target, rows, special, special.start)
+        target, target_padding = padded(self.target, rows, special, special.before_target)
         lines = [self.lines[row] for row in rows] if self.lines else []
         return ParallelBatch(
             torch.from_numpy(source),
@@ -198,7 +199,7 @@ def padded(
     sentences: Sentences,
     rows: Integers,
     special: SpecialIds,
-    begin: int | None,
+    begin: int | Sequence[int] | None,
     max_length: int | None = None,
 ) -> tuple[NDArray[np.int64], bool]:
     """``(b n)`` ids of the sentences ``rows`` with EOS, after ``begin`` if given, padded on the
@@ -217,11 +218,11 @@ def padded(
         raise BadOption(
             "texts of several lengths in a batch need an id of padding, and this tokenizer has none"
         )
-    first = int(begin is not None)
+    before = np.ravel(() if begin is None else begin)
+    first = len(before)
     shape = len(rows), first + int(lengths.max()) + 1
     matrix = np.full(shape, special.fill, dtype=np.int64)
-    if begin is not None:
-        matrix[:, 0] = begin
+    matrix[:, :first] = before
     ends = np.cumsum(lengths)
     # the column of each token (its position in its sentence) and its row
     column = np.arange(int(ends[-1])) - np.repeat(ends - lengths, lengths)

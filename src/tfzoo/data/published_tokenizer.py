@@ -122,7 +122,7 @@ def sentencepiece_of(folder: Path) -> str:
     special = special_ids(folder, id_of, around, around * 2, USUAL)
     least = max(vocabulary.values()) + 1 if vocabulary else int(library.get_piece_size())
     size = size_of(folder, least, special)
-    state = json.dumps({**content, "special": asdict(special), "size": size, "side": 0})
+    state = json.dumps({**content, "special": kept_of(special), "size": size, "side": 0})
     tokenizer_trial.trust(state)
     return state
 
@@ -149,7 +149,7 @@ def check_sum(state: str, sha256: str | None, folder: str) -> str:
 
 def text_of_state(library: str, special: SpecialIds, size: int) -> str:
     """A state as text."""
-    return json.dumps({"library": library, "special": asdict(special), "size": size})
+    return json.dumps({"library": library, "special": kept_of(special), "size": size})
 
 
 def sha256_of(state: str) -> str:
@@ -172,6 +172,14 @@ def parts_of_state(state: str) -> tuple[str, SpecialIds, int]:
     if not isinstance(found, dict) or found.keys() != KEYS or type(found["size"]) is not int:
         raise ValueError("it is no tokenizer")
     return found["library"], special_of(found["special"]), found["size"]
+
+
+def kept_of(special: SpecialIds) -> dict[str, Any]:
+    """Special ids as JSON keeps them; without ``forced_bos`` the sum is that of older versions."""
+    kept = asdict(special)
+    if kept["forced_bos"] is None:
+        del kept["forced_bos"]
+    return kept
 
 
 def special_of(found: Mapping[str, Any]) -> SpecialIds:
@@ -248,6 +256,7 @@ def special_ids(
         cls=around[0] if framed else None,
         sep=tuple(pair[1:-1]) if framed else (),
         decoder_start=start if type(start) is int else None,
+        forced_bos=next(iter(ids("forced_bos")), None),
         prompt_bos=bool(around) and around[0] == begins[0],
         also_eos=tuple(one for one in dict.fromkeys(ids("eos")) if one != ends[0]),
     )

@@ -52,6 +52,8 @@ def export(task: Task, folder: Path) -> None:
     if not isinstance(model, Transformer):
         raise BadOption(f"ctranslate2 translates; a {task.entry.name} model is exported --to onnx")
     special = task.tokenizer.special
+    if special.forced_bos is not None:
+        raise no_counterpart(f"a forced first token (id {special.forced_bos})")
     with torch.no_grad():
         spec = model_spec(model, special)
     names = tokens(task.tokenizer.source), tokens(task.tokenizer.target)

@@ -25,7 +25,7 @@ from tfzoo.errors import BadOption, TfzooError, UnknownName, listing
 from tfzoo.exporting.failures import own_model
 from tfzoo.learning.model_card import model_card
 from tfzoo.models.architectures import architecture, names
-from tfzoo.models.architectures.config import FULL, MODELS, SCALINGS, SLIDING, read_config
+from tfzoo.models.architectures.config import FULL, MODELS, PROBLEMS, SCALINGS, SLIDING, read_config
 from tfzoo.models.architectures.published import from_pretrained
 from tfzoo.models.architectures.weights import OWN, layer_of, line, table_of
 from tfzoo.runs.files import new_folder
@@ -65,7 +65,8 @@ def export(task: Task, folder: Path) -> None:
             f"transformers has no tokenizer {tokenizer.entry.name!r} like this one: only "
             "'pretrained' is written, and 'sentencepiece' with Marian's vocab.json"
         )
-    name, config = config_of(model, list(getattr(task.tokenizer, "labels", ())))
+    labels = list(getattr(task.tokenizer, "labels", ()))
+    name, config = config_of(model, labels, task.published)
     special = asdict(tokenizer.special)
     ids = {f"{key}_token_id": special[key] for key in ("pad", "bos", "eos", "decoder_start")}
     config |= {key: one for key, one in ids.items() if one is not None}
@@ -73,6 +74,8 @@ def export(task: Task, folder: Path) -> None:
     with new_folder(folder) as place:
         save_file(tensors_of(name, model), place / WEIGHTS, metadata={"format": "pt"})
         generation = {**ids, "eos_token_id": ends if len(ends) > 1 else ends[0]}
+        if special["forced_bos"] is not None:
+            generation["forced_bos_token_id"] = special["forced_bos"]
         named = {"tokenizer_class": tokenizer.transformers_class, **names_of(tokenizer)}
         for file, content in (
             (CONFIG, config),
@@ -165,8 +168,9 @@ def undone(said: Mapping[str, Any], value: Tensor, model: Any) -> Tensor:
 # Configuration ------------------------------------------------------------------------------------
 
 
-def config_of(model: Any, labels: list[str]) -> tuple[str, dict[str, Any]]:
-    """The architecture that a model is like, and the configuration of ``transformers``.
+def config_of(model: Any, labels: list[str], published: str = "") -> tuple[str, dict[str, Any]]:
+    """The architecture that a model is like, and the configuration of ``transformers``;
+    ``published`` is what its task declares.
 
     Raises:
         BadOption: none has its parts; the message names those that differ from the closest.
@@ -179,7 +183,7 @@ def config_of(model: Any, labels: list[str]) -> tuple[str, dict[str, Any]]:
         head = said.classifier_with(wanted["pooling"]) if classifies else {}
         if not said.config or not (head or isinstance(model, MODELS[said.model])):
             continue
-        config = written(name, model, wanted, head, labels)
+        config = written(name, model, wanted, head, labels, published)
         try:
             found = plain({**type(model)(**read_config(config).options).config})
         except (BadOption, UnknownName):
@@ -227,7 +231,12 @@ def at(options: Mapping[str, Any], dotted: str) -> Any:
 
 
 def written(
-    name: str, model: Any, options: Mapping[str, Any], head: Mapping[str, Any], labels: list[str]
+    name: str,
+    model: Any,
+    options: Mapping[str, Any],
+    head: Mapping[str, Any],
+    labels: list[str],
+    published: str,
 ) -> dict[str, Any]:
     """What a ``config.json`` of an architecture would say of a model; ``head`` is the section of
     its file for classifiers such as this one, or empty.
@@ -241,8 +250,10 @@ def written(
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
     }
     if head:
+        labels = labels or [f"LABEL_{index}" for index in range(options["classes"])]
         found["id2label"] = {str(index): label for index, label in enumerate(labels)}
         found["label2id"] = {label: index for index, label in enumerate(labels)}
+        found |= {"problem_type": published} if published in PROBLEMS else {}
     for key, entry in {**said.config["keys"], **head.get("keys", {})}.items():
         if "cases" in entry:
             fits = (

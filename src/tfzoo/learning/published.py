@@ -22,7 +22,8 @@ DERIVED = frozenset({"vocab_size", "source_vocab_size", "classes", "pad"})
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """The content of a folder in the form of a checkpoint: ``state_dict`` and ``tfzoo``.
+    """The content of a folder in the form of a checkpoint: ``state_dict`` and ``tfzoo``; and
+    ``beside``, what a classifier could begin with.
 
     Raises:
         BadRun: as :func:`from_pretrained`; or there is no ``tokenizer.json``.
@@ -31,7 +32,7 @@ def read(folder: Path) -> dict[str, Any]:
     with located(folder):
         published = read_config(config)
         spec, state = found_in(folder)
-    model, state_dict = read_weights(folder, published)
+    model, state_dict, beside = read_weights(folder, published)
     task = task_of(published)
     labels = list(published.classes)
     kept = {
@@ -43,7 +44,10 @@ def read(folder: Path) -> dict[str, Any]:
     }
     if published.bare:
         kept["headless"] = without_head(folder, published)
-    found = {"state_dict": {f"model.{key}": one for key, one in state_dict.items()}, "tfzoo": kept}
+    weights, more = (
+        {f"model.{key}": one for key, one in part.items()} for part in (state_dict, beside)
+    )
+    found = {"state_dict": weights, "beside": more, "tfzoo": kept}
     if task in registry("task").names():
         cls: Any = registry("task").entry(task).cls
         cls.complete(found, folder)
@@ -81,5 +85,5 @@ def task_of(published: Published) -> str:
     """The name of the task of a model; that of its class where no task has one, so that a training
     of another task can start with its weights.
     """
-    wanted = "words" if published.by_token else published.model.__name__
+    wanted = "words" if published.by_token else published.problem or published.model.__name__
     return next(iter(registry("task").declaring("published", wanted)), published.model.__name__)

@@ -177,8 +177,8 @@ class Task(L.LightningModule):
     label: ClassVar[str] = ""
     """What labels it reads if they are no classes, such as ``number``: other tasks name it then."""
     published: ClassVar[str] = ""
-    """The class of model of which a folder of ``transformers`` makes a run of this task; ``words``:
-    a classifier of words.
+    """The class of model of which a folder of ``transformers`` makes a run of this task; of a
+    classifier its ``problem_type``, or ``words``: one of words.
     """
 
     samples: int | None = None

@@ -168,7 +168,7 @@ class ClassificationTask(TextTask):
     Answer = ClassificationAnswer
     pipeline_tag = "text-classification"
     shares = "accuracy macro_f1 calibration_error"
-    published = "TransformerClassifier"
+    published = "single_label_classification"
     monitor = "val/accuracy"
     higher_is_better: ClassVar[Mapping[str, bool]] = {
         "loss": False,

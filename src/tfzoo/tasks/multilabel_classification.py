@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -228,6 +229,7 @@ class MultilabelClassificationTask(TextTask):
     smooths_labels = False
     Answer = MultilabelAnswer
     pipeline_tag = "text-classification"
+    published = "multi_label_classification"
     shares = "micro_f1 macro_f1 subset_accuracy"
     label = "several"
     monitor = "val/micro_f1"
@@ -245,6 +247,10 @@ class MultilabelClassificationTask(TextTask):
     ) -> None:
         super().__init__(model, tokenizer, **settings)
         self.register_buffer("threshold", torch.tensor(0.5))
+
+    @classmethod
+    def complete(cls, found: dict[str, Any], folder: Path) -> None:
+        found["state_dict"]["threshold"] = torch.tensor(0.5)
 
     @property
     def untrained_loss(self) -> float:

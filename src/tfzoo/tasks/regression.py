@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
+from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -158,6 +159,7 @@ class RegressionTask(TextTask):
     }
     command = "regress"
     command_help = "predict a number for each line of text"
+    published = "regression"
     smooths_labels = False
     Answer = RegressionAnswer
     label = "number"
@@ -179,6 +181,10 @@ class RegressionTask(TextTask):
         # Buffers, so that a checkpoint has those of its training set.
         self.register_buffer("mean", torch.tensor(0.0))
         self.register_buffer("std", torch.tensor(1.0))
+
+    @classmethod
+    def complete(cls, found: dict[str, Any], folder: Path) -> None:
+        found["state_dict"] |= {"mean": torch.tensor(0.0), "std": torch.tensor(1.0)}
 
     @classmethod
     def outputs(cls, vocabulary: Vocabulary | None) -> int:

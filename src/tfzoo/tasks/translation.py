@@ -48,7 +48,7 @@ UNKNOWN_TO_SEARCH: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("min_length", "min_new_tokens", "no_repeat_ngram_size"), (0,)),
     **dict.fromkeys(("encoder_no_repeat_ngram_size", "diversity_penalty"), (0,)),
     **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "num_beam_groups"), (1,)),
-    **dict.fromkeys(("forced_bos_token_id", "suppress_tokens", "begin_suppress_tokens"), ()),
+    **dict.fromkeys(("suppress_tokens", "begin_suppress_tokens"), ()),
     **dict.fromkeys(("sequence_bias", "exponential_decay_length_penalty", "do_sample"), (False,)),
 }
 """Settings of ``generate`` of ``transformers`` that change what it writes and that no search of

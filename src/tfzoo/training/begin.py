@@ -30,6 +30,8 @@ def load_weights(task: Any, run: Run) -> tuple[str, list[tuple[str, str]]]:
     own, given = task.state_dict(), run.content["state_dict"]
     if holds_adapter(given):
         given = run.load().state_dict()
+    beside = run.content.get("beside", {})
+    given = {**given, **{key: one for key, one in beside.items() if key in own}}
     fits = {
         key: value for key, value in given.items() if key in own and value.shape == own[key].shape
     }

@@ -70,6 +70,7 @@ class Published:
         model: the class of the model.
         options: the arguments of its constructor.
         classes: the names of the classes of a classifier, in the order of its outputs.
+        problem: of a classifier of texts, what its outputs are: ``problem_type``.
         bare: the class of ``transformers`` where it is a model without a head; else "".
     """
 
@@ -77,6 +78,7 @@ class Published:
     model: type[Model]
     options: Mapping[str, Any]
     classes: tuple[str, ...] = ()
+    problem: str = ""
     bare: str = ""
 
     @property
@@ -121,14 +123,19 @@ def read_config(config: Mapping[str, Any]) -> Published:
             set_option(options, option, value)
     own = inspect.signature(model).parameters
     options = without_sides({key: value for key, value in options.items() if key in own})
-    classes = class_names(config) if head else ()
-    options |= {"classes": len(classes) or 2} if classifies else {}
+    problem, classes = class_names(config) if head else (SINGLE if classifies else "", ())
+    number = 1 if problem == REGRESSION else len(classes) or 2
+    options |= {"classes": number} if classifies else {}
+    if head and head is said.token_classifier:
+        if problem != SINGLE:
+            raise BadOption(f"it classifies words, and its problem_type would be {problem}")
+        problem = ""
     pad = config.get("pad_token_id")
     if type(pad) is int or model is LanguageModel:  # others have 0 where nothing is said
         options["pad"] = pad if type(pad) is int and pad >= 0 else None
     for keys, value in leaves({"model": options}):
         check_number(keys, value, "config.json")
-    return Published(name, model, options, classes, headless)
+    return Published(name, model, options, classes, problem, headless)
 
 
 def architecture_of(config: Mapping[str, Any]) -> str:
@@ -262,22 +269,33 @@ def without_sides(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def class_names(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of a classifier's classes.
+SINGLE, MULTIPLE, REGRESSION = PROBLEMS = (
+    "single_label_classification",
+    "multi_label_classification",
+    "regression",
+)
+"""The values of ``problem_type``."""
+
+
+def class_names(config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """What a classifier's outputs are, and the names of its classes; a number has none. Where
+    ``problem_type`` says nothing, one output is a number, as ``transformers`` trains it.
 
     Raises:
-        BadOption: it gives several classes at once, or a number; or the names are damaged.
+        BadOption: the problem is unknown, or the names are damaged.
     """
-    problem = config.get("problem_type")
-    if problem not in (None, "single_label_classification"):
-        raise BadOption(f"its problem_type is {problem!r}; tfzoo reads classifiers of one class")
     labels = config.get("id2label", {str(i): f"LABEL_{i}" for i in range(2)})
     wanted = [str(i) for i in range(len(labels))]
-    if not isinstance(labels, dict) or sorted(labels) != sorted(wanted) or len(labels) < 2:
+    if not isinstance(labels, dict) or sorted(labels) != sorted(wanted) or not labels:
         raise BadOption("id2label must name each class of a classifier, from 0 on")
     if not all(isinstance(one, str) for one in labels.values()):
         raise BadOption("id2label must hold names")
-    return tuple(labels[i] for i in wanted)
+    problem = config.get("problem_type") or (SINGLE if len(labels) > 1 else REGRESSION)
+    if problem not in PROBLEMS:
+        raise BadOption(f"its problem_type is {problem!r}; tfzoo reads {listing(PROBLEMS)}")
+    if problem != MULTIPLE and (problem == REGRESSION) != (len(labels) == 1):
+        raise BadOption(f"its problem_type is {problem}, and it has {len(labels)} labels")
+    return problem, () if problem == REGRESSION else tuple(labels[i] for i in wanted)
 
 
 # What several keys say together -------------------------------------------------------------------

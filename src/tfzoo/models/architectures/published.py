@@ -17,6 +17,7 @@ from torch import Tensor
 from tfzoo.base import bounded_files
 from tfzoo.base.requirements import require
 from tfzoo.errors import BadOption, BadRun, TfzooError
+from tfzoo.models.architectures import architecture
 from tfzoo.models.architectures.config import Model, Published, read_config
 from tfzoo.models.architectures.tensors import Tensors
 from tfzoo.models.architectures.weights import convert_weights
@@ -49,7 +50,7 @@ def from_pretrained(folder: str | Path) -> Model:
         published = read_config(config)
     if published.bare:
         raise BadRun(without_head(folder, published))
-    model, state = read_weights(folder, published)
+    model, state, _ = read_weights(folder, published)
     model.load_state_dict(state, assign=True)
     dtype = next((one.dtype for one in state.values()), None)
     for module in model.modules():
@@ -90,9 +91,12 @@ def without_head(folder: Path, published: Published) -> str:
     )
 
 
-def read_weights(folder: Path, published: Published) -> tuple[Model, dict[str, Tensor]]:
+def read_weights(
+    folder: Path, published: Published
+) -> tuple[Model, dict[str, Tensor], dict[str, Tensor]]:
     """The model that ``config.json`` describes, without memory, and its parameters, each read once;
-    those of a head only where there is one.
+    those of a head only where there is one. Then what the file holds beside them for a classifier,
+    such as BERT's pooler, by the names there.
 
     Raises:
         BadRun: a shape differs from that of ``config.json``, or a file is damaged.
@@ -103,6 +107,7 @@ def read_weights(folder: Path, published: Published) -> tuple[Model, dict[str, T
         with ExitStack() as files:
             tensors = Tensors(published.architecture, *tensors_of(folder, files))
             state = convert_weights(published.architecture, model, tensors, bare)
+            beside = of_classifier(published.architecture, tensors)
             tensors.check_all_read()
     for name, wanted in model.state_dict().items():
         if name in state and state[name].shape != wanted.shape:
@@ -110,7 +115,18 @@ def read_weights(folder: Path, published: Published) -> tuple[Model, dict[str, T
                 f"cannot import {folder}: by config.json {name} would be {list(wanted.shape)}, and "
                 f"its weights are {list(state[name].shape)}"
             )
-    return model, state
+    return model, state, {key: one for key, one in beside.items() if key not in state}
+
+
+def of_classifier(name: str, tensors: Tensors) -> dict[str, Tensor]:
+    """The tensors that a classifier has beside the layers, as far as a file holds them."""
+    lines = architecture(name).classifier.get("weights", {})
+    names = {
+        f"{own}.{kind}": f"{theirs}.{kind}"
+        for own, theirs in lines.items()
+        for kind in ("weight", "bias")
+    }
+    return {own: tensors[theirs] for own, theirs in names.items() if theirs in tensors}
 
 
 def tensors_of(folder: Path, files: ExitStack) -> tuple[list[str], Callable[[str], Tensor]]:
