@@ -196,7 +196,7 @@ class Transformer(nn.Module):
         mask = Mask(keys=self.valid(source, padding))
         cache = self.decoder.init_cache(self.encode(source, padding=padding), memory_mask=mask)
         own = self.logits.__func__ is not Transformer.logits  # type: ignore[attr-defined]  # a method
-        if not own and prepares_output(source):
+        if not own and prepares_output():
             cache.output = packed_linear(self.output_weight, self.output_bias)
         return cache
 
@@ -205,11 +205,11 @@ class Transformer(nn.Module):
         ``(r) -> (r v)``.
         """
         x = self.decoder(self.target_embedding(tokens[:, None]), cache=cache)[:, 0]
-        if cache.output is None or not prepares_output(x):
+        if cache.output is None or not prepares_output():
             return self.logits(x)
         return cache.output(x)
 
 
-def prepares_output(x: Tensor) -> bool:
-    """Whether the output projection of many steps is prepared at the first one."""
-    return only_values_matter() and not torch.is_autocast_enabled(x.device.type)
+def prepares_output() -> bool:
+    """Whether the output projection on a CPU is prepared once for all steps."""
+    return only_values_matter() and not torch.is_autocast_enabled("cpu")
