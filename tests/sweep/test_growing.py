@@ -16,9 +16,9 @@ from tfzoo.commands.main import main
 from tfzoo.errors import BadRecipe
 from tfzoo.sweep import sequential
 from tfzoo.sweep.design import Design, Margin, parse_margin
-from tfzoo.sweep.fields import Fields
 from tfzoo.sweep.judge import judge
 from tfzoo.sweep.paired import correct, critical, equivalence, interval
+from tfzoo.sweep.plan import Fields
 
 GRID = (("layer", "rms"), ("sinusoidal", "rotary"))
 

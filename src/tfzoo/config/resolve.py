@@ -58,7 +58,8 @@ def resolve(recipe: Sequence[ConfigSource], arguments: Arguments, make_data: boo
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
     """
-    files, trust = [*recipe, *arguments.configs], "trust" in arguments.own
+    files = [*recipe, *arguments.configs]
+    trust = "trust" in arguments.own
     sources: list[ConfigSource | Option] = [*files, *arguments.options]
     for source in sources:
         check_values(source.values, source.origin, trust)
