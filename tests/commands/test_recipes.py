@@ -42,14 +42,6 @@ def test_all_recipes_are_found() -> None:
     assert sorted(NAMES + sources.packaged_sweeps()) == sources.packaged()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_recipe_begins_with_what_it_does_and_the_command(name: str) -> None:
-    header = sources.find_recipe(name).read_text("utf-8").partition("\ntask:")[0]
-    assert all(line.startswith("#") for line in header.strip().splitlines())
-    assert f"tfzoo fit {name}" in header
-    assert sources.header_of(name).endswith(".")
-
-
 @pytest.mark.parametrize("name", sampled(NAMES, NAMES[::4]))
 def test_a_recipe_trains(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small, on a few lines in the form in which it wants its text."""

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tfzoo.config import sources
+
 FOLDER = Path(__file__).parents[2] / "recipes"
 RECIPES = sorted(path for path in FOLDER.glob("*/*.yaml") if path.parent.name != "ablations")
 
@@ -26,6 +28,8 @@ def test_a_header_has_the_command_and_measured_scores_have_their_steps(path: Pat
     header = path.read_text("utf-8").partition("\ntask:")[0]
     name = f"{path.parent.name}/{path.stem}"
     assert re.search(rf"^#   tfzoo fit {name}\b", header, re.MULTILINE)
+    assert sources.header_of(name).endswith(".")
+    assert all(line.startswith("#") for line in header.strip().splitlines())
     assert all(len(line) <= 100 for line in header.splitlines())
     if "Measured" in header:
         steps = yaml.safe_load(path.read_text("utf-8"))["trainer"]["max_steps"]

@@ -1,8 +1,10 @@
 """Each test of this folder runs on a GPU (``nox -s gpu``); those that take the fixture ``device``
-also run on the CPU, so that they are known to run.
+also run on the CPU, so that they are known to run, by day a fifth of them.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 import pytest
 import torch
@@ -15,3 +17,15 @@ gpu = [pytest.mark.gpu, pytest.mark.skipif(GPUS == 0, reason=NO_GPU)]
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=gpu)])
 def device(request: pytest.FixtureRequest) -> torch.device:
     return torch.device(request.param)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the cases on the CPU, every fifth of a test runs by day."""
+    seen = Counter[str]()
+    for item in items:
+        given = getattr(item, "callspec", None)
+        if item.nodeid.startswith("tests/gpu/") and given and given.params.get("device") == "cpu":
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % 5:
+                item.add_marker(pytest.mark.nightly)
+            seen[test] += 1

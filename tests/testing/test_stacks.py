@@ -35,7 +35,11 @@ from tfzoo.testing.empty import (
     empty_batches_and_texts_are_harmless_in_a_model,
 )
 from tfzoo.testing.samples import SIZES, randomize
-from tfzoo.testing.stack_contracts import STACK_CONTRACTS, nan_in_padding_reaches_no_token
+from tfzoo.testing.stack_contracts import (
+    STACK_CONTRACTS,
+    nan_in_padding_reaches_no_token,
+    the_state_dict_holds_all,
+)
 from tfzoo.testing.stack_dtypes import (
     half_precision_under_autocast_is_close,
     weights_of_every_dtype_train,
@@ -55,6 +59,7 @@ OF_PARTS = (
     empty_batches_and_texts_are_harmless_in_a_model,
     a_step_of_no_token_changes_nothing,
     nan_in_padding_reaches_no_token,
+    the_state_dict_holds_all,
 )
 """A third of the time. Each part holds them alone, so a part is tried in one stack, not in all."""
 
