@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import torch
 from torch import Tensor, nn
 
 from tfzoo.attention._tanh_attention import tanh_attention
 from tfzoo.attention._tanh_scores import tanh_scores
+from tfzoo.base import kernels
+from tfzoo.base.custom_autograd import custom_functions_apply
+from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Attention
@@ -85,10 +90,31 @@ class Additive(Attention):
         dropout: float,
     ) -> Tensor:
         if bias is None:
-            score = self.score / temperature
-            out = tanh_attention(q @ self.query, k, score, v, mask, dropout)
+            given = q @ self.query, k, self.score / temperature, v
+            if triton_applies(*given, mask, dropout):
+                from tfzoo.attention._additive_triton import triton_attention
+
+                return triton_attention(*given, mask)
+            out = tanh_attention(*given, mask, dropout)
             if out is not None:
                 return out
         return super().softmax_attention(
             q, k, v, mask=mask, bias=bias, temperature=temperature, dropout=dropout
         )
+
+
+def triton_applies(
+    a: Tensor, b: Tensor, v: Tensor, values: Tensor, mask: Mask, dropout: float
+) -> bool:
+    """Whether to use the kernels in Triton: on CUDA, where it is installed. They have no dropout,
+    no float64 and no masks but causal and padding.
+    """
+    return (
+        kernels.apply_to(a)
+        and dropout == 0.0
+        and mask.allowed is None
+        and min(a.numel(), b.numel()) > 0
+        and compute_dtype(a, b, v, values) != torch.float64
+        and custom_functions_apply(a, b, v, values)
+        and find_spec("triton") is not None
+    )
