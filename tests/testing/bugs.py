@@ -458,7 +458,7 @@ BUGS = (
     ),
     Bug(
         "gate and value are exchanged",
-        "feedforward._layers:Gated.forward",
+        "feedforward._layers:Gated.gated",
         replace("gate, value = _", "value, gate = _"),
         FORMULA + "[reglu-False]",
     ),

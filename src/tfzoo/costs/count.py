@@ -75,7 +75,10 @@ class Counter:
         """Count what is computed inside the context."""
         saving = torch.autograd.graph.saved_tensors_hooks(self.save, lambda saved: saved)
         with ExitStack() as hooks, saving, Operations(self):
-            for module, part in self.part_of.items():
+            for name, module in self.model.named_modules():
+                part, parent = self.part_of[module], name.rpartition(".")[0]
+                if name and part == self.part_of[self.model.get_submodule(parent)]:
+                    continue  # a hook would change what a layer keeps (base/recomputed.py)
                 hooks.enter_context(module.register_forward_pre_hook(self.entering(part)))
                 hooks.enter_context(module.register_forward_hook(self.leave, always_call=True))
             yield
@@ -96,9 +99,11 @@ class Counter:
         self.inside.pop()
 
     def save(self, tensor: Tensor) -> Tensor:
-        """Count the bytes of a saved tensor. Views of one tensor are counted once."""
+        """Count the bytes of a saved tensor. Views of one tensor are counted once, and what the
+        backward saves for itself, when it computes something again, is not.
+        """
         storage = tensor.untyped_storage()
-        if storage not in self.storages:
+        if self.inside and storage not in self.storages:
             self.storages.add(storage)
             self.costs[self.part].saved += storage.nbytes()
         return tensor

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.recomputed import linear_of
 from tfzoo.base.values import check_range
 from tfzoo.contracts import FeedForward
 
@@ -14,6 +17,9 @@ class Plain(FeedForward):
 
     Matrices start uniform by Glorot's rule, biases at zero.
     """
+
+    recomputed: ClassVar[bool] = True
+    """Whether the backward computes the activation again, in place of keeping it."""
 
     def __init__(self, dim: int, *, hidden: int | None = None, bias: bool = True) -> None:
         super().__init__()
@@ -31,10 +37,12 @@ class Plain(FeedForward):
                 nn.init.zeros_(layer.bias)
 
     def activation(self, z: Tensor) -> Tensor:
-        """Elementwise; it may change ``z`` in place."""
+        """Elementwise; only where it is not ``recomputed`` it may change ``z`` in place."""
         raise NotImplementedError
 
     def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
+        if self.recomputed and not dropout:
+            return linear_of(self.activation, self.inner(x), self.outer)
         return self.outer(drop(self.activation(self.inner(x)), dropout))  # type: ignore[no-any-return]
 
 
@@ -66,8 +74,14 @@ class Gated(FeedForward):
         raise NotImplementedError
 
     def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
-        gate, value = self.inner(x).chunk(2, -1)
-        return self.outer(drop(self.activation(gate) * value, dropout))  # type: ignore[no-any-return]
+        if not dropout:
+            return linear_of(self.gated, self.inner(x), self.outer)
+        return self.outer(drop(self.gated(self.inner(x)), dropout))  # type: ignore[no-any-return]
+
+    def gated(self, z: Tensor) -> Tensor:
+        """``(b n 2f) -> (b n f)``: the activation of the gate times the value."""
+        gate, value = z.chunk(2, -1)
+        return self.activation(gate) * value
 
 
 def gated_width(dim: int) -> int:
