@@ -173,6 +173,16 @@ def test_testing_draws_the_confusion_matrix_into_the_runs_folder(
     assert set(here.iterdir()) == before, "a checkpoint in no run's folder has nowhere to draw"
 
 
+@pytest.mark.parametrize("command", ["test", "predict"])
+def test_a_run_without_a_test_set_is_told_how_to_name_one(
+    command: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = ["--data.root", "null", "--data.train", "train.tsv"]
+    assert main([command, "runs/toy/1", *alone]) == 2
+    *_, said = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"tfzoo: {command}: the run's data has no test set; name one")
+
+
 def test_predictions_are_those_that_test_scored(here: Path) -> None:
     assert main(["test", "runs/toy/1"]) == 0
     accuracy = summary()["test"]["scores"]["test/accuracy"]

@@ -12,7 +12,7 @@ from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.exporting.engine import set_engine
 from tfzoo.runs.files import replacing
 from tfzoo.training.device import find_device
-from tfzoo.training.evaluation import open_run
+from tfzoo.training.evaluation import check_test_sets, open_run
 
 TEXT = """\
 Write the predictions for each test set to predictions/<name>.tsv in the run's folder, one row per
@@ -44,8 +44,7 @@ def run(args: list[str]) -> int:
     trained.task.to(find_device(trained.options.get("device")))
     set_engine(trained.task, trained.options.get("engine") or "torch")
     data = trained.data()
-    if not data.test_names:
-        raise TfzooError("predict: the run's data has no test set")
+    check_test_sets("predict", data)
     (folder / "predictions").mkdir(exist_ok=True)
     files = {}
     for name in data.test_names:

@@ -137,6 +137,15 @@ def check_data(command: str, path: Path, recipe: Mapping[str, Any], arguments: A
         )
 
 
+def check_test_sets(command: str, data: Any) -> None:
+    """Raise TfzooError if the data has no test set."""
+    if not data.test_names:
+        raise TfzooError(
+            f"{command}: the run's data has no test set; name one, such as --data.test FILE "
+            "(tfzoo validate scores validation)"
+        )
+
+
 def evaluate(command: str, args: list[str], text: str) -> int:
     """Run Lightning's ``validate`` or ``test``, print the scores and write them to the summary."""
     trained = open_run(command, args, text)
@@ -146,12 +155,12 @@ def evaluate(command: str, args: list[str], text: str) -> int:
     from tfzoo.training.trainer import launching, make_trainer
 
     data = trained.data()
+    if command == "test":
+        check_test_sets(command, data)
     trainer = make_trainer(trained.config.lightning, None, [Bar()])
     with launching([command, *args]):
         getattr(trainer, command)(trained.task, datamodule=data, verbose=False)
     found = {key: float(value) for key, value in trainer.callback_metrics.items()}
-    if not found:
-        raise TfzooError(f"{command}: the run's data has nothing to score")
     intervals = trained.task.intervals() if command == "test" and not rank() else {}
     trained.record(command, {"scores": found, **({"intervals": intervals} if intervals else {})})
     rows = format_scores(found, intervals)
