@@ -380,7 +380,7 @@ def test_lines_are_cut_only_for_a_model_that_can_read_no_more() -> None:
         ({"root": ".", "test": {"val": "x"}}, BadOption, "val"),
         ({"name": "a/b", "root": "."}, BadOption, "exactly one of"),
         ({"root": ".", "token_dropout": 1.0}, BadOption, "token_dropout"),
-        ({"dataset": "listops"}, BadOption, "for classification"),
+        ({"dataset": "listops"}, BadOption, "has no translations"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_text_is_read(
@@ -408,3 +408,10 @@ def test_bad_text_in_any_split_is_told_before_training(root: Path, split: str) -
     (root / f"{split}.de").write_bytes(b"x\n")
     with pytest.raises(BadData, match=rf"{split}\.de has 1 lines"):
         prepared(root=str(root))
+
+
+def test_a_built_in_data_set_is_drawn_once() -> None:
+    """Later starts, also those that translate back, read what the first one has drawn."""
+    there = list(numbers().splits["train"])
+    assert list(numbers(source="de", target="en").splits["train"]) == [(de, en) for en, de in there]
+    assert len(list((cache.folder() / cache.SHELF).glob("generated-*"))) == 1

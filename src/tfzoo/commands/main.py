@@ -11,6 +11,7 @@ from importlib import import_module
 from keyword import iskeyword
 
 from tfzoo import __version__
+from tfzoo.base.loading import without_collections
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_error, print_result
 from tfzoo.commands.argument_parser import HelpPrinted
@@ -64,7 +65,8 @@ def command(name: str) -> Callable[[list[str]], int]:
     """
     if name in COMMANDS:
         module = f"{name}_" if iskeyword(name) else name
-        run: Callable[[list[str]], int] = import_module(f"tfzoo.commands.{module}").run
+        with without_collections():
+            run: Callable[[list[str]], int] = import_module(f"tfzoo.commands.{module}").run
         return run
     if task := task_commands().get(name):
         return partial(import_module("tfzoo.commands.text_lines").run, task)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tfzoo.base.allocator import keep_freed_memory
-from tfzoo.base.registry import registry
+from tfzoo.base.loading import task_class
 from tfzoo.base.terminal import notify, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.data.lines import decoded, read_lines
@@ -32,10 +32,10 @@ CHUNK = 20_000
 
 def run(name: str, args: list[str]) -> int:
     """Run the command of the task ``name``."""
-    task_class: Any = registry("task").entry(name).cls
-    given = line_parser(task_class).parse_intermixed_args(args)
-    task_class.check_arguments(given)
-    trained = open_run(given, task_class.command)
+    cls = task_class(name)
+    given = line_parser(cls).parse_intermixed_args(args)
+    cls.check_arguments(given)
+    trained = open_run(given, cls.command)
     task = load_task(trained, given.device, name, getattr(given, "engine", "torch"))
     truncated = Truncated()
     header, function = task.line_function(given, truncated.add)

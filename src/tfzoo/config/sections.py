@@ -11,6 +11,7 @@ from functools import cache
 from math import inf
 from typing import Any, get_args, get_origin, get_type_hints
 
+from tfzoo.base.loading import task_class
 from tfzoo.base.registry import Slot, registry
 from tfzoo.config.sources import ConfigSource, Option
 from tfzoo.errors import BadRecipe, listing, within
@@ -110,7 +111,7 @@ def find_task(files: Sequence[ConfigSource], options: Sequence[Option]) -> Any:
     with within(origin):
         if name is None:
             raise BadRecipe(f"no task; begin with task: {listing(registry('task').names())}")
-        return registry("task").entry(str(name)).cls
+        return task_class(str(name))
 
 
 def sections(task: Any) -> dict[str, Section]:

@@ -17,10 +17,12 @@ from tfzoo.data.prepare import (
     Examples,
     encode_cells,
     encode_columns,
+    generated,
     identity,
     train_tokenizers,
 )
 from tfzoo.data.rows import Split
+from tfzoo.data.table import Table
 from tfzoo.data.text_source import TextSource
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import TokenizerPair
@@ -131,7 +133,7 @@ class TranslationData(TextData):
             val_required=val_fraction is None,
             stream=stream is not None,
         )
-        self.built_in = self.text.built_in
+        self.dataset, self.built_in = dataset or "", self.text.built_in
         if self.built_in is not None and not hasattr(self.built_in, "languages"):
             raise BadOption(f"dataset {self.built_in.entry.name!r} has no translations")
         check_range("data.val_fraction", val_fraction, gt=0, lt=1, optional=True)
@@ -244,10 +246,8 @@ class TranslationData(TextData):
                     "data.val_fraction 0.1 holds a part of training out"
                 )
             return found
-        made: dict[str, list[tuple[str, str]]] = self.built_in.splits(self.seed)
-        if self.built_in.languages == self.direction:
-            return dict(made)
-        return {name: [(b, a) for a, b in pairs] for name, pairs in made.items()}
+        made = generated(self.dataset, self.seed, self.built_in.languages)
+        return {name: Table(table.path, self.direction) for name, table in made.items()}
 
 
 def direction(

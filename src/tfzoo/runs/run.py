@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tfzoo.base.registry import registry
+from tfzoo.base.loading import task_class
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints, pretrained
 from tfzoo.runs.folder import CONFIG, recorded_scores
@@ -57,7 +57,7 @@ class Run:
     @property
     def task(self) -> Any:
         """The class of its task."""
-        return registry("task").entry(self.entry["task"]).cls
+        return task_class(self.entry["task"])
 
     def check_task(self, name: str) -> None:
         """Raise BadRun unless it is of the task of this name."""

@@ -12,7 +12,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from tfzoo.base.registry import create, registry
+from tfzoo.base.loading import task_class
+from tfzoo.base.registry import create
 from tfzoo.base.terminal import notify
 from tfzoo.config.resolve import resolve
 from tfzoo.config.sources import ConfigSource, find_recipe, load_recipe, parse_arguments, read_yaml
@@ -206,7 +207,7 @@ def measured(recipe: Mapping[str, Any], wanted: Collection[str]) -> tuple[list[s
     ``fit`` tests on built-in data only. Whether a score can be computed on it is checked for the
     ``wanted`` ones.
     """
-    task: Any = registry("task").entry(recipe["task"]).cls
+    task: Any = task_class(recipe["task"])
     validates = recipe["trainer"].get("limit_val_batches") != 0
     if not (spec := recipe["data"].get("dataset")):
         return [f"val/{score}" for score in task.higher_is_better if validates], True

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfzoo.base.bounded_files import object_of
-from tfzoo.base.registry import registry
+from tfzoo.base.loading import task_class
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep import layout, state
@@ -39,7 +39,7 @@ def metric(run: Run, plan: Plan) -> Metric:
         return plan.metric
     recipe = next(iter(run.cell.recipes.values()))
     checkpoint: dict[str, Any] = recipe["checkpoint"]
-    task: Any = registry("task").entry(recipe["task"]).cls
+    task: Any = task_class(recipe["task"])
     monitor = checkpoint.get("monitor") or task.monitor
     return Metric(monitor, checkpoint.get("mode") or task.mode(monitor))
 
