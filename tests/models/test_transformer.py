@@ -214,12 +214,30 @@ def test_steps_without_gradients_give_the_logits_of_one_pass(options: dict[str, 
     assert model.decode_step(target[:, 0], cache).requires_grad
 
 
-def test_a_subclass_with_logits_of_its_own_decodes_by_them() -> None:
-    class Capped(tfzoo.Transformer):
-        def logits(self, hidden: Tensor) -> Tensor:
-            return super().logits(hidden).tanh()
-
-    model = Capped(20, 8, 2, 1).eval()
+@pytest.mark.parametrize("cap", [None, 2.0])
+def test_steps_of_a_language_model_do_so_too(cap: float | None) -> None:
+    model = tfzoo.LanguageModel(200, 8, 2, 1, logit_cap=cap).eval()
     with torch.no_grad():
-        step = model.decode_step(IDS[:, 0], model.init_cache(IDS))
-        assert_close(step, model(IDS, IDS[:, :1])[:, 0], atol=1e-5, rtol=0)
+        cache = model.init_cache()
+        steps = [model.decode_step(IDS[:, i], cache) for i in range(3)]
+        assert cache.output is not None
+        assert_close(torch.stack(steps, 1), model(IDS[:, :3]), atol=1e-5, rtol=1e-4)
+
+
+def test_a_large_output_projection_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfzoo.models.cache.LARGEST", 4 * 20 * 8 - 1)
+    with torch.no_grad():
+        assert small().init_cache(IDS).output is None
+
+
+@pytest.mark.parametrize("kind", [tfzoo.Transformer, tfzoo.LanguageModel])
+def test_a_subclass_with_logits_of_its_own_decodes_by_them(kind: Any) -> None:
+    class Halved(kind):  # type: ignore[misc]  # a class that the test is given
+        def logits(self, hidden: Tensor) -> Any:
+            return super().logits(hidden) / 2
+
+    model = Halved(20, 8, 2, 1).eval()
+    source = [IDS] if kind is tfzoo.Transformer else []
+    with torch.no_grad():
+        step = model.decode_step(IDS[:, 0], model.init_cache(*source))
+        assert_close(step, model(*source, IDS[:, :1])[:, 0], atol=1e-5, rtol=0)

@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from tfzoo.base.adapters import packed_linear
+from tfzoo.base.custom_autograd import only_values_matter
 from tfzoo.masks import Mask
+
+LARGEST = 2**28
+"""Bytes of an output projection of which a copy is made for decoding."""
+
+
+def prepares_output() -> bool:
+    """Whether the output projection on a CPU is prepared once for all steps."""
+    return only_values_matter() and not torch.is_autocast_enabled("cpu")
 
 
 @dataclass
@@ -81,6 +91,17 @@ class DecoderCache:
     def __post_init__(self) -> None:
         self.target = [LayerCache() for _ in range(self.layers)]
         self.source = [LayerCache() for _ in range(self.layers)]
+
+    def prepare_output(self, weight: Tensor, bias: Tensor | None) -> None:
+        """Prepare the output projection ``(v d)``, ``(v)`` for all steps, where that makes them
+        faster. A matrix of over ``LARGEST`` bytes is not copied for it.
+        """
+        if prepares_output() and weight.nbytes <= LARGEST:
+            self.output = packed_linear(weight, bias)
+
+    def project(self, x: Tensor) -> Tensor | None:
+        """The prepared output projection, ``(r d) -> (r v)``; None where there is none."""
+        return None if self.output is None or not prepares_output() else self.output(x)
 
     def append_non_padding(self, new: Tensor | None, rows: int, n: int) -> Tensor | None:
         """Append the padding mask ``(r n)`` of ``n`` new tokens, and return that of all tokens."""

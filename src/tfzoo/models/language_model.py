@@ -185,15 +185,24 @@ class LanguageModel(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """The output projection: ``(* d) -> (* v)``."""
-        logits = nn.functional.linear(hidden, self.output_weight, self.output_bias)
+        return self.capped(nn.functional.linear(hidden, self.output_weight, self.output_bias))
+
+    def capped(self, logits: Tensor) -> Tensor:
+        """With the soft cap, if there is one."""
         return logits if self.logit_cap is None else soft_cap(logits, self.logit_cap)
 
     def init_cache(self) -> DecoderCache:
         """An empty cache. ``model(text, cache=cache)`` and :meth:`decode_step` append to it."""
-        return self.decoder.init_cache()
+        cache = self.decoder.init_cache()
+        own = self.logits.__func__ is not LanguageModel.logits  # type: ignore[attr-defined]  # a method
+        if not own:
+            cache.prepare_output(self.output_weight, self.output_bias)
+        return cache
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
         """Append one token to each row, and return the logits of the next token: ``(b) -> (b v)``.
         No token is padding.
         """
-        return self.forward(tokens[:, None], padding="none", cache=cache)[:, 0]
+        x = self.hidden(tokens[:, None], padding="none", cache=cache)[:, 0]
+        logits = cache.project(x)
+        return self.logits(x) if logits is None else self.capped(logits)

@@ -7,8 +7,6 @@ from typing import Any, Literal, Unpack, get_args
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.adapters import packed_linear
-from tfzoo.base.custom_autograd import only_values_matter
 from tfzoo.base.values import check_range, type_name
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
@@ -196,8 +194,8 @@ class Transformer(nn.Module):
         mask = Mask(keys=self.valid(source, padding))
         cache = self.decoder.init_cache(self.encode(source, padding=padding), memory_mask=mask)
         own = self.logits.__func__ is not Transformer.logits  # type: ignore[attr-defined]  # a method
-        if not own and prepares_output():
-            cache.output = packed_linear(self.output_weight, self.output_bias)
+        if not own:
+            cache.prepare_output(self.output_weight, self.output_bias)
         return cache
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
@@ -205,11 +203,5 @@ class Transformer(nn.Module):
         ``(r) -> (r v)``.
         """
         x = self.decoder(self.target_embedding(tokens[:, None]), cache=cache)[:, 0]
-        if cache.output is None or not prepares_output():
-            return self.logits(x)
-        return cache.output(x)
-
-
-def prepares_output() -> bool:
-    """Whether the output projection on a CPU is prepared once for all steps."""
-    return only_values_matter() and not torch.is_autocast_enabled("cpu")
+        logits = cache.project(x)
+        return self.logits(x) if logits is None else logits
