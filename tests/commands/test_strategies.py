@@ -94,7 +94,7 @@ def test_sharded_layers_that_are_computed_twice_train_as_whole_ones_do(ddp: str)
     assert_close(logged(FSDP2), logged(ddp), rtol=2e-4, atol=1e-5)
     assert len(logged(ddp)["train/loss"]) >= 4
     sharded, plain = (
-        checkpoints.read(checkpoints.resolve(run, "last"))["state_dict"] for run in (FSDP2, ddp)
+        checkpoints.read(Path(f"{run}/checkpoints/last.ckpt"))["state_dict"] for run in (FSDP2, ddp)
     )
     assert sharded.keys() == plain.keys()
     counted = [name for name in plain if "running" in name]
@@ -192,7 +192,7 @@ def test_what_two_processes_wrote_one_process_trains_on_with(
 ) -> None:
     """Sharded, from a folder as from a file."""
     run = FSDP2 if strategy == "fsdp2" else request.getfixturevalue("ddp")
-    path = checkpoints.resolve(run, "last")
+    path = Path(f"{run}/checkpoints/last.ckpt")
     checkpoint = checkpoints.read(path)
     task = tfzoo.TranslationTask.from_checkpoint(checkpoint)
     tfzoo.models.initialise.initialise(task.model, 5)  # other weights than those to be loaded
