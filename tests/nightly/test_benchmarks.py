@@ -29,7 +29,7 @@ LITTLE = {
     "pruning": ["--sweeps", "20"],
     "recurrent": ["--lengths", "32", "--pairs", "1"],
     "round_trip": ["bert", "--lines", "100"],
-    "scaling": ["--measure"],
+    "scaling": ["--grow", "--small"],
     "serve": ["--requests", "100"],
     "serve_overhead": ["--rounds", "2", "--requests", "4", "--texts", "1"],
     "stream": ["--pairs", "20000", "--files", "20", "--steps", "20"],
@@ -50,7 +50,7 @@ NEEDS = {
     "yarn": "a sweep that was run",
 }
 """What the others need that is not here."""
-PARTS = {"marian", "wandb_host"}
+PARTS = {"growth", "marian", "wandb_host"}
 """Of other benchmarks."""
 
 
