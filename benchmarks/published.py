@@ -179,7 +179,8 @@ def ours(place: Path, steps: int, double: bool) -> Clock:
     arguments = parse_arguments(["--from", str(place / "bert")])
     config = resolve(load_recipe(str(place / "recipe.yaml")), arguments)
     task, data = prepared(config)
-    load_weights(task, config.start.path if config.start else Path())
+    assert config.start is not None  # --from
+    load_weights(task, config.start.run)
     clock = Clock()
 
     class Record(L.Callback):
