@@ -402,7 +402,7 @@ def test_a_bad_line_in_any_split_is_told_by_file_and_line(
         ({"dataset": "listops", "root": "."}, BadOption, "exactly one of"),
         ({"name": "a/b", "dataset": "listops"}, BadOption, "exactly one of"),
         ({"dataset": "listops", "test": "x"}, BadOption, "has its own splits: set it to null"),
-        ({"dataset": "numbers"}, BadOption, "for translation"),
+        ({"dataset": "numbers"}, BadOption, "has no labels"),
         ({"root": ".", "label_column": "text"}, BadOption, "both 'text'"),
         ({"root": ".", "val_fraction": 0.0}, BadOption, "val_fraction"),
         ({"root": ".", "token_dropout": -0.1}, BadOption, "token_dropout"),
