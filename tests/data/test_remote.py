@@ -5,6 +5,7 @@ plain read is refused.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 import zipfile
 from collections.abc import Iterator
@@ -101,6 +102,25 @@ def test_a_server_is_read_once_for_each_version(
     assert remote.copies() == []
     with pytest.raises(BadData, match=r"cannot read http://127.* Check the address"):
         read(address)
+
+
+def test_another_reader_may_remove_the_same_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What both remove is free for both."""
+    for name in "ab":
+        entry = remote.shelf() / f"download-{name}"
+        entry.mkdir(parents=True)
+        (entry / "file").write_bytes(b"0123456789")
+    seen = set[Path]()
+
+    def last_use(entry: Path) -> float:
+        if entry in seen:
+            shutil.rmtree(entry, ignore_errors=True)
+        seen.add(entry)
+        return 0.0
+
+    monkeypatch.setattr(remote, "LIMIT", 20)
+    monkeypatch.setattr(remote, "last_use", last_use)
+    assert remote.make_room(10) == 10
 
 
 def test_copies_keep_within_the_limit_and_the_oldest_go_first(

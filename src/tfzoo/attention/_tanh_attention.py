@@ -66,8 +66,10 @@ def blocks(shape: tuple[int, int, int, int], visible: Tensor | None) -> Iterator
             for q in pieces(queries, rows):
                 k = slice(0, keys)
                 if visible is not None:
-                    seen = part(visible, t, h, q).flatten(0, -2).any(0).nonzero()
-                    k = slice(int(seen[0]), int(seen[-1]) + 1) if len(seen) else slice(0, 0)
+                    seen = part(visible, t, h, q).flatten(0, -2).any(0)
+                    if not seen.all():  # holds of shapes without data, whose memory is estimated
+                        places = seen.nonzero()
+                        k = slice(int(places[0]), int(places[-1]) + 1) if len(places) else slice(0)
                 if k.stop:
                     yield Block(t, h, g, q, k)
 

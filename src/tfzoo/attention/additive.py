@@ -11,6 +11,7 @@ from tfzoo.attention._tanh_attention import tanh_attention
 from tfzoo.attention._tanh_scores import tanh_scores
 from tfzoo.base import kernels
 from tfzoo.base.custom_autograd import custom_functions_apply
+from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
@@ -89,18 +90,17 @@ class Additive(Attention):
         temperature: float,
         dropout: float,
     ) -> Tensor:
+        a, score = q @ self.query, self.score / temperature
         if bias is None:
-            given = q @ self.query, k, self.score / temperature, v
-            if triton_applies(*given, mask, dropout):
+            if triton_applies(a, k, score, v, mask, dropout):
                 from tfzoo.attention._additive_triton import triton_attention
 
-                return triton_attention(*given, mask)
-            out = tanh_attention(*given, mask, dropout)
+                return triton_attention(a, k, score, v, mask)
+            out = tanh_attention(a, k, score, v, mask, dropout)
             if out is not None:
                 return out
-        return super().softmax_attention(
-            q, k, v, mask=mask, bias=bias, temperature=temperature, dropout=dropout
-        )
+        weights = mask.softmax(tanh_scores(a, k, score), bias)
+        return drop(weights.to(v.dtype), dropout) @ v
 
 
 def triton_applies(

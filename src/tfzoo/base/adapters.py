@@ -143,6 +143,15 @@ def uncompiled() -> AbstractContextManager[Any]:
     )
 
 
+def has_hooks(module: Any) -> bool:
+    """Whether a call of a module also calls hooks: its own, or those of all modules."""
+    from torch.nn.modules import module as modules
+
+    forward = module._forward_hooks or module._forward_pre_hooks
+    backward = module._backward_hooks or module._backward_pre_hooks
+    return bool(modules._has_any_global_hook() or forward or backward)
+
+
 def transforms_active() -> bool:
     """Whether a transform of ``torch.func`` (grad, vmap, jvp, ...) is running."""
     import torch

@@ -8,11 +8,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.modules import module as torch_module
 
+from tfzoo.base.adapters import has_hooks
 from tfzoo.base.custom_autograd import custom_functions_apply, differentiable_backward
-
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def linear_of(activation: Callable[[Tensor], Tensor], z: Tensor, linear: nn.Linear) -> Tensor:
@@ -31,8 +29,7 @@ def linear_of(activation: Callable[[Tensor], Tensor], z: Tensor, linear: nn.Line
 
 def is_plain(linear: nn.Module) -> bool:
     """Whether a call of this module is nothing but a product with its weight."""
-    hooked = torch_module._has_any_global_hook() or any(getattr(linear, one) for one in HOOKS)
-    return type(linear) is nn.Linear and not hooked and "forward" not in vars(linear)
+    return type(linear) is nn.Linear and not has_hooks(linear) and "forward" not in vars(linear)
 
 
 class LinearOf(torch.autograd.Function):

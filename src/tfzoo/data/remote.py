@@ -268,11 +268,11 @@ def make_room(wanted: int) -> int:
     """Remove old copies until there is room for ``wanted`` bytes; return the bytes there is room
     for, which may be fewer.
     """
-    copies = sorted(shelf().glob("download-*"), key=last_use)
-    free = LIMIT - sum(map(size_of, copies))
-    for entry in copies:
+    sizes = {entry: size_of(entry) for entry in sorted(shelf().glob("download-*"), key=last_use)}
+    free = LIMIT - sum(sizes.values())
+    for entry, size in sizes.items():
         if free < wanted and time.time() - last_use(entry) > RECENT:
-            free += size_of(entry)
+            free += size  # also where another reader removes it at this moment
             shutil.rmtree(entry, ignore_errors=True)
     return max(free, 0)
 
@@ -313,8 +313,11 @@ def last_use(entry: Path) -> float:
 
 
 def size_of(entry: Path) -> int:
-    """Bytes of a copy."""
-    return sum(map(cache.file_size, entry.glob("*")))
+    """Bytes of a copy; 0 if another process has removed it."""
+    try:
+        return sum(map(cache.file_size, entry.glob("*")))
+    except OSError:
+        return 0
 
 
 def cause(error: BaseException) -> BaseException:
