@@ -29,6 +29,7 @@ def remember() -> None:
     """Look for tfzoo's functions and caches now, and not again in forks of this process: a look at
     an object copies its memory into the fork.
     """
+    gc.unfreeze()  # base/loading.py hides what is imported from the search for garbage
     REMEMBERED[:] = [
         one
         for one in gc.get_objects()
@@ -85,6 +86,18 @@ def _changed(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType 
             yield from _changed(one, other)
 
 
+def _inside(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+    """Pairs of changed functions inside a function, if it has the same ones as before."""
+    inner, others = (
+        [one for one in code.co_consts if isinstance(one, CodeType)] for code in (old, new)
+    )
+    if [(x.co_name, x.co_freevars) for x in inner] == [(x.co_name, x.co_freevars) for x in others]:
+        for one, other in zip(inner, others, strict=True):
+            if _deep(one) != _deep(other):
+                yield one, other
+                yield from _inside(one, other)
+
+
 def _itself(code: CodeType) -> tuple[Any, ...]:
     consts = tuple(repr(one) for one in code.co_consts if not isinstance(one, CodeType))
     return code.co_code, consts, code.co_names, code.co_varnames, code.co_freevars
@@ -109,6 +122,10 @@ def _replace(pairs: list[tuple[CodeType, CodeType | None]], path: str) -> bool:
             return False
         for function in found:
             function.__code__ = new
+        for inner, other in _inside(old, new):  # functions that it has made, such as a decorator's
+            for function in functions:
+                if function.__code__ == inner:
+                    function.__code__ = other
     for one in known:  # what the old code returned is forgotten
         if isinstance(one, _lru_cache_wrapper) and one.__wrapped__ in functions:
             one.cache_clear()

@@ -16,7 +16,7 @@ from tfzoo.base.dropout import STEPS, apply, draw
 from tfzoo.base.precision import compute_dtype
 from tfzoo.masks import Mask
 
-BLOCK = 2**18  # pairs of positions that are worked on at a time: they should stay in the cache
+BLOCK = 2**20  # pairs of positions that are worked on at a time: they should stay in the cache
 QUERIES = 64  # of a block at most: fewer leave out more of what a causal mask hides
 
 
@@ -29,11 +29,11 @@ def tanh_attention(
     q, k = a.shape[-2], b.shape[-2]
     steps = round(dropout * STEPS)
     if (
-        a.device.type != "cpu"
+        not custom_functions_apply(a, b, v, values)  # first: a traced graph asks for no lengths
+        or a.device.type != "cpu"
         or k < NARROW
         or not large(a, b)
         or (dropout != 0.0) != (0 < steps < STEPS)
-        or not custom_functions_apply(a, b, v, values)
     ):
         return None
     dtype = compute_dtype(a, b, v, values)

@@ -34,7 +34,7 @@ def tanh_scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
     """``(b h q j), (b h k j), (h j) -> (b h q k)``, in fp32 or better."""
     dtype = compute_dtype(a, b, v)
     a, b, v = a.to(dtype), b.to(dtype), v.to(dtype)
-    if not large(a, b) or not custom_functions_apply(a, b, v):
+    if not custom_functions_apply(a, b, v) or not large(a, b):
         return formula(a, b, v)
     groups = v.expand(*a.shape[:2], -1)
     scores: Tensor = TanhScores.apply(a.flatten(0, 1), b.flatten(0, 1), groups.flatten(0, 1))  # type: ignore[no-untyped-call]
