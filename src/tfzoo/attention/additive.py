@@ -16,7 +16,7 @@ from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Attention
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, check_type
 
 
 @register("attention", "additive", paper="arXiv:1409.0473, section A.1.2")
@@ -90,6 +90,7 @@ class Additive(Attention):
         temperature: float,
         dropout: float,
     ) -> Tensor:
+        check_type("mask", mask)
         a, score = q @ self.query, self.score / temperature
         if bias is None:
             if triton_applies(a, k, score, v, mask, dropout):
