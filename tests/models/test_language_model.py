@@ -94,6 +94,24 @@ def test_greedy_is_the_most_probable_token_whatever_the_padding(options: dict[st
         assert tfzoo.generate(model, prompt, 6).tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("method", ["forward", "logits"])
+def test_a_method_of_ones_own_decides_while_decoding_too(method: str) -> None:
+    class Mine(tfzoo.LanguageModel):
+        """It writes what is least probable."""
+
+    def changed(self: Any, *args: Any, **options: Any) -> Tensor:
+        return -getattr(tfzoo.LanguageModel, method)(self, *args, **options)  # type: ignore[no-any-return]  # of a name
+
+    setattr(Mine, method, changed)
+    model = Mine(20, dim=16, heads=2, layers=1).double().eval()
+    with torch.no_grad():
+        cache = model.init_cache()
+        found = [model.decode_step(torch.tensor([token]), cache) for token in (4, 5)]
+        assert_close(torch.stack(found, 1), model(torch.tensor([[4, 5]])), atol=1e-9, rtol=0.0)
+        model.float()
+        assert model.init_cache().output is None
+
+
 def test_a_row_ends_with_the_stop_token_and_padding() -> None:
     model = small()
     free = tfzoo.generate(model, TEXT, 6)

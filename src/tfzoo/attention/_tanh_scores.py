@@ -8,7 +8,7 @@ time. The gradient needs ``A B / (A + B)^2``, which the backward computes again.
 ``a - s`` and ``b + s`` give the same scores for every shift ``s``. The shift is chosen so that one
 of the two lies around 0. Where its distance from 0 is at most ``centred``, clamping the other one
 at ``largest`` changes nothing: the tanh is 1 to the last digit there. Where both range wider, the
-tanh itself is computed (``Exact``).
+tanh itself is computed (``Tanh``).
 """
 
 from __future__ import annotations

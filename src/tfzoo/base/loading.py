@@ -15,9 +15,9 @@ from tfzoo.base.registry import registry
 def without_collections() -> Iterator[None]:
     """Context for imports of PyTorch and Lightning, in which Python does not look for garbage.
 
-    They make about a million objects that stay, and each search would go through all of them: a
-    fifth of the time of the import. Later searches leave these objects out (``gc.freeze``).
-    Nothing is done where Lightning has been imported, or collections are switched off.
+    They make many objects that stay, and each search would go through all of them. Later searches
+    leave these objects out (``gc.freeze``), and ``gc.get_objects`` does not list them. Nothing is
+    done where Lightning has been imported, or collections are switched off.
     """
     if not gc.isenabled() or "lightning" in sys.modules:
         yield

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tfzoo.base.adapters import packed_linear
 from tfzoo.base.custom_autograd import only_values_matter
@@ -19,6 +19,14 @@ LARGEST = 2**28
 def prepares_output() -> bool:
     """Whether the output projection on a CPU is prepared once for all steps."""
     return only_values_matter() and not torch.is_autocast_enabled("cpu")
+
+
+def overrides(model: nn.Module, base: type[nn.Module], *methods: str) -> bool:
+    """Whether a model has a method of its own in place of one of ``base``."""
+    return any(
+        getattr(getattr(model, name), "__func__", None) is not getattr(base, name)
+        for name in methods
+    )
 
 
 @dataclass

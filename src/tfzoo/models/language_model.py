@@ -11,7 +11,7 @@ from tfzoo.base.soft_cap import soft_cap
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, check_type
-from tfzoo.models.cache import DecoderCache
+from tfzoo.models.cache import DecoderCache, overrides
 from tfzoo.models.constructor import StackKeywords, with_stack_options
 from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
@@ -194,8 +194,7 @@ class LanguageModel(nn.Module):
     def init_cache(self) -> DecoderCache:
         """An empty cache. ``model(text, cache=cache)`` and :meth:`decode_step` append to it."""
         cache = self.decoder.init_cache()
-        own = self.logits.__func__ is not LanguageModel.logits  # type: ignore[attr-defined]  # a method
-        if not own:
+        if not overrides(self, LanguageModel, "forward", "logits"):
             cache.prepare_output(self.output_weight, self.output_bias)
         return cache
 
@@ -203,6 +202,9 @@ class LanguageModel(nn.Module):
         """Append one token to each row, and return the logits of the next token: ``(b) -> (b v)``.
         No token is padding.
         """
+        if cache.output is None:
+            logits: Tensor = self(tokens[:, None], padding="none", cache=cache)[:, 0]
+            return logits
         x = self.hidden(tokens[:, None], padding="none", cache=cache)[:, 0]
-        logits = cache.project(x)
-        return self.logits(x) if logits is None else self.capped(logits)
+        projected = cache.project(x)
+        return self.logits(x) if projected is None else self.capped(projected)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tfzoo.base.values import check_range, type_name
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.models.cache import DecoderCache
+from tfzoo.models.cache import DecoderCache, overrides
 from tfzoo.models.constructor import StackKeywords, with_stack_options
 from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
@@ -193,8 +193,7 @@ class Transformer(nn.Module):
         """Encode the source ``(b k)``, and return a cache for :meth:`decode_step`."""
         mask = Mask(keys=self.valid(source, padding))
         cache = self.decoder.init_cache(self.encode(source, padding=padding), memory_mask=mask)
-        own = self.logits.__func__ is not Transformer.logits  # type: ignore[attr-defined]  # a method
-        if not own:
+        if not overrides(self, Transformer, "logits"):
             cache.prepare_output(self.output_weight, self.output_bias)
         return cache
 
