@@ -21,12 +21,20 @@ from tfzoo.runs.lock import Held, holding
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks")
 
 
+AT_ONCE = 10.0
+"""Fewer seconds than a lease, and more than a busy machine takes."""
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lease of half a second, not of a minute."""
-    monkeypatch.setattr(lock, "LEASE", 0.5)
     monkeypatch.setattr(lock, "BEAT", 0.1)
     monkeypatch.setattr(lock, "MOMENT", 0.05)
+
+
+@pytest.fixture
+def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One second, not a minute: for tests that wait for its end."""
+    monkeypatch.setattr(lock, "LEASE", 1.0)
 
 
 def forked(act: Callable[[Callable[[int], object]], object]) -> tuple[int, int]:
@@ -79,7 +87,7 @@ def test_the_second_is_told_the_host_and_the_process_of_the_first(tmp_path: Path
         began = time.monotonic()
         with pytest.raises(Held) as refused, holding(tmp_path):
             pass
-        assert time.monotonic() - began < 0.5, "at once"
+        assert time.monotonic() - began < AT_ONCE
     assert str(refused.value) == (
         f"{tmp_path} is in use by process {child} on {os.uname().nodename}: wait until it has "
         "ended, or name another folder with --run"
@@ -92,7 +100,7 @@ def test_a_process_that_was_killed_is_succeeded_at_once(tmp_path: Path) -> None:
     assert (tmp_path / "lock.owner").exists()
     began = time.monotonic()
     with holding(tmp_path):
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < AT_ONCE
     assert [*tmp_path.iterdir()] == []
 
 
@@ -102,7 +110,7 @@ def test_a_copy_of_a_folder_that_is_in_use_is_free(tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "run", tmp_path / "copy")
         began = time.monotonic()
         with holding(tmp_path / "copy"):
-            assert time.monotonic() - began < 0.3
+            assert time.monotonic() - began < AT_ONCE
         with pytest.raises(Held), holding(tmp_path / "run"):
             pass
 
@@ -120,11 +128,12 @@ def test_workers_that_a_killed_process_left_do_not_keep_its_folder(tmp_path: Pat
         os.waitpid(child, 0)
         began = time.monotonic()
         with holding(tmp_path):
-            assert time.monotonic() - began < 0.5
+            assert time.monotonic() - began < AT_ONCE
     finally:
         os.kill(worker, signal.SIGKILL)
 
 
+@pytest.mark.usefixtures("short_lease")
 def test_a_holder_on_another_host_is_succeeded_after_its_lease(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,7 +142,7 @@ def test_a_holder_on_another_host_is_succeeded_after_its_lease(
     rename_host(tmp_path)
     began = time.monotonic()
     with holding(tmp_path):
-        assert 0.4 < time.monotonic() - began < 3
+        assert 0.9 < time.monotonic() - began < AT_ONCE
     assert f"last in use by process {child} on elsewhere; waiting" in capsys.readouterr().err
 
 
@@ -149,9 +158,10 @@ def test_a_holder_on_another_host_that_gives_a_sign_of_life_keeps_its_folder(
     began = time.monotonic()
     with pytest.raises(Held, match="on elsewhere"), holding(tmp_path):
         pass
-    assert time.monotonic() - began < 0.45
+    assert time.monotonic() - began < AT_ONCE
 
 
+@pytest.mark.usefixtures("short_lease")
 def test_a_file_server_that_keeps_the_lock_of_a_dead_host_is_waited_for(tmp_path: Path) -> None:
     with process(tmp_path):
         pass

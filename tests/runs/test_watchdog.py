@@ -110,7 +110,7 @@ def test_a_training_of_one_process_that_fails_waits_for_no_other() -> None:
     started = time.monotonic()
     alone: Any = SimpleNamespace(world_size=1, global_rank=0)
     Watchdog(20, lambda text: None).on_exception(alone, alone, ValueError("no"))
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 10
 
 
 def test_many_ranks_are_not_all_listed() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import select
 import signal
 import socket
 import time
@@ -79,15 +80,19 @@ def test_many_half_open_connections_do_not_stop_the_others(client: Client) -> No
 def test_where_all_connections_ask_one_more_is_told_to_come_back(client: Client) -> None:
     asking = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\n\r\n"
     with ExitStack() as stack:
-        told = ""
-        for _ in range(30):
-            made = stack.enter_context(opened(client, asking))
-            made.settimeout(0.03)
-            with suppress(TimeoutError):
-                if answer := heard(made):  # nothing where the reset of the connection was faster
-                    told = error_of(answer)
-                    break
-        assert told == "too many connections; try again later"
+        made: list[socket.socket] = []
+        told: list[str] = []
+
+        def is_told() -> bool:
+            made.append(stack.enter_context(opened(client, asking)))
+            for one in select.select(made, [], [], 0.03)[0]:
+                made.remove(one)
+                if answer := heard(one):  # nothing where the reset of the connection was faster
+                    told.append(error_of(answer))
+            return bool(told)
+
+        wait_for(is_told)
+        assert set(told) == {"too many connections; try again later"}
     wait_for(lambda: answered(client))
 
 
@@ -139,7 +144,7 @@ def test_a_model_that_is_stuck_is_ended_and_started_again(
     with serving(translator(), prepare=stuck_once, seconds=0.5) as client:
         began = time.monotonic()
         stuck = client.ask("/translate", {"text": "a"})
-        assert (stuck.status, time.monotonic() - began < 2) == (504, True)
+        assert (stuck.status, time.monotonic() - began < 10) == (504, True)
         wait_for(lambda: client.ask("/translate", {"text": "a"}).status == 200)
     assert "does not end and is ended; the next request starts it again" in capsys.readouterr().err
 

@@ -241,8 +241,8 @@ def test_time_is_limited_for_the_model_and_for_a_slow_client() -> None:
             assert [one.result().status for one in found] == [504, 504]
             assert "no answer within 0.2 seconds" in found[0].result().error
             assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
-        assert gate.layers == 1
-        assert client.ask("/translate", {"text": "a"}).status == 200
+        assert gate.layers <= 1, "work that nobody waits for ends before the next layer"
+        wait_for(lambda: client.ask("/translate", {"text": "a"}).status == 200)
 
 
 def test_a_request_in_the_wrong_place_is_told_the_right_one(translating: Any) -> None:

@@ -37,7 +37,7 @@ def number(path: Path) -> int:
 
 
 def gone(*pids: int) -> bool:
-    end = time.monotonic() + 3
+    end = time.monotonic() + 20
     while any(map(alive, pids)) and time.monotonic() < end:
         time.sleep(0.01)
     return not any(map(alive, pids))
