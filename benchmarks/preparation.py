@@ -1,7 +1,7 @@
 """How fast labelled text becomes ids, and how much memory that takes, beside `datasets`.
 
     python benchmarks/preparation.py --write     # 10,000 and 100,000 rows; writes preparation.md
-    python benchmarks/preparation.py --rows 1000000
+    python benchmarks/preparation.py --rows 1000000 --write     # lines of other sizes stay there
 
 A row is a label and a sentence of 5 to 45 words, drawn by Zipf's law from a vocabulary of made-up
 ones, in a `.tsv`. Each line of the table is measured in a process of its own, one after the other,
@@ -192,8 +192,11 @@ def main() -> None:
     found = [line for rows in options.rows for line in table(rows, options.repeats)]
     if options.write:
         page = HERE.with_suffix(".md")
-        before, _, _ = page.read_text("utf-8").partition("| rows |")
+        before, _, after = page.read_text("utf-8").partition("| rows |")
         head = "| rows | | clock | CPU | rows/s of CPU | MB/s of CPU | memory | beside `datasets` |"
+        measured = tuple(f"| {rows:,} (" for rows in options.rows)
+        found += [one for one in after.splitlines()[2:] if not one.startswith(measured)]
+        found.sort(key=lambda one: int(one.split()[1].replace(",", "")))  # stable: kinds in order
         page.write_text("\n".join([before + head, "|---" * 8 + "|", *found, ""]), "utf-8")
 
 
