@@ -8,16 +8,17 @@ from typing import Any
 from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor
 
-START = 10
-"""The higher, the fewer steps are averaged at the start."""
+START = 20
+"""The higher, the fewer steps are averaged at the start (``benchmarks/averaging.md``)."""
 
 
 class WarmupEMA(WeightAveraging):
     """An exponential moving average over a share of the steps so far, until it spans as many as
     ``decay`` says: after step ``n``, counted from 0, ``average = d average + (1 - d) weights``
-    with ``d = min(decay, (1 + n) / (10 + n))``, which spans about ``n / 9`` steps, or ``1 / (1 -
+    with ``d = min(decay, (1 + n) / (20 + n))``, which spans about ``n / 19`` steps, or ``1 / (1 -
     decay)``. With ``decay`` from the start, the average would long hold the weights that training
-    began with. (As TensorFlow's ``tf.train.ExponentialMovingAverage`` with ``num_updates``.)
+    began with; so less than a millionth of them is left after ten steps. (As TensorFlow's
+    ``tf.train.ExponentialMovingAverage`` with ``num_updates``, which has 10 in place of 20.)
 
     Args:
         decay: over 0 and under 1.
