@@ -26,17 +26,17 @@ from pathlib import Path
 from statistics import median
 
 from tfzoo.config.sources import read_yaml
-from tfzoo.sweep.design import Design, parse_margin
-from tfzoo.sweep.effects import axis_name
-from tfzoo.sweep.interactions import interactions
-from tfzoo.sweep.judge import Judged, judge
-from tfzoo.sweep.plan import Metric, Plan, parse
-from tfzoo.sweep.repeats import OF_VERDICTS, Repeats, repeats
+from tfzoo.sweep.judge.design import Design, parse_margin
+from tfzoo.sweep.judge.effects import axis_name
+from tfzoo.sweep.judge.interactions import interactions
+from tfzoo.sweep.judge.repeats import OF_VERDICTS, Repeats, repeats
+from tfzoo.sweep.judge.sentences import format_p
+from tfzoo.sweep.judge.verdicts import Judged, judge
+from tfzoo.sweep.plan.sweep_file import Metric, Plan, parse
 from tfzoo.sweep.report.heat import sign
 from tfzoo.sweep.report.numbers import NONE, format_interval, format_mean, format_memory
 from tfzoo.sweep.report.repeated import differences, summary
-from tfzoo.sweep.runs_csv import FILE, Row, read_csv
-from tfzoo.sweep.sentences import format_p
+from tfzoo.sweep.run.runs_csv import FILE, Row, read_csv
 
 ROOT = Path(__file__).parent.parent
 SWEEPS = ROOT / "recipes/ablations"

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from tfzoo.sweep import sequential
-from tfzoo.sweep.paired import ALPHA, critical, holm
+from tfzoo.sweep.judge import sequential
+from tfzoo.sweep.judge.paired import ALPHA, critical, holm
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from tfzoo.sweep.paired import ALPHA, holm, interval
+from tfzoo.sweep.judge.paired import ALPHA, holm, interval
 
 Floats = NDArray[np.float64]
 Found = tuple[

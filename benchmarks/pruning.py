@@ -20,10 +20,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from tfzoo.sweep import layout, sample
-from tfzoo.sweep.judge import Verdicts, judge
-from tfzoo.sweep.plan import Prune
-from tfzoo.sweep.prune import rank
+from tfzoo.sweep.judge.verdicts import Verdicts, judge
+from tfzoo.sweep.plan import layout, sample
+from tfzoo.sweep.plan.sweep_file import Prune
+from tfzoo.sweep.run.prune import rank
 
 Axes = Mapping[str, Sequence[str]]
 STEPS = 1000
@@ -65,7 +65,7 @@ def simulate(world: World, sweeps: int, seed: int = 0) -> Iterator[Verdicts]:
     settings = list(product(*world.axes.values()))
     shape = (len(settings), world.seeds)
     # How many seeds more would be needed takes longer than all the rest.
-    with patch("tfzoo.sweep.sentences.more_seeds", lambda *_: ""):
+    with patch("tfzoo.sweep.judge.sentences.more_seeds", lambda *_: ""):
         for _ in range(sweeps):
             shared, noise = 2 * random.standard_normal(world.seeds), random.standard_normal(shape)
             gone: dict[str, int] = {}

@@ -18,11 +18,11 @@ from typing import TypeVar
 import yaml
 
 from tests.sweep.made import make
-from tfzoo.sweep import state
-from tfzoo.sweep.load import load
-from tfzoo.sweep.plan import Plan
+from tfzoo.sweep.plan.load import load
+from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.report import write
-from tfzoo.sweep.runs_csv import SweepFolder
+from tfzoo.sweep.run import state
+from tfzoo.sweep.run.runs_csv import SweepFolder
 
 Found = TypeVar("Found")
 SEEDS = (1, 2, 3)

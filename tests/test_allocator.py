@@ -24,7 +24,7 @@ from tfzoo.base import allocator
 from tfzoo.commands import serve
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
-from tfzoo.sweep import train_module
+from tfzoo.sweep.run import train_module
 
 LIBRARY, VERSION = platform.libc_ver()
 HAS_LIMIT = LIBRARY != "glibc" or tuple(map(int, VERSION.split("."))) < (2, 35)

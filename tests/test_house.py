@@ -79,6 +79,19 @@ def test_imports_point_down() -> None:
     assert wrong == []
 
 
+def test_a_sweep_is_read_in_its_order() -> None:
+    """Statistics know no folder, a plan knows no run, a run knows no report."""
+    order = ["judge", "plan", "run", "report", "start"]
+    wrong = []
+    for path in (ROOT / "sweep").rglob("*.py"):
+        own = path.relative_to(ROOT / "sweep").with_suffix("").parts[0]
+        for module, _ in imports(path):
+            _, found, rest = module.partition("tfzoo.sweep.")
+            if found and order.index(rest.partition(".")[0]) > order.index(own):
+                wrong.append(f"{inside(path)} imports {module}")
+    assert wrong == []
+
+
 def names() -> set[str]:
     """Of components, but for words that mean something else as well."""
     ordinary = {
@@ -167,5 +180,5 @@ def test_no_two_files_import_each_other() -> None:
     read the other.
     """
     graph = source().files()
-    assert graph["sweep/judge.py"] >= {"sweep/paired.py", "sweep/effects.py"}
+    assert graph["sweep/judge/verdicts.py"] >= {"sweep/judge/paired.py", "sweep/judge/effects.py"}
     assert circles(graph) == []

@@ -9,9 +9,9 @@ from typing import Any
 
 from benchmarks.ablations import SWEEPS
 from tfzoo.config.sources import read_yaml
-from tfzoo.sweep.judge import Verdicts, judge
-from tfzoo.sweep.plan import Plan, parse
-from tfzoo.sweep.runs_csv import read_csv
+from tfzoo.sweep.judge.verdicts import Verdicts, judge
+from tfzoo.sweep.plan.sweep_file import Plan, parse
+from tfzoo.sweep.run.runs_csv import read_csv
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import tfzoo
 from tests.commands.test_fit import TINY, fitted
 from tests.sweep.files import sweep_file
 from tfzoo.commands.main import main
-from tfzoo.sweep.load import load
+from tfzoo.sweep.plan.load import load
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 

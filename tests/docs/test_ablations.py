@@ -19,8 +19,8 @@ from benchmarks.ablations import (
     with_differences,
 )
 from tfzoo.config.sources import read_yaml
-from tfzoo.sweep.plan import parse
-from tfzoo.sweep.runs_csv import read_csv, write_csv
+from tfzoo.sweep.plan.sweep_file import parse
+from tfzoo.sweep.run.runs_csv import read_csv, write_csv
 
 FILES = sorted(SWEEPS.glob("*.yaml"))
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tfzoo.sweep import execution, state
-from tfzoo.sweep.plan import Plan
-from tfzoo.sweep.state import Run
+from tfzoo.sweep.plan.sweep_file import Plan
+from tfzoo.sweep.run import execution, state
+from tfzoo.sweep.run.state import Run
 from tfzoo.training.signals import PAUSE
 
 TINY = {

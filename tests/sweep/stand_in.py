@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from tfzoo.sweep import job, plan, state
-from tfzoo.sweep.creation import SWEEP
-from tfzoo.sweep.plan import Plan
-from tfzoo.sweep.state import Run
+from tfzoo.sweep.plan.sweep_file import Plan, parse
+from tfzoo.sweep.run import job, state
+from tfzoo.sweep.run.creation import SWEEP
+from tfzoo.sweep.run.state import Run
 
 CELL = """
     import json, os, pathlib, signal, sys, time
@@ -76,7 +76,7 @@ class Sweep:
             "seeds": [1],
             "metric": {"name": "val/loss", "mode": "min"},
         }
-        self.plan: Plan = plan.parse(folder / "tiny.yaml", tree)
+        self.plan: Plan = parse(folder / "tiny.yaml", tree)
         (self.folder / SWEEP).write_text(json.dumps(tree))
         self.runs = state.planned_runs(self.plan, self.folder)
         script = folder / "cell.py"

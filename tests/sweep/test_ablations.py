@@ -15,8 +15,8 @@ from tests.daily import sampled
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.config import sources
-from tfzoo.sweep.load import load
-from tfzoo.sweep.plan import Plan
+from tfzoo.sweep.plan.load import load
+from tfzoo.sweep.plan.sweep_file import Plan
 
 NAMES = sources.packaged_sweeps()
 TRAINED = "ablations/swapped"

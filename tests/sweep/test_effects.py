@@ -11,11 +11,11 @@ import pytest
 from scipy.stats import t, ttest_1samp, ttest_rel
 
 from tests.sweep.test_judge import AXES, GRID, SCORES, grid, of, rows
-from tfzoo.sweep.design import UNDECLARED
-from tfzoo.sweep.effects import axis_name, cells
-from tfzoo.sweep.judge import decide, judge
-from tfzoo.sweep.paired import Outcome, detectable, holm, interval, seeds_needed
-from tfzoo.sweep.scores_by_seed import gather
+from tfzoo.sweep.judge.design import UNDECLARED
+from tfzoo.sweep.judge.effects import axis_name, cells
+from tfzoo.sweep.judge.paired import Outcome, detectable, holm, interval, seeds_needed
+from tfzoo.sweep.judge.scores_by_seed import gather
+from tfzoo.sweep.judge.verdicts import decide, judge
 
 
 def pruned_grid() -> list[dict[str, Any]]:

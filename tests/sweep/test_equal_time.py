@@ -13,7 +13,7 @@ from tests.sweep.made import make
 from tfzoo.sweep.report.curves import read_curves
 from tfzoo.sweep.report.equal_time import equal_time, read
 from tfzoo.sweep.report.quote import quote
-from tfzoo.sweep.results import gather
+from tfzoo.sweep.report.results import gather
 
 SEEDS = (1, 2, 3)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tfzoo.sweep.preview import seconds_left
+from tfzoo.sweep.run.preview import seconds_left
 
 SLOW: Any = SimpleNamespace(name="slow-1", cell=SimpleNamespace(name="slow"))
 FAST: Any = SimpleNamespace(name="fast-1", cell=SimpleNamespace(name="fast"))

@@ -11,11 +11,12 @@ from tests.sweep.files import Trainings, sweep_file
 from tfzoo.errors import BadRun
 from tfzoo.runs.folder import read_config
 from tfzoo.runs.lock import holding
-from tfzoo.sweep import execution, runs_csv, start, state, tune
-from tfzoo.sweep.creation import check_unchanged
-from tfzoo.sweep.load import load
-from tfzoo.sweep.plan import Plan
-from tfzoo.sweep.state import Run
+from tfzoo.sweep import start
+from tfzoo.sweep.plan.load import load
+from tfzoo.sweep.plan.sweep_file import Plan
+from tfzoo.sweep.run import execution, runs_csv, state, tune
+from tfzoo.sweep.run.creation import check_unchanged
+from tfzoo.sweep.run.state import Run
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ from tests.sweep.made import make
 from tests.sweep.test_judge import AXES, of, rows
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRecipe
-from tfzoo.sweep import sequential
-from tfzoo.sweep.design import Design, Margin, parse_margin
-from tfzoo.sweep.judge import judge
-from tfzoo.sweep.paired import correct, critical, equivalence, interval
-from tfzoo.sweep.plan import Fields
+from tfzoo.sweep.judge import sequential
+from tfzoo.sweep.judge.design import Design, Margin, parse_margin
+from tfzoo.sweep.judge.paired import correct, critical, equivalence, interval
+from tfzoo.sweep.judge.verdicts import judge
+from tfzoo.sweep.plan.sweep_file import Fields
 
 GRID = (("layer", "rms"), ("sinusoidal", "rotary"))
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, ttest_1samp
 
-from tfzoo.sweep.interactions import Dependence, interactions
-from tfzoo.sweep.paired import holm
+from tfzoo.sweep.judge.interactions import Dependence, interactions
+from tfzoo.sweep.judge.paired import holm
 
 AXES = {"norm": ["layer", "rms"], "position": ["index", "rotary", "alibi"]}
 EFFECTS = {"rms": 0.1, "rotary": -0.3, "alibi": 0.2}

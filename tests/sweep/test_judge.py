@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp, ttest_rel
 
-from tfzoo.sweep import sentences
-from tfzoo.sweep.judge import Judged, Verdicts, judge
-from tfzoo.sweep.paired import detectable, holm, seeds_needed
+from tfzoo.sweep.judge import sentences
+from tfzoo.sweep.judge.paired import detectable, holm, seeds_needed
+from tfzoo.sweep.judge.verdicts import Judged, Verdicts, judge
 
 AXES = {"model.norm": ["layer", "rms", "batch"]}
 SCORES = {

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tfzoo.sweep.layout import MAX_NAME_BYTES, combine, file_name, label, name, settings
+from tfzoo.sweep.plan.layout import MAX_NAME_BYTES, combine, file_name, label, name, settings
 
 AXES = {
     "model.norm": {"layer": {"model.norm": "layer"}, "rms": {"model.norm": "rms"}},

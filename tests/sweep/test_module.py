@@ -16,9 +16,9 @@ import tfzoo
 from tests.docs.pages import blocks
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, BadRecipe, TfzooError
-from tfzoo.sweep import execution, job, train_module
-from tfzoo.sweep.load import load
-from tfzoo.sweep.runs_csv import table
+from tfzoo.sweep.plan.load import load
+from tfzoo.sweep.run import execution, job, train_module
+from tfzoo.sweep.run.runs_csv import table
 
 PAGE = "docs/swap.md"
 MODULE = next(block.text for block in blocks(PAGE, "python") if "# mine.py" in block.text)
@@ -117,7 +117,7 @@ def test_a_job_of_a_cluster_is_told_to_trust() -> None:
 
 
 def train_run(plan: Any) -> Any:
-    from tfzoo.sweep.state import planned_runs
+    from tfzoo.sweep.run.state import planned_runs
 
     return planned_runs(plan, Path("f"))[0]
 

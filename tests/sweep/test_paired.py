@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, nct, t, ttest_rel
 
-from tfzoo.sweep.paired import (
+from tfzoo.sweep.judge.paired import (
     ALPHA,
     Floats,
     detectable,

@@ -9,7 +9,7 @@ import yaml
 from tests.sweep.files import AXES, METRIC, sweep_file
 from tfzoo.config import lightning
 from tfzoo.errors import TfzooError
-from tfzoo.sweep.load import load
+from tfzoo.sweep.plan.load import load
 
 
 def refused(folder: Path, **changes: Any) -> str:
@@ -265,6 +265,6 @@ def test_a_check_that_takes_long_says_how_long(
     file = sweep_file(tmp_path, axes={"optim.lr": [0.001 * (1 + cell) for cell in range(12)]})
     load(file)
     assert "checking" not in capsys.readouterr().err
-    monkeypatch.setattr("tfzoo.sweep.load.QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("tfzoo.sweep.plan.load.QUIET_SECONDS", 0.0)
     load(file)
     assert capsys.readouterr().err.count("checking all 12 cells: about ") == 1

@@ -17,8 +17,8 @@ import pytest
 
 from tests.sweep.files import sweep_file
 from tests.sweep.test_supervisor import alive, gone, number
-from tfzoo.sweep import warm_parent
-from tfzoo.sweep.processes import Child, WarmParent
+from tfzoo.sweep.run import warm_parent
+from tfzoo.sweep.run.processes import Child, WarmParent
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the warm parent is for Linux")
 

@@ -16,12 +16,12 @@ from benchmarks.pruning import WORLDS, measure
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, BadRecipe
-from tfzoo.sweep import prune, tune
-from tfzoo.sweep.load import load
-from tfzoo.sweep.plan import Metric, Prune
-from tfzoo.sweep.results import gather
+from tfzoo.sweep.plan.load import load
+from tfzoo.sweep.plan.sweep_file import Metric, Prune
+from tfzoo.sweep.report.results import gather
+from tfzoo.sweep.run import prune, tune
+from tfzoo.sweep.run.state import planned_runs
 from tfzoo.sweep.start import start
-from tfzoo.sweep.state import planned_runs
 
 FOLDER = Path("runs/tiny")
 RATES = [1e-3, 2e-3, 3e-3, 4e-3, 5e-3]

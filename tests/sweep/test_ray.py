@@ -18,9 +18,10 @@ from tests.sweep.stand_in import Sweep, soon
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.folder import read_summary
 from tfzoo.runs.lock import holding
-from tfzoo.sweep import job, plan, ray, runs_csv, state
-from tfzoo.sweep.job import Ended, RetryPolicy
-from tfzoo.sweep.resources import gpus_per_run, threads_per_run
+from tfzoo.sweep.plan.sweep_file import parse
+from tfzoo.sweep.run import job, ray, runs_csv, state
+from tfzoo.sweep.run.job import Ended, RetryPolicy
+from tfzoo.sweep.run.resources import gpus_per_run, threads_per_run
 
 MEASURED = (
     "tokens_per_second",
@@ -235,7 +236,7 @@ def test_gpus_are_requested_if_runs_train_on_them(
         "metric": metric,
         "devices": 2,
     }
-    drawn = plan.parse(tmp_path / "tiny.yaml", tree)
+    drawn = parse(tmp_path / "tiny.yaml", tree)
     assert (gpus_per_run(drawn), threads_per_run(drawn)) == (2, 1)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert threads_per_run(drawn) == 3

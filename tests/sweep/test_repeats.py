@@ -12,9 +12,9 @@ from scipy.stats import ttest_1samp
 from tests.sweep.made import make
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
-from tfzoo.sweep.design import Design, Margin
-from tfzoo.sweep.judge import judge
-from tfzoo.sweep.repeats import Repeat, Repeats, repeats
+from tfzoo.sweep.judge.design import Design, Margin
+from tfzoo.sweep.judge.repeats import Repeat, Repeats, repeats
+from tfzoo.sweep.judge.verdicts import judge
 
 AXES = {"norm": ["layer", "rms"]}
 NOISE = [0.010, -0.008, 0.003, -0.011, 0.006]

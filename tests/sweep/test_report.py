@@ -15,12 +15,12 @@ import yaml
 
 from tests.browser import opened
 from tests.sweep.made import LEAKY, make
-from tfzoo.sweep.paired import interval
+from tfzoo.sweep.judge.paired import interval
 from tfzoo.sweep.report import write
 from tfzoo.sweep.report.curves import band
+from tfzoo.sweep.report.results import gather
 from tfzoo.sweep.report.svg import Scale, limits, mark, tag
-from tfzoo.sweep.results import gather
-from tfzoo.sweep.runs_csv import read_csv, table
+from tfzoo.sweep.run.runs_csv import read_csv, table
 
 EVIL = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 

@@ -11,11 +11,11 @@ import pytest
 from tests.sweep.files import sweep_file
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.folder import write_config
-from tfzoo.sweep import local, resources, state
-from tfzoo.sweep.creation import create
-from tfzoo.sweep.load import load
-from tfzoo.sweep.plan import Plan
-from tfzoo.sweep.resources import slots, warn_of_other_threads
+from tfzoo.sweep.plan.load import load
+from tfzoo.sweep.plan.sweep_file import Plan
+from tfzoo.sweep.run import local, resources, state
+from tfzoo.sweep.run.creation import create
+from tfzoo.sweep.run.resources import slots, warn_of_other_threads
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import yaml
 
 from tests.sweep.made import make
 from tfzoo.errors import BadRun, UnknownName
-from tfzoo.sweep.results import gather, title
+from tfzoo.sweep.report.results import gather, title
 
 NORMS, POSITIONS = ("layer", "rms"), ("sinusoidal", "rotary")
 

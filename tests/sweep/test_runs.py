@@ -9,7 +9,7 @@ import pytest
 
 from tests.sweep.made import LEAKY, make
 from tfzoo.errors import BadRun
-from tfzoo.sweep.runs_csv import FILE, SweepFolder, explained, read_csv, table, write_csv
+from tfzoo.sweep.run.runs_csv import FILE, SweepFolder, explained, read_csv, table, write_csv
 
 FIXED = (
     "parameters train_tokens steps tokens_per_second decoded_per_second train_seconds "

@@ -11,9 +11,9 @@ import pytest
 
 from tests.sweep.files import sweep_file
 from tfzoo.errors import BadRecipe
-from tfzoo.sweep.load import load
-from tfzoo.sweep.plan import parse
-from tfzoo.sweep.sample import draw
+from tfzoo.sweep.plan.load import load
+from tfzoo.sweep.plan.sample import draw
+from tfzoo.sweep.plan.sweep_file import parse
 
 LR = {"low": 1e-5, "high": 1e-1, "log": True, "count": 5}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfzoo.sweep.sentences import format_corrected, format_estimate, format_p, format_size
+from tfzoo.sweep.judge.sentences import format_corrected, format_estimate, format_p, format_size
 
 
 @pytest.mark.parametrize(

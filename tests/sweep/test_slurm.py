@@ -18,9 +18,9 @@ from submitit.slurm.slurm import SlurmInfoWatcher, SlurmJob
 
 from tests.sweep.stand_in import Sweep, soon
 from tfzoo.errors import BadOption
-from tfzoo.sweep import job, slurm, state
-from tfzoo.sweep.own_module import NoMetric
-from tfzoo.sweep.plan import Budget
+from tfzoo.sweep.plan.own_module import NoMetric
+from tfzoo.sweep.plan.sweep_file import Budget
+from tfzoo.sweep.run import job, slurm, state
 
 COMMANDS = Path(__file__).with_name("slurm_commands.py")
 

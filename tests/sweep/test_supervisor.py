@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tfzoo.sweep import supervisor
+from tfzoo.sweep.run import supervisor
 
 SUPERVISOR = [sys.executable, "-I", "-S", supervisor.__file__]
 DRIVER = (

@@ -14,12 +14,12 @@ from tests.sweep.made import make
 from tfzoo.commands.main import main
 from tfzoo.config.sources import find_recipe
 from tfzoo.errors import BadRecipe
-from tfzoo.sweep.load import load
+from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.report.equal_time import equal_time
 from tfzoo.sweep.report.markdown import markdown
 from tfzoo.sweep.report.page import page
+from tfzoo.sweep.report.results import gather
 from tfzoo.sweep.report.swapped import swapped
-from tfzoo.sweep.results import gather
 
 SEEDS = (1, 2, 3)
 TITLE = "What a swap costs at once"

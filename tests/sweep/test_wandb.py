@@ -13,10 +13,10 @@ from wandb.proto.wandb_internal_pb2 import Record
 from tests.sweep.files import TINY, sweep_file
 from tests.sweep.stand_in import Sweep
 from tfzoo.commands.sweep import make_parser
-from tfzoo.sweep import execution, local, state
-from tfzoo.sweep.creation import create
-from tfzoo.sweep.load import load
-from tfzoo.sweep.wandb import export
+from tfzoo.sweep.plan.load import load
+from tfzoo.sweep.run import execution, local, state
+from tfzoo.sweep.run.creation import create
+from tfzoo.sweep.run.wandb import export
 
 BLOCK = 32768
 WHOLE, LAST = 1, 4

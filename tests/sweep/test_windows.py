@@ -12,8 +12,8 @@ import pytest
 
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.errors import BadOption
-from tfzoo.sweep import execution, job, local, state
-from tfzoo.sweep.load import load
+from tfzoo.sweep.plan.load import load
+from tfzoo.sweep.run import execution, job, local, state
 
 
 def test_a_sweep_trains_where_there_are_no_process_groups(

@@ -10,7 +10,7 @@ from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
 
 if TYPE_CHECKING:
-    from tfzoo.sweep.judge import Verdicts
+    from tfzoo.sweep.judge.verdicts import Verdicts
 
 EPILOG = """\
 Files written into the first folder: report.html (one page, opens offline), report.md (its text
@@ -41,7 +41,7 @@ def run(args: list[str]) -> int:
     given = parser.parse_intermixed_args(args)
     from tfzoo.sweep.report import repeated, save
     from tfzoo.sweep.report.quote import quote
-    from tfzoo.sweep.results import gather
+    from tfzoo.sweep.report.results import gather
 
     results = gather(given.folders, given.metric)
     if line := quote(results):

@@ -49,22 +49,22 @@ def run(args: list[str]) -> int:
         return start_one(
             given.file, given.run, given.cell, args, retry=retry, trust=given.trust, seeds=seeds
         )
-    from tfzoo.sweep.load import load
+    from tfzoo.sweep.plan.load import load
     from tfzoo.sweep.start import start, sweep_folder
 
     plan = load(given.file, trust=given.trust, seeds=seeds)
     folder = sweep_folder(plan, given.run)
     if seeds:
-        import_module("tfzoo.sweep.creation").check_seeds(plan, folder)
+        import_module("tfzoo.sweep.run.creation").check_seeds(plan, folder)
     if given.export:
         if plan.module or plan.prune:
             raise TfzooError("--export wandb is for the sweep of a recipe, without prune")
         print_result(
-            import_module("tfzoo.sweep.wandb").export(plan, folder, given.seeds or "").rstrip()
+            import_module("tfzoo.sweep.run.wandb").export(plan, folder, given.seeds or "").rstrip()
         )
         return 0
     if given.dry_run:
-        from tfzoo.sweep.preview import preview
+        from tfzoo.sweep.run.preview import preview
 
         print_result("\n".join(preview(plan, folder, given.jobs or 1)))
         return 0
@@ -87,7 +87,7 @@ def parse_seeds(text: str | None) -> list[int]:
     """
     if text is None:
         return []
-    from tfzoo.sweep.paired import MAX_SEEDS
+    from tfzoo.sweep.judge.paired import MAX_SEEDS
 
     found: list[int] = []
     for part in text.split(","):

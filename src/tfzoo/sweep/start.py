@@ -13,12 +13,12 @@ from tfzoo.base.terminal import notify, print_error, print_result, relative_path
 from tfzoo.errors import BadOption
 from tfzoo.runs.folder import is_complete
 from tfzoo.runs.lock import Held, holding
-from tfzoo.sweep import creation, execution, local, prune, state, tune
-from tfzoo.sweep.live_table import Table
-from tfzoo.sweep.load import load
-from tfzoo.sweep.plan import Plan
+from tfzoo.sweep.plan.load import load
+from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.report import write
-from tfzoo.sweep.state import Run
+from tfzoo.sweep.run import creation, execution, local, prune, state, tune
+from tfzoo.sweep.run.live_table import Table
+from tfzoo.sweep.run.state import Run
 
 
 def start(
@@ -60,7 +60,7 @@ def start(
     for one in made.cells:
         if one.refused:
             notify(f"{one.name}: refused: {one.refused}")
-    train: Callable[..., int] = import_module(f"tfzoo.sweep.{engine}").run
+    train: Callable[..., int] = import_module(f"tfzoo.sweep.run.{engine}").run
     if engine == "ray":
         train = partial(train, address=address)
     jobs = jobs or (1 if engine == "local" else None)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tfzoo.runs.files import replace_text
-from tfzoo.sweep import looks
+from tfzoo.sweep.report import looks
 from tfzoo.sweep.report.equal_time import equal_time
 from tfzoo.sweep.report.markdown import markdown
 from tfzoo.sweep.report.page import page
-from tfzoo.sweep.results import Results, gather
-from tfzoo.sweep.runs_csv import FILE, write_csv
+from tfzoo.sweep.report.results import Results, gather
+from tfzoo.sweep.run.runs_csv import FILE, write_csv
 
 
 def write(folders: Sequence[str | Path]) -> list[Path]:

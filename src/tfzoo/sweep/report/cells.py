@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tfzoo.sweep.judge.sentences import format_p
 from tfzoo.sweep.report.facts import has_tuned, tuned
 from tfzoo.sweep.report.numbers import (
     NONE,
@@ -13,8 +14,7 @@ from tfzoo.sweep.report.numbers import (
     format_memory,
     format_value,
 )
-from tfzoo.sweep.results import CellResult, Results
-from tfzoo.sweep.sentences import format_p
+from tfzoo.sweep.report.results import CellResult, Results
 
 
 def format_count(value: float | None) -> str:

@@ -12,10 +12,10 @@ import numpy as np
 from markupsafe import Markup
 
 from tfzoo.runs.logged import logged_values
-from tfzoo.sweep.paired import interval
+from tfzoo.sweep.judge.paired import interval
 from tfzoo.sweep.report.numbers import format_value
+from tfzoo.sweep.report.results import CellResult, Results
 from tfzoo.sweep.report.svg import Scale, limits, line, path, picture, tag, text
-from tfzoo.sweep.results import CellResult, Results
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 252.0, 168.0, 40.0, 22.0, 8.0
 MAX_POINTS = 100

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfzoo.sweep.interactions import Dependence
+from tfzoo.sweep.judge.interactions import Dependence
+from tfzoo.sweep.judge.sentences import format_p
 from tfzoo.sweep.report.numbers import NONE, format_interval, format_signed
-from tfzoo.sweep.results import Results
-from tfzoo.sweep.sentences import format_p
+from tfzoo.sweep.report.results import Results
 
 
 def heads(results: Results, one: Dependence) -> list[str]:

@@ -8,14 +8,14 @@ from statistics import median
 
 import numpy as np
 
-from tfzoo.sweep.judge import judge
-from tfzoo.sweep.paired import Mode
-from tfzoo.sweep.repeats import of
+from tfzoo.sweep.judge.paired import Mode
+from tfzoo.sweep.judge.repeats import of
+from tfzoo.sweep.judge.verdicts import judge
 from tfzoo.sweep.report.curves import Curve, validated
 from tfzoo.sweep.report.heat import difference
 from tfzoo.sweep.report.numbers import format_duration
-from tfzoo.sweep.results import CellResult, Results
-from tfzoo.sweep.runs_csv import Row
+from tfzoo.sweep.report.results import CellResult, Results
+from tfzoo.sweep.run.runs_csv import Row
 
 HEADS = ("", "steps by then", "difference after equal steps", "difference after equal time")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tfzoo.sweep.report.numbers import format_duration, format_value
-from tfzoo.sweep.results import CellResult, Results
+from tfzoo.sweep.report.results import CellResult, Results
 
 MODES = {"grid": "all combinations", "one_at_a_time": "one at a time, around the baseline"}
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from tfzoo.sweep.judge import Judged, Verdicts
+from tfzoo.sweep.judge.verdicts import Judged, Verdicts
 from tfzoo.sweep.report.numbers import format_interval, format_value
+from tfzoo.sweep.report.results import Results
 from tfzoo.sweep.report.svg import KINDS, Scale, limits, line, mark, path, picture, text
-from tfzoo.sweep.results import Results
 
 WIDTH, ROW, TOP, GAP = 1040.0, 27.0, 54.0, 18.0
 FIGURES = 190.0

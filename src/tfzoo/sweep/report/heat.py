@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from tfzoo.sweep.judge import Judged, Verdicts
+from tfzoo.sweep.judge.verdicts import Judged, Verdicts
 from tfzoo.sweep.report.numbers import format_interval, format_mean, format_value
+from tfzoo.sweep.report.results import CellResult, Results
 from tfzoo.sweep.report.svg import limits
-from tfzoo.sweep.results import CellResult, Results
 
 STEPS = 8
 """The number of the best shade; the worst is 0."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from tfzoo.sweep.judge import Judged, Verdicts
+from tfzoo.sweep.judge.verdicts import Judged, Verdicts
 from tfzoo.sweep.report import cells, dependences, facts, repeated, swapped
 from tfzoo.sweep.report.equal_time import HEADS, EqualTime
 from tfzoo.sweep.report.heat import grids
 from tfzoo.sweep.report.quote import quote
-from tfzoo.sweep.results import Results
+from tfzoo.sweep.report.results import Results
 
 NUMERIC = [False, False, True, True, True, False]
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")

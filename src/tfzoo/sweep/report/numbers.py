@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import timedelta
 
-from tfzoo.sweep.sentences import decimals
+from tfzoo.sweep.judge.sentences import decimals
 
 NONE = "–"
 

@@ -10,17 +10,17 @@ from typing import Any
 from markupsafe import Markup
 
 from tfzoo.plots.pages.render import render
-from tfzoo.sweep.judge import Verdicts
-from tfzoo.sweep.paired import ALPHA
+from tfzoo.sweep.judge.paired import ALPHA
+from tfzoo.sweep.judge.verdicts import Verdicts
 from tfzoo.sweep.report import cells, dependences, facts, repeated, swapped
 from tfzoo.sweep.report.curves import curves
 from tfzoo.sweep.report.equal_time import HEADS, EqualTime
 from tfzoo.sweep.report.forest import forest
 from tfzoo.sweep.report.heat import grids
 from tfzoo.sweep.report.quote import quote
+from tfzoo.sweep.report.results import CellResult, Results
 from tfzoo.sweep.report.svg import mark, tag
 from tfzoo.sweep.report.tradeoff import tradeoffs
-from tfzoo.sweep.results import CellResult, Results
 
 TEMPLATE = Path(__file__).parent / "page.html"
 MAX_CELLS = 100

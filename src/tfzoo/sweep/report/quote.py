@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tfzoo.sweep.judge import Judged
+from tfzoo.sweep.judge.sentences import format_corrected, format_estimate, hint
+from tfzoo.sweep.judge.verdicts import Judged
 from tfzoo.sweep.report.facts import has_main_effects
 from tfzoo.sweep.report.numbers import format_value
-from tfzoo.sweep.results import Results
-from tfzoo.sweep.sentences import format_corrected, format_estimate, hint
+from tfzoo.sweep.report.results import Results
 
 
 def quote(results: Results) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tfzoo.sweep.judge import Judged
-from tfzoo.sweep.repeats import Repeat, Repeats
+from tfzoo.sweep.judge.repeats import Repeat, Repeats
+from tfzoo.sweep.judge.sentences import format_p
+from tfzoo.sweep.judge.verdicts import Judged
 from tfzoo.sweep.report.heat import difference
 from tfzoo.sweep.report.numbers import NONE
-from tfzoo.sweep.sentences import format_p
 
 HEADS = ("first", "again", "together", "p", "outcome")
 

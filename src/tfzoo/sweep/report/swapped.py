@@ -6,7 +6,7 @@ from statistics import mean
 
 from tfzoo.sweep.report.curves import validated
 from tfzoo.sweep.report.numbers import format_value
-from tfzoo.sweep.results import Results
+from tfzoo.sweep.report.results import Results
 
 HEADS = ("", "before the first step", "made good after steps, by seed")
 

@@ -7,10 +7,10 @@ from itertools import product
 
 from markupsafe import Markup
 
-from tfzoo.sweep.judge import Judged
+from tfzoo.sweep.judge.verdicts import Judged
 from tfzoo.sweep.report.numbers import format_value
+from tfzoo.sweep.report.results import Results
 from tfzoo.sweep.report.svg import KINDS, Scale, limits, line, mark, picture, tag, text, text_width
-from tfzoo.sweep.results import Results
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 510.0, 380.0, 52.0, 46.0, 30.0, 24.0
 SPEEDS = {

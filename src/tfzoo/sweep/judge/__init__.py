@@ -1,0 +1,1 @@
+"""From scores to verdicts: statistics alone, which know nothing of folders."""

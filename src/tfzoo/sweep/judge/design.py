@@ -1,0 +1,94 @@
+"""What a sweep declared before it was judged: a margin, and how its number of seeds was chosen."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tfzoo.sweep.judge.effects import Comparison
+
+Seeds = Sequence[int]
+
+
+@dataclass(frozen=True)
+class Margin:
+    """A difference that does not matter if it is smaller: a number of points, or a share of the
+    baseline's mean if ``is_share``.
+    """
+
+    value: float
+    is_share: bool = False
+
+    def describe(self, against: str) -> str:
+        """``0.5``, ``1 % of layer's mean``."""
+        return f"{self.value * 100:g} % of {against}'s mean" if self.is_share else f"{self.value:g}"
+
+
+@dataclass(frozen=True)
+class Design:
+    """How a metric is judged.
+
+    Attributes:
+        margin: differences within it do not matter; None if nothing was declared.
+        most: the largest number of seeds that the sweep declared it may grow to. Its verdicts then
+            hold at 5 % however often somebody looks on the way.
+        earlier: the numbers of seeds at which it was judged before, if it has other seeds now.
+    """
+
+    margin: Margin | None = None
+    most: int | None = None
+    earlier: tuple[int, ...] = ()
+
+    def margins(self, one: Comparison) -> list[float]:
+        """The margin at each pair. A share is one of the pair's own baseline, so that the test
+        allows for the mean's being an estimate.
+        """
+        if self.margin is None:
+            return []
+        if not self.margin.is_share:
+            return [self.margin.value] * len(one.pairs)
+        return [self.margin.value * abs(one.base[seed]) for seed in one.pairs]
+
+    def why_no_verdict(self, count: int, failed: Seeds, unfinished: Seeds) -> str:
+        """Why a comparison over ``count`` seeds has no verdict whatever its numbers are, with the
+        seeds whose runs failed or are not finished; ``""`` if it may have one.
+        """
+        if failed:
+            return f"{listed(failed)} failed"
+        if self.most is not None:
+            return f"it grew past the {self.most} seeds that it declared" * (count > self.most)
+        if unfinished:
+            return f"{listed(unfinished)} {'is' if len(unfinished) == 1 else 'are'} not finished"
+        if self.earlier:
+            before = " and ".join(map(str, self.earlier))
+            return f"it was judged with {before} seeds before it had {count}"
+        return ""
+
+
+def listed(seeds: Seeds) -> str:
+    """``seed 3``, ``seeds 1, 2``."""
+    return f"seed{'s' * (len(seeds) != 1)} {', '.join(map(str, seeds))}"
+
+
+def parse_margin(given: object) -> Margin | None:
+    """The margin that a sweep file gives: a number of points, or a share such as ``1 %``.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if given is None:
+        return None
+    share = re.fullmatch(r"(\d+(?:\.\d+)?) ?%", given) if isinstance(given, str) else None
+    value = float(share[1]) / 100 if share else given
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ValueError(
+            "margin is a number of points above 0, or a share of the baseline's mean such as 1 %, "
+            f"not {given!r}"
+        )
+    return Margin(float(value), bool(share))
+
+
+UNDECLARED = Design()
+"""No margin, and as many seeds as were planned."""

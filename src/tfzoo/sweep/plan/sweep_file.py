@@ -1,0 +1,544 @@
+"""A sweep file: what is varied, with which seeds, and by which metric cells are compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from math import ceil, inf
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from tfzoo.config.sections import TOP
+from tfzoo.errors import BadRecipe, did_you_mean, listing
+from tfzoo.sweep.judge import sequential
+from tfzoo.sweep.judge.design import parse_margin
+from tfzoo.sweep.judge.paired import MAX_SEEDS
+from tfzoo.sweep.judge.sequential import FIRST
+from tfzoo.sweep.plan import layout, sample
+
+KEYS = (
+    "recipe",
+    "module",
+    "data",
+    "overrides",
+    "axes",
+    "mode",
+    "baseline",
+    "seeds",
+    "max_seeds",
+    "metric",
+    "also",
+    "budget",
+    "threads",
+    "devices",
+    "tune",
+    "prune",
+    "claim",
+)
+KEY = re.compile(r"\w+(\.\w+)+")
+MAX_CELLS = 1000
+SEED_LIMIT = 2**32
+RESERVED = {*layout.CELL_COLUMNS, *layout.STATUS_COLUMNS, *layout.MEASURED_COLUMNS}
+"""Names of columns of ``runs.csv`` that no axis may have."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of the values that are varied.
+
+    Attributes:
+        labels: the label of its value on each axis.
+        settings: the recipe's keys that the labels stand for.
+        refused: why it cannot be trained; ``""`` if it can.
+        name: the name of its folder.
+        recipes: its resolved configuration by the label of the tuned value (``""`` if nothing is
+            tuned).
+    """
+
+    labels: dict[str, str]
+    settings: dict[str, Any]
+    refused: str = ""
+    name: str = ""
+    recipes: dict[str, dict[str, Any]] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score, whether lower or higher is better, and the margin within which a difference does not
+    matter: a number of points, a share such as ``1 %``, or None.
+    """
+
+    name: str
+    mode: Literal["min", "max"]
+    margin: float | str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a sweep file gives it."""
+        return {key: value for key, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The limit of each run: steps or tokens, equal for all cells, and a time none should reach."""
+
+    steps: int | None = None
+    tokens: int | None = None
+    time: str | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The recipe's keys that set it. Lightning's times begin with days."""
+        time = f"00:{self.time}" if self.time and self.time.count(":") == 2 else self.time
+        keys = {
+            "trainer.max_steps": self.steps,
+            "train_tokens": self.tokens,
+            "trainer.max_time": time,
+        }
+        return {key: value for key, value in keys.items() if value is not None}
+
+    @property
+    def seconds(self) -> float:
+        """The time limit; infinite if there is none."""
+        if not self.time:
+            return inf
+        parts = [int(part) for part in self.time.split(":")]
+        units = zip(reversed(parts), (1, 60, 3600, 86400), strict=False)
+        return sum(part * unit for part, unit in units)
+
+
+@dataclass(frozen=True)
+class Tune:
+    """A key whose best value is chosen for each cell separately, among ``values`` by label, with a
+    seed that is not among the sweep's.
+    """
+
+    key: str
+    values: dict[str, Any]
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Prune:
+    """Successive halving: after ``after`` steps, or that share of them, the best cells go on.
+    ``keep`` is their share, and the next rung is ``1 / keep`` times as far; or their number, and
+    there is one rung.
+    """
+
+    after: int | float
+    keep: int | float
+
+    def rungs(self, steps: int) -> list[int]:
+        """The steps after which cells are pruned, of runs of ``steps`` steps."""
+        rung = self.after if isinstance(self.after, int) else ceil(round(self.after * steps, 6))
+        found = []
+        while rung < steps:
+            found.append(rung)
+            rung = steps if isinstance(self.keep, int) else ceil(round(rung / self.keep, 6))
+        return found
+
+    def kept(self, cells: int) -> int:
+        """How many of so many cells are kept."""
+        if isinstance(self.keep, int):
+            return min(self.keep, cells)
+        return ceil(round(self.keep * cells, 6))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked sweep file with all its cells. ``axes`` maps axis and label to settings.
+
+    It varies a ``recipe``, or a ``module`` (a LightningModule, ``package.module:Class``) on
+    ``data``. The code of a module runs only with ``trust``, which each start gives anew:
+    :meth:`to_dict` does not store it.
+    """
+
+    file: Path
+    recipe: str
+    overrides: dict[str, Any]
+    axes: dict[str, dict[str, dict[str, Any]]]
+    mode: Literal["grid", "one_at_a_time"]
+    baseline: dict[str, str]
+    seeds: list[int]
+    metric: Metric
+    also: list[Metric]
+    budget: Budget
+    threads: int | None
+    devices: int | None
+    tune: Tune | None
+    prune: Prune | None
+    claim: str
+    max_seeds: int | None = None
+    cells: list[Cell] = field(default_factory=list)
+    module: str = ""
+    data: str = ""
+    trust: bool = False
+
+    def fit_arguments(self, cell: Cell, tuned: str = "") -> list[str]:
+        """The arguments of ``tfzoo fit`` for a cell, without folder and seed."""
+        settings = self.settings_of(cell, tuned)
+        # A component comes before its options: naming it later would drop them.
+        ordered = sorted(settings, key=lambda key: key.count("."))
+        return [self.recipe, *(f"--{key}={layout.text(settings[key])}" for key in ordered)]
+
+    def settings_of(self, cell: Cell, tuned: str = "") -> dict[str, Any]:
+        """The settings of a cell, those that all cells share included."""
+        tune = {self.tune.key: self.tune.values[tuned]} if self.tune and tuned else {}
+        return {**self.common_settings, **cell.settings, **tune}
+
+    @property
+    def common_settings(self) -> dict[str, Any]:
+        """The settings that all cells share."""
+        devices = {} if self.devices is None else {"trainer.devices": self.devices}
+        return {**self.overrides, **self.budget.settings, **devices}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sweep file with all defaults filled in, which is a valid sweep file."""
+        tune = self.tune and {
+            "key": self.tune.key,
+            "values": list(self.tune.values.values()),
+            "seed": self.tune.seed,
+        }
+        found = {
+            "recipe": self.recipe,
+            "module": self.module,
+            "data": self.data,
+            "overrides": self.overrides,
+            "axes": self.axes,
+            "mode": self.mode,
+            "baseline": self.baseline,
+            "seeds": self.seeds,
+            "max_seeds": self.max_seeds,
+            "metric": self.metric.to_dict(),
+            "also": [one.to_dict() for one in self.also],
+            "budget": {key: value for key, value in vars(self.budget).items() if value is not None},
+            "threads": self.threads,
+            "devices": self.devices,
+            "tune": tune,
+            "prune": self.prune and vars(self.prune),
+            "claim": self.claim,
+        }
+        return {key: value for key, value in found.items() if value not in (None, {}, [], "")}
+
+
+def parse(file: Path, tree: Mapping[str, Any]) -> Plan:
+    """The plan of a sweep file's contents. Its own keys are checked, the recipe's keys are not."""
+    fields = Fields(file, tree)
+    axes = fields.axes()
+    seeds = fields.seeds()
+    mode: Any = fields.choice("mode", ("grid", "one_at_a_time"))
+    baseline = fields.baseline(axes)
+    budget = Budget(
+        fields.count("budget.steps"), fields.count("budget.tokens"), fields.time("budget.time")
+    )
+    metrics = fields.metrics()
+    plan = Plan(
+        file=file,
+        recipe=fields.recipe(),
+        overrides=fields.settings("overrides"),
+        axes=axes,
+        mode=mode,
+        baseline=baseline,
+        seeds=seeds,
+        max_seeds=fields.max_seeds(seeds),
+        metric=metrics[0],
+        also=metrics[1:],
+        budget=budget,
+        threads=fields.count("threads"),
+        devices=fields.count("devices"),
+        tune=fields.tune(seeds),
+        prune=fields.prune(),
+        claim=fields.text("claim"),
+        module=fields.text("module"),
+        data=fields.text("data"),
+    )
+    fields.check_duplicates(plan)
+    cells = [
+        Cell(labels, layout.settings(axes, labels), name=layout.name(labels))
+        for labels in fields.combinations(axes, mode, baseline)
+    ]
+    return replace(plan, cells=cells)
+
+
+class Fields:
+    """Reads the keys of a sweep file, one method per key.
+
+    Raises:
+        BadRecipe: naming the file and the key.
+    """
+
+    def __init__(self, file: Path, tree: Mapping[str, Any]) -> None:
+        self.file, self.tree = file, tree
+        if isinstance(tree, Mapping) and {"task", "base"} & tree.keys():
+            self.refuse(f"a recipe, which a sweep varies, and no sweep: tfzoo fit {self.file}")
+        self.mapping("", tree, KEYS)
+        if "recipe" in tree and {"module", "data"} & tree.keys():
+            self.refuse("a sweep varies a recipe, or a module on data: remove one")
+        if not {"recipe", "module"} & tree.keys():
+            self.refuse("no recipe; add recipe: translation/numbers")
+
+    def refuse(self, why: str) -> NoReturn:
+        """Raise the error."""
+        raise BadRecipe(f"{self.file}: {why}")
+
+    def mapping(self, where: str, tree: Any, keys: Sequence[str]) -> Mapping[str, Any]:
+        """Check that ``tree`` is a mapping with no other keys than these; returns it."""
+        if not isinstance(tree, Mapping):
+            self.refuse(f"{where} is a mapping of {listing(keys)}, not {tree!r}")
+        for key in tree:
+            if key not in keys:
+                close = (
+                    f" Keys of the recipe stand under overrides: {{{key}: ...}}"
+                    if not where and "." in str(key)
+                    else did_you_mean(key, keys)
+                )
+                self.refuse(
+                    f"{where or 'a sweep'} has no key {key!r}.{close} Known: {listing(keys, 20)}"
+                )
+        return tree
+
+    def recipe(self) -> str:
+        """A packaged name, or the absolute path of a file, which is given relative to the sweep
+        file or to the working folder.
+        """
+        given = self.text("recipe")
+        for path in (self.file.parent / given, Path(given)):
+            if path.is_file():
+                return str(path.resolve())
+        return given
+
+    def text(self, key: str) -> str:
+        """A string; ``""`` if it is not given."""
+        found = self.tree.get(key)
+        if not isinstance(found, str | None):
+            self.refuse(f"{key} is a text, not {found!r}")
+        return found or ""
+
+    def choice(self, key: str, choices: Sequence[str]) -> str:
+        """One of ``choices``, the first if none is given."""
+        found = self.tree.get(key) or choices[0]
+        if found not in choices:
+            close = did_you_mean(str(found), choices)
+            self.refuse(f"{key} is {' or '.join(choices)}, not {found!r}.{close}")
+        return str(found)
+
+    def count(self, path: str) -> int | None:
+        """A whole number from 1 on; None if it is not given."""
+        found = self.value(path)
+        if found is not None and (type(found) is not int or found < 1):
+            self.refuse(f"{path} is a whole number from 1 on, not {found!r}")
+        return found
+
+    def time(self, path: str) -> str | None:
+        """A time such as ``00:10:00``; None if it is not given."""
+        found = self.value(path)
+        if found is not None and not (
+            isinstance(found, str) and re.fullmatch(r"(\d+:)?\d\d:\d\d:\d\d", found)
+        ):
+            self.refuse(
+                f"{path} is a time such as 00:10:00 (hours, minutes, seconds), not {found!r}"
+            )
+        return found
+
+    def value(self, path: str) -> Any:
+        """The value of a key, or of ``budget.KEY``; None if it is not given."""
+        section, _, key = path.rpartition(".")
+        if not section:
+            return self.tree.get(key)
+        budget = self.tree.get(section) or {}
+        return self.mapping(section, budget, ("steps", "tokens", "time")).get(key)
+
+    def seeds(self) -> list[int]:
+        """The seeds, each from 0 to 2^32 - 1 and given once."""
+        found = self.tree.get("seeds")
+        if (
+            not isinstance(found, list)
+            or not found
+            or any(type(one) is not int or not 0 <= one < SEED_LIMIT for one in found)
+        ):
+            self.refuse(f"seeds is a list of whole numbers such as [1, 2, 3], not {found!r}")
+        if len(set(found)) < len(found) or len(found) > MAX_SEEDS:
+            self.refuse(f"seeds: each once, at most {MAX_SEEDS}")
+        return found
+
+    def max_seeds(self, seeds: Sequence[int]) -> int | None:
+        """How many seeds the sweep may grow to; None if it does not say."""
+        found = self.count("max_seeds")
+        if found is not None and not max(FIRST, len(seeds)) <= found <= sequential.MAX_SEEDS:
+            self.refuse(
+                f"max_seeds is how many seeds the sweep may grow to: from {FIRST} to "
+                f"{sequential.MAX_SEEDS}, and no less than its {len(seeds)} seeds, not {found}"
+            )
+        return found
+
+    def metrics(self) -> list[Metric]:
+        """``metric``, and each metric under ``also``."""
+        if "metric" not in self.tree:
+            self.refuse("no metric; the sweep is judged by metric: {name: val/loss, mode: min}")
+        also = self.tree.get("also") or []
+        if not isinstance(also, list):
+            self.refuse(
+                f"also is a list of metrics such as [{{name: val/loss, mode: min}}], not {also!r}"
+            )
+        found = []
+        for where, one in [("metric", self.tree["metric"]), *(("also", one) for one in also)]:
+            tree = self.mapping(where, one, ("name", "mode", "margin"))
+            if not isinstance(tree.get("name"), str) or tree.get("mode") not in ("min", "max"):
+                self.refuse(
+                    f"{where} needs a name and a mode, min or max: "
+                    f"{{name: val/loss, mode: min}}, not {dict(tree)!r}"
+                )
+            try:
+                parse_margin(margin := tree.get("margin"))
+            except ValueError as error:
+                self.refuse(f"{where}: {tree['name']}: {error}")
+            found.append(Metric(tree["name"], tree["mode"], margin))
+        if len({metric.name for metric in found}) < len(found):
+            self.refuse("metric and also: each name once")
+        return found
+
+    def settings(self, where: str, tree: Any = None) -> dict[str, Any]:
+        """Values by dotted keys of the recipe."""
+        found = self.tree.get(where) or {} if tree is None else tree
+        if not isinstance(found, Mapping):
+            self.refuse(
+                f"{where} is a mapping of the recipe's keys such as {{model.norm: rms}}, "
+                f"not {found!r}"
+            )
+        return {self.key(where, key): value for key, value in found.items()}
+
+    def key(self, where: str, key: Any) -> str:
+        """Check that ``key`` can be a key of a recipe; returns it."""
+        if key == "seed":
+            self.refuse(f"{where}: the seed is set by seeds: [1, 2, 3]")
+        if not isinstance(key, str) or not (KEY.fullmatch(key) or key in TOP):
+            self.refuse(f"{where}: {key!r} is no dotted key of a recipe, such as model.norm")
+        return key
+
+    def axes(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """The settings of each label of each axis."""
+        found = self.tree.get("axes")
+        if not isinstance(found, Mapping) or not found:
+            self.refuse(f"axes is a mapping such as {{model.norm: [layer, rms]}}, not {found!r}")
+        return {str(axis): self.axis_settings(str(axis), values) for axis, values in found.items()}
+
+    def axis_settings(self, axis: str, values: Any) -> dict[str, dict[str, Any]]:
+        """The settings of each label of one axis."""
+        where = f"axes: {axis}"
+        if axis in RESERVED or "/" in axis:
+            self.refuse(f"{where}: this is the name of a column of runs.csv; give the axis another")
+        if sample.is_sample(values):
+            values = self.sampled(axis, values)
+        if isinstance(values, Mapping) and values:
+            found = {
+                layout.label(label): self.settings(f"{where}: {label}", sets or {})
+                for label, sets in values.items()
+            }
+        elif isinstance(values, list) and values and ("." in axis or axis in TOP):
+            key = self.key("axes", axis)
+            labels = [layout.label(value) for value in values]
+            if twice := next((one for one in labels if labels.count(one) > 1), None):
+                self.refuse(f"{where}: {twice} is given twice")
+            found = {label: {key: value} for label, value in zip(labels, values, strict=True)}
+        else:
+            self.refuse(
+                f"{where} is a list of values of a dotted key, or a mapping "
+                f"{{name: {{dotted key: value}}}}, not {values!r}"
+            )
+        names = [layout.file_name(label).lower() for label in found]
+        if len(set(names)) < len(names) or "" in names:
+            self.refuse(f"{where}: two of {listing(found)} would have the same folder; rename one")
+        return found
+
+    def sampled(self, axis: str, given: Mapping[str, Any]) -> list[Any]:
+        """The values of a sampled axis and the baseline's, if that is given, from low to high."""
+        where = f"axes: {axis}"
+        self.mapping(where, given, sample.KEYS)
+        try:
+            drawn = sample.draw(axis, given)
+        except ValueError as error:
+            self.refuse(f"{where}: {error}")
+        baseline = self.tree.get("baseline")
+        own = [baseline[axis]] if isinstance(baseline, Mapping) and axis in baseline else []
+        found = own + [one for one in drawn if one not in own]
+        return sorted(found) if all(isinstance(one, int | float) for one in own) else found
+
+    def prune(self) -> Prune | None:
+        """When cells are pruned, and how many are kept; None if they are not."""
+        if not self.tree.get("prune"):
+            return None
+        tree = self.mapping("prune", self.tree["prune"], ("after", "keep"))
+        for key, what in (("after", "steps"), ("keep", "cells")):
+            value = tree.get(key)
+            share = type(value) is float and 0 < value < 1
+            if not share and (type(value) is not int or value < 1):
+                self.refuse(
+                    f"prune.{key} is a number of {what}, or a share of them between 0 and 1, "
+                    f"not {value!r}"
+                )
+        return Prune(tree["after"], tree["keep"])
+
+    def baseline(self, axes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        """The baseline's label on each axis; the first label if none is given."""
+        given = self.mapping("baseline", self.tree.get("baseline") or {}, list(axes))
+        found = {
+            axis: layout.label(given[axis]) if axis in given else next(iter(labels))
+            for axis, labels in axes.items()
+        }
+        for axis, label in found.items():
+            if label not in axes[axis]:
+                close = did_you_mean(label, axes[axis])
+                self.refuse(
+                    f"baseline: {axis} has no value {label!r}.{close} Known: {listing(axes[axis])}"
+                )
+        return found
+
+    def tune(self, seeds: Sequence[int]) -> Tune | None:
+        """The tuned key, its values by label, and the seed; None if nothing is tuned."""
+        if not self.tree.get("tune"):
+            return None
+        tree = self.mapping("tune", self.tree["tune"], ("key", "values", "seed"))
+        key, values, seed = (
+            self.key("tune", tree.get("key")),
+            tree.get("values"),
+            tree.get("seed", 0),
+        )
+        if not isinstance(values, list) or len({layout.label(one) for one in values}) < 2:
+            self.refuse(f"tune.values is a list of two values or more, not {values!r}")
+        if type(seed) is not int or not 0 <= seed < SEED_LIMIT or seed in seeds:
+            self.refuse(
+                "tune.seed is a whole number that is not among seeds, "
+                f"which would bias the comparison: {seed!r}"
+            )
+        return Tune(key, {layout.label(one): one for one in values}, seed)
+
+    def check_duplicates(self, plan: Plan) -> None:
+        """Check that no key of the recipe is set in two sections of the sweep file."""
+        sections: dict[str, Iterable[str]] = {
+            "overrides": layout.keys(plan.overrides),
+            "budget": plan.budget.settings,
+            "devices": [] if plan.devices is None else ["trainer.devices"],
+            "tune": [plan.tune.key] if plan.tune else [],
+        }
+        for axis, labels in plan.axes.items():
+            sections[axis] = {key for one in labels.values() for key in layout.keys(one)}
+        seen: dict[str, str] = {}
+        for section, keys in sections.items():
+            for key in keys:
+                if key in seen:
+                    self.refuse(f"{key} is set by {seen[key]} and by {section}; remove one")
+                seen[key] = section
+
+    def combinations(
+        self, axes: layout.Axes, mode: str, baseline: Mapping[str, str]
+    ) -> list[dict[str, str]]:
+        """The labels of each cell. Refuses more than 1,000 cells, and two with the same folder."""
+        found = list(islice(layout.combine(axes, mode, baseline), MAX_CELLS + 1))
+        if len(found) > MAX_CELLS:
+            self.refuse(
+                f"more than {MAX_CELLS} cells; vary less at once, or set mode: one_at_a_time"
+            )
+        if len({layout.name(labels).lower() for labels in found}) < len(found):
+            self.refuse("two cells would have the same folder; rename axes or values")
+        return found

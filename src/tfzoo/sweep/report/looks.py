@@ -1,0 +1,49 @@
+"""With which seeds a sweep was judged before: ``judged.json`` in its folder. Whoever adds seeds
+after a verdict was seen stops when the verdict suits, so the sample is then not the planned one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tfzoo.base.bounded_files import object_of
+from tfzoo.runs.files import replace_text
+from tfzoo.sweep.judge.design import Design
+from tfzoo.sweep.run.runs_csv import SweepFolder
+
+FILE = "judged.json"
+
+
+def design(folders: Sequence[SweepFolder]) -> Design:
+    """How many seeds the runs of these folders may be judged with, and with how many they were
+    judged before, unless the sweep had declared already then how far it may grow.
+    """
+    most = folders[0].file.get("max_seeds")
+    seeds = sorted({seed for folder in folders for seed in folder.seeds})
+    earlier = {
+        len(look["seeds"])
+        for folder in folders
+        for look in read(folder.path)
+        if look["seeds"] != seeds and (most is None or look["max_seeds"] != most)
+    }
+    return Design(most=None if earlier else most, earlier=tuple(sorted(earlier)))
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """The earlier looks: the ``seeds`` and ``max_seeds`` that the sweep file had; empty if there
+    was none.
+    """
+    found = object_of(folder / FILE).get("looks")
+    return [look for look in found if isinstance(look, dict)] if isinstance(found, list) else []
+
+
+def record(folder: SweepFolder) -> None:
+    """Record that somebody has seen the verdicts of a folder."""
+    look = {"seeds": sorted(folder.seeds), "max_seeds": folder.file.get("max_seeds")}
+    before = read(folder.path)
+    if look not in before:
+        text = json.dumps({"looks": [*before, look]})
+        replace_text(folder.path / FILE, text + "\n")

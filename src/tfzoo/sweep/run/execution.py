@@ -1,0 +1,312 @@
+"""One run of a sweep, trained in a child process."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+
+from tfzoo.errors import BadRun
+from tfzoo.runs import checkpoints
+from tfzoo.runs.files import remove_leftovers
+from tfzoo.runs.folder import CONFIG, is_complete, read_summary, write_config
+from tfzoo.runs.lock import LOCK, LOCK_OWNER, PASSED, Held, holding
+from tfzoo.runs.logged import logged_values
+from tfzoo.sweep.plan.own_module import NoMetric
+from tfzoo.sweep.plan.sweep_file import Plan
+from tfzoo.sweep.run import creation, processes, prune, state, tune
+from tfzoo.sweep.run.processes import SIGKILL, Child, Start
+from tfzoo.sweep.run.state import DIVERGED, STOPPED, Run, Status
+from tfzoo.training.out_of_memory import WORDS
+from tfzoo.training.signals import PAUSE
+
+OUTPUT = "output.txt"
+"""What ``fit`` printed, in the run's folder."""
+TAIL = 8192
+"""The bytes at its end that are read of a text."""
+LAUNCHER_VARIABLES = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "NODE_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID",
+    "TFZOO_RUN_FOLDER",
+)
+"""Environment variables that make a process one rank of several; a run does not inherit them."""
+
+Notify = Callable[[Run, str], object]
+
+
+class Stop:
+    """Stops the trainings of this process: at the first signal with a checkpoint, at the second
+    Ctrl-C at once. ``code`` is the exit code of the sweep, 0 while no signal came.
+    """
+
+    def __init__(self) -> None:
+        self.code = 0
+        self.children: set[Child] = set()
+
+    def request(self, number: int) -> None:
+        """Pass a signal on to all children.
+
+        Ctrl-C is passed on as SIGTERM: after Ctrl-C ``fit`` validates, and an additional validation
+        could change which checkpoint is best.
+        """
+        interrupted = number == signal.SIGINT
+        at_once = bool(self.code) and interrupted
+        self.code = max(self.code, 130 if interrupted else 75)
+        for child in list(self.children):
+            send(child, SIGKILL if at_once else signal.SIGTERM if interrupted else number)
+
+    def add(self, child: Child) -> None:
+        self.children.add(child)
+        if self.code:
+            send(child, signal.SIGTERM)
+
+    def remove(self, child: Child) -> None:
+        self.children.discard(child)
+
+
+def send(child: Child, number: int) -> None:
+    """Send a signal to a supervisor, SIGKILL to its whole group. Windows has no such signals:
+    closing its pipe makes the supervisor kill the training.
+    """
+    with suppress(ProcessLookupError):
+        if not hasattr(os, "killpg"):
+            child.stdin.close() if child.stdin else child.kill()
+        elif number == SIGKILL:
+            os.killpg(child.pid, number)
+        else:
+            child.send_signal(number)
+
+
+def execute(
+    run: Run,
+    plan: Plan,
+    *,
+    on_change: Notify = lambda run, status: None,
+    environment: Mapping[str, str] | None = None,
+    stop: Stop | None = None,
+    start: Start = processes.start,
+    pause: int | None = None,
+) -> Status:
+    """Train one run to its end in a child process that ends with this one; returns its status.
+
+    A run that is completed, failed or locked by another process is left alone.
+
+    Args:
+        on_change: called with the run and its status at each change.
+        environment: added to the child's environment, such as its threads or its device.
+        stop: passes signals on to the child.
+        start: starts the child.
+        pause: the step after which training pauses, with a checkpoint.
+
+    Raises:
+        BadRun: the folder holds a run with other settings.
+    """
+    stop = stop or Stop()
+    if plan.tune and not run.tuned and not state.failure(run.folder):
+        chosen = tune.choose(
+            run,
+            plan,
+            lambda trial: execute(
+                trial,
+                plan,
+                on_change=on_change,
+                environment=environment,
+                stop=stop,
+                start=start,
+            ),
+        )
+        if chosen is None:
+            return "stopped"
+        run = chosen
+    run.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with holding(run.folder) as passed:
+            if (found := ended(run)) is not None:
+                return found
+            on_change(run, "running")
+            if plan.tune and not run.tuned:
+                state.record_failure(run.folder, tune.failure(run, plan), 1)
+            else:
+                prepare(run, plan)
+                added = {PASSED: passed} | ({} if pause is None else {PAUSE: str(pause)})
+                train(run, plan, {**(environment or {}), **added}, stop, start)
+            found = ended(run) or "stopped"
+            if pause is not None and found == "stopped" and prune.pause(run, plan, pause):
+                found = "paused"
+    except Held:
+        return "running"
+    on_change(run, found)
+    return found
+
+
+def ended(run: Run) -> Status | None:
+    """``failed``, ``completed``, ``pruned``, or None if there is something left to do."""
+    if state.failure(run.folder):
+        return "failed"
+    if is_complete(run.folder):
+        return "completed"
+    return "pruned" if state.is_pruned(run) else None
+
+
+def prepare(run: Run, plan: Plan) -> None:
+    """Prepare the folder: clear a run that cannot be resumed, and write the configuration."""
+    remove_leftovers(run.folder)
+    creation.check_unchanged(run, plan)
+    try:
+        checkpoints.newest(run.folder)
+    except BadRun:
+        clear(run.folder)
+    if not (run.folder / CONFIG).is_file():
+        write_config(run.folder, run.recipe)
+
+
+def clear(path: Path) -> None:
+    """Remove everything from a run's folder except its lock."""
+    for inner in path.iterdir():
+        if inner.name not in (LOCK, LOCK_OWNER):
+            shutil.rmtree(inner) if inner.is_dir() else inner.unlink()
+
+
+def train(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop, start: Start) -> None:
+    """Let ``fit`` train, and resume once if it was killed. Records why it failed.
+
+    Raises:
+        NoMetric: the module does not log a metric that the sweep names.
+    """
+    for last in (False, True):
+        code = spawn(run, plan, environment, stop, start)
+        if plan.module and code == NoMetric.code:  # so would all others
+            raise NoMetric(f"{plan.file}: {exit_reason(run.folder, code)}")
+        if stop.code and not is_complete(run.folder):
+            return
+        if code != -SIGKILL or last:
+            break
+    if reason := failure_reason(run, plan, code):
+        state.record_failure(run.folder, reason, code)
+
+
+def spawn(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop, start: Start) -> int:
+    """Train in one child process; returns its exit code. Records the time that it took."""
+    if plan.module:
+        metrics = [metric.name for metric in (plan.metric, *plan.also)]
+        command = ["-m", "tfzoo.sweep.run.train_module", str(run.folder), plan.module, plan.data]
+        command += metrics
+    else:
+        recipe, *options = plan.fit_arguments(run.cell, run.tuned)
+        command = ["-m", "tfzoo", "fit", recipe, "--run", str(run.folder)]
+        command += [f"--seed={run.seed}", *options]
+    with (run.folder / OUTPUT).open("ab") as output:
+        child = start(command, inherited(sweep_folder(run).name, environment), output)
+    began = monotonic()
+    stop.add(child)
+    try:
+        return child.wait()
+    finally:
+        state.add_wall_seconds(run.folder, monotonic() - began)
+        stop.remove(child)
+        if child.stdin:
+            child.stdin.close()
+
+
+def inherited(sweep: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a training: this process's, without what would make it one rank of
+    several, and with ``environment``.
+    """
+    found = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in LAUNCHER_VARIABLES and not key.startswith("SLURM_NTASKS")
+    }
+    return {"WANDB_RUN_GROUP": sweep, **found, **environment}
+
+
+def sweep_folder(run: Run) -> Path:
+    """The folder that the cell's folder lies in."""
+    return next(path for path in run.folder.parents if path.name == run.cell.name).parent
+
+
+def failure_reason(run: Run, plan: Plan, code: int) -> str:
+    """Why a run that ended counts as failed; ``""`` if it does not."""
+    if code in STOPPED:
+        return ""
+    if code:
+        return exit_reason(run.folder, code)
+    if reason := budget_reason(run, plan):
+        return reason
+    metric = plan.metric.name if run.number >= 0 else tune.metric(run, plan).name
+    if not math.isfinite(state.score(run.folder, metric)):
+        measured = metric in state.scores(run.folder)
+        return f"{DIVERGED}{metric} is not finite" if measured else f"it measured no {metric}"
+    fit = read_summary(run.folder).get("fit", {})
+    untrained = fit.get("untrained_loss")
+    if untrained is not None and (loss := last_loss(run.folder)) >= untrained:
+        return (
+            f"{DIVERGED}train/loss is {loss:.3g} after {fit['steps']:,} steps, no better than that "
+            f"of an untrained model ({untrained:.3g})"
+        )
+    return ""
+
+
+def last_loss(folder: Path) -> float:
+    """The mean of ``train/loss`` over the last quarter of a run's values; NaN if it logged none."""
+    try:
+        losses = [value for name, _, value in logged_values(folder) if name == "train/loss"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return math.nan
+    last = losses[-max(1, len(losses) // 4) :]
+    return math.fsum(last) / len(last) if last else math.nan
+
+
+def budget_reason(run: Run, plan: Plan) -> str:
+    """Why a run did not use the budget that all cells have; ``""`` if it did."""
+    budget, fit = plan.budget, read_summary(run.folder).get("fit", {})
+    steps, tokens = fit.get("steps", 0), fit.get("tokens", 0)
+    max_steps = run.recipe["trainer"].get("max_steps") or -1
+    unfinished = steps < max_steps or tokens < (budget.tokens or 0)
+    if budget.time and fit.get("seconds", 0) >= budget.seconds and unfinished:
+        return f"budget.time {budget.time} was over after {steps:,} steps"
+    if budget.tokens and tokens < budget.tokens and steps >= max_steps > 0:
+        return (
+            f"trainer.max_steps ended it after {tokens:,} of {budget.tokens:,} tokens "
+            "(budget.tokens): raise it"
+        )
+    return ""
+
+
+def exit_reason(run_folder: Path, code: int) -> str:
+    """Why a child ended with this exit code: its own summary, else the last line it printed."""
+    recorded = str(read_summary(run_folder).get("fit", {}).get("ended", ""))
+    if recorded.startswith("failed: "):
+        message = recorded.removeprefix("failed: ")
+        return f"{DIVERGED}{message}" if "not finite" in message else message
+    lines = [line.strip() for line in tail(run_folder / OUTPUT).splitlines() if line.strip()]
+    message = next(
+        (line.removeprefix("tfzoo: ") for line in reversed(lines) if line.startswith("tfzoo: ")),
+        lines[-1] if lines else "",
+    )
+    out = "out of memory: " if any(words in message for words in (*WORDS, "MemoryError")) else ""
+    if code == -SIGKILL:
+        return "killed by SIGKILL twice; if nobody killed it, the system was out of memory"
+    if code < 0:
+        return f"{out}killed by {signal.Signals(-code).name}: {message}"
+    return f"{out}{message}" or f"ended with exit code {code}"
+
+
+def tail(path: Path) -> str:
+    """The end of a text file; empty if it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - TAIL))
+            return stream.read().decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,90 @@
+"""CPU threads and accelerators of each run of a sweep."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tfzoo.base.terminal import notify
+from tfzoo.errors import BadOption
+from tfzoo.sweep.plan.sweep_file import Plan
+from tfzoo.sweep.run import state
+
+
+def threads_per_run(plan: Plan, default: int = 1) -> int:
+    """CPU threads of each run: ``threads`` of the sweep file, else ``OMP_NUM_THREADS``, else
+    ``default``.
+
+    Raises:
+        BadOption: ``OMP_NUM_THREADS`` is not a whole number from 1 on.
+    """
+    if plan.threads:
+        return plan.threads
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if not given:
+        return default
+    if not given.isdecimal() or int(given) < 1:
+        raise BadOption(
+            f"OMP_NUM_THREADS={given!r} is not a number of threads: set it to 1 or more, unset it, "
+            "or set threads in the sweep file"
+        )
+    return int(given)
+
+
+def gpus_per_run(plan: Plan) -> int:
+    """GPUs that a run requests from a cluster: ``devices``, or 0 if any cell trains on the CPU."""
+    recipes = [recipe for cell in plan.cells for recipe in cell.recipes.values()]
+    on_cpu = any(recipe["trainer"].get("accelerator") == "cpu" for recipe in recipes)
+    return 0 if on_cpu else plan.devices or 0
+
+
+def slots(plan: Plan, jobs: int) -> list[dict[str, str]]:
+    """Environment variables of each of ``jobs`` simultaneous runs: its threads and, if there are
+    accelerators, its devices.
+    """
+    threads = str(threads_per_run(plan, max(1, available_cores() // jobs)))
+    common = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    devices, each = visible_devices(), plan.devices or 1
+    if not devices:
+        return [common] * jobs
+    groups = [
+        devices[start : start + each] for start in range(0, len(devices) - each + 1, each)
+    ] or [devices]
+    return [
+        {**common, "CUDA_VISIBLE_DEVICES": ",".join(groups[job % len(groups)])}
+        for job in range(jobs)
+    ]
+
+
+def visible_devices() -> list[str]:
+    """Names of the CUDA devices that this process may use."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name for name in named.split(",") if name]
+    import torch
+
+    return [str(index) for index in range(torch.cuda.device_count())]
+
+
+def available_cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def warn_of_other_threads(plan: Plan, folder: Path, threads: int) -> None:
+    """Say so if runs in the folder were trained with another number of CPU threads.
+
+    Only where the sweep file leaves ``threads`` open;
+    :func:`tfzoo.sweep.run.creation.check_unchanged` refuses a changed ``threads`` of the file.
+    """
+    if plan.threads:
+        return
+    for run in state.planned_runs(plan, folder):
+        trained = state.trained_threads(run.folder)
+        if trained not in (None, threads):
+            notify(
+                f"{run.name} was trained with {trained} threads, further runs get {threads}: "
+                "scores can differ in the last digits. "
+                f"To keep them alike set threads: {trained} in the sweep file"
+            )
+            return

@@ -1,0 +1,232 @@
+"""``runs.csv``: the results of a sweep, one row per run, collected from the sweep's folder."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import yaml
+
+from tfzoo.base.bounded_files import object_of
+from tfzoo.errors import BadRun
+from tfzoo.runs.files import replacing
+from tfzoo.runs.folder import is_complete, read_config, read_summary
+from tfzoo.runs.logged import FILE as METRICS
+from tfzoo.sweep.plan.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS, TEXT_COLUMNS
+from tfzoo.sweep.run import prune, state, tune
+from tfzoo.sweep.run.creation import CELLS, SWEEP
+
+FILE = "runs.csv"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SweepFolder:
+    """A sweep's folder: the command that created it, the resolved sweep file, and the cells."""
+
+    path: Path
+    command: str
+    file: dict[str, Any]
+    cells: list[dict[str, Any]]
+
+    @classmethod
+    def open(cls, given: str | Path) -> SweepFolder:
+        """Read ``sweep.yaml`` and ``cells.json``.
+
+        Raises:
+            BadRun: the folder does not exist, is not a sweep's, or is damaged.
+        """
+        path = Path(given)
+        if not path.is_dir():
+            raise BadRun(
+                f"no folder {given}. Name the folder of a sweep: tfzoo report runs/position"
+            )
+        if not (path / CELLS).is_file():
+            inside = sorted(str(found.parent) for found in path.glob(f"*/{CELLS}"))
+            hint = f"Did you mean {inside[0]}?" if inside else "tfzoo sweep FILE creates one"
+            raise BadRun(f"{given} is not the folder of a sweep: it has no {CELLS}. {hint}")
+        try:
+            cells = json.loads((path / CELLS).read_text("utf-8"))
+            file = yaml.safe_load((path / SWEEP).read_text("utf-8"))
+            return cls(
+                path,
+                str(cells["command"]),
+                dict(file),
+                [read_cell(cell) for cell in cells["cells"]],
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+            why = " ".join(str(error).split())[:120]
+            raise BadRun(
+                f"{given} is damaged: {type(error).__name__}: {why}. "
+                "Its tfzoo sweep command writes it again"
+            ) from None
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of the sweep file."""
+        return [int(seed) for seed in self.file.get("seeds") or []]
+
+    def recipe(self, cell: str) -> dict[str, Any]:
+        """The configuration of a cell's runs; empty if it has none."""
+        found = (read_config(self.path / cell / f"seed-{seed}") for seed in self.seeds)
+        return next(filter(None, found), {})
+
+    def summaries(self) -> Iterator[dict[str, Any]]:
+        """The summaries of all runs that have one, without tuning trials."""
+        for cell in self.cells:
+            for seed in self.seeds:
+                if found := read_summary(self.path / cell["name"] / f"seed-{seed}"):
+                    yield found
+
+
+def read_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """One entry of ``cells.json``."""
+    labels = {str(axis): str(label) for axis, label in cell["labels"].items()}
+    return {
+        "name": str(cell["name"]),
+        "labels": labels,
+        "settings": dict(cell["settings"]),
+        "refused": str(cell.get("refused") or ""),
+    }
+
+
+def table(folder: str | Path | SweepFolder) -> list[Row]:
+    """The rows of a sweep: one per cell and seed, in the order of the plan; a refused cell has one
+    row without a seed.
+
+    All rows have the same keys; a missing value is None.
+    """
+    opened = folder if isinstance(folder, SweepFolder) else SweepFolder.open(folder)
+    rows = []
+    for cell in opened.cells:
+        for seed in [None] if cell["refused"] else opened.seeds:
+            rows.append(row(opened, cell, seed))
+    return align(rows)
+
+
+def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
+    """The row of one run."""
+    first = {"cell": cell["name"], **cell["labels"], "seed": seed}
+    if seed is None:
+        return {**first, "status": "refused", "reason": cell["refused"]}
+    path = folder.path / cell["name"] / f"seed-{seed}"
+    fit = read_summary(path).get("fit", {})
+    status, reason = outcome(path, fit)
+    if status not in ("failed", "diverged") and (pruned := object_of(path.parent / state.PRUNED)):
+        status, reason = "pruned", prune.reason(pruned, cell["name"])
+    scores = {**state.scores(path), **explained(path)} if status == "completed" else {}
+    peak = fit.get("peak_memory") or {}
+    measured = {
+        "parameters": fit.get("parameters"),
+        "train_tokens": fit.get("tokens"),
+        "steps": fit.get("steps"),
+        "tokens_per_second": fit.get("tokens_per_second"),
+        "decoded_per_second": fit.get("decoded_per_second"),
+        "train_seconds": fit.get("train_seconds"),
+        "peak_memory": peak.get("gpu", peak.get("process")),
+        "checkpoint_path": relative_checkpoint(folder.path, fit.get("checkpoint"), path),
+        "run_folder": path.relative_to(folder.path).as_posix() if fit else None,
+        "hostname": fit.get("hostname"),
+    }
+    return {
+        **first,
+        "tuned": tuned_value(path.parent),
+        "status": status,
+        "reason": reason,
+        **scores,
+        **measured,
+    }
+
+
+def explained(path: Path) -> dict[str, float]:
+    """The mean over training of each ``explain/`` value; empty if nothing was logged."""
+    found: dict[str, list[float]] = {}
+    with (
+        suppress(OSError, ValueError),
+        (path / METRICS).open(newline="", encoding="utf-8") as stream,
+    ):
+        for row in csv.DictReader(stream):
+            for key, text in row.items():
+                if key.startswith("explain/") and text:
+                    logged = float(text)
+                    found.setdefault(key, []).append(logged)
+    return {key: fmean(values) for key, values in found.items()}
+
+
+def outcome(path: Path, fit: Mapping[str, Any]) -> tuple[str, str | None]:
+    """``completed``, ``failed`` or ``diverged`` with the reason, or ``missing``: not started, or
+    not finished.
+    """
+    if failed := state.failure(path):
+        reason = str(failed.get("reason", "no reason was recorded"))
+        if reason.startswith(state.DIVERGED):
+            return "diverged", reason.removeprefix(state.DIVERGED)
+        return "failed", reason
+    if is_complete(path):
+        return "completed", None
+    word, _, why = str(fit.get("ended", "")).partition(": ")
+    return ("failed", why) if word == "failed" else ("missing", None)
+
+
+def tuned_value(cell: Path) -> Any:
+    """The value that tuning chose for a cell; None if it was not tuned."""
+    value = object_of(cell / tune.FILE).get("value")
+    return value if value is None or isinstance(value, int | float | str) else json.dumps(value)
+
+
+def relative_checkpoint(top: Path, checkpoint: str | None, run: Path) -> str | None:
+    """The path of a checkpoint relative to the sweep's folder, which may have been moved."""
+    if not checkpoint:
+        return None
+    here = run / "checkpoints" / Path(checkpoint).name
+    return here.relative_to(top).as_posix() if here.exists() else checkpoint
+
+
+def align(rows: Sequence[Row]) -> list[Row]:
+    """Rows with equal keys, in the order of the columns of ``runs.csv``."""
+    known = {key: None for row in rows for key in row}
+    axes = list(known)[1 : list(known).index("seed")] if "seed" in known else []
+    fixed = {*CELL_COLUMNS, *axes, *STATUS_COLUMNS, *MEASURED_COLUMNS}
+    scores = sorted(key for key in known if key not in fixed)
+    columns = (*CELL_COLUMNS, *axes, *STATUS_COLUMNS, *scores, *MEASURED_COLUMNS)
+    return [{key: row.get(key) for key in columns} for row in rows]
+
+
+def write_csv(rows: Sequence[Row], path: Path) -> None:
+    """Write rows as CSV, whole or not at all; numbers keep all their digits."""
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+        empty = [*CELL_COLUMNS, *STATUS_COLUMNS, *MEASURED_COLUMNS]
+        writer = csv.DictWriter(stream, list(rows[0]) if rows else empty, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def read_csv(path: Path) -> list[Row]:
+    """Read what :func:`write_csv` wrote: numbers as numbers, an empty field as None."""
+    with path.open(newline="", encoding="utf-8") as stream:
+        reader = csv.DictReader(stream)
+        names = list(reader.fieldnames or [])
+        axes = names[1 : names.index("seed")] if "seed" in names else []
+        return [
+            {
+                key: text or None if key in (*TEXT_COLUMNS, *axes) else parse_value(text)
+                for key, text in row.items()
+            }
+            for row in reader
+        ]
+
+
+def parse_value(text: str) -> Any:
+    """A number if the text is one, None if it is empty."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text or None

@@ -1,0 +1,139 @@
+"""Trains one run of a sweep of a module:
+``python -m tfzoo.sweep.run.train_module FOLDER MODULE DATA METRIC ...``.
+
+The sweep, which the user started with ``--trust``, passes the names of the classes on the command
+line. Only their arguments are read from the folder, so that a changed file there cannot run other
+code. A run that was interrupted starts from the beginning.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as L
+from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.utilities.model_helpers import is_overridden
+
+from tfzoo.base import adapters
+from tfzoo.base.allocator import keep_freed_memory
+from tfzoo.base.terminal import notify, print_error, silence_lightning
+from tfzoo.errors import TfzooError, did_you_mean, listing
+from tfzoo.runs.folder import environment, peak_memory, read_config, write_summary
+from tfzoo.swapping.swap import SWAPPED
+from tfzoo.sweep.plan.own_module import NoMetric, load_class
+from tfzoo.training.swap_parts import SwapParts
+
+QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
+
+
+class LogsMetrics(L.Callback):
+    """Ends training after the first validation, and the hooks of an epoch's end where the module
+    has one, unless all of these metrics were logged.
+
+    Raises:
+        NoMetric: one was not.
+    """
+
+    def __init__(self, metrics: Sequence[str]) -> None:
+        self.metrics = metrics
+        self.validated = self.checked = False
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.validated |= not trainer.sanity_checking
+
+    def on_train_batch_start(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        waits = trainer.current_epoch == 0 and is_overridden("on_train_epoch_end", pl_module)
+        if self.validated and not self.checked and not waits:
+            self.checked = True
+            check_metrics(self.metrics, {*logged(trainer), *adapters.names_of_epoch(trainer)})
+
+
+def check_metrics(metrics: Sequence[str], known: Collection[str]) -> None:
+    """Raise NoMetric if one of the metrics is not known."""
+    for name in metrics:
+        if name not in known:
+            raise NoMetric(
+                f"the module logs no metric {name!r}.{did_you_mean(name, known)} It has logged: "
+                f"{listing(known, 30)}"
+            )
+
+
+def main(folder: Path, module: str, data: str, metrics: Sequence[str] = ()) -> int:
+    """Train, validate, and write the run's summary; returns the exit code."""
+    settings = read_config(folder)
+    fit: dict[str, Any] = {"ended": "running"}
+    write = {**fit, **environment(["sweep"])}
+    write_summary(folder, "fit", write)
+    code = 0
+    try:
+        fit = train(folder, settings, module, data, metrics)
+    except TfzooError as error:
+        fit, code = {"ended": f"failed: {error}"}, error.code
+        print_error(error)
+    except Exception as error:  # of any kind: it is somebody else's
+        traceback.print_exc()
+        fit, code = {"ended": f"failed: {type(error).__name__}: {error}"}, 1
+        print_error(fit["ended"])
+    write_summary(folder, "fit", {**write, **fit})
+    return code
+
+
+def train(
+    folder: Path, settings: dict[str, Any], module: str, data: str, metrics: Sequence[str]
+) -> dict[str, Any]:
+    """Train one module; return the entry ``fit`` of the run's summary."""
+    keep_freed_memory()
+    silence_lightning()
+    warnings.filterwarnings("ignore", ".*Experiment logs directory.*")  # the sweep made it
+    L.seed_everything(settings["seed"], workers=True, verbose=False)
+    task = load_class(module, L.LightningModule)(**settings["module"]["arguments"])
+    loaded = (
+        load_class(data, L.LightningDataModule)(**settings["data"]["arguments"]) if data else None
+    )
+    swapped = settings["swap"]
+    parts = [SwapParts(**swapped)] if any(swapped.get(kind) for kind in SWAPPED) else []
+    trainer = L.Trainer(
+        **{**QUIET, **settings["trainer"]},
+        default_root_dir=folder,
+        logger=CSVLogger(folder, name="", version=""),
+        callbacks=[*parts, LogsMetrics(metrics)],
+        enable_checkpointing=False,
+    )
+    adapters.log_steps_from_one(trainer)
+    started = time.perf_counter()
+    trainer.fit(task, datamodule=loaded)
+    seconds = time.perf_counter() - started
+    for part in parts:
+        notify(str(part.report))
+    scores = logged(trainer)
+    steps = trainer.global_step
+    if trainer.enable_validation:  # the last validation may have been before the last step
+        trainer.validate(task, datamodule=loaded, verbose=False)
+        scores |= logged(trainer)
+    check_metrics(metrics, scores)
+    return {
+        "ended": "completed",
+        "scores": scores,
+        "steps": steps,
+        "seconds": round(seconds, 3),
+        "train_seconds": round(seconds, 3),
+        "parameters": sum(parameter.numel() for parameter in task.parameters()),
+        "peak_memory": peak_memory(),
+    }
+
+
+def logged(trainer: L.Trainer) -> dict[str, float]:
+    """The last value of each metric that the module has logged."""
+    return {name: float(value) for name, value in trainer.callback_metrics.items()}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]))

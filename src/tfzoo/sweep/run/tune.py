@@ -1,0 +1,118 @@
+"""Tuning: the best value of one key for each cell, by validation score, with a seed of its own."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tfzoo.base.bounded_files import object_of
+from tfzoo.base.loading import task_class
+from tfzoo.errors import BadRun
+from tfzoo.runs.files import replace_text
+from tfzoo.sweep.plan import layout
+from tfzoo.sweep.plan.sweep_file import Metric, Plan
+from tfzoo.sweep.run import state
+from tfzoo.sweep.run.state import Run, Status
+
+FILE = "tuned.json"
+POLL_SECONDS = 0.5
+
+
+def trials(run: Run, plan: Plan) -> list[Run]:
+    """The runs that try the values for a run's cell; all its seeds share them."""
+    if plan.tune is None:
+        return []
+    folder, seed = run.folder.parent / "tune", plan.tune.seed
+    return [
+        Run(run.cell, seed, folder / layout.file_name(label), -1, label)
+        for label in plan.tune.values
+    ]
+
+
+def metric(run: Run, plan: Plan) -> Metric:
+    """The metric by which a value is chosen: the sweep's if it is a ``val/`` score, else the one by
+    which the recipe keeps its best checkpoint.
+    """
+    if plan.module or plan.metric.name.startswith("val/"):
+        return plan.metric
+    recipe = next(iter(run.cell.recipes.values()))
+    checkpoint: dict[str, Any] = recipe["checkpoint"]
+    task: Any = task_class(recipe["task"])
+    monitor = checkpoint.get("monitor") or task.monitor
+    return Metric(monitor, checkpoint.get("mode") or task.mode(monitor))
+
+
+def tuned(run: Run, plan: Plan) -> Run | None:
+    """The run with the value that was chosen for its cell; None if none was chosen yet.
+
+    Raises:
+        BadRun: it was chosen among other values.
+    """
+    found = object_of(run.folder.parent / FILE)
+    if not found:
+        return None
+    if (
+        plan.tune is None
+        or found.get("key") != plan.tune.key
+        or found.get("tried") != [*plan.tune.values]
+    ):
+        tried = f"{found.get('key')} {found.get('tried')}"
+        raise BadRun(
+            f"{run.folder.parent / FILE}: was tuned with {tried}, which the sweep file has "
+            "changed. Name another folder with --run"
+        )
+    return replace(run, tuned=found["label"])
+
+
+def choose(run: Run, plan: Plan, execute: Callable[[Run], Status]) -> Run | None:
+    """The run with the best value, after all values are tried; its ``tuned`` stays empty if every
+    value failed. None if a signal stopped a trial.
+
+    Waits for trials that another process is training.
+    """
+    while (chosen := tuned(run, plan)) is None:
+        found = {execute(trial) for trial in trials(run, plan)}
+        if found <= {"completed", "failed"}:
+            return decide(run, plan)
+        if "stopped" in found:
+            return None
+        time.sleep(POLL_SECONDS)
+    return chosen
+
+
+def decide(run: Run, plan: Plan) -> Run:
+    """Choose the best value and record it in ``tuned.json``."""
+    by = metric(run, plan)
+    good = {
+        trial.tuned: state.score(trial.folder, by.name)
+        for trial in trials(run, plan)
+        if not state.failure(trial.folder)
+    }
+    if plan.tune is None or not good:
+        return run
+    label = (min if by.mode == "min" else max)(good, key=lambda label: good[label])
+    chosen = {
+        "key": plan.tune.key,
+        "value": plan.tune.values[label],
+        "label": label,
+        "metric": by.name,
+        "mode": by.mode,
+    }
+    replace_text(
+        run.folder.parent / FILE,
+        json.dumps({**chosen, "tried": [*plan.tune.values], "scores": good}) + "\n",
+    )
+    return replace(run, tuned=label)
+
+
+def failure(run: Run, plan: Plan) -> str:
+    """Why no value could be chosen."""
+    reasons = {
+        trial.tuned: state.failure(trial.folder).get("reason", "") for trial in trials(run, plan)
+    }
+    return f"no value of {plan.tune.key if plan.tune else ''} could be trained: " + "; ".join(
+        f"{one}: {why}" for one, why in reasons.items()
+    )
