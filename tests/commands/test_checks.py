@@ -81,6 +81,12 @@ def test_what_does_less_than_it_seems_to_is_told_before_the_first_step(
     assert "reaches 0.1 of optim.lr" in error
 
 
+def test_validation_may_come_after_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    time = ("--trainer.val_check_interval", "00:00:00:01")
+    assert main([*SMALL, *STEPS, *time]) == 0, capsys.readouterr().err
+    assert {"val/loss"} <= {name for name, _, _ in logged_values(Path("run"))}
+
+
 def test_a_task_says_truly_what_can_be_monitored(capsys: pytest.CaptureFixture[str]) -> None:
     """All that training logs, except the losses of parts that this model does not have."""
     warmup = ("--optim.schedule", "constant", "--optim.schedule.warmup", "3")

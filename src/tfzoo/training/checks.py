@@ -22,16 +22,17 @@ class Checks(L.Callback):
             BadRecipe: less often than once in an epoch.
         """
         data: Any = trainer.datamodule  # type: ignore[attr-defined]  # a Trainer has it
+        interval = getattr(trainer, "val_check_interval", None)  # there is none of a time
         if trainer.limit_val_batches == 0:
             notify(
                 "trainer.limit_val_batches is 0: nothing is validated, so that no best checkpoint "
                 "is kept and no val/ score is known"
             )
-        elif type(trainer.val_check_interval) is int and trainer.check_val_every_n_epoch:
+        elif type(interval) is int and trainer.check_val_every_n_epoch:
             batches = data.training_batches()
-            if trainer.val_check_interval > batches:
+            if interval > batches:
                 raise BadRecipe(
-                    f"trainer.val_check_interval {trainer.val_check_interval:,} is above the "
+                    f"trainer.val_check_interval {interval:,} is above the "
                     f"{batches:,} batches of an epoch: lower it, or set "
                     "trainer.check_val_every_n_epoch to null, which counts on over epochs"
                 )
