@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,20 @@ def test_what_becomes_of_runs_on_a_cluster(
     sweep.interrupt_when(lambda: len(sweep.did("begin")) == 2)
     assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, cluster.address) == 130
     assert sorted(sweep.did("stop")) == ["layer", "rms"], "they could end with a checkpoint"
+
+
+@pytest.mark.nightly
+def test_fifty_runs_at_a_time(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.add_node(num_cpus=48)
+    names = [f"norm{number}" for number in range(60)]
+    sweep = Sweep(tmp_path, names, 45.0, monkeypatch)
+    assert ray.run(sweep.plan, sweep.folder, sweep.runs, 50, sweep.update, cluster.address) == 0
+    assert sweep.statuses() == ["completed"] * 60
+    assert sorted(sweep.did("begin")) == sorted(sweep.did("end")) == sorted(names), "each once"
+    words = (sweep.folder / "trained.txt").read_text().split()[::3]
+    assert max(accumulate({"begin": 1, "end": -1}[word] for word in words)) <= 50, "at a time"
 
 
 @pytest.mark.nightly
