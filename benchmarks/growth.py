@@ -26,7 +26,9 @@ HERE = Path(__file__)
 STEPS = 6
 LOG = "GROWTH_LOG"
 """The variable that names the file to which :class:`Clock` writes."""
-PARTS = ("start", "step", "save", "resume")
+COLUMNS = ("start", "step", "save", "resume")
+SHAPES = ((128, 2), (320, 3), (768, 6)), ((32, 1), (64, 1))
+"""Widths and layers of the models, and of small ones."""
 
 
 class Clock(L.Callback):
@@ -100,6 +102,8 @@ def line(text: Path, dim: int, layers: int, processes: int, strategy: str) -> di
         made = recipe(text, dim, layers, processes, strategy)
         first = fit(Path(scratch), made, STEPS)
         again = fit(Path(scratch), made, STEPS + 1)
+    # what is measured is not lost where a later line breaks off
+    print(strategy, processes, dim, layers, json.dumps([first, again]), file=sys.stderr, flush=True)
     marks = np.array(first["marks"])
     later = np.median(np.diff(marks, axis=0)[1:], axis=0)
     clock = marks[0, 0] - first["begun"], later[0], first["save"][0]
@@ -137,9 +141,9 @@ def table(what: str, sizes: Sequence[int], found: Sequence[dict[str, Any]]) -> l
             form.format(exponent(sizes, [one[kind][part] for one in found]))
             for kind, form in (("clock", "{}"), ("cpu", "({})"))
         )
-        for part in range(len(PARTS))
+        for part in range(len(COLUMNS))
     ]
-    lines = [[what, *PARTS], ["---"] * 5, *rows, ["**exponent**", *slopes]]
+    lines = [[what, *COLUMNS], ["---"] * 5, *rows, ["**exponent**", *slopes]]
     return ["", *(f"| {' | '.join(cells)} |" for cells in lines)]
 
 
@@ -167,44 +171,67 @@ def traffic(found: Sequence[tuple[str, int, dict[str, Any]]]) -> list[str]:
     return lines
 
 
-def grow(small: bool) -> list[str]:
-    """All tables, printed as they come."""
-    processes = (1, 2) if small else (1, 2, 4)
-    shapes = ((32, 1), (64, 1)) if small else ((128, 2), (320, 3), (768, 6))
-    pairs = (500, 1000) if small else (10_000, 100_000)
-    lines: list[str] = []
+def of_processes(folder: Path, small: bool) -> list[str]:
+    """A process, two and four that each hold the whole model, and what they send."""
+    return spread("ddp", (1, 2) if small else (1, 2, 4), folder, small)
 
-    def show(more: list[str]) -> None:
-        print("\n".join(more), flush=True)
-        lines.extend(more)
 
+def of_shards(folder: Path, small: bool) -> list[str]:
+    """Two processes and four that each hold a part of the model, and what they send."""
+    return spread("fsdp2", (2,) if small else (2, 4), folder, small)
+
+
+def spread(strategy: str, processes: Sequence[int], folder: Path, small: bool) -> list[str]:
+    """So many processes, with as many tokens each."""
+    text, shape = text_of(folder, 500 if small else 10_000), SHAPES[small][0]
+    first_step(text, *shape)  # prepares the text
+    found = [line(text, *shape, count, strategy if count > 1 else "auto") for count in processes]
+    several = [(strategy, *one) for one in zip(processes, found, strict=True) if one[0] > 1]
+    return table(f"processes ({strategy})", processes, found) + traffic(several)
+
+
+def of_parameters(folder: Path, small: bool) -> list[str]:
+    """Models of 1 to 100 million parameters, in one process."""
+    text, shapes = text_of(folder, 500 if small else 10_000), SHAPES[small]
+    first_step(text, *shapes[0])
+    deep = [line(text, *shape, 1, "auto") for shape in shapes]
+    return table("parameters", [one["parameters"] for one in deep], deep)
+
+
+def of_pairs(folder: Path, small: bool) -> list[str]:
+    """Texts, in one process."""
+    pairs, shape = (500, 1000) if small else (10_000, 100_000, 1_000_000), SHAPES[small][0]
+    texts = [text_of(folder, count) for count in pairs]
+    cold = [first_step(text, *shape) for text in texts]
+    warm = [line(text, *shape, 1, "auto") for text in texts]
+    said = ", ".join(f"{one:.1f} s" for one in cold)
+    return [
+        *table("pairs, prepared before", pairs, warm),
+        "",
+        f"The first step from text, which is prepared first: {said} "
+        f"(exponent {exponent(pairs, cold)}).",
+    ]
+
+
+PARTS = {
+    "processes": of_processes,
+    "shards": of_shards,
+    "parameters": of_parameters,
+    "pairs": of_pairs,
+}
+"""What grows, and how its tables are measured, in a folder; small or not."""
+
+
+def text_of(folder: Path, pairs: int) -> Path:
+    """A folder with so many pairs."""
+    text = folder / str(pairs)
+    text.mkdir()
+    generate(text, pairs)
+    return text
+
+
+def grow(part: str, small: bool) -> list[str]:
+    """The tables of a part."""
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["TFZOO_CACHE"] = f"{scratch}/cache"
-        texts = [Path(scratch, str(count)) for count in pairs]
-        for text, count in zip(texts, pairs, strict=True):
-            text.mkdir()
-            generate(text, count)
-        text = texts[0]
-        first_step(text, *shapes[0])  # prepares the text
-        spread = [line(text, *shapes[0], count, "auto") for count in processes]
-        show(table("processes (DDP)", processes, spread))
-        sharded = [line(text, *shapes[0], count, "fsdp2") for count in processes[1:]]
-        show(table("processes (FSDP2)", processes[1:], sharded))
-        both = ("ddp", spread[1:]), ("fsdp2", sharded)
-        show(
-            traffic(
-                [
-                    (name, count, one)
-                    for name, found in both
-                    for count, one in zip(processes[1:], found, strict=True)
-                ]
-            )
-        )
-        deep = [spread[0], *(line(text, *shape, 1, "auto") for shape in shapes[1:])]
-        show(table("parameters", [one["parameters"] for one in deep], deep))
-        cold = [first_step(one, *shapes[0]) for one in texts[1:]]
-        warm = [spread[0], *(line(one, *shapes[0], 1, "auto") for one in texts[1:])]
-        show(table("pairs, prepared before", pairs, warm))
-        said = ", ".join(f"{one:.1f} s" for one in cold)
-        show(["", f"The same from text, which is prepared first: {said}."])
-    return lines
+        return PARTS[part](Path(scratch), small)

@@ -6,7 +6,8 @@
     python benchmarks/scaling.py --measure             # measures a step of the model here, on the
     #                                                  # CPU, and counts its operations
     python benchmarks/scaling.py --write               # how a start, a step, a save and a resume
-    #                                                  # grow (growth.py); writes scaling.md
+    #                                                  # grow (growth.py); writes scaling.md; with
+    #                                                  # --part PART one of its parts
 
 Each input is an option, with its default. Only ``--measure`` and ``--write`` measure, the first
 what the model asks for:
@@ -229,6 +230,11 @@ def main() -> None:
         "--grow", action="store_true", help="print the tables of scaling.md, on this machine"
     )
     parser.add_argument("--write", action="store_true", help="scaling.md beside this script")
+    parser.add_argument(
+        "--part",
+        choices=("processes", "shards", "parameters", "pairs"),
+        help="of these tables; default: all",
+    )
     parser.add_argument("--small", action="store_true", help="the smallest sizes of these tables")
     options = parser.parse_args()
     if options.grow or options.write:
@@ -260,12 +266,21 @@ def main() -> None:
 
 
 def grow(options: argparse.Namespace) -> None:
-    """Measure how trainings grow, on this machine, and write it where that is asked for."""
+    """Measure how trainings grow, on this machine, and write it where that is asked for: what was
+    not measured now stays on the page.
+    """
     import growth
 
-    lines = growth.grow(options.small)
-    if options.write:
-        Path(__file__).with_suffix(".md").write_text("\n".join([HEAD, *lines, ""]), "utf-8")
+    page = Path(__file__).with_suffix(".md")
+    for part in [options.part] if options.part else growth.PARTS:
+        lines = growth.grow(part, options.small)
+        print("\n".join(lines), flush=True)
+        if options.write:
+            _, *before = page.read_text("utf-8").split("\n## ") if page.exists() else [""]
+            found = {one.partition("\n")[0]: one for one in before}
+            found[part.capitalize()] = "\n".join([part.capitalize(), *lines, ""])
+            texts = [found[name] for name in map(str.capitalize, growth.PARTS) if name in found]
+            page.write_text("\n## ".join([HEAD, *texts]), "utf-8")
 
 
 HEAD = """\
@@ -273,11 +288,14 @@ HEAD = """\
 
 Seconds on the clock, those of the CPU of the first process in brackets, and the slope of a line
 through the logarithms of sizes and seconds: 1 is proportional, 0 is constant. A start ends with its
-first step, imports included; a resume too. Width 128 and 2 layers on 10,000 pairs where nothing
-else is said, one thread a process, 2 cores of an AMD EPYC, which other work shared: the clock tells
-little, and 4 processes on 2 cores wait for each other.
+first step, imports included; a resume too. Width 128 and 2 layers on 10,000 pairs, 512 tokens a
+process and step, where nothing else is said. One thread a process, and **one core for all of them**
+of an AMD EPYC that other work shared, too: processes wait for each other, so that the clock of two
+and four tells little more than that.
 
-    OMP_NUM_THREADS=1 python benchmarks/scaling.py --write"""
+    OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/scaling.py --write                  # all
+    OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/scaling.py --part pairs --write     # a part
+"""
 
 
 if __name__ == "__main__":
