@@ -105,6 +105,18 @@ def test_a_sweep_varies_parts_of_layers_with_their_options(tmp_path: Path) -> No
     assert plan.cells[1].recipes[""]["model"]["residual"] == {"name": "deepnorm", "alpha": 1.5}
 
 
+def test_the_norm_of_queries_and_keys_is_not_that_of_the_layers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also in the options of one side."""
+    args = ["--model.norm", "rms", "--model.norm.eps", "0.1"]
+    for key in ("model", "model.encoder"):
+        args += [f"--{key}.query_key_norm", "{norm: rms}"]
+    assert main(["fit", "translation/numbers", *args, "--print_config"]) == 0
+    model = yaml.safe_load(capsys.readouterr().out)["model"]
+    assert model["query_key_norm"] == model["encoder"]["query_key_norm"] == {"norm": "rms"}
+
+
 def test_the_help_describes_every_option_of_layers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "translation/numbers", "--help"]) == 0
     rows = capsys.readouterr().out.split("\n  --")

@@ -14,6 +14,7 @@ from tfzoo.base.values import Single, convert, is_plain
 from tfzoo.config.merge import SPLITS, Merged, Origins, absolute_path, as_list, merge_spec
 from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section, union_members
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
+from tfzoo.models.options import option_types
 
 OPEN = ("explain/", "train/expert_share/")
 """Beginnings of the names of metrics that depend on the model."""
@@ -63,8 +64,10 @@ def convert_key(
     if section.is_nested(key) and isinstance(value, Mapping):
         found = {}
         for inner, one in value.items():
-            # Options without a name, `encoder: {norm: {eps: 1e-6}}`, belong to model.norm.
-            one = merge_spec(values[inner], one) if inner in section.slots else one
+            # Options without a name, `encoder: {norm: {eps: 1e-6}}`, belong to model.norm; the norm
+            # of `query_key_norm`, an option of layers, is another one.
+            if inner in section.slots and key not in option_types():
+                one = merge_spec(values[inner], one)
             found[inner] = convert_key(section, inner, {inner: one}, f"{path}.{inner}", origins)
         return found
     if key not in section.slots or (value is None and type(None) in union_members(hint)):
