@@ -104,6 +104,11 @@ def test_every_part_is_counted(kind: str, name: str) -> None:
     assert found[BACKWARD].saved == 0
 
 
+def test_a_model_that_classifies_tokens_is_counted() -> None:
+    found = count(lambda: TransformerClassifier(50, 3, 16, 2, 1, pooling=None), Sizes(2, 8))
+    assert found["head"].products == 2 * 16 * 16 * 3
+
+
 def test_parts_are_listed_in_the_order_of_the_model() -> None:
     parts = list(count(small, SIZES))
     listed = ("encoder attention scaled_dot_product", "encoder feedforward relu", "decoder")

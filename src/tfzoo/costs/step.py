@@ -42,7 +42,8 @@ def loss(model: Any, sizes: Sizes, counter: Counter) -> Tensor:
             return cross_entropy(hidden.flatten(0, 1), model.output_weight, ids.flatten())[0]
     logits = model(ids, padding="none")
     with counter.running(OUTPUT):
-        return F.cross_entropy(logits, ids[:, 0] % logits.shape[-1])
+        labels = (ids if logits.ndim == 3 else ids[:, 0]) % logits.shape[-1]  # of tokens, or texts
+        return F.cross_entropy(logits.flatten(0, -2), labels.flatten())
 
 
 def count(build: Callable[[], nn.Module], sizes: Sizes) -> dict[str, Cost]:
