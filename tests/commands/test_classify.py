@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import io
 import json
@@ -173,6 +174,26 @@ def test_testing_draws_the_confusion_matrix_into_the_runs_folder(
     assert set(here.iterdir()) == before, "a checkpoint in no run's folder has nowhere to draw"
 
 
+def test_a_run_of_somebody_else_is_tested_and_nothing_is_written(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *args: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("tfzoo.training.evaluation.os.access", lambda path, mode: False)
+    monkeypatch.setattr("tfzoo.runs.folder.replace_text", refuse)
+    before = set(Path("runs/toy/1").iterdir())
+    assert main(["test", "runs/toy/1"]) == 0
+    out, err = capsys.readouterr()
+    assert "accuracy" in out
+    assert "runs/toy/1 may not be written: nothing is kept there" in err
+    assert set(Path("runs/toy/1").iterdir()) == before
+    monkeypatch.setattr("tfzoo.commands.predict.replacing", refuse)
+    assert main(["predict", "runs/toy/1"]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"tfzoo: {here}/runs/toy/1/predictions/test.tsv: Permission denied"
+
+
 @pytest.mark.parametrize("command", ["test", "predict"])
 def test_a_run_without_a_test_set_is_told_how_to_name_one(
     command: str, here: Path, capsys: pytest.CaptureFixture[str]
@@ -219,6 +240,7 @@ def test_validating_scores_as_training_said(here: Path) -> None:
             ["classify", "runs/toy/1", "a text"],
             ["no file a text to classify", "echo 'a text' | tfzoo classify runs/toy/1"],
         ),
+        (["classify", "runs/toy/1", "words " * 60], ["no file words", "A text is piped in"]),
         (["fit", "runs/toy/1"], ["the folder of a run: its recipe is runs/toy/1/config.yaml"]),
         (["cost", "runs/toy/1"], ["the folder of a run: its recipe is runs/toy/1/config.yaml"]),
         (["classify", "runs/toy/1", "latin"], ["latin, line 2: not UTF-8"]),

@@ -81,6 +81,8 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
         (["--modle.dim", "8"], ["no section 'modle'", "Did you mean 'model'"]),
         (["--model.di", "8"], ["no key 'di'"]),
         (["--model.dim"], ["--model.dim needs a value"]),
+        (["--run", ""], ["--run needs a value"]),
+        (["--run", "--model.norm", "rms"], ["--run needs a value"]),
         (["--trainer.max_epoch", "1"], ["no key 'max_epoch'", "Did you mean 'max_epochs'"]),
         (["--trainer.max_steps", "many"], ["trainer.max_steps must be int", "'many'"]),
         (["--trainer.devices", "none_such"], ["trainer"]),
@@ -348,11 +350,19 @@ def test_an_unknown_recipe_is_told_the_known_ones(
         assert words in message
 
 
+def test_a_name_that_no_file_can_have_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("fit", "translate", "import"):
+        assert main([command, "x" * 300]) == 1
+        assert capsys.readouterr().err == f"tfzoo: {'x' * 300}: File name too long\n"
+
+
 def test_a_recipe_must_have_a_task(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("model: {dim: 8}\n", "utf-8")
     assert "begin with task: classification, language_modeling" in refused("fit", "empty.yaml")
     (tmp_path / "list.yaml").write_text("- 1\n", "utf-8")
     assert "a recipe is a mapping" in refused("fit", "list.yaml")
+    (tmp_path / "number.yaml").write_text("base: translation/numbers\n1: 2\n", "utf-8")
+    assert "no section '1'" in refused("fit", "number.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"task: \xe9\n")
     assert "not UTF-8" in refused("fit", "latin.yaml")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -39,6 +40,12 @@ COMMANDS = {
     "doctor": "print versions and devices, and how to mend what is wrong",
     "completion": "print a completion script for bash or zsh",
 }
+
+OF_A_FILE = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT),
+    errno.ENAMETOOLONG,
+)
+"""Errors of a file that may not be written, for which there is no room, or whose name cannot be."""
 
 
 def task_commands() -> dict[str, str]:
@@ -112,6 +119,11 @@ def main(args: Sequence[str] | None = None) -> int:
         with suppress(OSError, ValueError):  # Python flushes stdout again when it exits
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno not in OF_A_FILE:
+            raise
+        print_error(TfzooError(f"{error.filename or 'cannot write'}: {error.strerror}"))
+        return 1
 
 
 def run() -> None:

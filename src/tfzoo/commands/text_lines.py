@@ -4,6 +4,7 @@ them, write the results.
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -76,7 +77,7 @@ def open_run(given: Any, command: str) -> Run:
     if given.max_tokens < 1:
         raise TfzooError("--max-tokens must be at least 1")
     trained = Run(given.run)
-    if given.file and not Path(given.file).is_file():
+    if given.file and not os.path.isfile(given.file):  # pathlib raises where a name is too long
         piped = f"{shlex.join(['echo', given.file])} | tfzoo {command} {given.run}"
         hint = "" if Path(given.file).suffix else f". A text is piped in: {piped}"
         raise BadData(f"no file {given.file} to {command}{hint}")

@@ -128,7 +128,8 @@ def parse_arguments(args: Sequence[str], own: Sequence[str] = ()) -> Arguments:
     Files of ``--config`` are read.
 
     Raises:
-        BadRecipe: a value that is larger than a recipe may be, or a file that cannot be read.
+        BadRecipe: a value that is larger than a recipe may be or, of an option of the command, is
+            missing; or a file that cannot be read.
     """
     result, rest = Arguments(), list(args)
     while rest:
@@ -141,6 +142,8 @@ def parse_arguments(args: Sequence[str], own: Sequence[str] = ()) -> Arguments:
         if not equals and key not in FLAGS and rest and not rest[0].startswith("--"):
             text = rest.pop(0)
         name, adds = key.removesuffix("+"), key.endswith("+")
+        if name in own and not text and name not in FLAGS:
+            raise BadRecipe(f"--{name} needs a value")
         if name in own:
             result.own[name] = text or ""
         elif name == "config":
@@ -406,11 +409,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
     values = parse_yaml(text, str(path))
     if values is None:
         return {}
-    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+    if not isinstance(values, dict):
         raise BadRecipe(
             f"{path}: a recipe is a mapping (task: ..., model: ...), not {type(values).__name__}"
         )
-    return values
+    return {str(key): value for key, value in values.items()}
 
 
 def as_yaml(values: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,12 +48,20 @@ class TrainedRun:
         data.setup("test")
         return data
 
+    @property
+    def folder(self) -> Path | None:
+        """The run's folder, where there is one that may be written."""
+        folder = self.run.folder
+        return folder if folder and os.access(folder, os.W_OK) else None
+
     def record(self, command: str, section: Mapping[str, Any]) -> None:
         """Write a section to the summary of the run whose folder holds the checkpoint, if any."""
-        if self.run.folder and not rank():
+        if self.run.folder and not self.folder and not rank():
+            notify(f"{relative_path(self.run.folder)} may not be written: nothing is kept there")
+        if self.folder and not rank():
             section = {"ended": "completed", **section, "checkpoint": str(self.run.path.absolute())}
             used = {"peak_memory": peak_memory(), **environment([command, *self.args])}
-            write_summary(self.run.folder, command, {**section, **used})
+            write_summary(self.folder, command, {**section, **used})
 
 
 def open_run(
@@ -164,8 +173,8 @@ def evaluate(command: str, args: list[str], text: str) -> int:
     intervals = trained.task.intervals() if command == "test" and not rank() else {}
     trained.record(command, {"scores": found, **({"intervals": intervals} if intervals else {})})
     rows = format_scores(found, intervals)
-    if trained.run.folder and not rank():
-        pictures = trained.task.save_figures(trained.run.folder)
+    if trained.folder and not rank():
+        pictures = trained.task.save_figures(trained.folder)
         rows += [("picture", relative_path(path)) for path in pictures]
     print_table(rows, f"{command} {relative_path(trained.run.path)}")
     return 0
