@@ -155,7 +155,9 @@ class Mask:
                     f"pass {name}.bool()"
                 )
         if keys is not None and keys.dim() != 2:
-            raise BadOption(f"Mask: keys must be (b k), not {tuple(keys.shape)}")
+            raise BadOption(
+                f"Mask: keys must be (b k), a row for each text, not {tuple(keys.shape)}"
+            )
         if isinstance(allowed, Tensor) and allowed.dim() != 4:
             raise BadOption(
                 "Mask: allowed must be (b q k) with an axis of heads, (b|1 1|h q k), not "

@@ -155,11 +155,12 @@ def test_lengths_of_nothing_leave_a_decoder_causal() -> None:
         (torch.tensor([-1, 2]), {}, "prefix is -1 in row 0"),
         (torch.tensor([4]), {}, r"prefix must be \(2\), a length for each row, not \(1\)"),
         (torch.tensor([4.0, 2.0]), {}, "prefix must be integers, not torch.float32"),
+        (3, {}, r"prefix must be a tensor \(2\), a length for each row, not 3"),
         (PREFIX, {"causal": False}, "a prefix needs causal=True"),
     ],
 )
 def test_a_wrong_prefix_is_refused_in_one_line(
-    prefix: Tensor, options: dict[str, Any], message: str
+    prefix: Tensor | int, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadOption, match=message) as caught:
         decoder(**options)(vectors(), prefix=prefix)

@@ -21,6 +21,7 @@ def test_every_key_is_described(task: str) -> None:
     ]
     assert len(rows) > 100
     assert [key for key, _, _, text in rows if not text] == []
+    assert [key for key, kind, _, _ in rows if "Annotated" in kind] == []
 
 
 def test_the_help_is_grouped_by_section(capsys: pytest.CaptureFixture[str]) -> None:

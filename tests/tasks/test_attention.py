@@ -130,6 +130,9 @@ def test_a_layer_without_attention_is_named() -> None:
     task.model.encoder.layers[0].self_attention = None
     with pytest.raises(BadOption, match="no layer has an attention map: encoder layer 0"):
         task.attention(TEXT)
+    task.model.encoder.layers = torch.nn.ModuleList()
+    with pytest.raises(BadOption, match="no layer has an attention map: there are none"):
+        task.attention(TEXT)
 
 
 def test_what_is_no_text_and_what_is_no_model_of_tfzoo_is_refused() -> None:

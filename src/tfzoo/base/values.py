@@ -196,6 +196,8 @@ def is_plain(annotation: Any) -> bool:
 
 def type_name(annotation: Any) -> str:
     """How a message names a type: ``float``, ``'pre' or 'post'``, ``int or None``."""
+    if hasattr(annotation, "__metadata__"):
+        annotation = get_args(annotation)[0]
     names = " or ".join(
         ("None" if choice is type(None) else choice.__name__)
         if isinstance(choice, type) and not get_args(choice)

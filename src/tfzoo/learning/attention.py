@@ -63,7 +63,7 @@ def record(model: Any, run: Callable[[], T], tokens: Tokens) -> tuple[list[Atten
     """
     without = layers_without_map(model)
     if not any(isinstance(module, Attention) for module in model.modules()):
-        raise BadOption(f"attention: no layer has an attention map: {without}")
+        raise BadOption(f"attention: no layer has an attention map: {without or 'there are none'}")
     if without:
         warnings.warn(f"no attention map: {without}", stacklevel=6)
     with attention_maps(model) as maps:

@@ -56,6 +56,8 @@ def check_prefix(
     b, n = x.shape[:2]
     if not causal:
         raise BadOption("a prefix needs causal=True: without it, all tokens see each other anyway")
+    if not isinstance(prefix, Tensor):
+        raise BadOption(f"prefix must be a tensor ({b}), a length for each row, not {prefix!r}")
     if prefix.shape != (b,):
         raise BadOption(f"prefix must be ({b}), a length for each row, not {shape(prefix)}")
     if prefix.is_floating_point() or prefix.dtype == torch.bool:
