@@ -172,7 +172,6 @@ def ours(place: Path, steps: int, double: bool) -> Clock:
     from tfzoo.base.allocator import keep_freed_memory
     from tfzoo.config.resolve import resolve
     from tfzoo.config.sources import load_recipe, parse_arguments
-    from tfzoo.training.begin import load_weights
     from tfzoo.training.train import prepare as prepared
 
     keep_freed_memory()
@@ -180,7 +179,7 @@ def ours(place: Path, steps: int, double: bool) -> Clock:
     config = resolve(load_recipe(str(place / "recipe.yaml")), arguments)
     task, data = prepared(config)
     assert config.start is not None  # --from
-    load_weights(task, config.start.run)
+    config.start.load(task)
     clock = Clock()
 
     class Record(L.Callback):

@@ -261,7 +261,7 @@ class Inside:
         if isinstance(node, ast.Name):
             return node.id in self.held
         if isinstance(node, ast.Attribute) and self.own(node):
-            return f"self.{node.attr}" in self.attributes()
+            return "self" in self.held or f"self.{node.attr}" in self.attributes()
         if isinstance(node, ast.Call):
             return self.call(node)
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign):
@@ -329,7 +329,8 @@ class Inside:
             return passed
         cls = (function[0], function[1].rpartition(".")[0])
         if passed or (on_it and "." in function[1]) or self.walk.kept.get(cls):
-            return self.walk.enter(function, self.bound(function, values, named))
+            held = self.bound(function, values, named)
+            return self.walk.enter(function, held | ({"self"} if on_it else set()))
         return False
 
     def callee(self, node: ast.expr) -> Function | None:

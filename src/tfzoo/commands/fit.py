@@ -60,7 +60,7 @@ def run(args: Sequence[str]) -> int:
             f"tfzoo sweep {arguments.positional[0]}"
         )
     if "help" in own:
-        task = find_task([*recipe, *arguments.configs], arguments.options)
+        task = find_task(arguments.over(recipe))
         print_result(help_text(task))
         return 0
     config = resolve(recipe, arguments, make_data="print_config" not in own)

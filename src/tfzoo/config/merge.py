@@ -15,7 +15,7 @@ from typing import Any
 from tfzoo.base.values import is_plain
 from tfzoo.config.sections import TOP, Section, sections, union_members
 from tfzoo.config.security import CLASS_KEYS
-from tfzoo.config.sources import ConfigSource, Option, nested
+from tfzoo.config.sources import ConfigSource, Option, Source, nested
 from tfzoo.data.hub import is_saved
 from tfzoo.data.lines import is_folder
 from tfzoo.data.remote import is_address
@@ -27,6 +27,8 @@ SPLITS = ("train", "val", "test")
 
 DATASET_KEYS = ("data.name", "data.root", "data.dataset")
 """The options that name a data set or folder in which splits are looked up."""
+
+CALLBACKS = "trainer.callbacks"
 
 
 class Origins(dict[str, str]):
@@ -46,22 +48,31 @@ class Origins(dict[str, str]):
         return f"{found.pop()}: " if len(found) == 1 and "--" not in "".join(found) else ""
 
 
-def merge(task: Any, files: Sequence[ConfigSource], options: Sequence[Option]) -> Merged:
-    """Merge files and command-line options; ``data.dataset`` that is a folder becomes
-    ``data.root``.
+def merge(task: Any, sources: Sequence[Source]) -> Merged:
+    """Merge sources; ``data.dataset`` that is a folder becomes ``data.root``.
 
     Raises:
         BadRecipe: a key that is unknown, in the wrong section, or without its value.
     """
     merged = Merged(sections(task))
-    for source in files:
-        merged.add(source.values, source.origin)
-    merged.add_options(options)
+    for source in sorted(sources, key=turn):
+        merged.add(source)
     data = merged.values.get("data", {})
     if is_folder(data.get("dataset")) and not data.get("root"):
         data["root"], data["dataset"] = data["dataset"], None
         merged.origins["data.root"] = merged.origins["data.dataset"]
     return merged
+
+
+def turn(source: Source) -> int:
+    """When a source is merged: files before options, a component before its options, whatever their
+    order on the command line. Options of a callback belong to the callback before them, and what
+    splits mean follows from the data set.
+    """
+    if isinstance(source, ConfigSource):
+        return -1
+    first = source.key in ("model.like", *DATASET_KEYS) or source.key.startswith(CALLBACKS)
+    return 0 if first else source.key.count(".")
 
 
 @dataclass
@@ -74,8 +85,8 @@ class Merged:
     like_origin: str = ""
     """The origin of the options that the last ``like`` set."""
 
-    def add(self, values: Mapping[str, Any], origin: str) -> None:
-        """Merge nested values, which override earlier ones.
+    def add(self, source: Source) -> None:
+        """Merge a source, which overrides earlier ones.
 
         In ``model``, ``like`` is merged first, so that the other keys override the architecture's
         options.
@@ -83,7 +94,8 @@ class Merged:
         Raises:
             BadRecipe: a key that is unknown, or in the wrong section.
         """
-        for key, value in values.items():
+        origin = source.origin
+        for key, value in self._values_of(source).items():
             if key in TOP:
                 self.values[key], self.origins[key] = value, origin
             elif key not in self.sections:
@@ -97,34 +109,21 @@ class Merged:
                 for name, inner in given.items():
                     self._add_key(key, name, inner, origin)
 
-    def add_options(self, options: Sequence[Option]) -> None:
-        """Merge command-line options.
-
-        A component is merged before its options, whatever their order on the command line. Options
-        of a callback belong to the callback before them on the command line. Relative paths of data
-        start at the working directory.
-
-        Raises:
-            BadRecipe: an unknown option, or one without its value.
+    def _values_of(self, source: Source) -> Mapping[str, Any]:
+        """The nested values of a source. Paths of data on a command line start at the working
+        directory, and an option with a ``+`` adds to a list.
         """
-        named = {o.key.removeprefix("data."): o.text for o in options if o.key in DATASET_KEYS}
-        have_names = splits_have_names({**self.values.get("data", {}), **named})
-        by_depth = sorted(
-            options,
-            key=lambda o: (
-                0
-                if o.key.startswith("trainer.callbacks") or o.key == "model.like"
-                else o.key.count(".")
-            ),
-        )
-        for option in by_depth:
-            first, *inner = option.key.split(".")
-            value = self._value_of(option)
-            if first == "data" and inner and inner[0] in SPLITS and not have_names:
-                value = absolute_path(value)
-            if option.adds and inner:
-                value = [*as_list(self.values.get(first, {}).get(inner[0])), value]
-            self.add(nested(option.key, value), option.origin)
+        if isinstance(source, ConfigSource):
+            return source.values
+        section, key, *_ = [*source.key.split("."), ""]
+        value = self._value_of(source)
+        if section == "data" and key in SPLITS:
+            value = (
+                value if splits_have_names(self.values.get("data", {})) else absolute_path(value)
+            )
+        if source.adds and key:
+            value = [*as_list(self.values.get(section, {}).get(key)), value]
+        return nested(source.key, value)
 
     def _value_of(self, option: Option) -> Any:
         """The value of an option: the text as it was typed if the key takes a string, or if YAML

@@ -13,8 +13,8 @@ from tfzoo.base.terminal import notify, silence_lightning
 from tfzoo.config.merge import Merged, merge
 from tfzoo.config.sections import LIGHTNING, find_task
 from tfzoo.config.security import check_values
-from tfzoo.config.sources import Arguments, ConfigSource, Option
-from tfzoo.config.start import Start, begin
+from tfzoo.config.sources import Arguments, ConfigSource
+from tfzoo.config.start import Start, start_from
 from tfzoo.config.validation import check_monitors, check_trainer, validate
 from tfzoo.errors import BadRecipe, within
 
@@ -58,16 +58,14 @@ def resolve(recipe: Sequence[ConfigSource], arguments: Arguments, make_data: boo
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
     """
-    files = [*recipe, *arguments.configs]
-    trust = "trust" in arguments.own
-    sources: list[ConfigSource | Option] = [*files, *arguments.options]
+    sources, trust = arguments.over(recipe), "trust" in arguments.own
     for source in sources:
         check_values(source.values, source.origin, trust)
     if make_data and "lightning" not in sys.modules:  # importing it takes seconds
         notify(f"loading: PyTorch and Lightning, for {recipe[-1].origin}")
-    task = find_task(files, arguments.options)
-    files, start = begin(files, arguments.options, len(recipe), task)
-    merged = merge(task, files, arguments.options)
+    task = find_task(sources)
+    sources, start = start_from(sources, len(recipe), task)
+    merged = merge(task, sources)
     path = recipe[-1].path or Path(recipe[-1].origin)
     if trust and (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from tfzoo.base.loading import task_class
 from tfzoo.base.registry import Slot, registry
-from tfzoo.config.sources import ConfigSource, Option
+from tfzoo.config.sources import Source
 from tfzoo.errors import BadRecipe, listing, within
 
 TOP: dict[str, Any] = {
@@ -98,20 +98,18 @@ class Section:
         return values[0] if values else Any
 
 
-def find_task(files: Sequence[ConfigSource], options: Sequence[Option]) -> Any:
-    """Return the class of the task: of the last option ``--task``, else of the last file that has
-    the key ``task``.
+def find_task(sources: Sequence[Source]) -> Any:
+    """Return the class of the task, which the last source names that has the key ``task``.
 
     Raises:
         BadRecipe, UnknownName: there is no such task.
     """
-    named = [(source.values["task"], source.origin) for source in files if "task" in source.values]
-    named += [(option.text, "--task") for option in options if option.key == "task"]
-    name, origin = named[-1] if named else (None, files[-1].origin)
-    with within(origin):
-        if name is None:
+    source = next((one for one in reversed(sources) if "task" in one.values), sources[0])
+    name = source.values.get("task")
+    with within(source.origin):
+        if not isinstance(name, str):
             raise BadRecipe(f"no task; begin with task: {listing(registry('task').names())}")
-        return task_class(str(name))
+        return task_class(name)
 
 
 def sections(task: Any) -> dict[str, Section]:

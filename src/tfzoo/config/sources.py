@@ -73,6 +73,10 @@ class Option:
         return nested(self.key, self.value)
 
 
+Source = ConfigSource | Option
+"""Where values come from; of several sources, the later ones override the earlier ones."""
+
+
 def nested(key: str, value: Any) -> dict[str, Any]:
     """A value under its dotted key.
 
@@ -100,6 +104,10 @@ class Arguments:
     options: list[Option] = field(default_factory=list)
     configs: list[ConfigSource] = field(default_factory=list)
     own: dict[str, str] = field(default_factory=dict)
+
+    def over(self, recipe: Sequence[ConfigSource]) -> list[Source]:
+        """A recipe, after its bases, with what overrides it."""
+        return [*recipe, *self.configs, *self.options]
 
     def recipe(self, command: str, options: Sequence[str]) -> str:
         """The recipe: the one positional argument of a command with these options.

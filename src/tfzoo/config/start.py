@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfzoo.config.sources import ConfigSource, Option
-from tfzoo.errors import BadRecipe, BadRun
+from tfzoo.base.terminal import notify, relative_path
+from tfzoo.config.sources import ConfigSource, Option, Source
+from tfzoo.errors import BadRecipe, BadRun, listing
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from tfzoo.runs.run import Run
 
 FROM = "from"
 """The key of a recipe that names them: a run, a checkpoint, a folder or a repository."""
 SEED = "{seed}"
+SHOWN = 12
+"""The most names of weights that are shown of each kind."""
 KNOWN: dict[tuple[Path, int], tuple[Any, dict[str, Any]]] = {}
 """What :func:`tokenizer_of` has found, by checkpoint and time: the cells of a sweep share it."""
 
@@ -34,37 +40,79 @@ class Start:
     tokenizer: Any = None
     states: Sequence[str] = ()
 
+    def vocabularies(self, data: Mapping[str, Any]) -> Sequence[str]:
+        """Its vocabularies, where the section ``data`` names the same tokenizer; else none, and new
+        ones are made of the text.
+        """
+        from tfzoo.data.prepare import identity
 
-def begin(
-    files: Sequence[ConfigSource], options: Sequence[Option], recipes: int, task: Any
-) -> tuple[list[ConfigSource], Start | None]:
-    """The files of a configuration with what the last ``from`` gives it, and where training starts;
-    None where there is no ``from``.
+        if not self.states:
+            return ()
+        same = identity("tokenizer", data["tokenizer"]) == identity("tokenizer", self.tokenizer)
+        if not same or data.get("joint") not in (None, len(self.states) == 1):
+            return ()
+        notify(f"tokenizer: that of {relative_path(self.run.path)}")
+        return self.states
+
+    def load(self, task: Any) -> list[tuple[str, str]]:
+        """Copy the weights that have the name and shape of one of a new task's. Returns the rows of
+        a table: which are kept, which start anew, which are dropped.
+
+        Raises:
+            BadRun: the run is damaged, or no weight of it fits.
+        """
+        own, kept = task.state_dict(), self.run.weights
+        beside = self.run.content.get("beside", {})
+        kept = {**kept, **{name: weight for name, weight in beside.items() if name in own}}
+        fits = {
+            name: weight
+            for name, weight in kept.items()
+            if name in own and weight.shape == own[name].shape
+        }
+        if not fits:
+            raise BadRun(
+                f"{relative_path(self.run.path)}: none of its {len(kept)} weights has the name and "
+                "shape of one of this model's"
+            )
+        task.load_state_dict({**own, **fits})
+        rows = compared(*map(of_model, (own, kept, fits)))
+        entry = self.run.entry
+        changed = swapped(entry["recipe"].get("model", {}), task.recipe.get("model", {}))
+        task.began = {**dict(rows), **({"swapped": ", ".join(changed)} if changed else {})}
+        if texts_of(entry["tokenizer"]) != texts_of(task.tokenizer_state()):
+            another = "another one: a row of its embeddings stood for another word"
+            rows.append(("tokenizer", another))
+        return rows
+
+
+def start_from(
+    sources: Sequence[Source], recipes: int, task: Any
+) -> tuple[list[Source], Start | None]:
+    """The sources of a configuration with what the last ``from`` gives it, and where training
+    starts; None where there is no ``from``.
 
     A run of tfzoo gives weights and tokenizer, a folder of ``transformers`` the model as well: they
     override what stands before the file that says ``from``, and its own keys override them.
-    ``--from`` stands after the first ``recipes`` files, the recipe and its bases. ``{seed}`` in the
-    name is the seed, so that each run of a sweep begins with one of its own.
+    ``--from`` stands after the first ``recipes`` sources, the recipe and its bases. ``{seed}`` in
+    the name is the seed, so that each run of a sweep begins with one of its own.
 
     Raises:
         BadRecipe: it is no name.
         BadRun: there is nothing at that place, or nothing that tfzoo can read.
     """
-    places: list[tuple[int, Any, ConfigSource | Option]] = [
-        (at, one.values[FROM], one) for at, one in enumerate(files) if FROM in one.values
-    ]
-    places += [(recipes, one.value, one) for one in options if one.key == FROM]
-    if not places or places[-1][1] is None:
-        return [*files], None
-    at, source, where = places[-1]
-    if not isinstance(source, str):
-        raise BadRecipe(f"{where.origin}: {FROM} names a run, folder or repository, not {source!r}")
+    places = [place for place, source in enumerate(sources) if FROM in source.values]
+    if not places or sources[places[-1]].values[FROM] is None:
+        return [*sources], None
+    source = sources[places[-1]]
+    place = recipes if isinstance(source, Option) else places[-1]
+    name = source.values[FROM]
+    if not isinstance(name, str):
+        raise BadRecipe(f"{source.origin}: {FROM} names a run, folder or repository, not {name!r}")
     from tfzoo.data.module import TextData
     from tfzoo.runs.run import Run
 
-    said: list[ConfigSource | Option] = [*files, *options]
-    seeds = [one.values["seed"] for one in said if "seed" in one.values]
-    run = Run(source.replace(SEED, str(seeds[-1] if seeds else 0)))
+    seeds = [one.values["seed"] for one in sources if "seed" in one.values]
+    run = Run(name.replace(SEED, str(seeds[-1] if seeds else 0)))
     start, values = Start(run), {}
     if run.is_published:
         values = task.starting_values(run.path.absolute())
@@ -77,7 +125,7 @@ def begin(
             start = Start(run, state.get("tokenizer"), states)
             joint = {"joint": len(states) == 1} if "states" in state else {}
             values = {"data": {"tokenizer": start.tokenizer, **joint}}
-    return [*files[:at], ConfigSource(values, f"{FROM} {source}"), *files[at:]], start
+    return [*sources[:place], ConfigSource(values, f"{FROM} {name}"), *sources[place:]], start
 
 
 def tokenizer_of(run: Run) -> tuple[Any, dict[str, Any]]:
@@ -86,3 +134,70 @@ def tokenizer_of(run: Run) -> tuple[Any, dict[str, Any]]:
     if key not in KNOWN:
         KNOWN[key] = run.task, run.entry["tokenizer"]
     return KNOWN[key]
+
+
+def compared(
+    own: Mapping[str, Tensor], kept: Mapping[str, Tensor], fits: Mapping[str, Tensor]
+) -> list[tuple[str, str]]:
+    """What became of the weights of a new model, its ``own``, and of those of a run, which it has
+    ``kept``, of which some have fitted.
+    """
+    anew = {
+        name: f", whose shape was {list(kept[name].shape)}" if name in kept else ""
+        for name in own
+        if name not in fits
+    }
+    dropped = dict.fromkeys((name for name in kept if name not in own), "")
+    return [("kept", count(fits, own))] + [
+        (kind, f"{count(names, state)}: {listing(folded(names), SHOWN)}")
+        for kind, names, state in (("started anew", anew, own), ("dropped", dropped, kept))
+        if names
+    ]
+
+
+def swapped(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """The options of a model that differ, parts by their names.
+
+    >>> swapped({"norm": {"name": "layer", "eps": 1e-5}, "dim": 8}, {"norm": "rms", "dim": 8})
+    ['norm: layer is now rms']
+    """
+
+    def named(value: Any) -> Any:
+        return value.get("name", value) if isinstance(value, Mapping) else value
+
+    both = [key for key in after if key in before]
+    return [
+        f"{key}: {named(before[key])} is now {named(after[key])}"
+        for key in both
+        if named(before[key]) != named(after[key])
+    ]
+
+
+def of_model(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The parameters and tables of the model, by their names in it."""
+    start = "model."
+    return {
+        name.removeprefix(start): weight for name, weight in state.items() if name.startswith(start)
+    }
+
+
+def count(names: Iterable[str], state: Mapping[str, Tensor]) -> str:
+    """How many tensors, and how many numbers they hold."""
+    sizes = [state[name].numel() for name in names]
+    return f"{len(sizes)} of {len(state)} tensors, {sum(sizes):,} numbers"
+
+
+def folded(names: Mapping[str, str]) -> list[str]:
+    """Names with what is said of each, once for all layers.
+
+    >>> folded({"layers.0.norm.bias": "", "layers.1.norm.bias": "", "head.weight": ""})
+    ['layers.*.norm.bias', 'head.weight']
+    """
+    return list(
+        dict.fromkeys(re.sub(r"\.\d+\.", ".*.", name) + said for name, said in names.items())
+    )
+
+
+def texts_of(tokenizer: Mapping[str, Any]) -> Any:
+    """The vocabularies in the state of one or two tokenizers, without labels and languages."""
+    return tokenizer.get("states", tokenizer.get("state"))

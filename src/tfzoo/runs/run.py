@@ -55,6 +55,13 @@ class Run:
         return entry
 
     @property
+    def weights(self) -> dict[str, Any]:
+        """Its parameters and tables by name; an adapter is merged into those of its model."""
+        adapter, weights = self.entry["recipe"].get("adapter"), self.content["state_dict"]
+        has_adapter = isinstance(adapter, dict) and adapter.get("name")
+        return dict(self.load().state_dict() if has_adapter else weights)
+
+    @property
     def task(self) -> Any:
         """The class of its task."""
         return task_class(self.entry["task"])

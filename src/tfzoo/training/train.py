@@ -44,7 +44,6 @@ from tfzoo.runs.folder import (
     write_summary,
 )
 from tfzoo.training import tracking
-from tfzoo.training.begin import load_weights, states_of
 from tfzoo.training.checks import Checks
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.metrics_file import MetricsFile
@@ -90,7 +89,7 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
         training = TrainingRun(config, folder, command, resume_from)
         task, data = prepare(config)
         start = config.start
-        loaded = load_weights(task, start.run) if start and not resume_from else None
+        weights = start.load(task) if start and not resume_from else []
         if start:
             start.run.forget()
         task.choose_trained()
@@ -99,9 +98,8 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
         notify(f"run: {shown}")
         if resume_from:
             notify(f"goes on from {relative_path(resume_from)}")
-        if loaded:
-            title, rows = loaded
-            print_table(rows, title)
+        if start and weights:
+            print_table(weights, f"weights of {relative_path(start.run.path)}")
         notify(data.describe())
         if not rank():
             warn_of_longest_batch(config, task.tokenizer, data)
@@ -115,8 +113,8 @@ def prepare(config: Config) -> tuple[Any, Any]:
     """The task, with its new model, and its data, which is prepared."""
     check_sizes(config)
     data = config.data
-    if config.start and config.start.states:
-        data.tokenizer_states = states_of(config.start, config.recipe["data"])
+    if config.start:
+        data.tokenizer_states = config.start.vocabularies(config.recipe["data"])
     data.prepare_data()
     data.setup("fit")
     tokenizer = getattr(data, config.task.tokenizer_of_data)
