@@ -172,7 +172,7 @@ def ours(place: Path, steps: int, double: bool) -> Clock:
     from tfzoo.base.allocator import keep_freed_memory
     from tfzoo.config.resolve import resolve
     from tfzoo.config.sources import load_recipe, parse_arguments
-    from tfzoo.training.train import prepare as prepared
+    from tfzoo.training.train import prepared
 
     keep_freed_memory()
     arguments = parse_arguments(["--from", str(place / "bert")])

@@ -23,14 +23,14 @@ import torch
 from tests import forked
 from tests.exporting.tasks import translator
 from tfzoo import Transformer
+from tfzoo.base import memory
 from tfzoo.base.experts import Experts
+from tfzoo.base.memory import Place, size
 from tfzoo.base.registry import create
 from tfzoo.commands.main import main
 from tfzoo.config.resolve import resolve
 from tfzoo.config.sources import load_recipe, parse_arguments
 from tfzoo.learning.optim import Optim
-from tfzoo.runs import memory
-from tfzoo.runs.memory import Place, size
 from tfzoo.search import Search
 from tfzoo.training.sizes import PROCESS, check_processes, check_sizes, demands, training_size
 

@@ -13,10 +13,10 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
+from tfzoo.base import memory
 from tfzoo.commands.main import main
 from tfzoo.costs.step import Counter, Sizes, loss
 from tfzoo.learning.compute import Compute
-from tfzoo.runs import memory
 from tfzoo.training import sizes
 from tfzoo.training.step_peak import Unknown, step_peak
 

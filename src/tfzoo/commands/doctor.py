@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tfzoo
+from tfzoo.base import memory
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result, print_table
 from tfzoo.base.values import readable
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.runs import memory
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -9,8 +9,9 @@ from tfzoo.base.terminal import print_result, print_verbatim
 from tfzoo.config.help import help_text
 from tfzoo.config.resolve import resolve
 from tfzoo.config.sections import find_task
-from tfzoo.config.sources import FLAGS, as_yaml, load_recipe, parse_arguments
+from tfzoo.config.sources import FLAGS, load_recipe, parse_arguments
 from tfzoo.errors import BadRecipe
+from tfzoo.runs.folder import as_yaml
 
 OWN = (*FLAGS, "run")
 """The options that are not of a recipe."""
@@ -65,7 +66,7 @@ def run(args: Sequence[str]) -> int:
         return 0
     config = resolve(recipe, arguments, make_data="print_config" not in own)
     if "print_config" in own:
-        print_verbatim(as_yaml(config.recipe))
+        print_verbatim(as_yaml(config.recipe).rstrip())
         return 0
     keep_freed_memory()
     command = ["fit", *args]

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfzoo.base import memory
 from tfzoo.base.terminal import notify, silence_lightning
 from tfzoo.config.merge import Merged, merge
 from tfzoo.config.sections import LIGHTNING, find_task
@@ -94,8 +95,6 @@ def call_constructors(task: Any, merged: Merged, values: Mapping[str, Any], make
     return the data module, None if it was not made. The model is built on the ``meta`` device,
     which allocates no memory, with placeholders for the sizes that follow from the data.
     """
-    from tfzoo.runs import memory
-
     supplied = {
         "model": task.model_arguments(data=values["data"]),
         "data": {"seed": values["seed"]},

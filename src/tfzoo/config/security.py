@@ -13,6 +13,7 @@ from typing import Any
 from tfzoo.base.values import check_number, leaves
 from tfzoo.data.remote import is_address, refusal
 from tfzoo.errors import BadRecipe
+from tfzoo.runs.folder import ADDRESS
 
 ALLOWED = tuple(
     f"lightning.pytorch.{package}"
@@ -85,7 +86,7 @@ def check_value(path: str, value: Any, origin: str, is_lightning: bool) -> None:
         if reason := refusal(value, trusted=False):
             raise BadRecipe(f"{where}: {reason}")
         return
-    if path == "from" and is_repository(value):
+    if path == "from" and ADDRESS.fullmatch(value):
         return
     if URL.match(value):
         raise BadRecipe(
@@ -100,13 +101,6 @@ def check_value(path: str, value: Any, origin: str, is_lightning: bool) -> None:
             "callbacks, loggers, strategies, profilers and plugins, nothing else. "
             "If you trust whoever wrote it and the code it names: --trust"
         )
-
-
-def is_repository(value: str) -> bool:
-    """Whether a value is the address of a repository of the Hugging Face Hub."""
-    from tfzoo.runs import hub  # imports torch, which a recipe without such an address need not
-
-    return hub.ADDRESS.fullmatch(value) is not None
 
 
 def is_allowed(name: str) -> bool:

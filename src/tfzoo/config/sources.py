@@ -422,9 +422,3 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"{path}: a recipe is a mapping (task: ..., model: ...), not {type(values).__name__}"
         )
     return {str(key): value for key, value in values.items()}
-
-
-def as_yaml(values: Mapping[str, Any]) -> str:
-    """Format plain values as the text of a recipe."""
-    text: str = yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True)
-    return text.rstrip()

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from tfzoo.runs import pretrained
-from tfzoo.runs.folder import versions
+from tfzoo.runs.folder import as_yaml, versions
 
 CARD = """\
 ---
@@ -135,8 +133,3 @@ def without_none(recipe: Any) -> Any:
     if isinstance(recipe, Mapping):
         return {key: without_none(value) for key, value in recipe.items() if value is not None}
     return [without_none(one) for one in recipe] if isinstance(recipe, list | tuple) else recipe
-
-
-def as_yaml(values: Mapping[str, Any]) -> str:
-    """A text in YAML, in the order of the keys."""
-    return str(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))

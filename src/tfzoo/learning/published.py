@@ -9,13 +9,14 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base import memory
 from tfzoo.base.registry import registry
 from tfzoo.data.published_tokenizer import found_in, sha256_of
 from tfzoo.errors import BadRun
 from tfzoo.models.architectures import options_like
 from tfzoo.models.architectures.config import Model, Published, read_config
 from tfzoo.models.architectures.published import config_of, located, read_weights, without_head
-from tfzoo.runs import checkpoints, memory
+from tfzoo.runs import checkpoints
 
 DERIVED = frozenset({"vocab_size", "source_vocab_size", "classes", "pad"})
 """Options of a model that follow from its tokenizer."""

@@ -20,7 +20,7 @@ from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor, nn
 from torchmetrics import SumMetric
 
-from tfzoo.base import adapters
+from tfzoo.base import adapters, memory
 from tfzoo.base.registry import Entry
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import LAYERS, check_number, leaves
@@ -46,7 +46,7 @@ from tfzoo.models.initialise import initialise, seed_of
 from tfzoo.plots.loggers import log_figure
 from tfzoo.plots.pages.attention import AttentionMaps
 from tfzoo.plots.style import save
-from tfzoo.runs import bounds, checkpoints, hub, memory, pretrained
+from tfzoo.runs import bounds, checkpoints, hub, pretrained
 from tfzoo.runs.run import Run
 
 if TYPE_CHECKING:

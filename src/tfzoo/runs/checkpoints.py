@@ -14,7 +14,7 @@ import torch
 from tfzoo.base import bounded_files
 from tfzoo.errors import BadRun, listing
 from tfzoo.runs import bounds, hub, pretrained, sharded_files
-from tfzoo.runs.folder import check_exists, similar_runs
+from tfzoo.runs.folder import SCHEME, check_exists, similar_runs
 
 FOLDER = "checkpoints"
 LAST = "last.ckpt"
@@ -38,7 +38,7 @@ def resolve(run: str | Path) -> Path:
     Raises:
         BadRun: there is none; the message names runs that are there.
     """
-    path = hub.download(str(run)) if hub.is_address(run) else Path(run).expanduser()
+    path = hub.download(str(run)) if str(run).startswith(SCHEME) else Path(run).expanduser()
     if path.name == pretrained.WEIGHTS:
         path = path.parent
     if is_checkpoint(path):

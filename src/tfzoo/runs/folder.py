@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,8 @@ from tfzoo.runs.lock import LOCK, LOCK_OWNER, holding
 RUNS = Path("runs")
 SCHEME = "hf://"
 """What the address of a run on the Hub begins with."""
+ADDRESS = re.compile(rf"{SCHEME}([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
+"""``hf://name/repository``, or ``hf://name/repository@revision``."""
 CONFIG, SUMMARY = "config.yaml", "summary.json"
 SHARED = "TFZOO_RUN_FOLDER"
 """The environment variable in which the first process passes the folder to processes that Lightning
@@ -162,10 +165,14 @@ def check_exists(run: str | Path) -> None:
         raise BadRun(f"no run at {run}. {there}")
 
 
+def as_yaml(values: Mapping[str, Any]) -> str:
+    """Plain values as a text in YAML, in the order of the keys."""
+    return str(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))
+
+
 def write_config(folder: Path, recipe: Mapping[str, Any]) -> None:
     """Write the resolved recipe into the run's folder."""
-    text = yaml.safe_dump(dict(recipe), sort_keys=False, allow_unicode=True)
-    replace_text(folder / CONFIG, text)
+    replace_text(folder / CONFIG, as_yaml(recipe))
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -4,7 +4,6 @@ of an exported folder (:mod:`tfzoo.runs.pretrained`). No code in it is fetched o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from functools import partial
@@ -14,20 +13,14 @@ from typing import Any
 from tfzoo.base import cache
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import pretrained
-from tfzoo.runs.folder import SCHEME
+from tfzoo.runs.folder import ADDRESS
 
-ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 WRITTEN = [pretrained.WEIGHTS, pretrained.CONFIG, pretrained.CARD, "tokenizer*.json"]
 """The files of an exported folder."""
 FILES = [*WRITTEN, pretrained.INDEX, "model-*.safetensors", *pretrained.BESIDE]
 """What is fetched of a repository: those, or what ``save_pretrained`` of transformers writes."""
 LARGEST = 2 * 10**11
 """The most bytes of these files together."""
-
-
-def is_address(run: object) -> bool:
-    """Whether a run is named as a repository of the Hub, ``hf://name/repository``."""
-    return str(run).startswith(SCHEME)
 
 
 def download(address: str) -> Path:

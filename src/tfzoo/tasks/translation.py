@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base import adapters
+from tfzoo.base import adapters, memory
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import notify
 from tfzoo.data.inference_batches import OnTruncated, translation_batches
@@ -32,7 +32,6 @@ from tfzoo.learning.translation_scores import MIN_WORDS, TranslationScores, mean
 from tfzoo.models.architectures.published import config_of
 from tfzoo.models.transformer import Transformer
 from tfzoo.plots.pages.attention import AttentionMaps
-from tfzoo.runs import memory
 from tfzoo.search import Hypothesis, Search, search
 
 EPILOG = """\

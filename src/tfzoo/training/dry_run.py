@@ -22,7 +22,7 @@ from tfzoo.data.module import TextData
 from tfzoo.errors import BadOption
 from tfzoo.runs.folder import peak_memory
 from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
-from tfzoo.training.train import prepare
+from tfzoo.training.train import prepared
 from tfzoo.training.trainer import launching, make_trainer, timers
 
 WARMUP = 3
@@ -116,7 +116,7 @@ def dry_run(config: Config, command: list[str]) -> int:
     values.trainer.limit_val_batches, values.trainer.enable_progress_bar = 0, False
     context, stopwatch = OutOfMemoryContext(), Stopwatch()
     trainer = make_trainer(replace(config.lightning, values=values), None, [stopwatch, context])
-    task, data = prepare(config)
+    task, data = prepared(config)
     notify(data.describe())
     try:
         with launching(command):

@@ -161,7 +161,7 @@ def evaluate(command: str, args: list[str], text: str) -> int:
     if trained is None:
         return 0
     from tfzoo.training.progress import Bar
-    from tfzoo.training.trainer import launching, make_trainer
+    from tfzoo.training.trainer import launching, make_trainer, scores_of
 
     data = trained.data()
     if command == "test":
@@ -169,10 +169,10 @@ def evaluate(command: str, args: list[str], text: str) -> int:
     trainer = make_trainer(trained.config.lightning, None, [Bar()])
     with launching([command, *args]):
         getattr(trainer, command)(trained.task, datamodule=data, verbose=False)
-    found = {key: float(value) for key, value in trainer.callback_metrics.items()}
+    scores = scores_of(trainer)
     intervals = trained.task.intervals() if command == "test" and not rank() else {}
-    trained.record(command, {"scores": found, **({"intervals": intervals} if intervals else {})})
-    rows = format_scores(found, intervals)
+    trained.record(command, {"scores": scores, **({"intervals": intervals} if intervals else {})})
+    rows = format_scores(scores, intervals)
     if trained.folder and not rank():
         pictures = trained.task.save_figures(trained.folder)
         rows += [("picture", relative_path(path)) for path in pictures]

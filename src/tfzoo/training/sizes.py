@@ -13,12 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base import adapters
+from tfzoo.base import adapters, memory
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import readable
 from tfzoo.config.resolve import Config
 from tfzoo.errors import BadRecipe
-from tfzoo.runs import memory
 from tfzoo.training.out_of_memory import shape
 from tfzoo.training.step_peak import KEPT, step_peak
 

@@ -53,7 +53,7 @@ from tfzoo.training.resume import Resume
 from tfzoo.training.signals import INTERRUPTED, STOPPED, Signals, requeue
 from tfzoo.training.sizes import check_sizes, warn_of_longest_batch
 from tfzoo.training.throughput import Throughput
-from tfzoo.training.trainer import best_checkpoint, launching, make_trainer, timers
+from tfzoo.training.trainer import best_checkpoint, launching, make_trainer, scores_of, timers
 from tfzoo.training.watchdog import Watchdog
 
 UNKNOWN_METRIC = re.compile(r"conditioned on metric `([^`]+)`|monitor='([^']+)'")
@@ -72,7 +72,6 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
     if there are any. ``command`` are the arguments of ``tfzoo``.
     """
     with opened(config.name, run) as folder:
-        shown = relative_path(folder)
         resume_from, passed_over = checkpoints.newest(folder)
         for line in passed_over:
             notify(f"passed over: {line}")
@@ -80,36 +79,21 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
         goes_on = resume_from or (not rank() and (folder / CONFIG).is_file())
         changed = check_config(folder, config.recipe, config.defaults) if goes_on else []
         if resume_from and not changed and is_complete(folder):
-            steps = read_summary(folder)["fit"].get("steps", 0)
+            steps, shown = read_summary(folder)["fit"].get("steps", 0), relative_path(folder)
             print_result(
                 f"{shown} is complete: {steps:,} steps. To train on, raise --trainer.max_steps; to "
                 f"score it again: tfzoo test {shown}"
             )
             return 0
         training = TrainingRun(config, folder, command, resume_from)
-        task, data = prepare(config)
-        start = config.start
-        weights = start.load(task) if start and not resume_from else []
-        if start:
-            start.run.forget()
-        task.choose_trained()
-        if not rank():
-            write_config(folder, config.recipe)
-        notify(f"run: {shown}")
-        if resume_from:
-            notify(f"goes on from {relative_path(resume_from)}")
-        if start and weights:
-            print_table(weights, f"weights of {relative_path(start.run.path)}")
-        notify(data.describe())
-        if not rank():
-            warn_of_longest_batch(config, task.tokenizer, data)
+        training.prepare()
         with launching(command):
-            code = training.run(task, data)
+            code = training.run()
         training.print_results()
         return code
 
 
-def prepare(config: Config) -> tuple[Any, Any]:
+def prepared(config: Config) -> tuple[Any, Any]:
     """The task, with its new model, and its data, which is prepared."""
     check_sizes(config)
     data = config.data
@@ -189,15 +173,34 @@ class TrainingRun:
         ]
         self.trainer = make_trainer(config.lightning, folder, callbacks, [metrics])
 
-    def run(self, task: Any, data: Any) -> int:
-        """Train the task on prepared data, test it on built-in data, and write the summary. Returns
-        the exit code.
+    def prepare(self) -> None:
+        """Make the task, with the weights that training begins with, and its data, and say what
+        they are. From now on the folder has the configuration.
         """
-        self.task, self.data = task, data
-        self.parameters = sum(parameter.numel() for parameter in task.parameters())
-        trained = sum(one.numel() for one in task.parameters() if one.requires_grad)
+        self.task, self.data = prepared(self.config)
+        start = self.config.start
+        weights = start.load(self.task) if start and not self.resume_from else []
+        if start:
+            start.run.forget()
+        self.task.choose_trained()
+        if not rank():
+            write_config(self.folder, self.config.recipe)
+        notify(f"run: {relative_path(self.folder)}")
+        if self.resume_from:
+            notify(f"goes on from {relative_path(self.resume_from)}")
+        if start and weights:
+            print_table(weights, f"weights of {relative_path(start.run.path)}")
+        notify(self.data.describe())
+        if not rank():
+            warn_of_longest_batch(self.config, self.task.tokenizer, self.data)
+        sizes = [(weight.numel(), weight.requires_grad) for weight in self.task.parameters()]
+        self.parameters = sum(size for size, _ in sizes)
+        trained = sum(size for size, is_trained in sizes if is_trained)
         of_them = "" if trained == self.parameters else f", {trained:,} of them trained"
         notify(f"model: {self.parameters:,} parameters{of_them}")
+
+    def run(self) -> int:
+        """Train the task, test it on built-in data, write the summary. Returns the exit code."""
         started = {"ended": "running", "attempts": self.attempts("running")}
         self._write_summary("fit", {**started, **self.environment})
         tracking.start(self.trainer.loggers)
@@ -205,7 +208,7 @@ class TrainingRun:
             code = self._fit()
             if not self._write_summary("fit", self.fit_section()):
                 return code or 1
-            is_built_in = task.recipe["data"].get("dataset")
+            is_built_in = self.config.recipe["data"].get("dataset")
             if code == 0 and is_built_in and not getattr(self.trainer, "fast_dev_run", False):
                 self._test()
             in_a_hurry = code == STOPPED or self.ended == AT_ONCE
@@ -235,8 +238,7 @@ class TrainingRun:
         try:
             if self.config.start and not self.resume_from and self.trainer.limit_val_batches:
                 self.trainer.validate(self.task, datamodule=self.data, verbose=False)
-                found = self.trainer.callback_metrics.items()
-                self.at_start = {name: float(one) for name, one in found}
+                self.at_start = scores_of(self.trainer)
             self.trainer.fit(
                 self.task, datamodule=self.data, ckpt_path=self.resume_from, weights_only=True
             )
@@ -310,8 +312,8 @@ class TrainingRun:
             return
         load_full_state(self.task, checkpoints.read(path)["state_dict"])
         self.trainer.test(self.task, datamodule=self.data, verbose=False)
-        metrics = self.trainer.callback_metrics.items()
-        self.test_scores = {name: float(x) for name, x in metrics if name.startswith("test/")}
+        scores = scores_of(self.trainer).items()
+        self.test_scores = {name: score for name, score in scores if name.startswith("test/")}
         if not rank():
             self.task.save_figures(self.folder)
             section = {"scores": self.test_scores, "checkpoint": str(path), "ended": "completed"}

@@ -14,14 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.base import bounded_files
+from tfzoo.base import bounded_files, memory
 from tfzoo.base.requirements import require
 from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.architectures import architecture
 from tfzoo.models.architectures.config import Model, Published, read_config
 from tfzoo.models.architectures.tensors import Tensors
 from tfzoo.models.architectures.weights import convert_weights
-from tfzoo.runs import memory
 from tfzoo.runs.pretrained import CONFIG, INDEX, WEIGHTS, check_header
 
 SHARD = re.compile(r"[\w-][\w.-]*\.safetensors")

@@ -11,7 +11,7 @@ import yaml
 
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import remove_leftovers, replace_text
-from tfzoo.runs.folder import YAML_LOADER, plain, read_config, set_values
+from tfzoo.runs.folder import YAML_LOADER, as_yaml, plain, read_config, set_values
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import state
 from tfzoo.sweep.run.state import Run
@@ -49,9 +49,7 @@ def create(plan: Plan, folder: Path, command: str) -> None:
         remove_leftovers(folder)
         for run in state.planned_runs(plan, folder):
             check_unchanged(run, plan)
-        replace_text(
-            folder / SWEEP, yaml.safe_dump(plan.to_dict(), sort_keys=False, allow_unicode=True)
-        )
+        replace_text(folder / SWEEP, as_yaml(plan.to_dict()))
         kept = ("name", "labels", "settings", "refused")
         records = [{key: getattr(cell, key) for key in kept} for cell in plan.cells]
         cells = {"command": command, "cells": records}

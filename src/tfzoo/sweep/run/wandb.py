@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from tfzoo.runs.folder import as_yaml
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import state
 
@@ -34,4 +33,4 @@ def export(plan: Plan, folder: Path, seeds: str = "") -> str:
             "${args}",
         ],
     }
-    return yaml.safe_dump(configuration, sort_keys=False, allow_unicode=True)
+    return as_yaml(configuration)
