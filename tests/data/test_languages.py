@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfzoo.data.languages import base_language
-from tfzoo.learning.translation_scores import CorpusScores
+from tfzoo.learning.translation_scores import CorpusScores, base_language
 
 
 @pytest.mark.parametrize("code", ["zh", "ZH", "zh-CN", "zh_TW", "zh-Hans-CN", "zho_Hans", "cmn"])

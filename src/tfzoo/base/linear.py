@@ -1,9 +1,22 @@
-"""A linear map that is computed in the dtype of its input."""
+"""Linear maps: with Glorot initialisation, or computed in the dtype of their input."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+
+class Linear(nn.Linear):
+    """``x W^T + b``; ``W`` is initialised as in Glorot and Bengio 2010, eq. 16, ``b`` as 0."""
+
+    __call__: Callable[..., Tensor]  # what torch leaves open
+
+    def reset_parameters(self) -> None:
+        nn.init.xavier_uniform_(self.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
 
 
 class CastLinear(nn.Linear):

@@ -54,13 +54,13 @@ def keys(
     ]
     yield "top level", rows
     for name, section in of_task.items():
-        found = descriptions(section.cls)
+        texts = descriptions(section.cls)
         rows = [
             (
                 f"{name}.{key}",
                 section.slots[key].upper() if key in section.slots else readable(hint),
                 section.defaults.get(key, EMPTY),
-                found.get(key, ""),
+                texts.get(key, ""),
             )
             for key, hint in section.hints.items()
         ]
@@ -71,16 +71,16 @@ def descriptions(cls: type) -> dict[str, str]:
     """Return the description of each argument in the docstrings of a class, its constructor and its
     bases. ``see :class:`X``` stands for the descriptions in the docstring of X.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for owner in cls.__mro__:
         for thing in (owner, vars(owner).get("__init__")):
             for key, text in entries(inspect.cleandoc(getattr(thing, "__doc__", None) or "")):
                 if see := SEE.match(text):
                     other = getattr(import_module(see[1]), see[2])
-                    found = {**descriptions(other), **found}
+                    texts = {**descriptions(other), **texts}
                 else:
-                    found.setdefault(key, short_description(text))
-    return found
+                    texts.setdefault(key, short_description(text))
+    return texts
 
 
 def entries(doc: str) -> Iterator[tuple[str, str]]:
@@ -109,12 +109,12 @@ def short_description(text: str) -> str:
     """
     text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"\1", text).replace("``", "").replace("`", "")
     text = re.sub(r"\(?\bDefaults?: [^.;]+?(?:\.\d+)?\)?(?:\.|$)", "", text)
-    found = ""
+    shortened = ""
     for sentence in re.split(r"(?<=[.;])\s+", " ".join(text.split())):
-        if found and len(found) + len(sentence) > MAX_DESCRIPTION:
+        if shortened and len(shortened) + len(sentence) > MAX_DESCRIPTION:
             break
-        found = f"{found} {sentence}".strip()
-    return found.rstrip(".;")
+        shortened = f"{shortened} {sentence}".strip()
+    return shortened.rstrip(".;")
 
 
 def summary(cls: type) -> str:

@@ -78,37 +78,37 @@ def parse(
     Raises:
         BadRecipe: a class or an option that does not exist, or a value of the wrong type.
     """
-    given = {name: dict(values) for name, values in sorted(sections.items())}
-    trainer = given["trainer"]
+    plain = {name: dict(values) for name, values in sorted(sections.items())}
+    trainer = plain["trainer"]
     for key in ("callbacks", "logger"):
         if trainer.get(key) and trainer[key] is not True:
             origin = origins.of(f"trainer.{key}")
             trainer[key] = [check_class(one, key, origin) for one in as_list(trainer[key])]
-    allow_imports([value for _, value in leaves(given)] if trust else ())
-    parser, texts = lightning_parser(), (repr(given), trust)
+    allow_imports([value for _, value in leaves(plain)] if trust else ())
+    parser, texts = lightning_parser(), (repr(plain), trust)
     if texts not in PARSED:
         try:
-            values = parser.parse_object(given)
+            values = parser.parse_object(plain)
         except BadRecipe as error:
-            raise BadRecipe(explain_error(parser, given, origins, str(error))) from None
+            raise BadRecipe(explain_error(parser, plain, origins, str(error))) from None
         if len(PARSED) == MAX_PARSED:
             PARSED.clear()
         PARSED[texts] = values, plain_values(parser, values)
-    found, recipe = deepcopy(PARSED[texts])
-    if "mode" in given["checkpoint"]:  # without one it is max here, and min for Lightning
-        recipe["checkpoint"]["mode"] = found["checkpoint"]["mode"]
+    parsed, recipe = deepcopy(PARSED[texts])
+    if "mode" in plain["checkpoint"]:  # without one it is max here, and min for Lightning
+        recipe["checkpoint"]["mode"] = parsed["checkpoint"]["mode"]
     # `typing` caches `int | float` and `float | int` as one type, so jsonargparse may convert 1 to
     # 1.0: limit_val_batches=1 is one batch, 1.0 is all of them.
     for name, section in lightning_sections().items():
         for key, value in sections[name].items():
             if is_plain(section.hints[key]):
-                found[name][key] = value
+                parsed[name][key] = value
                 if key in recipe[name]:
                     recipe[name][key] = value
     for key in ("callbacks", "logger", "plugins"):
-        one_or_more = found["trainer"][key]
-        found["trainer"][key] = [] if isinstance(one_or_more, bool) else as_list(one_or_more)
-    return LightningConfig(parser, found, recipe)
+        one_or_more = parsed["trainer"][key]
+        parsed["trainer"][key] = [] if isinstance(one_or_more, bool) else as_list(one_or_more)
+    return LightningConfig(parser, parsed, recipe)
 
 
 @cache
@@ -138,7 +138,7 @@ def allow_imports(named: Sequence[Any]) -> None:
     )
 
 
-def check_class(given: Any, key: str, origin: str) -> dict[str, Any]:
+def check_class(value: Any, key: str, origin: str) -> dict[str, Any]:
     """Return a callback or a logger as ``{class_path: ..., init_args: ...}``. The default of a
     logger's ``save_dir`` is the run's folder.
 
@@ -146,7 +146,7 @@ def check_class(given: Any, key: str, origin: str) -> dict[str, Any]:
         BadRecipe: it does not exist, has no such option, or is not installed.
     """
     what = key.removesuffix("s")
-    spec = dict(given) if isinstance(given, Mapping) else {"class_path": given}
+    spec = dict(value) if isinstance(value, Mapping) else {"class_path": value}
     if "class_path" not in spec:
         raise BadRecipe(f"{origin}: name the {what} first (--trainer.{key} NAME), then its options")
     module = {"callbacks": lightning_callbacks, "logger": lightning_loggers}[key]
@@ -173,23 +173,25 @@ def check_class(given: Any, key: str, origin: str) -> dict[str, Any]:
     return spec
 
 
-def check_arguments(cls: type, given: Any, origin: str) -> None:
+def check_arguments(cls: type, options: Any, origin: str) -> None:
     """Check that the constructor of a class has these arguments."""
     known = inspect.signature(cls).parameters
     if any(one.kind is one.VAR_KEYWORD for one in known.values()):
         return
-    for name in given if isinstance(given, Mapping) else ():
+    for name in options if isinstance(options, Mapping) else ():
         if name not in known:
             raise BadRecipe(
                 f"{origin}: {cls.__name__} has no option {name!r}.{did_you_mean(name, known)}"
             )
 
 
-def explain_error(parser: Parser, given: Mapping[str, Any], origins: Origins, message: str) -> str:
+def explain_error(
+    parser: Parser, sections: Mapping[str, Any], origins: Origins, message: str
+) -> str:
     """Return one line about the first key that the parser also refuses when it is given alone; the
     parser's own message if there is none.
     """
-    for section, values in given.items():
+    for section, values in sections.items():
         for key, value in values.items():
             try:
                 parser.parse_object({section: {key: value}})
@@ -206,13 +208,13 @@ def one_line(message: str) -> str:
 
 def plain_values(parser: Parser, values: Namespace) -> dict[str, Any]:
     """Return the values that are not Lightning's defaults, as plain values."""
-    found, defaults = dumped(parser, values), default_values(parser)
-    for logger in as_list(found["trainer"].get("logger")):
+    plain, defaults = dumped(parser, values), default_values(parser)
+    for logger in as_list(plain["trainer"].get("logger")):
         if isinstance(logger, dict) and logger.get("init_args", {}).get("save_dir") == RUN_FOLDER:
             del logger["init_args"]["save_dir"]
     return {
         section: {
-            key: value for key, value in found[section].items() if value != defaults[section][key]
+            key: value for key, value in plain[section].items() if value != defaults[section][key]
         }
         for section in ("trainer", "checkpoint")
     }

@@ -103,10 +103,10 @@ class Merged:
             elif not isinstance(value, Mapping | None):
                 raise BadRecipe(f"{origin}: {key} is a section of keys, not {value!r}")
             else:
-                given = {str(name): inner for name, inner in (value or {}).items()}
-                if "like" in given and key == "model":
-                    self._add_architecture(given.pop("like"), origin)
-                for name, inner in given.items():
+                keys = {str(name): inner for name, inner in (value or {}).items()}
+                if "like" in keys and key == "model":
+                    self._add_architecture(keys.pop("like"), origin)
+                for name, inner in keys.items():
                     self._add_key(key, name, inner, origin)
 
     def _values_of(self, source: Source) -> Mapping[str, Any]:
@@ -252,7 +252,7 @@ SYNONYMS = {
 
 def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
     """Return the error message for a key that is unknown, or that is not a key of ``within``."""
-    homes = [name for name, one in known.items() if key in one.hints and name != within]
+    homes = [name for name, section in known.items() if key in section.hints and name != within]
     here: Collection[str] = known[within].hints if within else [*known, *TOP]
     likely = SYNONYMS.get(key)
     if likely in here:
@@ -264,18 +264,18 @@ def misplaced(known: Mapping[str, Section], key: str, within: str = "") -> str:
     if homes:
         places = " or ".join(f"`{home}`" for home in homes)
         return f"`{key}` belongs under {places}{within and f', not under `{within}`'}"
-    if any(key in one.supplied for one in known.values()):
+    if any(key in section.supplied for section in known.values()):
         return (
             f"`{key}` cannot be set in a recipe: vocabulary sizes and classes follow from the "
             "tokenizer and the data, the folder from --run"
         )
     what = f"{within} has no key {key!r}." if within else f"no section {key!r}."
-    for name, one in known.items():
-        if likely in one.hints:
+    for name, section in known.items():
+        if likely in section.hints:
             return f"{what} Did you mean {likely!r}, under `{name}`?"
     if close := did_you_mean(key, here):
         return what + close
-    for name, one in known.items():
-        if close := did_you_mean(key, one.hints):
+    for name, section in known.items():
+        if close := did_you_mean(key, section.hints):
             return f"{what}{close[:-1]}, under `{name}`?"
     return f"{what} Known: {listing(here, 40)}"

@@ -147,8 +147,8 @@ def make_section(cls: type, supplied: frozenset[str]) -> Section:
         _, *arguments = inspect.signature(constructor).parameters.items()
         hints = {**get_type_hints(inspect.unwrap(constructor), include_extras=True), **hints}
         rest = [key for key, value in arguments if value.kind is value.VAR_KEYWORD]
-        found = {key: value for key, value in arguments if key not in (*supplied, *rest)}
-        parameters = {**found, **parameters}
+        own = {key: value for key, value in arguments if key not in (*supplied, *rest)}
+        parameters = {**own, **parameters}
         if not rest:
             break
     slots = {

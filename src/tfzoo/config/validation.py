@@ -30,7 +30,7 @@ def validate(merged: Merged) -> dict[str, Any]:
         BadRecipe, BadOption, UnknownName: naming the file or option that set the value.
     """
     top = {**DEFAULTS, **merged.values}
-    found = {
+    converted = {
         key: convert_value(top[key], hint, key, merged.origins)
         for key, hint in TOP.items()
         if top.get(key) is not None
@@ -38,20 +38,20 @@ def validate(merged: Merged) -> dict[str, Any]:
     for name, section in merged.sections.items():
         defaults = {} if name in LIGHTNING else section.defaults
         values = {**defaults, **merged.values.get(name, {})}
-        found[name] = {
+        converted[name] = {
             key: convert_key(section, key, values, f"{name}.{key}", merged.origins)
             if name not in LIGHTNING or is_plain(section.hints[key])
             else values[key]
             for key in section.hints
             if key in values
         }
-    found["model"].pop("like", None)  # its options have been merged
-    data = found["data"]
+    converted["model"].pop("like", None)  # its options have been merged
+    data = converted["data"]
     paths = ("root",) if data.get("root") else () if data.get("name") else SPLITS
-    found["data"] = {
+    converted["data"] = {
         key: absolute_path(value) if key in paths else value for key, value in data.items()
     }
-    return found
+    return converted
 
 
 def convert_key(
@@ -62,14 +62,16 @@ def convert_key(
     """
     value, hint = values[key], section.hints.get(key, Any)
     if section.is_nested(key) and isinstance(value, Mapping):
-        found = {}
-        for inner, one in value.items():
+        converted = {}
+        for inner, spec in value.items():
             # Options without a name, `encoder: {norm: {eps: 1e-6}}`, belong to model.norm; the norm
             # of `query_key_norm`, an option of layers, is another one.
             if inner in section.slots and key not in option_types():
-                one = merge_spec(values[inner], one)
-            found[inner] = convert_key(section, inner, {inner: one}, f"{path}.{inner}", origins)
-        return found
+                spec = merge_spec(values[inner], spec)
+            converted[inner] = convert_key(
+                section, inner, {inner: spec}, f"{path}.{inner}", origins
+            )
+        return converted
     if key not in section.slots or (value is None and type(None) in union_members(hint)):
         return convert_value(value, hint, path, origins)
     with within(origins.of(path)):
@@ -80,14 +82,14 @@ def convert_key(
 def convert_value(value: Any, hint: Any, path: str, origins: Origins) -> Any:
     """Convert a value to the type ``hint``, and check that it lies in its range."""
     try:
-        found = convert_nested(value, hint)
+        converted = convert_nested(value, hint)
     except ValueError as error:
         raise BadRecipe(f"{origins.of(path)}: {path} {error}") from None
     least, most = RANGES.get(path, (-inf, inf))
-    if isinstance(found, int | float) and not least <= found <= most:
+    if isinstance(converted, int | float) and not least <= converted <= most:
         wanted = f"at least {least}" if most == inf else f"from {least} to {most:,}"
         raise BadRecipe(f"{origins.of(path)}: {path}={value} must be {wanted}")
-    return found
+    return converted
 
 
 def check_trainer(values: Mapping[str, Any], origins: Origins) -> None:
@@ -118,11 +120,11 @@ def check_monitors(task: Any, recipe: Mapping[str, Any], origins: Origins) -> No
         BadRecipe: naming the file or option, and the metrics that are logged.
     """
     callbacks = as_list(recipe["trainer"].get("callbacks") or [])
-    if not all(str(one["class_path"]).startswith("lightning.") for one in callbacks):
+    if not all(str(callback["class_path"]).startswith("lightning.") for callback in callbacks):
         return
     monitors = [("checkpoint.monitor", recipe["checkpoint"].get("monitor"))]
-    for one in callbacks:
-        monitors.append(("trainer.callbacks", (one.get("init_args") or {}).get("monitor")))
+    for callback in callbacks:
+        monitors.append(("trainer.callbacks", (callback.get("init_args") or {}).get("monitor")))
     filename = recipe["checkpoint"].get("filename") or ""
     for name in re.findall(r"\{(.*?)[:}]", filename):  # as ModelCheckpoint reads it
         if name not in ("epoch", "step"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -11,11 +12,12 @@ from torch import Tensor, nn
 from torchmetrics import MeanMetric, Metric
 
 from tfzoo.base import adapters
-from tfzoo.data.languages import base_language
 from tfzoo.learning.resampling import RowScores
 
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 """sacreBLEU's tokenizer by target language; ``13a`` for all others."""
+THREE_LETTERS = {"zho": "zh", "chi": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
+"""ISO 639 codes of three letters, for the languages of these tokenizers."""
 
 MIN_WORDS = 4
 """The minimum mean length of references for BLEU: the length of its longest n-grams."""
@@ -138,3 +140,14 @@ class TranslationScores(nn.Module):
             "perplexity": self.nll.compute().exp(),
             **(self.text.compute() if self.decodes else {}),
         }
+
+
+def base_language(code: str) -> str:
+    """The language of a code, without script and region: ``zh`` for ``zh-CN``, ``zh_TW``, ``ZH``,
+    ``zho_Hans``.
+
+    >>> [base_language(code) for code in ("zh-CN", "zh_TW", "ZH", "zho_Hans", "pt-BR")]
+    ['zh', 'zh', 'zh', 'zh', 'pt']
+    """
+    language = re.split("[-_]", code.strip().lower(), maxsplit=1)[0]
+    return THREE_LETTERS.get(language, language)

@@ -7,13 +7,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfzoo.base.dropout import dropout
+from tfzoo.base.linear import Linear
 from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
 from tfzoo.mixer._packing import Packing
 from tfzoo.models.context import Context
-from tfzoo.models.linear import Linear
 from tfzoo.models.mixer import Mixer
 from tfzoo.models.options import StackOptions
 

@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.linear import Linear
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.mixer._packing import Packing
 from tfzoo.models.context import Context
-from tfzoo.models.linear import Linear
 from tfzoo.models.mixer import Mixer
 
 

@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
+from tfzoo.base.linear import Linear
 from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import register
 from tfzoo.models.context import Context
-from tfzoo.models.linear import Linear
 from tfzoo.models.mixer import Mixer
 from tfzoo.models.options import StackOptions
 

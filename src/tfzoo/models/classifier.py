@@ -7,6 +7,7 @@ from typing import Any, Unpack
 from torch import Tensor, nn
 
 from tfzoo.base.dropout import dropout
+from tfzoo.base.linear import Linear
 from tfzoo.base.registry import PoolingSpec, create
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Pooling
@@ -16,7 +17,6 @@ from tfzoo.models.constructor import StackKeywords, with_stack_options
 from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
-from tfzoo.models.linear import Linear
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 

@@ -9,12 +9,12 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
+from tfzoo.base.linear import Linear
 from tfzoo.base.registry import create
 from tfzoo.contracts import Attention, Norm, Weighting, value_matrices
 from tfzoo.masks import Mask, Pairs
 from tfzoo.models.cache import LayerCache
 from tfzoo.models.context import Context
-from tfzoo.models.linear import Linear
 from tfzoo.models.options import StackOptions
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.dropout import dropout
+from tfzoo.base.linear import Linear
 from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption, within
@@ -15,7 +16,6 @@ from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
 from tfzoo.models.context import Context, Padding
 from tfzoo.models.inputs import check_cache, check_memory, check_tokens
-from tfzoo.models.linear import Linear
 from tfzoo.models.options import StackOptions
 from tfzoo.models.positioned import (
     Positioned,

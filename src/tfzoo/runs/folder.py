@@ -66,7 +66,7 @@ SHOWN = 4
 
 
 @contextmanager
-def opened(name: str, given: str | None) -> Iterator[Path]:
+def opened(name: str, wanted: str | None) -> Iterator[Path]:
     """Context in which this process holds the folder of a run, chosen by :func:`choose`. What a
     killed process left in it is removed, and so is the folder where the work in it fails and leaves
     it empty.
@@ -74,7 +74,7 @@ def opened(name: str, given: str | None) -> Iterator[Path]:
     Raises:
         BadRun: as :func:`choose`, or another process holds the folder.
     """
-    folder = choose(name, given)
+    folder = choose(name, wanted)
     try:
         with nullcontext() if rank() else holding(folder):
             if not rank():
@@ -88,8 +88,8 @@ def opened(name: str, given: str | None) -> Iterator[Path]:
         raise
 
 
-def choose(name: str, given: str | None = None) -> Path:
-    """Choose and make the folder of a run: ``given``, which is empty or holds a run that goes on,
+def choose(name: str, wanted: str | None = None) -> Path:
+    """Choose and make the folder of a run: ``wanted``, which is empty or holds a run that goes on,
     else ``runs/<name>/<n>`` with a new n. All processes get the choice of the first one.
 
     Raises:
@@ -97,12 +97,12 @@ def choose(name: str, given: str | None = None) -> Path:
     """
     if rank() and SHARED in os.environ:
         return Path(os.environ[SHARED])
-    if rank() and not given:
+    if rank() and not wanted:
         raise BadRun(
             "processes that were started one by one need one folder for all of them: --run FOLDER"
         )
-    if given:
-        folder = Path(given).expanduser().absolute()
+    if wanted:
+        folder = Path(wanted).expanduser().absolute()
         taken = (
             folder.exists()
             and (
@@ -112,7 +112,7 @@ def choose(name: str, given: str | None = None) -> Path:
         )
         if taken and not rank():
             raise BadRun(
-                f"--run {given} is not empty and no run. Name a new folder, or leave --run out "
+                f"--run {wanted} is not empty and no run. Name a new folder, or leave --run out "
                 f"for a new one under {RUNS}/{name}"
             )
         make(folder)
@@ -145,11 +145,11 @@ def similar_runs(run: str | Path) -> list[str]:
     ``runs/``.
     """
     beside = sorted(path.parent for path in Path(run).parent.glob("*/config.yaml"))
-    found = beside or sorted(
+    runs = beside or sorted(
         (path.parent for path in RUNS.glob("*/*/config.yaml")),
         key=lambda path: -path.stat().st_mtime,
     )
-    return [str(path) for path in found[:5]]
+    return [str(path) for path in runs[:5]]
 
 
 def check_exists(run: str | Path) -> None:
@@ -178,10 +178,10 @@ def write_config(folder: Path, recipe: Mapping[str, Any]) -> None:
 def read_config(folder: Path) -> dict[str, Any]:
     """The configuration that a run was started with; empty where it cannot be read."""
     try:
-        found = yaml.load((folder / CONFIG).read_text("utf-8"), YAML_LOADER)
+        config = yaml.load((folder / CONFIG).read_text("utf-8"), YAML_LOADER)
     except (OSError, ValueError, yaml.YAMLError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return config if isinstance(config, dict) else {}
 
 
 def check_config(
@@ -264,34 +264,37 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 def attempts(folder: Path) -> list[dict[str, Any]]:
     """The attempts in a run's summary. One that is still recorded as running was killed."""
-    found = read_summary(folder).get("fit", {}).get("attempts", [])
+    recorded = read_summary(folder).get("fit", {}).get("attempts", [])
     return [
-        {**one, "ended": "killed" if one.get("ended") == "running" else one.get("ended")}
-        for one in (found if isinstance(found, list) else ())
-        if isinstance(one, dict)
+        {
+            **attempt,
+            "ended": "killed" if attempt.get("ended") == "running" else attempt.get("ended"),
+        }
+        for attempt in (recorded if isinstance(recorded, list) else ())
+        if isinstance(attempt, dict)
     ]
 
 
 def is_complete(folder: Path) -> bool:
     """Whether ``fit`` trained to the end and, on built-in data, tested."""
-    found = read_summary(folder)
-    if found.get("fit", {}).get("ended") != "completed":
+    summary = read_summary(folder)
+    if summary.get("fit", {}).get("ended") != "completed":
         return False
-    return "test" in found or not (read_config(folder).get("data") or {}).get("dataset")
+    return "test" in summary or not (read_config(folder).get("data") or {}).get("dataset")
 
 
 def recorded_scores(folder: Path, checkpoint: str) -> dict[str, float]:
     """The scores in a run's summary that are of the checkpoint of this file name: the best one of
     validation, and those of ``tfzoo validate`` and ``test``.
     """
-    found: dict[str, Any] = {}
+    recorded: dict[str, Any] = {}
     for section in read_summary(folder).values():
         scores = section.get("best" if "attempts" in section else "scores")
         if Path(str(section.get("checkpoint"))).name == checkpoint and isinstance(scores, dict):
-            found |= scores
+            recorded |= scores
     return {
         name: float(value)
-        for name, value in found.items()
+        for name, value in recorded.items()
         if isinstance(value, int | float) and not name.endswith("/items")
     }
 
@@ -309,13 +312,13 @@ def environment(args: list[str]) -> dict[str, Any]:
 @cache
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that results depend on."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def hardware() -> dict[str, Any]:
@@ -323,12 +326,16 @@ def hardware() -> dict[str, Any]:
     import torch
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found: dict[str, Any] = {"cpu": processor(), "cores": cores, "threads": torch.get_num_threads()}
+    machine: dict[str, Any] = {
+        "cpu": processor(),
+        "cores": cores,
+        "threads": torch.get_num_threads(),
+    }
     if torch.cuda.is_available():
-        found["gpus"] = [
+        machine["gpus"] = [
             torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())
         ]
-    return found
+    return machine
 
 
 def processor() -> str:
@@ -346,14 +353,14 @@ def peak_memory() -> dict[str, int]:
     """Peak memory in bytes: of this process, and allocated on the GPU where there is one."""
     import torch
 
-    found = {}
+    peaks = {}
     try:
         import resource
 
         unit = 1 if sys.platform == "darwin" else 1024
-        found["process"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+        peaks["process"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     except ImportError:  # not on Windows
         pass
     if torch.cuda.is_available():
-        found["gpu"] = torch.cuda.max_memory_allocated()
-    return found
+        peaks["gpu"] = torch.cuda.max_memory_allocated()
+    return peaks

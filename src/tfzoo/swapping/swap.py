@@ -13,7 +13,7 @@ from tfzoo.base.registry import Spec, registry
 from tfzoo.errors import BadOption, did_you_mean, listing
 from tfzoo.models.stack import Stack
 from tfzoo.models.transformer_layer import TransformerLayer
-from tfzoo.swapping import attentions, fast_path, feedforwards, huggingface, positions
+from tfzoo.swapping import attentions, feedforwards, huggingface, positions
 from tfzoo.swapping.checks import check_attention_fits, check_norm_fits, mixes_tokens
 from tfzoo.swapping.feedforwards import FoundFeedForward, SwappedFeedForward
 from tfzoo.swapping.norms import FoundNorm, NotSwappable, find_norm, is_norm, norm_replacement
@@ -117,7 +117,7 @@ def swap(
     if attention or weighting:
         check_attention_fits(model, attention, weighting, allow)
     notes = replace_modules(model, chosen, specs, valid)
-    fast_path.switch_off(model)
+    switch_off_fast_path(model)
     return SwapReport(tuple(report_entry(match, specs, notes) for match in matches))
 
 
@@ -282,3 +282,18 @@ def nothing_to_replace(model: nn.Module, matches: Sequence[Match], kind: str) ->
         return f"swap: {where} has no {kind} that is known. Known are {KNOWN[kind]}"
     report = SwapReport(tuple(report_entry(match, {}, {}) for match in matches))
     return f"swap: no {kind} of {where} can be replaced. It has:\n{report}"
+
+
+def switch_off_fast_path(model: nn.Module) -> None:
+    """Make PyTorch's encoder layers call their submodules in eval mode too.
+
+    In eval mode, ``nn.TransformerEncoderLayer`` passes the weights of its norms and its attention
+    to one fused kernel, and does not call these modules. It does so only if its attribute
+    ``activation_relu_or_gelu`` is 1 or 2. The attribute has no other use: the activation itself is
+    in ``layer.activation``.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.TransformerEncoder):
+            module.use_nested_tensor = False
+        if isinstance(module, nn.TransformerEncoderLayer):
+            module.activation_relu_or_gelu = 0

@@ -120,13 +120,13 @@ def dry_run(config: Config, command: list[str]) -> int:
     notify(data.describe())
     try:
         with launching(command):
-            found = estimate(trainer, task, data, stopwatch)
+            estimated = estimate(trainer, task, data, stopwatch)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
         print_error(f"out of memory: {advice(context.shape, data.max_tokens)}")
         return 1
-    print_table(rows(found), f"{config.recipe['task']} {config.name}: dry run")
+    print_table(rows(estimated), f"{config.recipe['task']} {config.name}: dry run")
     return 0
 
 
@@ -186,17 +186,20 @@ class PaddedTokens:
         return [sum(self.counts[first : first + accumulated]) for first in firsts]
 
 
-def rows(found: Estimate) -> list[tuple[str, str]]:
+def rows(estimated: Estimate) -> list[tuple[str, str]]:
     """The rows of the table that is printed."""
-    times = f"{found.step:.3g} s a step, timed in {found.timed}; validation comes on top"
-    unknown = found.seconds == inf
+    times = f"{estimated.step:.3g} s a step, timed in {estimated.timed}; validation comes on top"
+    unknown = estimated.seconds == inf
     lines = [
-        ("parameters", f"{found.parameters:,}"),
-        ("batches", f"{found.batches:,} an epoch"),
-        ("steps", "until it is stopped" if found.steps == inf else f"{found.steps:,.0f}"),
-        ("time", times if unknown else f"about {timedelta(seconds=round(found.seconds))}: {times}"),
+        ("parameters", f"{estimated.parameters:,}"),
+        ("batches", f"{estimated.batches:,} an epoch"),
+        ("steps", "until it is stopped" if estimated.steps == inf else f"{estimated.steps:,.0f}"),
+        (
+            "time",
+            times if unknown else f"about {timedelta(seconds=round(estimated.seconds))}: {times}",
+        ),
     ]
     names = {"process": "memory", "gpu": "GPU memory"}
     return lines + [
-        (names[key], f"about {size / 1e6:,.0f} MB") for key, size in found.memory.items()
+        (names[key], f"about {size / 1e6:,.0f} MB") for key, size in estimated.memory.items()
     ]

@@ -106,17 +106,17 @@ def training_size(make: Callable[[], nn.Module], configure: Callable[[nn.Module]
     with adapters.shapes_alone():
         model = make()
         optimizer: torch.optim.Optimizer = configure(model)
-        trained = [one for one in model.parameters() if one.requires_grad]
+        trained = [tensor for tensor in model.parameters() if tensor.requires_grad]
         for parameter in trained:
             parameter.grad = torch.empty_like(parameter)
-        gradients = sum(one.numel() * one.element_size() for one in trained)
+        gradients = sum(tensor.numel() * tensor.element_size() for tensor in trained)
         optimizer.step()
         kept = [value for state in optimizer.state.values() for value in state.values()]
-        tensors = [one for one in kept if isinstance(one, torch.Tensor)]
+        tensors = [tensor for tensor in kept if isinstance(tensor, torch.Tensor)]
         return (
             memory.size(model)
             + gradients
-            + sum(one.numel() * one.element_size() for one in tensors)
+            + sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         )
 
 
@@ -165,8 +165,8 @@ def step_of(config: Config, tokenizer: Any, batch: Any, on_gpu: bool) -> int:
 
     def loss(task: Any) -> Tensor:
         with nullcontext() if mixed is None else torch.autocast(device.type, mixed):
-            found = task.forward_batch(batch)
-        results: Any = found if isinstance(found, tuple) else (found,)
+            output = task.forward_batch(batch)
+        results: Any = output if isinstance(output, tuple) else (output,)
         total: Tensor = next(one for one in results if one.requires_grad).sum()
         return total
 

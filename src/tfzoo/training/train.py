@@ -44,7 +44,6 @@ from tfzoo.runs.folder import (
     write_summary,
 )
 from tfzoo.training import tracking
-from tfzoo.training.checks import Checks
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.metrics_file import MetricsFile
 from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
@@ -53,7 +52,14 @@ from tfzoo.training.resume import Resume
 from tfzoo.training.signals import INTERRUPTED, STOPPED, Signals, requeue
 from tfzoo.training.sizes import check_sizes, warn_of_longest_batch
 from tfzoo.training.throughput import Throughput
-from tfzoo.training.trainer import best_checkpoint, launching, make_trainer, scores_of, timers
+from tfzoo.training.trainer import (
+    Checks,
+    best_checkpoint,
+    launching,
+    make_trainer,
+    scores_of,
+    timers,
+)
 from tfzoo.training.watchdog import Watchdog
 
 UNKNOWN_METRIC = re.compile(r"conditioned on metric `([^`]+)`|monitor='([^']+)'")

@@ -25,6 +25,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint, Timer
 
 from tfzoo.base import adapters
 from tfzoo.base.ranks import rank
+from tfzoo.base.terminal import notify
 from tfzoo.config.lightning import RUN_FOLDER, LightningConfig
 from tfzoo.errors import BadRecipe
 from tfzoo.training import fsdp_strategy, tracking
@@ -48,12 +49,12 @@ def best_checkpoint(settings: Mapping[str, Any], monitor: str, folder: Path) -> 
     Raises:
         BadRecipe: Lightning rejects the settings.
     """
-    given = {key: value for key, value in settings.items() if key not in LAST_CHECKPOINT_KEYS}
+    own = {key: value for key, value in settings.items() if key not in LAST_CHECKPOINT_KEYS}
     arguments = {
         "monitor": monitor,
         "mode": "max",
         "save_on_train_epoch_end": False,
-        **given,
+        **own,
         "save_last": None,
     }
     if arguments.get("save_top_k", 1) == 1 and not arguments.get("filename"):
@@ -136,12 +137,12 @@ def on_all_processes(arguments: Mapping[str, Any]) -> L.Trainer:
         if isinstance(made.accelerator, CPUAccelerator):
             check_processes(made.num_devices)
         return made
-    found = {"devices": devices, "num_nodes": nodes} if devices * nodes > 1 else {}
+    started = {"devices": devices, "num_nodes": nodes} if devices * nodes > 1 else {}
     left_open = {"devices": "auto", "num_nodes": 1}
     made = L.Trainer(
         **{
             **arguments,
-            **{key: value for key, value in found.items() if arguments[key] == left_open[key]},
+            **{key: value for key, value in started.items() if arguments[key] == left_open[key]},
         }
     )
     if (made.num_devices, made.num_nodes) != (devices, nodes):
@@ -196,3 +197,31 @@ def scores_of(trainer: L.Trainer) -> dict[str, float]:
 def timers(trainer: L.Trainer) -> list[Timer]:
     """The limits of time of a training."""
     return [one for one in trainer.callbacks if isinstance(one, Timer)]  # type: ignore[attr-defined]  # a Trainer has them
+
+
+class Checks(L.Callback):
+    """Refuses a training that would stop with an error after some steps, and warns of one that does
+    less than it seems to be asked for.
+    """
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Check how often training validates.
+
+        Raises:
+            BadRecipe: less often than once in an epoch.
+        """
+        data: Any = trainer.datamodule  # type: ignore[attr-defined]  # a Trainer has it
+        interval = getattr(trainer, "val_check_interval", None)  # there is none of a time
+        if trainer.limit_val_batches == 0:
+            notify(
+                "trainer.limit_val_batches is 0: nothing is validated, so that no best checkpoint "
+                "is kept and no val/ score is known"
+            )
+        elif type(interval) is int and trainer.check_val_every_n_epoch:
+            batches = data.training_batches()
+            if interval > batches:
+                raise BadRecipe(
+                    f"trainer.val_check_interval {interval:,} is above the "
+                    f"{batches:,} batches of an epoch: lower it, or set "
+                    "trainer.check_val_every_n_epoch to null, which counts on over epochs"
+                )
