@@ -16,7 +16,7 @@ from tfzoo.config.sections import LIGHTNING, find_task
 from tfzoo.config.security import check_values
 from tfzoo.config.sources import Arguments, ConfigSource
 from tfzoo.config.start import Start, start_from
-from tfzoo.config.validation import check_monitors, check_trainer, validate
+from tfzoo.config.validation import check_meaning, validate
 from tfzoo.errors import BadRecipe, within
 
 if TYPE_CHECKING:
@@ -71,23 +71,18 @@ def resolve(recipe: Sequence[ConfigSource], arguments: Arguments, make_data: boo
     if trust and (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
     values = validate(merged)
-    if values.get("samples") is not None and task.samples is None:
-        raise BadRecipe(
-            f"{merged.origins.of('samples')}: samples: task {task.entry.name!r} prints no texts; "
-            "leave it out"
-        )
     from tfzoo.config import lightning
 
     silence_lightning()
     parsed = lightning.parse({name: values[name] for name in LIGHTNING}, merged.origins, trust)
-    check_trainer(parsed.recipe["trainer"], merged.origins)
-    check_monitors(task, parsed.recipe, merged.origins)
-    checkpoint = parsed.recipe["checkpoint"]
+    values |= parsed.recipe
+    check_meaning(task, values, merged.origins)
+    checkpoint = values["checkpoint"]
     if "mode" not in checkpoint and task.mode(checkpoint.get("monitor") or task.monitor) == "min":
         checkpoint["mode"] = "min"
     data = call_constructors(task, merged, values, make_data)
     own = {key: one.defaults for key, one in merged.sections.items() if key not in LIGHTNING}
-    return Config(path.stem, task, own, {**values, **parsed.recipe}, parsed, data, start)
+    return Config(path.stem, task, own, values, parsed, data, start)
 
 
 def call_constructors(task: Any, merged: Merged, values: Mapping[str, Any], make_data: bool) -> Any:

@@ -92,6 +92,22 @@ def convert_value(value: Any, hint: Any, path: str, origins: Origins) -> Any:
     return converted
 
 
+def check_meaning(task: Any, recipe: Mapping[str, Any], origins: Origins) -> None:
+    """Check values of which each is of its type, but which together train nothing, or which this
+    task does not have.
+
+    Raises:
+        BadRecipe: naming the file or option that set the value.
+    """
+    check_trainer(recipe["trainer"], origins)
+    check_monitors(task, recipe, origins)
+    if recipe.get("samples") is not None and task.samples is None:
+        raise BadRecipe(
+            f"{origins.of('samples')}: samples: task {task.entry.name!r} prints no texts; leave it "
+            "out"
+        )
+
+
 def check_trainer(values: Mapping[str, Any], origins: Origins) -> None:
     """Check arguments of the Trainer with which nothing would be trained, or that end training with
     an error where it first validates.

@@ -6,6 +6,7 @@ A module thus gets the same initial values in two models, whatever their other m
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import Any
 
 import torch
 from torch import nn
@@ -35,6 +36,18 @@ def initialise(model: nn.Module, seed: int) -> None:
             if callable(reset := getattr(module, "reset_parameters", None)):
                 reseed(seed_of(seed, name))
                 reset()
+
+
+def reset_output(model: Any) -> None:
+    """Initialise an untied output projection from ``N(0, 1/dim)``, or ``N(0, init_std^2)`` if the
+    model has one, the bias as 0, and apply ``init_std`` to all other modules.
+    """
+    if model.projection is not None:
+        nn.init.normal_(model.projection, std=model.init_std or model.projection.shape[1] ** -0.5)
+    if model.output_bias is not None:
+        nn.init.zeros_(model.output_bias)
+    if model.init_std is not None:
+        rescale(model, model.init_std)
 
 
 @torch.no_grad()

@@ -15,7 +15,7 @@ from tfzoo.models.cache import DecoderCache, overrides
 from tfzoo.models.constructor import StackKeywords, with_stack_options
 from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
-from tfzoo.models.initialise import rescale
+from tfzoo.models.initialise import reset_output
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 
@@ -92,15 +92,8 @@ class LanguageModel(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise an untied output projection from ``N(0, 1/dim)``, or ``N(0, init_std^2)`` if
-        ``init_std`` is given, the bias as 0, and apply ``init_std`` to all other modules.
-        """
-        if self.projection is not None:
-            nn.init.normal_(self.projection, std=self.init_std or self.projection.shape[1] ** -0.5)
-        if self.output_bias is not None:
-            nn.init.zeros_(self.output_bias)
-        if self.init_std is not None:
-            rescale(self, self.init_std)
+        """See :func:`~tfzoo.models.initialise.reset_output`."""
+        reset_output(self)
 
     @property
     def max_positions(self) -> int | None:
