@@ -54,17 +54,17 @@ def run(args: Sequence[str]) -> int:
     if "help" in own and not arguments.positional:
         print_result(HELP.rstrip())
         return 0
-    recipe = load_recipe(arguments.recipe("fit", (*OWN, "config")))
-    if {"recipe", "axes"} & recipe[-1].values.keys():
+    files = load_recipe(arguments.recipe("fit", (*OWN, "config")))
+    if {"recipe", "axes"} & files[-1].values.keys():
         raise BadRecipe(
-            f"{recipe[-1].origin} varies a recipe, which one training cannot: "
+            f"{files[-1].origin} varies a recipe, which one training cannot: "
             f"tfzoo sweep {arguments.positional[0]}"
         )
     if "help" in own:
-        task = find_task(arguments.over(recipe))
+        task = find_task(arguments.over(files))
         print_result(help_text(task))
         return 0
-    config = resolve(recipe, arguments, make_data="print_config" not in own)
+    config = resolve(files, arguments, make_data="print_config" not in own)
     if "print_config" in own:
         print_verbatim(as_yaml(config.recipe).rstrip())
         return 0

@@ -47,9 +47,9 @@ class Config:
     start: Start | None = None
 
 
-def resolve(recipe: Sequence[ConfigSource], arguments: Arguments, make_data: bool = True) -> Config:
-    """Merge a recipe (after its bases), ``--config`` files and command-line options, and validate
-    the result. No data is read.
+def resolve(files: Sequence[ConfigSource], arguments: Arguments, make_data: bool = True) -> Config:
+    """Merge the files of a recipe, ``--config`` files and command-line options, and validate the
+    result. No data is read.
 
     All files and options are checked before anything that they name is imported. With ``--trust``,
     the recipe may name classes outside Lightning, also in modules beside its file. The constructors
@@ -59,15 +59,15 @@ def resolve(recipe: Sequence[ConfigSource], arguments: Arguments, make_data: boo
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
     """
-    sources, trust = arguments.over(recipe), "trust" in arguments.own
+    sources, trust = arguments.over(files), "trust" in arguments.own
     for source in sources:
         check_values(source.values, source.origin, trust)
     if make_data and "lightning" not in sys.modules:  # importing it takes seconds
-        notify(f"loading: PyTorch and Lightning, for {recipe[-1].origin}")
+        notify(f"loading: PyTorch and Lightning, for {files[-1].origin}")
     task = find_task(sources)
-    sources, start = start_from(sources, len(recipe), task)
+    sources, start = start_from(sources, len(files), task)
     merged = merge(task, sources)
-    path = recipe[-1].path or Path(recipe[-1].origin)
+    path = files[-1].path or Path(files[-1].origin)
     if trust and (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
     values = validate(merged)
@@ -81,8 +81,10 @@ def resolve(recipe: Sequence[ConfigSource], arguments: Arguments, make_data: boo
     if "mode" not in checkpoint and task.mode(checkpoint.get("monitor") or task.monitor) == "min":
         checkpoint["mode"] = "min"
     data = call_constructors(task, merged, values, make_data)
-    own = {key: one.defaults for key, one in merged.sections.items() if key not in LIGHTNING}
-    return Config(path.stem, task, own, values, parsed, data, start)
+    defaults = {
+        name: section.defaults for name, section in merged.sections.items() if name not in LIGHTNING
+    }
+    return Config(path.stem, task, defaults, values, parsed, data, start)
 
 
 def call_constructors(task: Any, merged: Merged, values: Mapping[str, Any], make_data: bool) -> Any:

@@ -105,9 +105,9 @@ class Arguments:
     configs: list[ConfigSource] = field(default_factory=list)
     own: dict[str, str] = field(default_factory=dict)
 
-    def over(self, recipe: Sequence[ConfigSource]) -> list[Source]:
-        """A recipe, after its bases, with what overrides it."""
-        return [*recipe, *self.configs, *self.options]
+    def over(self, files: Sequence[ConfigSource]) -> list[Source]:
+        """The files of a recipe with what overrides them."""
+        return [*files, *self.configs, *self.options]
 
     def recipe(self, command: str, options: Sequence[str]) -> str:
         """The recipe: the one positional argument of a command with these options.
@@ -175,8 +175,8 @@ def parse_text(key: str, text: str | None) -> Any:
 
 
 def load_recipe(name: str) -> list[ConfigSource]:
-    """Load a recipe by its packaged name or its path, after its bases: the recipe that it is based
-    on, the base of that, and so on.
+    """The files of a recipe, which is given by its packaged name or its path: that which it is
+    based on, the base of that and so on stand before it.
 
     ``base`` is a path, relative to the folder of the file that holds it, or a packaged name.
 

@@ -86,15 +86,15 @@ class Start:
 
 
 def start_from(
-    sources: Sequence[Source], recipes: int, task: Any
+    sources: Sequence[Source], files: int, task: Any
 ) -> tuple[list[Source], Start | None]:
     """The sources of a configuration with what the last ``from`` gives it, and where training
     starts; None where there is no ``from``.
 
     A run of tfzoo gives weights and tokenizer, a folder of ``transformers`` the model as well: they
     override what stands before the file that says ``from``, and its own keys override them.
-    ``--from`` stands after the first ``recipes`` sources, the recipe and its bases. ``{seed}`` in
-    the name is the seed, so that each run of a sweep begins with one of its own.
+    ``--from`` stands after the first ``files`` sources, those of the recipe. ``{seed}`` in the name
+    is the seed, so that each run of a sweep begins with one of its own.
 
     Raises:
         BadRecipe: it is no name.
@@ -104,7 +104,7 @@ def start_from(
     if not places or sources[places[-1]].values[FROM] is None:
         return [*sources], None
     source = sources[places[-1]]
-    place = recipes if isinstance(source, Option) else places[-1]
+    place = files if isinstance(source, Option) else places[-1]
     name = source.values[FROM]
     if not isinstance(name, str):
         raise BadRecipe(f"{source.origin}: {FROM} names a run, folder or repository, not {name!r}")

@@ -1,6 +1,7 @@
 """Lightning's Trainer and the callback that saves the best checkpoint, from a resolved
 configuration, and the processes that it runs on. All that torchrun or srun started are used:
-otherwise each would train alone, in the same folder.
+otherwise each would train alone, in the same folder. What is asked of a Trainer is checked against
+the data before the first step.
 """
 
 from __future__ import annotations
