@@ -119,67 +119,69 @@ def run_with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
     return found[0][0]
 
 
-def start(loggers: Sequence[Any]) -> None:
-    """Open the runs of Weights & Biases, offline if the server fails."""
-    for logger in loggers:
-        if not isinstance(logger, WandbLogger) or rank():
-            continue
-        adapters.wandb_arguments(logger)["settings"] = _settings(
-            init_timeout=START, finish_timeout=end_patience(logger) / 2
-        )
-        try:
-            logger.experiment  # noqa: B018  # opens it
-        except Exception as error:  # of the client, its service process or the server
-            notify(
-                f"Weights & Biases: {' '.join(str(error).split())[:160]}; its data is kept offline"
+class Tracking:
+    """The loggers of a training that send to Weights & Biases, each with the queue of its calls."""
+
+    def __init__(self, loggers: Sequence[Any]) -> None:
+        self.loggers = [logger for logger in loggers if isinstance(logger, WandbLogger)]
+        self.queues: dict[WandbLogger, LogQueue] = {}
+
+    def start(self) -> None:
+        """Open their runs, offline if the server fails."""
+        for logger in self.loggers if not rank() else ():
+            adapters.wandb_arguments(logger)["settings"] = _settings(
+                init_timeout=START, finish_timeout=end_patience(logger) / 2
             )
-            adapters.wandb_arguments(logger)["mode"] = "offline"
-            logger.experiment  # noqa: B018
-        QUEUES[logger] = LogQueue(logger)
+            try:
+                logger.experiment  # noqa: B018  # opens it
+            except Exception as error:  # of the client, its service process or the server
+                why = " ".join(str(error).split())[:160]
+                notify(f"Weights & Biases: {why}; its data is kept offline")
+                adapters.wandb_arguments(logger)["mode"] = "offline"
+                logger.experiment  # noqa: B018
+            self.queues[logger] = LogQueue(logger)
 
-
-def send_best(loggers: Sequence[Any], best: ModelCheckpoint) -> None:
-    """Let loggers with ``log_model`` send the best checkpoint, also if it is one of an earlier
-    attempt of this run, of which they know nothing.
-    """
-    for logger in loggers:
-        if isinstance(logger, WandbLogger) and not rank() and best.best_model_path:
+    def send_best(self, best: ModelCheckpoint) -> None:
+        """Let loggers with ``log_model`` send the best checkpoint, also if it is one of an earlier
+        attempt of this run, of which they know nothing.
+        """
+        for logger in self.loggers if not rank() and best.best_model_path else ():
             logger.after_save_checkpoint(best)
             logger.finalize("success")
+
+    def finish(self) -> None:
+        """Send the remaining data within :func:`end_patience`, and print how to send what is
+        left.
+        """
+        for logger in self.loggers:
+            run = adapters.wandb_run(logger)
+            if not hasattr(run, "finish"):
+                continue
+            started, folder, sent = monotonic(), Path(run.dir).parent, False
+            offline = run.settings.mode in ("offline", "dryrun")
+            # Offline, no call waits for a server: it is a slow machine, and all is worth waiting
+            # for.
+            patience = END_WITH_MODEL if offline else end_patience(logger)
+            with suppress(Exception):
+                queue = self.queues[logger]
+                drained = queue.drained(patience / 2)
+                if lost := queue.stop():
+                    notify(
+                        f"Weights & Biases: {', '.join(lost)} took longer than {patience / 2:g} "
+                        "seconds at the end and is not there; metrics.csv has all scores"
+                    )
+                left = patience - (monotonic() - started) + 1
+                sent = run_with_timeout(left, partial(finish_run, run)) is True and drained
+            if not sent or offline:
+                notify(
+                    f"Weights & Biases: kept in {relative_path(folder)}; "
+                    f"to send it: wandb sync {relative_path(folder)}"
+                )
 
 
 def end_patience(logger: WandbLogger) -> float:
     """Seconds to wait at the end until all data is sent."""
     return END_WITH_MODEL if adapters.wandb_sends_model(logger) else END
-
-
-def finish(loggers: Sequence[Any]) -> None:
-    """Send the remaining data within :func:`end_patience`, and print how to send what is left."""
-    for logger in loggers:
-        if not isinstance(logger, WandbLogger):
-            continue
-        run = adapters.wandb_run(logger)
-        if not hasattr(run, "finish"):
-            continue
-        started, folder, sent = monotonic(), Path(run.dir).parent, False
-        offline = run.settings.mode in ("offline", "dryrun")
-        # Offline, no call waits for a server: it is a slow machine, and all is worth waiting for.
-        patience = END_WITH_MODEL if offline else end_patience(logger)
-        with suppress(Exception):
-            queue = QUEUES.pop(logger)
-            drained = queue.drained(patience / 2)
-            if lost := queue.stop():
-                notify(
-                    f"Weights & Biases: {', '.join(lost)} took longer than {patience / 2:g} "
-                    "seconds at the end and is not there; metrics.csv has all scores"
-                )
-            left = patience - (monotonic() - started) + 1
-            sent = run_with_timeout(left, partial(finish_run, run)) is True and drained
-        if not sent or offline:
-            notify(
-                f"Weights & Biases: kept in {relative_path(folder)}; "
-                f"to send it: wandb sync {relative_path(folder)}"
-            )
 
 
 def finish_run(run: Any) -> bool:
@@ -240,10 +242,6 @@ class LogQueue:
                     self.failed = " ".join(str(error).split())[:160] or type(error).__name__
                     notify(f"Weights & Biases: {self.failed}; training goes on")
             self.name = ""
-
-
-QUEUES: dict[WandbLogger, LogQueue] = {}
-"""The queue of each logger of the current training."""
 
 
 def _settings(**given: Any) -> Any:

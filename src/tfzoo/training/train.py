@@ -43,7 +43,6 @@ from tfzoo.runs.folder import (
     write_config,
     write_summary,
 )
-from tfzoo.training import tracking
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.metrics_file import MetricsFile
 from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
@@ -52,6 +51,7 @@ from tfzoo.training.resume import Resume
 from tfzoo.training.signals import INTERRUPTED, STOPPED, Signals, requeue
 from tfzoo.training.sizes import check_sizes, warn_of_longest_batch
 from tfzoo.training.throughput import Throughput
+from tfzoo.training.tracking import Tracking
 from tfzoo.training.trainer import (
     Checks,
     best_checkpoint,
@@ -178,6 +178,7 @@ class TrainingRun:
             self.last,
         ]
         self.trainer = make_trainer(config.lightning, folder, callbacks, [metrics])
+        self.tracking = Tracking(self.trainer.loggers)
 
     def prepare(self) -> None:
         """Make the task, with the weights that training begins with, and its data, and say what
@@ -209,7 +210,7 @@ class TrainingRun:
         """Train the task, test it on built-in data, write the summary. Returns the exit code."""
         started = {"ended": "running", "attempts": self.attempts("running")}
         self._write_summary("fit", {**started, **self.environment})
-        tracking.start(self.trainer.loggers)
+        self.tracking.start()
         try:
             code = self._fit()
             if not self._write_summary("fit", self.fit_section()):
@@ -222,7 +223,7 @@ class TrainingRun:
                 draw_curves(self.folder, self.trainer.loggers, self.trainer.global_step)
             return code
         finally:
-            tracking.finish(self.trainer.loggers)
+            self.tracking.finish()
 
     def _write_summary(self, command: str, section: dict[str, Any]) -> bool:
         """Write a section of the summary. Returns False, after printing the error, if it fails."""
@@ -258,7 +259,7 @@ class TrainingRun:
             return self._on_error(error)
         finally:
             self.watchdog.stop()
-        tracking.send_best(self.trainer.loggers, self.best)
+        self.tracking.send_best(self.best)
         self.ended = "interrupted" if self.signals.code else "completed"
         if self.last.failed:
             failed = ", ".join(f"{name} ({why})" for name, why in self.last.failed.items())
