@@ -21,8 +21,8 @@ python -m benchmarks.structure --source OTHER/src                  # of another 
   what would be dead without it. Indexes of names, ``__init__.py``, do not count as users. Shared is
   what the files of two tasks or more import of data, learning and plots, or these of one another.
 - Functions are equal that differ in docstrings, annotations and names of arguments and local
-  variables alone, constants those with a name in capitals and the same value; numbers have to
-  have the same name, too.
+  variables alone, constants those with a name in capitals and the same value; numbers and empty
+  collections have to have the same name, too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ FORMS = (
     *("str", "int", "float", "Path", "vars", "getattr", "cast", "copy.copy", "copy.deepcopy"),
 )
 """Calls from elsewhere whose result is what they were given, in another form."""
-NUMBER = re.compile(r"[-\d.e]+$")
+NUMBER = re.compile(r"[-\d.e* ]+$|\{\}$|\[\]$")
+"""A number, such as ``2 ** 20``, or a collection that is empty at first."""
 SMALL = 12
 """Nodes of a syntax tree; functions of fewer are too short to be worth a name in common."""
 Graph = Mapping[str, set[str]]

@@ -1,9 +1,10 @@
-"""Scores as text."""
+"""Scores: those that a Trainer has, and as text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from tfzoo.base.registry import registry
 
@@ -61,3 +62,8 @@ def format_scores(
             said = format_score(score, scores[key], interval)
             sets.setdefault(name, []).append(f"{score} {said}")
     return [(name, "  ".join(texts)) for name, texts in sorted(sets.items())]
+
+
+def scores_of(trainer: Any) -> dict[str, float]:
+    """The last value of each metric that a training, a validation or a test has logged."""
+    return {name: float(value) for name, value in trainer.callback_metrics.items()}

@@ -12,7 +12,7 @@ from typing import Any
 
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.ranks import rank
-from tfzoo.base.scores import format_scores
+from tfzoo.base.scores import format_scores, scores_of
 from tfzoo.base.terminal import notify, print_result, print_table, relative_path
 from tfzoo.config.resolve import Config, resolve
 from tfzoo.config.sources import Arguments, ConfigSource, parse_arguments
@@ -161,7 +161,7 @@ def evaluate(command: str, args: list[str], text: str) -> int:
     if trained is None:
         return 0
     from tfzoo.training.progress import Bar
-    from tfzoo.training.trainer import launching, make_trainer, scores_of
+    from tfzoo.training.trainer import launching, make_trainer
 
     data = trained.data()
     if command == "test":

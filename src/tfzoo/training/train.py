@@ -20,7 +20,7 @@ from typing import Any
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from tfzoo.base.ranks import rank
-from tfzoo.base.scores import format_score, format_scores
+from tfzoo.base.scores import format_score, format_scores, scores_of
 from tfzoo.base.terminal import notify, print_error, print_result, print_table, relative_path
 from tfzoo.config.resolve import Config
 from tfzoo.data.pairs import TAB, parts
@@ -57,7 +57,6 @@ from tfzoo.training.trainer import (
     best_checkpoint,
     launching,
     make_trainer,
-    scores_of,
     timers,
 )
 from tfzoo.training.watchdog import Watchdog

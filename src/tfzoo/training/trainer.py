@@ -190,11 +190,6 @@ def launching(args: Sequence[str]) -> Iterator[None]:
             del os.environ[name]
 
 
-def scores_of(trainer: L.Trainer) -> dict[str, float]:
-    """What the last validation or test has measured, and all else that was logged."""
-    return {name: float(score) for name, score in trainer.callback_metrics.items()}
-
-
 def timers(trainer: L.Trainer) -> list[Timer]:
     """The limits of time of a training."""
     return [one for one in trainer.callbacks if isinstance(one, Timer)]  # type: ignore[attr-defined]  # a Trainer has them
