@@ -32,7 +32,7 @@ LITTLE = {
     "scaling": ["--grow", "--small"],
     "serve": ["--requests", "100"],
     "serve_overhead": ["--rounds", "2", "--requests", "4", "--texts", "1"],
-    "stream": ["--pairs", "20000", "--files", "20", "--steps", "20"],
+    "stream": ["--pairs", "20000", "--files", "20", "--steps", "60"],
     "swap_transformers": ["bert"],
     "sweep_overhead": ["--steps", "5", "--jobs", "1"],
     "beside_marian": ["--dim", "64", "--layers", "1", "--rounds", "2"],
