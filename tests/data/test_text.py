@@ -131,6 +131,13 @@ def test_the_path_of_one_language_is_explained(tmp_path: Path) -> None:
     assert "without its ending" in error(tmp_path / "train.en")
 
 
+def test_a_table_of_another_form_is_told_the_endings_that_are_read(tmp_path: Path) -> None:
+    for name in ("table.json", "table.CSV"):
+        (tmp_path / name).write_text("[]", "utf-8")
+        says = f"{name} is no table by its ending, .tsv, .csv, .jsonl, .parquet"
+        assert says in error(tmp_path / name)
+
+
 @pytest.mark.parametrize("name", ["train.tsv", "train.tsv.gz", "train"])
 @pytest.mark.parametrize("written", ["train.tsv", "train.tsv.gz"])
 def test_a_table_is_found_with_or_without_gz(tmp_path: Path, name: str, written: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from scipy.stats import pearsonr, spearmanr
 
-from tfzoo.tasks.regression import RegressionScores
+from tfzoo.errors import BadData
+from tfzoo.tasks.regression import RegressionData, RegressionScores
 
 
 @pytest.mark.parametrize("cases", [100, pytest.param(1000, marks=pytest.mark.nightly)])
@@ -28,3 +31,13 @@ def test_scores_are_those_of_scipy_on_random_cases(cases: int) -> None:
         assert found["mae"] == pytest.approx(np.abs(error).mean(), rel=1e-4, abs=1e-5)
         assert found["pearson"] == pytest.approx(pearsonr(predicted, label)[0], rel=1e-4, abs=1e-5)
         assert found["spearman"] == pytest.approx(spearmanr(predicted, label)[0], abs=1e-4)
+
+
+def test_what_is_no_number_is_named_by_file_and_line(tmp_path: Path) -> None:
+    """Also where some rows are held out for validation."""
+    table = tmp_path / "table.csv"
+    rows = [f"text {row},{'high' if row == 30 else row}" for row in range(40)]
+    table.write_text("\n".join(["text,label", *rows]), "utf-8")
+    data = RegressionData(train=str(table), val_fraction=0.5, tokenizer="bytes")
+    with pytest.raises(BadData, match=r"table\.csv, line 32: the label 'high' is no finite number"):
+        data.prepare_data()

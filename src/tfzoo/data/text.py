@@ -166,8 +166,8 @@ def find_text(path: Path, form: TextFormat) -> ParallelText | PlainText | Table:
     if not any(found) and find_file(path) is not None:
         stem = plain.with_suffix("")
         raise BadData(
-            f"{path} is one file; give the path of both without its ending: {stem} for "
-            f"{stem}.{first} and {stem}.{second}"
+            f"{path} is no table by its ending, {', '.join(FORMS)}; of two files of lines, give "
+            f"the path of both without its ending: {stem} for {stem}.{first} and {stem}.{second}"
         )
     lacking = [name for name, file in zip(names, found, strict=True) if file is None]
     lacking = list(dict.fromkeys(lacking))

@@ -26,7 +26,7 @@ from tfzoo.data.classification_batch import ClassificationBatch, UnknownLabel, V
 from tfzoo.data.encoded import Encoded
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.labelled_text import LabelledText
-from tfzoo.data.prepare import Encoder
+from tfzoo.data.prepare import Encoder, location
 from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData
 from tfzoo.learning.resampling import RowScores
@@ -41,7 +41,7 @@ class RegressionData(LabelledText):
     and how it is read: :class:`~tfzoo.data.labelled_text.LabelledText`.
 
     Raises:
-        BadData: a label that is no finite number; the message names split and row.
+        BadData: a label that is no finite number; the message names its place.
     """
 
     label_cells = Numbers
@@ -55,9 +55,9 @@ class RegressionData(LabelledText):
         return labels.ids.view(np.float32)
 
     def _label_error(self, name: str) -> BadData:
-        cells = enumerate((cell for _, cell in self.splits[name]), 1)
-        row, cell = next((row, cell) for row, cell in cells if isnan(number(cell)))
-        return BadData(f"{name}, example {row}: the label {cell!r} is no finite number")
+        rows = self.splits[name]
+        row, cell = next((row, cell) for row, (_, cell) in enumerate(rows) if isnan(number(cell)))
+        return BadData(f"{location(rows, row, name)}: the label {cell!r} is no finite number")
 
 
 class NumberEncoder:
