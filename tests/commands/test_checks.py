@@ -37,6 +37,10 @@ def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (("--trainer.limit_train_batches", "0"), "trainer.limit_train_batches=0 trains nothing"),
         (("--trainer.val_check_interval", "0"), "trainer.val_check_interval=0 must be over 0"),
         (
+            ("--trainer.val_check_interval", "0.5", "--trainer.check_val_every_n_epoch", "null"),
+            "0.5 is a share of an epoch, which needs trainer.check_val_every_n_epoch 1",
+        ),
+        (
             ("--trainer.val_check_interval", "999", "--trainer.check_val_every_n_epoch", "1"),
             "trainer.val_check_interval 999 is above the",
         ),

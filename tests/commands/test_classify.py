@@ -258,6 +258,7 @@ def test_validating_scores_as_training_said(here: Path) -> None:
         (["classify", "runs/toy/1", "--max-tokens", "0"], ["--max-tokens must be at least 1"]),
         (["classify", "runs/toy/1", "--outptu", "x"], ["Did you mean '--output'"]),
         (["predict", "runs/toy/1", "--format", "csv"], ["no format named 'csv'", "tsv"]),
+        (["predict", "runs/toy/1", "--trainer.limit_test_batches", "1"], ["has no Trainer"]),
         (["test", "runs/toy/1", "--model.pooling", "max"], ["the run is trained"]),
         (["test", "runs/toy/1", "--loss.class_weights", "balanced"], ["the run is trained"]),
         (

@@ -120,8 +120,13 @@ def check_trainer(values: Mapping[str, Any], origins: Origins) -> None:
             origin = origins.of(f"trainer.{key}")
             raise BadRecipe(f"{origin}: trainer.{key}=0 trains nothing: it must be at least 1")
     interval = values.get("val_check_interval")
+    origin = origins.of("trainer.val_check_interval")
+    if isinstance(interval, float) and values.get("check_val_every_n_epoch", 1) is None:
+        raise BadRecipe(
+            f"{origin}: trainer.val_check_interval={interval} is a share of an epoch, which needs "
+            "trainer.check_val_every_n_epoch 1; or give a number of batches"
+        )
     if isinstance(interval, int | float) and interval <= 0:
-        origin = origins.of("trainer.val_check_interval")
         raise BadRecipe(
             f"{origin}: trainer.val_check_interval={interval} must be over 0: a number of batches, "
             "or a share of an epoch such as 0.5; trainer.limit_val_batches 0 leaves validation out"

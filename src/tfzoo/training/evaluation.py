@@ -90,7 +90,7 @@ def open_run(
     keep_freed_memory()
     notify(f"checkpoint: {relative_path(run.path)}")
     kept = run.entry["recipe"]
-    check_overrides(arguments, run.task)
+    check_overrides(command, arguments, run.task)
     trained = kept.get("trainer") or {}
     as_trained = {key: trained[key] for key in ("precision", "accelerator") if key in trained}
     trainer = {"devices": 1, **as_trained, **chosen}  # no callbacks or loggers
@@ -110,13 +110,15 @@ def open_run(
     return TrainedRun(run, config, run.load(), args, arguments.own)
 
 
-def check_overrides(arguments: Arguments, task: Any) -> None:
-    """Check that no option would change what a trained run was trained with.
+def check_overrides(command: str, arguments: Arguments, task: Any) -> None:
+    """Check that no option would change what a trained run was trained with, or goes unread.
 
     Raises:
         TfzooError: naming the option.
     """
     for key in [option.key for option in arguments.options]:
+        if command == "predict" and key.startswith("trainer."):
+            raise TfzooError(f"--{key}: predict has no Trainer that would read it; leave it out")
         if key.partition(".")[0] in {
             "model",
             "checkpoint",
