@@ -375,7 +375,7 @@ class Fields:
     def metrics(self) -> list[Metric]:
         """``metric``, and each metric under ``also``."""
         if "metric" not in self.tree:
-            self.refuse("no metric; the sweep is judged by metric: {name: val/loss, mode: min}")
+            self.refuse("no metric to judge by; write metric: {name: val/loss, mode: min}")
         also = self.tree.get("also") or []
         if not isinstance(also, list):
             self.refuse(
