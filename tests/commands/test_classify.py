@@ -289,7 +289,10 @@ def test_validating_scores_as_training_said(here: Path) -> None:
         (["fit", "toy.yaml", "--seed", "-1"], ["seed=-1", "from 0"]),
         (
             ["fit", "toy.yaml", "--model.max_length", "3"],
-            ["train has a text of 16 tokens", "end at 3: raise model.max_length"],
+            [
+                "train has a text of 16 tokens",
+                "end at 3: set data.max_length to 1, or raise model.",
+            ],
         ),
         (
             ["fit", "toy.yaml", "--data.test", "{../../evil: test.tsv}"],

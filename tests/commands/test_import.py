@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file
 
 import tfzoo
 from tests.data.test_sentencepiece import marian
 from tests.published_folders import LINES, peer_of, save
 from tests.runs.test_published import GPT, GROUPED, MODERN, SEQ2SEQ, SMALL, T5, rewrite
+from tests.strangers.folders import NO_FILES, instead, large, link
+from tests.strangers.folders import text as content
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
+from tfzoo.data import published_tokenizer
 from tfzoo.errors import BadOption, BadRun
-from tfzoo.exporting import export
+from tfzoo.exporting import ctranslate2, export
 from tfzoo.runs import checkpoints
+from tfzoo.runs.run import Run
 from tfzoo.tasks.language_modeling import LanguageModelingTask
 from tfzoo.tasks.token_classification import TokenClassificationTask
 
@@ -127,16 +134,22 @@ def test_settings_of_generate_that_no_search_has_are_named(
     assert line in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("apart", [False, True])
 def test_marians_files_of_sentencepiece_are_read_and_trained_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    apart: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """With one vocabulary, and with one for each language."""
     monkeypatch.chdir(tmp_path)
     there = tmp_path / "there"
     there.mkdir()
-    tokenizer = marian(there)
+    tokenizer = marian(there, apart)
     said = json.loads((there / "config.json").read_text("utf-8"))
-    config = {**SEQ2SEQ, **said, "max_position_embeddings": 256}
+    config = {**SEQ2SEQ, **said, "forced_eos_token_id": None, "max_position_embeddings": 256}
     peer = peer_of("MarianMTModel", config).float()
+    peer.final_logits_bias.normal_()
     peer.save_pretrained(there)
     task = tfzoo.TranslationTask.load(there)
     start = said["decoder_start_token_id"]
@@ -147,11 +160,17 @@ def test_marians_files_of_sentencepiece_are_read_and_trained_on(
             **{"do_sample": False, "bad_words_ids": [[start]], "use_cache": False},
         )
         assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
+    for side in (task.tokenizer.source, task.tokenizer.target):
+        assert len(set(ctranslate2.tokens(side))) == len(side), "each id has a name of its own"
     assert main(["export", "there", "--to", "transformers", "--output", "back"]) == 0
     again = transformers.AutoTokenizer.from_pretrained("back")
     assert again(LINES, text_target=LINES) == tokenizer(LINES, text_target=LINES)
-    for file in ("source.spm", "target.spm"):
+    files = {*published_tokenizer.SENTENCEPIECE[0], *published_tokenizer.VOCABULARIES[: 1 + apart]}
+    for file in files:
         assert Path("back", file).read_bytes() == (there / file).read_bytes()
+    before, after = (load_file(Path(one, "model.safetensors")) for one in ("there", "back"))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[key], value) for key, value in after.items())
     Path("train.tsv").write_text("en\tde\n" + "a small cat\tder Hund\n" * 9, "utf-8")
     Path("val.tsv").write_text("en\tde\nthe dog\tder Hund\n", "utf-8")
     data = ("--data.dataset", "null", "--data.root", ".", "--data.source", "en")
@@ -159,7 +178,10 @@ def test_marians_files_of_sentencepiece_are_read_and_trained_on(
     options = (*data, "--data.target", "de", *steps, "--search.max_length", "0.2")
     assert main(["fit", "translation/numbers", "--from", "there", "--run", "run", *options]) == 0
     tuned = tfzoo.TranslationTask.load("run").tokenizer
-    assert tuned.joint
+    table = capsys.readouterr().out
+    assert "kept" in table
+    assert "another one" not in table
+    assert tuned.joint is not apart
     assert tuned.target.encode(LINES) == task.tokenizer.target.encode(LINES)
 
 
@@ -189,6 +211,7 @@ TAGGERS: list[tuple[str, str, dict[str, Any]]] = [
     ("bert", "BertForTokenClassification", SMALL),
     ("roberta", "RobertaForTokenClassification", {**SMALL, "type_vocab_size": 1}),
     ("bert", "DistilBertForTokenClassification", {"dim": 18, "n_heads": 3, "n_layers": 2}),
+    ("bert", "ModernBertForTokenClassification", {**SMALL, **MODERN, "norm_bias": True}),
 ]
 LABELS = ["O", "B-PER", "I-PER"]
 
@@ -255,6 +278,53 @@ def test_what_has_no_tokenizer_or_is_a_run_already_is_refused(
     assert "has no tokenizer.json" in capsys.readouterr().err
 
 
+def header(said: str, length: int | None = None) -> Any:
+    size = len(said) if length is None else length
+    return content(size.to_bytes(8, "little") + said.encode() + bytes(8), "model.safetensors")
+
+
+HOSTILE = {
+    "a pipe for weights": partial(instead, "model.safetensors", NO_FILES["a pipe"]),
+    "endless weights": partial(instead, "model.safetensors", link("/dev/zero")),
+    "endless configuration": partial(instead, "config.json", link("/dev/zero")),
+    "an endless tokenizer": partial(instead, "tokenizer.json", link("/dev/zero")),
+    "a socket for a tokenizer": partial(instead, "tokenizer.json", NO_FILES["a socket"]),
+    "a deep configuration": content('{"model_type": ' + "[" * 10**6, "config.json"),
+    "many digits": content('{"model_type": "llama", "vocab_size": ' + "9" * 10**6, "config.json"),
+    "20 MB of configuration": large('{"a": [', "0,", 10**7, "0]}", "config.json"),
+    "70 MB of tokenizer": large("[", "0,", 35 * 10**6, "0]"),
+    "names without end": header("{}", 2**64 - 1),
+    "a shape beyond the file": header(
+        '{"w": {"dtype": "F32", "shape": [1099511627776, 4], "data_offsets": [0, 8]}}'
+    ),
+    "data beyond the file": header(
+        '{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 1152921504606846976]}}'
+    ),
+    "an index that leaves the folder": lambda folder: (
+        (folder / "model.safetensors").unlink(),
+        content('{"weight_map": {"w": "../../w.safetensors"}}', "model.safetensors.index.json")(
+            folder
+        ),
+    ),
+    "no tokenizer": lambda folder: (folder / "tokenizer.json").unlink(),
+}
+
+
+def test_a_hostile_folder_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "good")
+    for kind, spoil in HOSTILE.items():
+        folder = tmp_path / kind
+        shutil.copytree(tmp_path / "good", folder)
+        spoil(folder)
+        capsys.readouterr()
+        assert main(["import", str(folder), "--run", str(tmp_path / "run")]) == 2, kind
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("tfzoo: ")
+        assert not (tmp_path / "run").exists()
+
+
 def test_what_is_imported_is_the_same_to_the_bit(tmp_path: Path) -> None:
     peer, _ = save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "there")
     main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")])
@@ -263,6 +333,20 @@ def test_what_is_imported_is_the_same_to_the_bit(tmp_path: Path) -> None:
     assert torch.equal(task.model.embedding.weight, embedding)
     kept = json.loads((tmp_path / "here/config.json").read_text("utf-8"))
     assert kept["recipe"]["model"]["norm"] == {"name": "rms", "eps": 1e-6}
+
+
+def test_weights_keep_their_dtype_and_are_in_memory_once(tmp_path: Path) -> None:
+    peer, _ = save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "there")
+    peer.bfloat16().save_pretrained(tmp_path / "there")
+    assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 0
+    for place in ("there", "here"):
+        run = Run(tmp_path / place)
+        task = run.load()
+        assert task.continuations(PROMPTS, max_new_tokens=3)
+        for name, found in task.state_dict().items():
+            read = run.content["state_dict"][name]
+            assert found.dtype == torch.bfloat16
+            assert found.data_ptr() == read.data_ptr()
 
 
 RECIPE = """\
@@ -385,6 +469,30 @@ def test_a_pooler_beside_the_head_for_masked_words_is_used(
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
     task = registry("task").entry("masked_language_modeling").cls
     assert not hasattr(task.load(tmp_path / "bert").model, "pooling")
+    assert main(["import", "bert", "--run", "imported"]) == 0
+    task.load("imported").save_pretrained("again")
+    wanted = {name.replace("bert.pooler.dense", "model.pooling.linear") for name in pooler}
+    for run in ("bert", "imported", "again"):
+        found = checkpoints.read(tmp_path / run)["beside"]
+        assert found.keys() == wanted
+        assert torch.equal(found["model.pooling.linear.bias"], ONES)
+
+
+def test_modernberts_layer_before_its_logits_is_kept_for_words_and_for_texts(
+    tmp_path: Path,
+) -> None:
+    config = {**SMALL, **MODERN, "max_position_embeddings": 256}
+    labels = {"id2label": dict(enumerate(LABELS))}
+    for head, more in (("MaskedLM", {}), ("TokenClassification", labels)):
+        peer, _ = save("bert", f"ModernBertFor{head}", {**config, **more}, tmp_path / head)
+        content = checkpoints.read(tmp_path / head)
+        found = {**content["state_dict"], **content["beside"]}
+        for place in ("token_head", "pooling"):
+            assert torch.equal(found[f"model.{place}.linear.weight"], peer.head.dense.weight)
+        for_words = TokenClassificationTask.starting_values(tmp_path / head)["model"]
+        for_texts = tfzoo.ClassificationTask.starting_values(tmp_path / head)["model"]
+        assert for_words["token_head"], for_texts["pooling"]
+        assert not {"pooling"} & for_words.keys() | {"token_head"} & for_texts.keys()
 
 
 def test_a_recipe_says_the_same_under_from(

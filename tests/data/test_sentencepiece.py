@@ -39,19 +39,27 @@ def library(lines: list[str], **options: Any) -> bytes:
     return written.getvalue()
 
 
-def marian(folder: Path) -> Any:
-    """Write Marian's files; its tokenizer in ``transformers``."""
-    pieces: set[str] = set()
+def marian(folder: Path, apart: bool = False) -> Any:
+    """Write Marian's files, with a vocabulary for both languages or one for each; its tokenizer in
+    ``transformers``.
+    """
+    sides = []
     for name, lines in (("source.spm", LINES), ("target.spm", OTHER)):
         model = library(lines)
         (folder / name).write_bytes(model)
         made = SentencePieceProcessor(model_proto=model)
-        pieces |= {made.id_to_piece(one) for one in range(3, made.get_piece_size())}
-    names = ["</s>", "<unk>", *sorted(pieces)[:-5], ">>fra<<", "<pad>"]  # some pieces are unknown
-    vocabulary = {name: number for number, name in enumerate(names)}
-    (folder / "vocab.json").write_text(json.dumps(vocabulary), "utf-8")
-    config = {"model_type": "marian", "vocab_size": len(names), "pad_token_id": len(names) - 1}
-    config |= {"bos_token_id": 0, "eos_token_id": 0, "decoder_start_token_id": len(names) - 1}
+        sides.append({made.id_to_piece(one) for one in range(3, made.get_piece_size())})
+    found = sides if apart else [sides[0] | sides[1]]
+    first = ["</s>", "<unk>", "<pad>"]
+    named = [[*first, *sorted(pieces)[:-5], ">>fra<<"] for pieces in found]  # some are unknown
+    for file, names in zip(("vocab.json", "target_vocab.json"), named, strict=False):
+        content = {name: number for number, name in enumerate(names)}
+        (folder / file).write_text(json.dumps(content, indent=2), "utf-8")
+    config = {"model_type": "marian", "vocab_size": len(named[0]), "pad_token_id": 2}
+    config |= {"bos_token_id": 0, "eos_token_id": 0, "decoder_start_token_id": 2}
+    if apart:
+        config |= {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": len(named[1])}
+        (folder / "tokenizer_config.json").write_text('{"separate_vocabs": true}')
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
     return transformers.MarianTokenizer.from_pretrained(folder)
 
@@ -64,9 +72,10 @@ def pair_of(folder: Path) -> TokenizerPair:
     return TokenizerPair.restore(json.loads(json.dumps(found)))
 
 
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.nightly)])
-def test_marians_ids_are_those_of_transformers(count: int, tmp_path: Path) -> None:
-    peer, pair = marian(tmp_path), pair_of(tmp_path)
+def test_marians_ids_are_those_of_transformers(count: int, apart: bool, tmp_path: Path) -> None:
+    peer, pair = marian(tmp_path, apart), pair_of(tmp_path)
     never = {*peer.all_special_ids} - {peer.unk_token_id}
     lines = [*TEXTS, *mixed_lines(count), ">>fra<< a small cat", ">>eng<<a cat"]
     plain = [line for line in lines if not any(one in line for one in peer.all_special_tokens)]
@@ -79,8 +88,9 @@ def test_marians_ids_are_those_of_transformers(count: int, tmp_path: Path) -> No
         assert not never & {one for line in ours.encode(lines) for one in line}
     assert pair.source.encode(LINES) != pair.target.encode(LINES)
     assert pair.target.decode(ids) == peer.batch_decode(ids, skip_special_tokens=True)
-    assert pair.joint
-    assert len(pair.source) == len(pair.target) == len(peer)
+    assert pair.joint is not apart
+    assert len(pair.source) == len(peer)
+    assert len(pair.target) == len(peer.target_encoder if apart else peer)
 
 
 def test_marians_special_ids_are_used_as_they_are(tmp_path: Path) -> None:
@@ -91,10 +101,12 @@ def test_marians_special_ids_are_used_as_they_are(tmp_path: Path) -> None:
     )
 
 
-def test_a_checkpoint_holds_both_sides(tmp_path: Path) -> None:
-    marian(tmp_path)
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_checkpoint_holds_both_sides(apart: bool, tmp_path: Path) -> None:
+    marian(tmp_path, apart)
     pair = pair_of(tmp_path)
     again = TokenizerPair.restore(pair.state())
+    assert again.joint is not apart
     assert again.source.encode(TEXTS) == pair.source.encode(TEXTS)
     assert again.target.encode(TEXTS) == pair.target.encode(TEXTS)
 
@@ -143,8 +155,22 @@ REFUSED = [
     (spoilt("target.spm", b"\xff" * 1000), "refused"),
     (spoilt("vocab.json", b'{"<unk>": "1"}'), "does not give each piece an id"),
     (spoilt("vocab.json", b'{"a": 1}'), "does not give each piece an id"),
-    (spoilt("target_vocab.json", b"{}"), "a vocabulary for each language"),
     (spoilt("config.json", b'{"vocab_size": 9}'), "a model of 9"),
+    (spoilt("tokenizer_config.json", b'{"separate_vocabs": true}'), "cannot read .*target_vocab"),
+    (
+        lambda folder: (
+            marian(folder, apart=True)
+            and (folder / "target_vocab.json").write_bytes(b'{"<unk>": 1, "</s>": 0, "<pad>": 3}')
+        ),
+        "another id for <pad>",
+    ),
+    (
+        lambda folder: (
+            marian(folder, apart=True)
+            and spoilt("config.json", b'{"vocab_size": 900, "decoder_vocab_size": 9}')(folder)
+        ),
+        "a model of 9$",
+    ),
 ]
 
 

@@ -32,6 +32,12 @@ SEQ2SEQ = {
 GPT = {"n_embd": 18, "n_layer": 3, "n_head": 3, "n_inner": 29, "n_positions": 19, "vocab_size": 31}
 T5 = {"d_model": 18, "d_kv": 5, "d_ff": 29, "num_heads": 3, "num_layers": 1, "vocab_size": 31}
 MODERN = {"cls_token_id": 2, "sep_token_id": 3, "pad_token_id": 0, "bos_token_id": 2}
+MODERNBERT = {**SMALL, **MODERN, "local_attention": 4}
+APART = [
+    {**SEQ2SEQ, "share_encoder_decoder_embeddings": False, **more}
+    for more in ({"decoder_vocab_size": 37}, {"tie_word_embeddings": False})
+]
+"""A vocabulary for each language (Marian)."""
 
 
 def rope(kind: str, **options: Any) -> dict[str, Any]:
@@ -72,7 +78,7 @@ ODD: dict[str, list[dict[str, Any]]] = {
         {key: one for key, one in SMALL.items() if key != "num_attention_heads"}
         | {"pad_token_id": 0}
     ],
-    "marian": [{**SEQ2SEQ, "activation_function": "swish", "scale_embedding": True}],
+    "marian": [{**SEQ2SEQ, "activation_function": "swish", "scale_embedding": True}, *APART],
     "bart": [{**SEQ2SEQ, "activation_function": "relu"}],
     "t5": [{**T5, "num_decoder_layers": 3, "relative_attention_num_buckets": 8}],
     "t5_v1_1": [{**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}],
@@ -150,6 +156,11 @@ TOKEN_CLASSIFIERS: list[tuple[str, dict[str, Any]]] = [
     ("XLMRobertaForTokenClassification", {**SMALL, "pad_token_id": 1}),
     ("DistilBertForTokenClassification", ODD["distilbert"][0]),
     ("FNetForTokenClassification", ODD["fnet"][0]),
+    ("ModernBertForTokenClassification", {**MODERNBERT, "classifier_dropout": 0.2}),
+    (
+        "ModernBertForTokenClassification",
+        {**MODERNBERT, "classifier_dropout": 0.1, "norm_bias": True, "norm_eps": 1e-3},
+    ),
 ]
 
 
@@ -310,7 +321,7 @@ REFUSED: list[tuple[Any, str]] = [
     (config_with(model_type="mamba"), "model_type 'mamba' is no architecture"),
     (config_with(architectures=["LlamaForTokenClassification"]), "has another head"),
     (
-        config_with(model_type="modernbert", architectures=["ModernBertForTokenClassification"]),
+        config_with(model_type="modernbert", architectures=["ModernBertForQuestionAnswering"]),
         "has another head",
     ),
     (config_with(architectures="LlamaForCausalLM"), "must be a list"),
@@ -370,6 +381,10 @@ SHARDS: list[tuple[Any, str]] = [
     (index_with(lambda where: where.clear()), "no weight_map"),
     (lambda folder: last_shard(folder).unlink(), "cannot read"),
     (lambda folder: last_shard(folder).write_bytes(b""), "cut short or damaged"),
+    (
+        lambda folder: last_shard(folder).write_bytes(last_shard(folder).read_bytes()[:-9]),
+        "cut short or damaged",
+    ),
 ]
 
 

@@ -173,7 +173,7 @@ def test_text_that_is_longer_than_the_models_positions_is_refused_before_trainin
     task_of(data, position="learned", max_length=longest).check(data)
     with pytest.raises(
         BadOption,
-        match=rf"a text of {longest} tokens, and the model's positions end at {longest - 1}: raise",
+        match=rf"a text of {longest} tokens, and .* positions end at {longest - 1}: .*raise",
     ):
         task_of(data, position="learned", max_length=longest - 1).check(data)
 

@@ -32,8 +32,12 @@ FILE = "tokenizer.json"
 NAMED = ("tokenizer_config.json", "special_tokens_map.json")
 SENTENCEPIECE = (("source.spm", "target.spm"), ("spiece.model",))
 """The files of SentencePiece: Marian's, and T5's."""
+VOCABULARIES = ("vocab.json", "target_vocab.json")
+"""Marian's ids of pieces: of both languages or of the source, and of the target."""
 USUAL = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 """Their special tokens where no file says others."""
+SIZES = ("vocab_size", "decoder_vocab_size")
+"""The keys of ``config.json`` that say how many ids source and target have."""
 KEYS = frozenset({"library", "special", "size"})
 """The keys of a state: the text of ``tokenizer.json``, special ids, size of the vocabulary."""
 
@@ -68,7 +72,7 @@ def state_of(folder: Path) -> str:
     around, pair = library.encode("").ids, library.encode("", "").ids
     special = special_ids(folder, library.token_to_id, around, pair)
     least = max(one for one in library.get_vocab(with_added_tokens=True).values()) + 1
-    state = text_of_state(text, special, size_of(folder, least, special))
+    state = text_of_state(text, special, size_of(folder, least, SIZES[0], special))
     tokenizer_trial.trust(state)
     return state
 
@@ -95,41 +99,56 @@ def sentencepiece_of(folder: Path) -> str:
     files = sentencepiece_files(folder)
     if files is None:
         raise BadRun(f"{folder} has neither source.spm and target.spm nor spiece.model")
-    if (folder / "target_vocab.json").is_file():
-        raise BadRun(f"{folder} has a vocabulary for each language (target_vocab.json)")
-    vocabulary = json_of(folder / "vocab.json") or None
-    if vocabulary is not None and not (
-        "<unk>" in vocabulary and all(type(one) is int and one >= 0 for one in vocabulary.values())
-    ):
-        raise BadRun(f"{folder / 'vocab.json'} is damaged: it does not give each piece an id")
+    apart = json_of(folder / NAMED[0]).get("separate_vocabs")
+    names = VOCABULARIES[: (2 if apart else 1) if (folder / VOCABULARIES[0]).is_file() else 0]
+    texts = [bounded_files.text_of(folder / name, bounded_files.TEXT) for name in names]
+    vocabularies = [vocabulary_in(folder / name) for name in names]
+    for piece in USUAL.values() if len(names) == 2 else ():
+        if len({one.get(piece) for one in vocabularies}) == 2:
+            raise BadRun(f"{folder} has another id for {piece} in each of {' and '.join(names)}")
     models = []
     for file in files:
         bounded_files.regular(file, bounded_files.TEXT)
         models.append(b64encode(file.read_bytes()).decode())
-    content = {"models": models, "vocabulary": vocabulary}
-    tried = {**content, "special": asdict(SpecialIds(pad=None, bos=0, eos=0)), "size": 2**31}
+    content = {"models": models, "vocabularies": texts}
+    tried = {**content, "special": asdict(SpecialIds(pad=None, bos=0, eos=0)), "sizes": [2**31]}
     tokenizer_trial.try_out(json.dumps({**tried, "side": 0}))
     library = SentencePieceProcessor(model_file=str(files[0]))
 
     def id_of(piece: str) -> int | None:
-        if vocabulary is not None:
-            return vocabulary.get(piece)
+        if vocabularies:
+            return vocabularies[0].get(piece)
         found = int(library.piece_to_id(piece))
         return found if library.id_to_piece(found) == piece else None
 
     end = id_of("</s>")
     around = [] if end is None else [end]
     special = special_ids(folder, id_of, around, around * 2, USUAL)
-    least = max(vocabulary.values()) + 1 if vocabulary else int(library.get_piece_size())
-    size = size_of(folder, least, special)
-    state = json.dumps({**content, "special": kept_of(special), "size": size, "side": 0})
+    least = [max(one.values()) + 1 for one in vocabularies] or [int(library.get_piece_size())]
+    sizes = [size_of(folder, *one, special) for one in zip(least, SIZES, strict=False)]
+    state = json.dumps({**content, "special": kept_of(special), "sizes": sizes, "side": 0})
     tokenizer_trial.trust(state)
     return state
 
 
-def size_of(folder: Path, least: int, special: SpecialIds) -> int:
-    """The size of the vocabulary of a folder's model, whose tokenizer has ``least`` tokens."""
-    size = json_of(folder / "config.json").get("vocab_size", least)
+def vocabulary_in(path: Path) -> dict[str, int]:
+    """The pieces of a vocabulary of Marian, and their ids.
+
+    Raises:
+        BadRun: it is damaged.
+    """
+    found = json_of(path)
+    if not ("<unk>" in found and all(type(one) is int and one >= 0 for one in found.values())):
+        raise BadRun(f"{path} is damaged: it does not give each piece an id")
+    return found
+
+
+def size_of(folder: Path, least: int, key: str, special: SpecialIds) -> int:
+    """The size of a vocabulary of a folder's model, which ``config.json`` says by a ``key``; its
+    tokenizer has ``least`` tokens.
+    """
+    config = json_of(folder / "config.json")
+    size = config.get(key) or config.get(SIZES[0], least)
     if type(size) is not int or size < max(least, max(special.every) + 1):
         raise BadRun(f"{folder} has a tokenizer of {least:,} tokens, and a model of {size}")
     return size

@@ -20,8 +20,8 @@ class Tokenizer(Protocol):
     vocabulary gives the unknown one.
 
     It may have a method ``remarks() -> list[str]``: what to print before training about the
-    vocabulary that it has chosen; and ``of_target() -> Tokenizer``: the same vocabulary for the
-    language that is translated to, where text of both is not cut alike.
+    vocabulary that it has chosen; and ``of_target() -> Tokenizer``: that of the language that is
+    translated to, where text of both is not cut alike, with ``own_ids_of_target: bool``.
     """
 
     @property
@@ -93,8 +93,9 @@ class TokenizerPair:
 
     def __post_init__(self) -> None:
         self.joint = self.source is self.target
-        if self.joint and hasattr(self.target, "of_target"):
+        if hasattr(self.target, "of_target"):
             self.target = self.target.of_target()
+        self.joint &= not getattr(self.target, "own_ids_of_target", False)
         if not self.joint and self.source.special != self.target.special:
             raise BadOption(
                 "the tokenizers of source and target have different special ids: "

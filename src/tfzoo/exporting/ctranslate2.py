@@ -75,9 +75,12 @@ def export(task: Task, folder: Path) -> None:
 
 
 def tokens(tokenizer: Tokenizer) -> list[str]:
-    """The name of each id: that of the tokenizer's library, or the number where it has none."""
+    """The name of each id: that of the tokenizer or its library, or the number where there is
+    none.
+    """
     library = getattr(tokenizer, "library", None)
-    return [str(id) if library is None else library.id_to_token(id) for id in range(len(tokenizer))]
+    name_of: Any = getattr(tokenizer, "name_of", getattr(library, "id_to_token", str))
+    return [name_of(one) or f"<id {one}>" for one in range(len(tokenizer))]
 
 
 def model_spec(model: Transformer, special: SpecialIds) -> Any:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 SPECS = {
     **{kind: kind for kind in ("attention", "weighting", "norm", "position", "feedforward")},
     **{"mixer": "mixer", "residual": "residual", "pooling": "pooling", "embedding_norm": "norm"},
+    "token_head": "pooling",
 }
 """The options of a model that are components, and their kinds."""
 UNSAID = frozenset({"init_std", "embedding_std", "allow", "pad", "max_length", "like"})
@@ -77,6 +78,7 @@ def export(task: Task, folder: Path) -> None:
         if special["forced_bos"] is not None:
             generation["forced_bos_token_id"] = special["forced_bos"]
         named = {"tokenizer_class": tokenizer.transformers_class, **names_of(tokenizer)}
+        named |= {"separate_vocabs": True} if getattr(tokenizer, "own_ids_of_target", 0) else {}
         for file, content in (
             (CONFIG, config),
             ("generation_config.json", generation),
@@ -102,7 +104,7 @@ def check_read_back(folder: Path, model: nn.Module) -> None:
             raise TfzooError(f"{name} is not what is read back: nothing was kept")
 
 
-def names_of(tokenizer: Pretrained | SentencePiece) -> dict[str, str]:
+def names_of(tokenizer: Pretrained | SentencePiece) -> dict[str, Any]:
     """The names of the special tokens."""
     special = tokenizer.special
     found = {key: getattr(special, key) for key in NAMED}
@@ -212,6 +214,8 @@ def plain(config: Mapping[str, Any]) -> dict[str, Any]:
         found[side] = {**changed, **own}
     if sides:
         found |= {key: found["encoder"][key] for key in SIDED}
+    if "source_vocab_size" in found:
+        found["source_vocab_size"] = found["source_vocab_size"] or found["vocab_size"]
     if found.get("query_key_norm"):
         inner = plain({"norm": found["query_key_norm"]["norm"]})["norm"]
         found["query_key_norm"] = {"over": "head", **found["query_key_norm"], "norm": inner}
@@ -321,7 +325,18 @@ def rotary_dim(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"rotary_dim": round(fraction * options["dim"] / options["heads"])}
 
 
+def vocabularies(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Marian's one vocabulary, or one for each language."""
+    return {
+        "vocab_size": options["source_vocab_size"],
+        "decoder_vocab_size": options["vocab_size"],
+        "share_encoder_decoder_embeddings": options["tie"] in ("all", "embeddings"),
+        "tie_word_embeddings": options["tie"] in ("all", "target"),
+    }
+
+
 WRITERS = {
+    "vocabularies": vocabularies,
     "rotary": lambda options: {"rope_parameters": rope(options["position"])},
     "windows": windows,
     "local_and_global": local_and_global,

@@ -5,15 +5,16 @@ checkpoint: the model as a sum of tfzoo's parts, its tokenizer, and the recipe o
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tfzoo.base import memory
 from tfzoo.base.registry import registry
 from tfzoo.data.published_tokenizer import found_in, sha256_of
 from tfzoo.errors import BadRun
-from tfzoo.models.architectures import options_like
+from tfzoo.models.architectures import architecture, options_like
 from tfzoo.models.architectures.config import Model, Published, read_config
 from tfzoo.models.architectures.published import config_of, located, read_weights, without_head
 from tfzoo.runs import checkpoints
@@ -61,7 +62,9 @@ def options_of(model: Model) -> dict[str, Any]:
     return {key: one for key, one in kept.items() if (key, one) != ("pooling", None)}
 
 
-def starting_values(folder: Path, wanted: type, supplied: Collection[str] = ()) -> dict[str, Any]:
+def starting_values(
+    folder: Path, wanted: type, supplied: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
     """What a recipe takes from a folder whose weights its training starts with: the options of the
     model, as far as the class ``wanted`` has them and its task has not ``supplied`` them, and the
     tokenizer.
@@ -75,6 +78,9 @@ def starting_values(folder: Path, wanted: type, supplied: Collection[str] = ()) 
         name, state = found_in(folder)
     known = inspect.signature(wanted).parameters
     options = {**options_like(published.architecture, wanted), **options_of(model)}
+    options.pop("token_head", None)
+    if supplied.get("pooling", "") is None:
+        options |= {**architecture(published.architecture).by_token, **options_of(model)}
     tokenizer = {"name": name, "folder": str(folder), "sha256": sha256_of(state)}
     return {
         "model": {key: options[key] for key in known if key in options and key not in supplied},

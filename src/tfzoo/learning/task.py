@@ -42,7 +42,7 @@ from tfzoo.learning.skipped_steps import SkippedSteps, skip_unless
 from tfzoo.learning.weight_averaging import WarmupEMA
 from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
 from tfzoo.models.fsdp import shard
-from tfzoo.models.initialise import initialise, seed_of
+from tfzoo.models.initialise import can_fill, fill, initialise, seed_of
 from tfzoo.plots.loggers import log_figure
 from tfzoo.plots.pages.attention import AttentionMaps
 from tfzoo.plots.style import save
@@ -196,6 +196,8 @@ class Task(L.LightningModule):
     """Which of the weights that training began with were kept, which parts swapped, in words."""
     results: dict[str, float]
     """The scores of the run or repository that the task was loaded from."""
+    beside: dict[str, Tensor]
+    """Tensors beside the model's own that another one could begin with, such as BERT's pooler."""
     scores: nn.ModuleList
     """The metrics of each data set of the last evaluation."""
     items: nn.ModuleList
@@ -237,6 +239,7 @@ class Task(L.LightningModule):
         self.throughput = InferenceThroughput()  # of the last evaluation
         self._figures: dict[str, Figures] = {}  # of the last test
         self.results = {}
+        self.beside = {}
         self.began = {}
         self.options = options
         self.model = model
@@ -495,17 +498,23 @@ class Task(L.LightningModule):
             adapter = Adapter(**(kept["recipe"].get("adapter") or {}))
             if not holds_adapter(state):
                 adapter = Adapter()
-            if model is None:
+            given = model
+            if given is None:
                 arguments = {**cls.model_arguments(tokenizer), **kept["recipe"].get("model", {})}
                 # no memory is allocated before the sizes are checked
                 empty = memory.check_model(cls.Model, arguments, memory.here(), BadRun)
                 adapter.apply(empty, 0)
                 bounds.fitting(empty, state)
+                if can_fill(empty):
+                    fill(nn.ModuleDict({"model": empty}), state)
+                    model = empty
             task = cls.build(kept["recipe"], tokenizer, model)
-            adapter.apply(task.model, task.seed)
-            task.load_state_dict(state)
+            if task.model is given or model is None:
+                adapter.apply(task.model, task.seed)
+            task.load_state_dict(state, assign=given is None)
             if not keep_adapter:
                 merge(task.model)
+            task.beside = dict(checkpoint.get("beside", {}))
             task.batches = int(kept["batches"])
             task.began = {str(key): str(one) for key, one in kept.get("began", {}).items()}
             task.results = {str(key): float(one) for key, one in kept.get("results", {}).items()}
@@ -543,9 +552,10 @@ class Task(L.LightningModule):
             for lengths, limit in zip(texts.lengths(), self.max_positions(), strict=True):
                 tokens = int(lengths.max(initial=0)) + 1  # and one EOS or BOS
                 if limit is not None and tokens > limit:
+                    fewer = f"set data.max_length to {limit - 2}, or " if name == "train" else ""
                     raise BadOption(
                         f"{name} has a text of {tokens:,} tokens, and the model's positions end at "
-                        f"{limit:,}: raise model.max_length"
+                        f"{limit:,}: {fewer}raise model.max_length"
                     )
         theirs = getattr(data, self.tokenizer_of_data, None)
         if theirs is None or theirs is self.tokenizer:
@@ -961,7 +971,7 @@ class Task(L.LightningModule):
         task = merged(self)
         size = sum(one.numel() for one in task.parameters())
         card = model_card(type(self), kept, size, repository)
-        pretrained.write(Path(folder), task.state_dict(), kept, card)
+        pretrained.write(Path(folder), task.state_dict(), kept, card, self.beside)
 
     def push_to_hub(
         self,

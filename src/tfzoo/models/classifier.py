@@ -11,6 +11,7 @@ from tfzoo.base.linear import Linear
 from tfzoo.base.registry import PoolingSpec, create
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Pooling
+from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.models.clashes import check_clashes
 from tfzoo.models.constructor import StackKeywords, with_stack_options
@@ -39,6 +40,8 @@ class TransformerClassifier(nn.Module):
             are given here: those of its layers, and for the class of its own model all of them.
         pooling: the pooling over a text's tokens, by name or with options; see ``tfzoo list
             pooling``. None: none; each token is classified, ``W x + b``.
+        token_head: without a pooling, a pooling that is applied to each token alone, for the layer
+            that it has (ModernBERT); None: none.
         pooled_dropout: dropout probability of the vectors that are classified.
         causal: a token attends to itself and earlier tokens alone, as in a decoder (Radford et al.
             2018, section 3.2).
@@ -75,6 +78,7 @@ class TransformerClassifier(nn.Module):
         *,
         like: str | None = None,
         pooling: PoolingSpec | None = "mean",
+        token_head: PoolingSpec | None = None,
         pooled_dropout: float = 0.0,
         causal: bool = False,
         token_types: int = 0,
@@ -101,9 +105,14 @@ class TransformerClassifier(nn.Module):
             std=embedding_std,
         )
         self.encoder = Stack(dim, options, causal=causal, cross=False, allow=allow or ())
+        if pooling is not None and token_head is not None:
+            raise BadOption("token_head is of each token: it needs pooling: null")
         self.pooling: Pooling | None = None
         if pooling is not None:
             self.pooling = create("pooling", pooling, dim=dim)
+        self.token_head: Pooling | None = None
+        if token_head is not None:
+            self.token_head = create("pooling", token_head, dim=dim)
         self.pooled_dropout = pooled_dropout
         self.head = Linear(dim, classes)
         self.init_std = init_std
@@ -130,6 +139,8 @@ class TransformerClassifier(nn.Module):
         x = self.encode(text, types, padding=padding)
         if self.pooling is not None:
             x = self.pooling(x, self.valid(text, padding))
+        elif self.token_head is not None:
+            x = self.token_head(x.flatten(0, 1)[:, None]).view_as(x)
         return self.head(dropout(x, self.pooled_dropout if self.training else 0.0))
 
     def encode(

@@ -1,15 +1,17 @@
-"""Initial values of parameters, derived from the seed and the full name of each module.
+"""Initial values of parameters, derived from the seed and the full name of each module; or those of
+a trained model.
 
 A module thus gets the same initial values in two models, whatever their other modules are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tfzoo.base.experts import Experts
 from tfzoo.models.embedding import Embedding
@@ -61,3 +63,25 @@ def rescale(model: nn.Module, std: float) -> None:
         if isinstance(module, nn.Linear | nn.Embedding | Experts):
             rms = module.weight.square().mean().sqrt()
             module.weight.mul_(std / rms.clamp(min=torch.finfo(rms.dtype).tiny))
+
+
+def can_fill(model: nn.Module) -> bool:
+    """Whether a state dict is all that a model lacks which was built on the device ``meta``: no
+    buffer holds more than its dtype without being saved, and no two modules share a parameter.
+    """
+    saved = model.state_dict().keys()
+    tables = [one for name, one in model.named_buffers() if name not in saved and one.numel()]
+    own = [id(one) for module in model.modules() for one in module.parameters(recurse=False)]
+    return not tables and len(own) == len(set(own))
+
+
+def fill(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Give a model that was built on the device ``meta`` these tensors, which are not copied and
+    keep their dtype.
+    """
+    model.load_state_dict(state, strict=False, assign=True)
+    dtype = next((one.dtype for one in model.parameters()), None)
+    for module in model.modules():
+        for name, buffer in module.named_buffers(recurse=False):
+            if buffer.is_meta:
+                setattr(module, name, torch.empty_like(buffer, device="cpu", dtype=dtype))

@@ -28,6 +28,8 @@ KEPT: dict[str, type] = {
     **{"headless": str},
 }
 """What the key ``tfzoo`` of a checkpoint holds."""
+TENSORS = ("state_dict", "beside")
+"""The keys of a checkpoint that hold tensors by name."""
 
 
 def resolve(run: str | Path) -> Path:
@@ -170,10 +172,10 @@ def read(path: str | Path) -> dict[str, Any]:
             f"{path} is incomplete: it lacks {', '.join(missing) or 'state_dict or recipe'}"
         )
     wrong = [key for key, kind in KEPT.items() if not isinstance(kept.get(key, kind()), kind)]
-    if wrong or not isinstance(checkpoint["state_dict"], Mapping):
+    wrong += [key for key in TENSORS if not isinstance(checkpoint.get(key, {}), Mapping)]
+    if wrong:
         raise BadRun(
-            f"{path} is damaged: its contents do not match, {listing(wrong) or 'state_dict'} is of "
-            "another type"
+            f"{path} is damaged: its contents do not match, {listing(wrong)} is of another type"
         )
     return dict(checkpoint)
 

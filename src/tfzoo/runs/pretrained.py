@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -35,6 +36,8 @@ BESIDE = (
 CARD = "README.md"
 TOKENIZER = re.compile(r"tokenizer(_\d+)?\.json")
 """The names of files with the text of a tokenizer."""
+UNUSED = "beside."
+"""So begin the names of tensors that the model has no place for, and another one may have."""
 LONG = 200
 """A text of a tokenizer that has more characters becomes a file."""
 HEADER = 2**25
@@ -52,7 +55,11 @@ def is_published(folder: Path) -> bool:
 
 
 def write(
-    folder: Path, state: Mapping[str, Tensor], kept: Mapping[str, Any], card: str = ""
+    folder: Path,
+    state: Mapping[str, Tensor],
+    kept: Mapping[str, Any],
+    card: str = "",
+    beside: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> None:
     """Write a folder with the files above.
 
@@ -63,6 +70,7 @@ def write(
         state: the parameters. Of tensors that share memory one is stored.
         kept: the entry ``tfzoo`` of a checkpoint.
         card: the text of README.md.
+        beside: tensors that the model has no place for, and another one may have.
 
     Raises:
         TfzooError: the folder exists and is not empty, or cannot be written.
@@ -70,10 +78,11 @@ def write(
     require("safetensors", "export")
     from safetensors.torch import save_file
 
-    own, aliases = unshared(state)
+    own, aliases = unshared({**state, **{f"{UNUSED}{key}": one for key, one in beside.items()}})
     tokenizer, files = split_texts(kept["tokenizer"])
     with new_folder(folder) as place:
         save_file(own, place / WEIGHTS, metadata={"format": "pt", **aliases})
+        own.clear()  # a copy of all weights, before they are read back
         config = {**kept, "recipe": without_folders(kept["recipe"]), "tokenizer": tokenizer}
         config["sha256"] = checksum(place / WEIGHTS)
         files |= {CONFIG: json.dumps(config, indent=2, ensure_ascii=False) + "\n", CARD: card}
@@ -95,7 +104,8 @@ def check_equal(
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """The content of a folder in the form of a checkpoint: ``state_dict`` and ``tfzoo``.
+    """The content of a folder in the form of a checkpoint: ``state_dict``, ``beside`` and
+    ``tfzoo``.
 
     Raises:
         BadRun: a file is missing or damaged, or does not belong to the others.
@@ -125,7 +135,10 @@ def read(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise BadRun(f"cannot read {folder}: {error.strerror or error}") from None
     bounds.content(state, path, path.stat().st_size)
-    return {"state_dict": state, "tfzoo": config}
+    beside = {
+        key.removeprefix(UNUSED): state.pop(key) for key in [*state] if key.startswith(UNUSED)
+    }
+    return {"state_dict": state, "beside": beside, "tfzoo": config}
 
 
 def unshared(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:

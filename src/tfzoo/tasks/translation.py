@@ -167,7 +167,8 @@ class TranslationTask(Task):
     def complete(cls, found: dict[str, Any], folder: Path) -> None:
         kept = found["tfzoo"]
         spec, state = (kept["tokenizer"][key] for key in ("tokenizer", "state"))
-        kept["tokenizer"] = {"languages": [*LANGUAGES], "tokenizer": spec, "states": [state]}
+        state_of_pair = {"languages": [*LANGUAGES], "tokenizer": spec, "states": [state]}
+        kept["tokenizer"] = TokenizerPair.restore(state_of_pair).state()
         said = {**config_of(folder), **json_of(folder / "generation_config.json")}
         beams = said.get("num_beams")
         kept["recipe"]["search"] = {"beam": beams} if isinstance(beams, int) and beams > 0 else {}

@@ -142,9 +142,8 @@ def check_data(command: str, path: Path, recipe: Mapping[str, Any], arguments: A
     named = {*recipe, *(option.key.partition(".")[0] for option in arguments.options)}
     if "data" not in named and not arguments.configs:
         raise BadRun(
-            f"{relative_path(path)} was trained on data that was given in Python, which no "
-            "checkpoint holds. Name files, such as --data.root FOLDER, or stay in Python: "
-            f"trainer.{command}(task, data)"
+            f"{relative_path(path)} names no data, as it was trained elsewhere or in Python. Name "
+            f"files, such as --data.root FOLDER, or stay in Python: trainer.{command}(task, data)"
         )
 
 

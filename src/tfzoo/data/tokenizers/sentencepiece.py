@@ -29,8 +29,9 @@ LONGEST_LINE = 2**20
 @register("tokenizer", "sentencepiece", paper="arXiv:1808.06226")
 class SentencePiece:
     """The pieces of the library SentencePiece (Kudo and Richardson 2018), with the ids of a
-    published model: ``source.spm``, ``target.spm`` and ``vocab.json`` of Marian's translators, or
-    ``spiece.model`` of T5's, in a ``folder``.
+    published model: ``source.spm``, ``target.spm`` and ``vocab.json`` (and ``target_vocab.json``,
+    where each language has its own ids) of Marian's translators, or ``spiece.model`` of T5's, in a
+    ``folder``.
 
     Text becomes the same ids as in ``transformers``; a text for Marian may begin with the language
     that it is to be translated to, ``>>fra<<``. Without a ``folder``, a unigram model of at most
@@ -66,12 +67,17 @@ class SentencePiece:
         return self.ids
 
     def of_target(self) -> SentencePiece:
-        """The same vocabulary for the language that is translated to, whose text is cut into other
-        pieces.
+        """That of the language that is translated to, whose text is cut into other pieces, and
+        where there are two vocabularies has other ids.
         """
         other = copy.copy(self)
-        other.restore(json.dumps({**self.content, "side": len(self.content["models"]) - 1}))
+        other.restore(json.dumps({**self.content, "side": -1}))
         return other
+
+    @property
+    def own_ids_of_target(self) -> bool:
+        """Whether the language that is translated to has other ids."""
+        return len(self.content["vocabularies"]) == 2
 
     def train(self, lines: Iterable[str]) -> None:
         """Read the folder; without one, choose the pieces from these lines."""
@@ -81,7 +87,7 @@ class SentencePiece:
         if self.folder is None:
             model = trained(lines, self.vocab_size)
             size = SentencePieceProcessor(model_proto=model).get_piece_size()
-            content = {"models": [b64encode(model).decode()], "vocabulary": None, "size": size}
+            content = {"models": [b64encode(model).decode()], "vocabularies": [], "sizes": [size]}
             self.restore(json.dumps({**content, "special": asdict(OWN), "side": 0}))
             return
         state = published_tokenizer.sentencepiece_of(Path(self.folder).expanduser())
@@ -119,10 +125,10 @@ class SentencePiece:
     def __len__(self) -> int:
         """The size of the model's vocabulary, which may have more ids than there are pieces."""
         self._trained()
-        return int(self.content["size"])
+        return int(self.content["sizes"][self.content["side"]])
 
     def state(self) -> str:
-        """The files of the library, the vocabulary, special ids and size."""
+        """The files of the library, the vocabularies, special ids and sizes."""
         self._trained()
         state = json.dumps(self.content)
         tokenizer_trial.trust(state)
@@ -137,10 +143,11 @@ class SentencePiece:
 
         found = json.loads(state)
         self.ids = published_tokenizer.special_of(found["special"])
-        self.id_of = found["vocabulary"]
+        side, texts = found["side"], found["vocabularies"]
+        self.id_of = json.loads(texts[side]) if texts else None
         self.piece_of = {one: piece for piece, one in (self.id_of or {}).items()}
         self.library = SentencePieceProcessor()
-        self.library.LoadFromSerializedProto(b64decode(found["models"][found["side"]]))
+        self.library.LoadFromSerializedProto(b64decode(found["models"][side]))
         self.content = found
 
     def files(self) -> dict[str, bytes]:
@@ -150,10 +157,13 @@ class SentencePiece:
         self._trained()
         if self.id_of is None:
             return {}
-        names = published_tokenizer.SENTENCEPIECE[0]
-        models = map(b64decode, self.content["models"])
-        vocabulary = json.dumps(self.id_of, ensure_ascii=False, indent=2)
-        return {**dict(zip(names, models, strict=True)), "vocab.json": vocabulary.encode()}
+        pieces = zip(
+            published_tokenizer.SENTENCEPIECE[0],
+            map(b64decode, self.content["models"]),
+            strict=True,
+        )
+        texts = map(str.encode, self.content["vocabularies"])
+        return {**dict(pieces), **dict(zip(published_tokenizer.VOCABULARIES, texts, strict=False))}
 
     def name_of(self, token: int) -> str | None:
         """The name of an id."""

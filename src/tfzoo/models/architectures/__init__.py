@@ -10,6 +10,7 @@ A file has
   parameters each parameter of ``model`` is (:mod:`tfzoo.models.architectures.weights`);
 - ``config``, ``classifier`` and ``token_classifier``: what a ``config.json`` of it says
   (:mod:`tfzoo.models.architectures.config`);
+- ``apart``: lines of ``weights`` where source and target have embeddings of their own;
 - ``prefix``, ``copies``, ``saved_as``, ``zero``, ``unused``: what else is in a file of its weights
   (:mod:`tfzoo.models.architectures.tensors`).
 
@@ -46,11 +47,17 @@ class Architecture:
     classifier: Mapping[str, Any] = field(default_factory=dict)
     token_classifier: Mapping[str, Any] = field(default_factory=dict)
     prefix: str = ""
-    copies: Mapping[str, str] = field(default_factory=dict)
+    copies: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     saved_as: Mapping[str, str] = field(default_factory=dict)
     zero: Sequence[str] = ()
     unused: Sequence[str] = ()
     weights: Mapping[str, Any] | None = None
+    apart: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def by_token(self) -> Mapping[str, Any]:
+        """The options of a model that classifies each token."""
+        return {"pooling": None, **self.token_classifier.get("options", {})}
 
     def classifier_with(self, pooling: Any) -> Mapping[str, Any]:
         """What classifies texts, or without a pooling their tokens."""

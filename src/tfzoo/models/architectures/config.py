@@ -8,15 +8,14 @@ The section ``config`` of an architecture's file has
 - ``keys``: what each key of ``config.json`` says. ``{option: dim, default: 768}`` is the value of
   an option, or of each of a list; ``default`` is what ``transformers`` takes where the key is
   missing, and ``otherwise`` names another key to read where it is null. ``{cases: {gelu: {...}}}``
-  has the options of each value; all others are refused. ``{equals: key}``: nothing but the same
-  value;
+  has the options of each value; all others are refused;
 - ``readers``: functions of :data:`READERS`, for what several keys say together;
 - ``options``: options that no key says; ``ignored``: patterns of keys that change no output.
 
 A key that is none of these is refused, unless its value is null, false or empty: it could change
 what the model computes. The section ``classifier`` has the ``classes`` that classify texts, and
 ``keys`` and ``weights`` that are theirs beside those of the architecture; ``token_classifier`` has
-those that classify each token.
+those that classify each token, and ``options`` of theirs.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ def read_config(config: Mapping[str, Any]) -> Published:
     known = [*table, *(key for reader in readers for key in reader.keys)]
     check_keys(config, [*known, *said.config.get("ignored", ())], name)
     options = options_like(name, model)
-    options |= {"pooling": None} if head and head is said.token_classifier else {}
+    options |= said.by_token if head and head is said.token_classifier else {}
     options |= said.config.get("options", {})
     found = [pair for key in table for pair in said_by(key, table, config, name)]
     for option, value in sorted(found, key=lambda pair: pair[0].startswith(SIDES)):
@@ -211,13 +210,6 @@ def said_by(
 ) -> Iterator[tuple[str, Any]]:
     """The options that one key says, by their dotted names."""
     entry = table[key]
-    if "equals" in entry:
-        other = config.get(entry["equals"])
-        if config.get(key) not in (None, other):
-            raise BadOption(
-                f"{key}: {config[key]}, but {entry['equals']}: {other}: tfzoo's {name} has the same"
-            )
-        return
     value = config.get(key, entry["default"])
     if value is None and "otherwise" in entry:
         value = config.get(entry["otherwise"], table[entry["otherwise"]]["default"])
@@ -436,7 +428,27 @@ def rotary_dim(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[st
     return {"position.fraction": config.get("rotary_dim", 64) * options["heads"] / options["dim"]}
 
 
+def vocabularies(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Marian's one vocabulary, or one for each language."""
+    source = options["vocab_size"]
+    target = config.get("decoder_vocab_size") or source
+    tied = config.get("tie_word_embeddings", True)
+    if not config.get("share_encoder_decoder_embeddings", True):
+        tie = "target" if tied else "none"
+        return {"vocab_size": target, "source_vocab_size": source, "tie": tie}
+    if target != source or not tied:
+        raise BadOption(
+            f"decoder_vocab_size: {target}, vocab_size: {source}, tie_word_embeddings: {tied}, but "
+            "by share_encoder_decoder_embeddings one matrix is source, target and output"
+        )
+    return {}
+
+
 READERS = {
+    "vocabularies": Reader(
+        ("share_encoder_decoder_embeddings", "decoder_vocab_size", "tie_word_embeddings"),
+        vocabularies,
+    ),
     "rotary": Reader(
         (
             *("rope_parameters", "rope_theta", "rope_scaling", "rotary_emb_base"),

@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from tfzoo.base import bounded_files, memory
@@ -21,6 +20,7 @@ from tfzoo.models.architectures import architecture
 from tfzoo.models.architectures.config import Model, Published, read_config
 from tfzoo.models.architectures.tensors import Tensors
 from tfzoo.models.architectures.weights import convert_weights
+from tfzoo.models.initialise import fill
 from tfzoo.runs.pretrained import CONFIG, INDEX, WEIGHTS, check_header
 
 SHARD = re.compile(r"[\w-][\w.-]*\.safetensors")
@@ -50,12 +50,7 @@ def from_pretrained(folder: str | Path) -> Model:
     if published.bare:
         raise BadRun(without_head(folder, published))
     model, state, _ = read_weights(folder, published)
-    model.load_state_dict(state, assign=True)
-    dtype = next((one.dtype for one in state.values()), None)
-    for module in model.modules():
-        for name, buffer in module.named_buffers(recurse=False):
-            if buffer.is_meta:  # not saved: empty, it tells the dtype that a module was moved to
-                setattr(module, name, torch.empty_like(buffer, device="cpu", dtype=dtype))
+    fill(model, state)
     return model.eval()
 
 
@@ -119,10 +114,11 @@ def read_weights(
 
 def of_classifier(name: str, tensors: Tensors) -> dict[str, Tensor]:
     """The tensors that a classifier has beside the layers, as far as a file holds them."""
-    lines = architecture(name).classifier.get("weights", {})
+    said = architecture(name)
     names = {
         f"{own}.{kind}": f"{theirs}.{kind}"
-        for own, theirs in lines.items()
+        for head in (said.classifier, said.token_classifier)
+        for own, theirs in head.get("weights", {}).items()
         for kind in ("weight", "bias")
     }
     return {own: tensors[theirs] for own, theirs in names.items() if theirs in tensors}

@@ -5,8 +5,8 @@ Files differ in what they are called: those of an older ``transformers`` have no
 the whole model puts before the names of its trunk, and ``gamma`` and ``beta`` for the weight and
 bias of a norm. An architecture's file has, beside ``prefix``,
 
-- ``copies``: names under which a file may hold a tensor a second time, which is then equal, or
-  alone;
+- ``copies``: names under which a file may hold a tensor, or one of several, a second time, which
+  is then equal, or alone;
 - ``saved_as``: names that ``save_pretrained`` writes in place of others;
 - ``zero``: tensors that tfzoo's model has no place for, and that are added: they must be 0;
 - ``unused``: patterns of tensors that change no output.
@@ -30,6 +30,10 @@ class Tensors(Mapping[str, Tensor]):
 
     def __init__(self, name: str, names: Collection[str], read: Callable[[str], Tensor]) -> None:
         self.architecture, self.names, self.read = architecture(name), frozenset(names), read
+        self.copies = {
+            name: [one] if isinstance(one, str) else one
+            for name, one in self.architecture.copies.items()
+        }
         self.seen: set[str] = set()
 
     def __iter__(self) -> Iterator[str]:
@@ -50,7 +54,7 @@ class Tensors(Mapping[str, Tensor]):
 
     def in_file(self, name: str) -> str | None:
         """The name in the file of what the architecture calls ``name``; None: it has none."""
-        copies = [one for one, original in self.architecture.copies.items() if original == name]
+        copies = [one for one, originals in self.copies.items() if name in originals]
         saved = self.architecture.saved_as.get(name, name)
         return next((other for one in (name, saved, *copies) for other in self.others(one)), None)
 
@@ -71,10 +75,10 @@ class Tensors(Mapping[str, Tensor]):
         """
         said, left = self.architecture, self.names - self.seen
         prefix = f"{said.prefix}."
-        for copy, original in said.copies.items():
-            for name in self.others(copy):
-                source = self.in_file(original)
-                if name in left and source is not None and self.same(name, source):
+        for copy, originals in self.copies.items():
+            for name in left.intersection(self.others(copy)):
+                sources = [one for one in map(self.in_file, originals) if one not in (None, name)]
+                if any(self.same(name, one) for one in sources if one):
                     left -= {name}
         for zero in said.zero:
             left -= {name for name in self.others(zero) if not self.read(name).any()}

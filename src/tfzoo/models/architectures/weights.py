@@ -68,6 +68,8 @@ def table_of(name: str, model: nn.Module) -> dict[str, Any]:
     said = architecture(name)
     table = dict(said.weights or {})
     config: Mapping[str, Any] = getattr(model, "config", {})
+    if config.get("tie") in ("target", "none"):
+        table |= said.apart
     if "classes" not in config:
         return table
     layers = {re.sub("^decoder", "encoder", key): value for key, value in table.items()}
