@@ -54,6 +54,8 @@ class Run:
     ends: float = 0.0
     products: float = float("nan")
     """Floating-point operations per second of a large matrix product in bf16."""
+    bandwidth: float = float("nan")
+    """Bytes per second of a large copy, read and written."""
 
     @property
     def half(self) -> torch.dtype:
@@ -134,6 +136,23 @@ def products(run: Run) -> Rows:
         speed = 2 * size**3 / statistics.median(times)
         run.products = max(speed, run.products if run.products == run.products else 0.0)
         yield [str(size), f"{speed / 1e12:.3f}"]
+
+
+def copies(run: Run) -> Rows:
+    """The speed of memory alone."""
+    x = torch.empty(2**20 if run.small else 2**30, dtype=torch.int8, device=run.device)
+    y = torch.empty_like(x)
+    times = [run.seconds(lambda: y.copy_(x)) for _ in range(12)][2:]
+    run.bandwidth = 2 * x.nbytes / statistics.median(times)
+    yield [f"{2 * x.nbytes / 1e6:.0f}", f"{run.bandwidth / 1e9:.0f}"]
+
+
+def roof(run: Run, operations: float, moved: float) -> list[str]:
+    """Of what has to be done at least, the operations, the bytes, and the time: that of whichever
+    takes longer, at the speed of products or of copies.
+    """
+    least = max(operations / run.products, moved / run.bandwidth)
+    return [f"{operations / 1e9:.3g}", f"{moved / 1e6:.3g}", f"{1e3 * least:.3g}"]
 
 
 def training_step(sizes: dict[str, Any]) -> Callable[[Run], Rows]:
@@ -219,15 +238,20 @@ def both_ways(run: Callable[[], Tensor], inputs: list[Tensor]) -> Callable[[], o
 
 
 def attention(run: Run) -> Rows:
-    """Causal, without padding, against SDPA."""
+    """Causal, without padding, against SDPA. Operations are those of 2 products forward and 5
+    backward; of additive attention, 40 for each hidden unit beside 4 products.
+    """
     for length in (16,) if run.small else (128, 512, 2048):
         shape = (2, 2, length, 16) if run.small else (8, 8, length, 64)
+        pairs_seen = shape[0] * shape[1] * length * (length + 1) // 2
         for name in registry("attention").names():
             part = create("attention", name, heads=shape[1], head_dim=shape[3], layer=0)
             part = part.to(run.device, run.half)
             q, k, v = (draw(run, *shape) for _ in range(3))
             through = [q, k, v]
-            yield [name, str(length), *measured(
+            operations = (48 if name == "additive" else 14) * shape[3] * pairs_seen
+            moved = 12 * q.numel() * q.element_size()  # q k v o, then these and dq dk dv do
+            yield [name, str(length), *roof(run, operations, moved), *measured(
                 run,
                 both_ways(lambda p=part, a=(q, k, v): p(*a, mask=Mask(causal=True)), through),
                 both_ways(
@@ -262,8 +286,7 @@ def flex(run: Run) -> Rows:
         moved = 12 * q.numel() * q.element_size()  # q k v o, then these and dq dk dv do
         step = both_ways(lambda given=given: attention(q, k, v, **given), [q, k, v])
         cells = measured(run, step, without_kernels(step))
-        yield [name, f"{operations / 1e9:.3g}", f"{moved / 1e6:.3g}",
-               f"{1e3 * operations / run.products:.3g}", *cells]  # fmt: skip
+        yield [name, *roof(run, operations, moved), *cells]
 
 
 FLEX = [("soft cap", "cap"), ("window", "window"), ("alibi", ""), ("relative_bias", "")]
@@ -280,7 +303,7 @@ def without_kernels(step: Callable[[], object]) -> Callable[[], object]:
 
 
 def norms(run: Run) -> Rows:
-    """Against torch's layer norm of as many features."""
+    """Against torch's layer norm of as many features; x, y, dy, x again and dx are moved."""
     shape = (2, 8, 32) if run.small else (64, 128, 1024)
     valid = torch.ones(shape[:2], dtype=torch.bool, device=run.device)
     for name in registry("norm").names():
@@ -288,7 +311,7 @@ def norms(run: Run) -> Rows:
             continue
         part = create("norm", name, dim=shape[2]).to(run.device, run.half)
         x, other = draw(run, *shape), nn.LayerNorm(shape[2]).to(run.device, run.half)
-        yield [name, *measured(
+        yield [name, *roof(run, 20 * x.numel(), 5 * x.nbytes), *measured(
             run,
             both_ways(lambda p=part, x=x: p(x, valid), [x]),
             both_ways(lambda o=other, x=x: o(x), [x]),
@@ -296,29 +319,33 @@ def norms(run: Run) -> Rows:
 
 
 def rotary(run: Run) -> Rows:
-    """Against the form of Llama in ``transformers``: ``x cos + rotate_half(x) sin``."""
+    """Queries and keys, against the form of Llama in ``transformers``: ``x cos + rotate_half(x)
+    sin``. Each is read and written forward and backward.
+    """
     for length in (16,) if run.small else (128, 2048):
         shape = (2, 2, length, 16) if run.small else (8, 8, length, 64)
-        x = draw(run, *shape)
+        q, k = draw(run, *shape), draw(run, *shape)
         for layout in ("interleaved", "half"):
             part = create("position", {"name": "rotary", "layout": layout}, head_dim=shape[3])
             part = part.to(run.device)
             angles = part.angles(torch.arange(length, device=run.device)[None])
             cos, sin = (torch.randn(length, shape[3], device=run.device).to(run.half) for _ in "cs")
 
-            def halves(x: Tensor = x, cos: Tensor = cos, sin: Tensor = sin) -> Tensor:
+            def halves(x: Tensor, cos: Tensor = cos, sin: Tensor = sin) -> Tensor:
                 one, two = x.chunk(2, -1)
                 return x * cos + torch.cat((-two, one), -1) * sin
 
-            yield [layout, str(length), *measured(
+            yield [layout, str(length), *roof(run, 12 * q.numel(), 8 * q.nbytes), *measured(
                 run,
-                both_ways(lambda a=angles, x=x: a(x), [x]),
-                both_ways(halves, [x]),
+                both_ways(lambda a=angles, q=q, k=k: torch.cat(a.both(q, k)), [q, k]),
+                both_ways(lambda h=halves, q=q, k=k: torch.cat((h(q), h(k))), [q, k]),
             )]  # fmt: skip
 
 
 def loss(run: Run) -> Rows:
-    """Against a linear layer and ``F.cross_entropy`` in fp32, label smoothing 0.1."""
+    """Against a linear layer and ``F.cross_entropy`` in fp32, label smoothing 0.1: three products;
+    hidden states, weights and their gradients moved once.
+    """
     dim, vocabulary = (16, 50) if run.small else (512, 37000)
     for tokens in (32,) if run.small else (1024, 8192, 32768):
         hidden = draw(run, tokens, dim)
@@ -328,7 +355,8 @@ def loss(run: Run) -> Rows:
         def plain(h: Tensor = hidden, w: Tensor = weight, y: Tensor = wanted) -> Tensor:
             return F.cross_entropy(F.linear(h, w).float(), y, reduction="sum", label_smoothing=0.1)
 
-        yield [str(tokens), *measured(
+        least = roof(run, 6 * hidden.numel() * vocabulary, 2 * (hidden.nbytes + weight.nbytes))
+        yield [str(tokens), *least, *measured(
             run,
             both_ways(
                 lambda h=hidden, w=weight, y=wanted: cross_entropy(h, w, y, 0.1, PAD)[0],
@@ -339,7 +367,9 @@ def loss(run: Run) -> Rows:
 
 
 def beam_search(run: Run) -> Rows:
-    """32 sentences of 20 tokens against ``generate``, at the base size, in bf16."""
+    """32 sentences of 20 tokens against ``generate``, at the base size, in bf16. A step reads the
+    weights of decoder and output at least, and multiplies them with each hypothesis.
+    """
     given = {**(TINY if run.small else BASE), "dropout": 0.0}
     length = 4 if run.small else 20
     ours, theirs = (model.to(run.device, run.half).eval() for model in pair(**given))
@@ -349,6 +379,8 @@ def beam_search(run: Run) -> Rows:
     )
     source[:, -1] = EOS
     source = source.to(run.device)
+    weights = [*ours.decoder.parameters(), ours.output_weight]
+    size, held = sum(x.numel() for x in weights), sum(x.nbytes for x in weights)
     for beam in (1, 5):
         how = Search(beam=beam, max_length=1000.0, length_penalty=0.0)
 
@@ -365,7 +397,8 @@ def beam_search(run: Run) -> Rows:
                 lambda how=how: search(Endless(ours, length), source, how, special=OWN),
                 generate,
             )
-        yield [str(beam), *cells]
+        operations = 2 * size * len(source) * beam * length
+        yield [str(beam), *roof(run, operations, length * held), *cells]
 
 
 def measured(run: Run, ours: Callable[[], object], theirs: Callable[[], object]) -> list[str]:
@@ -379,19 +412,22 @@ def draw(run: Run, *shape: int) -> Tensor:
 
 
 TIMES = ["tfzoo, ms", "other, ms", "times as fast (95 % interval)", "peak memory, GiB"]
-ROOF = ["10^9 operations", "10^6 bytes", "ms at the speed of products"]
+ROOF = ["10^9 operations", "10^6 bytes", "ms at least"]
 STEPS = ["tfzoo, tokens/s", "transformers, tokens/s", "times as fast (95 % interval)"]
 STEPS += ["share of the speed of products", "peak memory, GiB"]
 PARTS = [
     Part("Matrix products in bf16", ["size", "10^12 operations/s"], products, 15, 3),
+    Part("Copies", ["10^6 bytes", "10^9 bytes/s"], copies, 5, 1),
     Part("Training step, wmt14_base", STEPS, training_step(BASE), 75, 1),
     Part("Training step, wmt14_big", STEPS, training_step(BIG), 80, 1),
-    Part("Attention, causal, against SDPA", ["attention", "length", *TIMES], attention, 70, 24),
+    Part(
+        "Attention, causal, against SDPA", ["attention", "length", *ROOF, *TIMES], attention, 65, 24
+    ),
     Part("FlexAttention against all pairs", ["what", *ROOF, *TIMES], flex, 50, 4),
-    Part("Norms against torch's LayerNorm", ["norm", *TIMES], norms, 30, 6),
-    Part("Rotary against rotate_half", ["layout", "length", *TIMES], rotary, 20, 4),
-    Part("Loss against F.cross_entropy", ["tokens", *TIMES], loss, 40, 3),
-    Part("Beam search against generate", ["beam", *TIMES], beam_search, 80, 2),
+    Part("Norms against torch's LayerNorm", ["norm", *ROOF, *TIMES], norms, 30, 6),
+    Part("Rotary against rotate_half", ["layout", "length", *ROOF, *TIMES], rotary, 20, 4),
+    Part("Loss against F.cross_entropy", ["tokens", *ROOF, *TIMES], loss, 40, 3),
+    Part("Beam search against generate", ["beam", *ROOF, *TIMES], beam_search, 80, 2),
 ]
 assert sum(part.limit for part in PARTS) <= 460  # 8 minutes, with the imports
 

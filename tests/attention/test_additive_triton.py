@@ -6,9 +6,6 @@ interpreter, which needs no GPU. They also go through its compiler, which needs 
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +15,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from tests.attention.test_tanh_attention import B, C, H, K, Q, agrees, inputs, masks, reference
+from tests.in_triton import Case, compile_for_cuda, needs_interpreter
 from tfzoo.attention import additive
 from tfzoo.attention.additive import triton_applies
 from tfzoo.base import kernels
@@ -30,9 +28,7 @@ MASKS = {name: mask for name, mask in masks().items() if mask.allowed is None}
 
 @pytest.fixture
 def attend() -> Attend:
-    pytest.importorskip("triton", reason="needs the extra triton: run `nox -s nightly`")
-    if os.environ.get("TRITON_INTERPRET") != "1":
-        pytest.skip("needs TRITON_INTERPRET=1: run `nox -s nightly`")
+    needs_interpreter()
     from tfzoo.attention._additive_triton import triton_attention
 
     return triton_attention
@@ -103,34 +99,18 @@ def test_bf16_inputs_keep_their_dtype_and_second_derivatives_are_right(attend: A
     assert gradgradcheck(lambda *x: attend(*x, mask), small)
 
 
-COMPILE = """
-import sys
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
-from tfzoo.attention import _additive_triton as kernels
-
-sizes = "heads", "queries", "keys", "hidden", "width", "first"
-for kernel in (kernels.forward_kernel, kernels.queries_kernel, kernels.keys_kernel):
-    for padded, one in ((True, ()), (False, sizes)):  # sizes of one become constants
-        given = {"causal": True, "padded": padded, "block_q": 32, "block_k": 32, "block_e": 16}
-        given |= dict.fromkeys(one, 1)
-        kinds = {n: "i32" if n in sizes else "*fp32" for n in kernel.arg_names}
-        kinds |= {"real": "*i8"} | dict.fromkeys(given, "constexpr")
-        source = ASTSource(fn=kernel, signature=kinds, constexprs=given)
-        for capability in (80, 90):
-            assert triton.compile(source, target=GPUTarget("cuda", capability, 32)).asm["cubin"]
-"""
-
-
 @pytest.mark.nightly
 def test_the_compiler_for_cuda_takes_the_kernels(tmp_path: Path) -> None:
-    """What the interpreter lets pass, such as names that a kernel may not use, is refused here."""
-    pytest.importorskip("triton", reason="needs the extra triton: run `nox -s nightly`")
-    paths = os.pathsep.join(sys.path)
-    env = os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": paths}
-    env["TRITON_CACHE_DIR"] = str(tmp_path)
-    subprocess.run([sys.executable, "-c", COMPILE], env=env, check=True)
+    sizes = "heads", "queries", "keys", "hidden", "width", "first"
+    pointers = {"x", "y", "w", "values", "out", "norm", "grad", "delta", "of_x", "share", "of_y"}
+    types = dict.fromkeys((*pointers, "of_values"), "*fp32") | {"real": "*i8"}
+    blocks = {"causal": True, "block_q": 32, "block_k": 32, "block_e": 16}
+    cases: list[Case] = [
+        (kernel, types, blocks | {"padded": padded} | dict.fromkeys(constant, 1))
+        for kernel in ("forward_kernel", "queries_kernel", "keys_kernel")
+        for padded, constant in ((True, ()), (False, sizes))  # sizes of one become constants
+    ]
+    compile_for_cuda("tfzoo.attention._additive_triton", cases, tmp_path)
 
 
 def test_what_it_is_chosen_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,13 +118,13 @@ def test_what_it_is_chosen_for(monkeypatch: pytest.MonkeyPatch) -> None:
     open_mask = Mask(causal=True, keys=torch.ones(B, K, dtype=torch.bool))
     assert not triton_applies(*given, open_mask, 0.0), "on a CPU"
     monkeypatch.setattr(kernels, "apply_to", lambda x: True)
-    monkeypatch.setattr(additive, "find_spec", lambda name: name)
+    monkeypatch.setattr(kernels, "has_triton", lambda: True)
     assert triton_applies(*given, open_mask, 0.0)
     assert not triton_applies(*given, open_mask, 0.1), "it has no dropout"
     assert not triton_applies(*given, Mask(allowed=torch.ones(1, 1, Q, K).bool()), 0.0)
     assert not triton_applies(*(x.double() for x in given), open_mask, 0.0)
     assert not triton_applies(*(x[:0] if x.dim() > 2 else x for x in given), open_mask, 0.0)
-    monkeypatch.setattr(additive, "find_spec", lambda name: None)
+    monkeypatch.setattr(kernels, "has_triton", lambda: False)
     assert not triton_applies(*given, open_mask, 0.0), "not installed"
 
 

@@ -12,7 +12,7 @@ from benchmarks import gpu
 def test_a_part_prints_a_row_for_each_case(
     part: gpu.Part, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = gpu.Run(torch.device("cpu"), small=True, products=1e9)
+    run = gpu.Run(torch.device("cpu"), small=True, products=1e9, bandwidth=1e9)
     gpu.measure(part, run, gpu.Page(None))
     lines = capsys.readouterr().out.strip().splitlines()
     rows = [line for line in lines if line.startswith("| ")]

@@ -8,13 +8,22 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.golden import load
+from tfzoo.base.soft_cap import soft_cap
 from tfzoo.learning.cross_entropy import chunk_rows, cross_entropy, cross_entropy_of_logits
 
 ROWS = chunk_rows(torch.device("cpu"), 37)
 
 
-def plain(hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, pad: int) -> Tensor:
-    log_p = F.log_softmax(hidden @ weight.mT, dim=-1)
+def plain(
+    hidden: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    smoothing: float,
+    pad: int,
+    cap: float | None = None,
+) -> Tensor:
+    logits = hidden @ weight.mT
+    log_p = F.log_softmax(logits if cap is None else cap * (logits / cap).tanh(), dim=-1)
     q = torch.full_like(log_p, smoothing / (len(weight) - 2))
     q[:, pad] = 0
     q.scatter_(1, target[:, None], 1 - smoothing)
@@ -28,14 +37,19 @@ def drawn(tokens: int, v: int = 37, d: int = 16) -> tuple[Tensor, Tensor, Tensor
     return hidden, weight, torch.randint(1, v, (tokens,), generator=draw)
 
 
+@pytest.mark.parametrize("cap", [None, 2.0])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("tokens", [1, ROWS, 2 * ROWS + 7])
-def test_value_and_gradients_are_those_of_the_formula(smoothing: float, tokens: int) -> None:
+def test_value_and_gradients_are_those_of_the_formula(
+    smoothing: float, tokens: int, cap: float | None
+) -> None:
     hidden, weight, target = drawn(tokens)
-    got, nll = cross_entropy(hidden, weight, target, smoothing, pad=0)
-    wanted = plain(hidden, weight, target, smoothing, 0)
+    got, nll = cross_entropy(hidden, weight, target, smoothing, pad=0, cap=cap)
+    wanted = plain(hidden, weight, target, smoothing, 0, cap)
     torch.testing.assert_close(got, wanted, rtol=1e-9, atol=0)
-    wanted_nll = F.cross_entropy(hidden @ weight.mT, target, reduction="none")
+    logits = (hidden @ weight.mT).detach()
+    logits = logits if cap is None else soft_cap(logits, cap)
+    wanted_nll = F.cross_entropy(logits, target, reduction="none")
     torch.testing.assert_close(nll, wanted_nll, rtol=1e-9, atol=0)
     for one, other in zip(
         torch.autograd.grad(got / 3, (hidden, weight)),
@@ -71,11 +85,12 @@ def test_rounding_does_not_grow_with_the_number_of_tokens(tokens: int, dtype: to
     assert [x.dtype for x in results[2]] == [torch.float32, dtype, dtype]
 
 
-def test_float64_passes_gradcheck_twice() -> None:
+@pytest.mark.parametrize("cap", [None, 2.0])
+def test_float64_passes_gradcheck_twice(cap: float | None) -> None:
     hidden, weight, target = drawn(5, v=7, d=3)
 
     def loss(h: Tensor, w: Tensor) -> Tensor:
-        return cross_entropy(h, w, target, 0.1, pad=0)[0]
+        return cross_entropy(h, w, target, 0.1, pad=0, cap=cap)[0]
 
     assert torch.autograd.gradcheck(loss, (hidden, weight))
     assert torch.autograd.gradgradcheck(loss, (hidden, weight))

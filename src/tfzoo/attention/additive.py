@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor, nn
 
 from tfzoo.attention._tanh_attention import tanh_attention
 from tfzoo.attention._tanh_scores import tanh_scores
 from tfzoo.base import kernels
-from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.dropout import dropout as drop
-from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Attention
@@ -107,15 +103,7 @@ class Additive(Attention):
 def triton_applies(
     a: Tensor, b: Tensor, v: Tensor, values: Tensor, mask: Mask, dropout: float
 ) -> bool:
-    """Whether to use the kernels in Triton: on CUDA, where it is installed. They have no dropout,
-    no float64 and no masks but causal and padding.
+    """Whether to use the kernels in Triton. They have no dropout and no masks but causal and
+    padding.
     """
-    return (
-        kernels.apply_to(a)
-        and dropout == 0.0
-        and mask.allowed is None
-        and min(a.numel(), b.numel()) > 0
-        and compute_dtype(a, b, v, values) != torch.float64
-        and custom_functions_apply(a, b, v, values)
-        and find_spec("triton") is not None
-    )
+    return dropout == 0.0 and mask.allowed is None and kernels.triton_applies(a, b, v, values)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import cache
+from importlib.util import find_spec
 
+import torch
 from torch import Tensor
 
+from tfzoo.base.custom_autograd import custom_functions_apply
+from tfzoo.base.precision import compute_dtype
 from tfzoo.errors import BadOption
 
 VARIABLE = "TFZOO_KERNELS"
@@ -24,3 +29,23 @@ def apply_to(x: Tensor) -> bool:
     if given not in ("0", "1"):
         raise BadOption(f"{VARIABLE}={given}: set it to 0 to leave kernels for GPUs alone, or to 1")
     return given == "1"
+
+
+def triton_applies(*inputs: Tensor) -> bool:
+    """Whether kernels in Triton may compute with these tensors: on CUDA, where it is installed.
+    None of them takes float64, tensors without elements or what hand-written functions may not.
+    """
+    return (
+        not torch.compiler.is_compiling()
+        and apply_to(inputs[0])
+        and min(x.numel() for x in inputs) > 0
+        and compute_dtype(*inputs) != torch.float64
+        and custom_functions_apply(*inputs)
+        and has_triton()
+    )
+
+
+@cache
+def has_triton() -> bool:
+    """Whether Triton is installed."""
+    return find_spec("triton") is not None

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tfzoo.base import kernels
+from tfzoo.base.soft_cap import soft_cap
+
 
 def cross_entropy(
-    hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float = 0.0, pad: int | None = None
+    hidden: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    smoothing: float = 0.0,
+    pad: int | None = None,
+    cap: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The sum over tokens of ``-sum_j q_j log p_j``, and ``-log p_y`` of each token, in nats: ``(t
     d), (v d), (t) -> (), (t)``.
 
-    ``p = softmax(hidden weight^T)``; ``q`` is ``1 - smoothing`` at the target ``y``, 0 at ``pad``
-    and ``smoothing / (v - 2)`` elsewhere, as in OpenNMT-py and JoeyNMT; without ``pad``,
-    ``smoothing / (v - 1)``. Szegedy et al. 2016
-    (section 7), whose idea it is, give ``smoothing / v`` to every class, the target too: over the
-    ``v - 1`` that are no padding, they have with ``smoothing`` what this has with ``smoothing (v -
-    2) / (v - 1)``. Only the sum has gradients.
+    ``p = softmax(hidden weight^T)``, of ``c tanh(logits / c)`` with a ``cap`` ``c``; ``q`` is ``1 -
+    smoothing`` at the target ``y``, 0 at ``pad`` and ``smoothing / (v - 2)`` elsewhere, as in
+    OpenNMT-py and JoeyNMT; without ``pad``, ``smoothing / (v - 1)``. Szegedy et al. 2016 (section
+    7), whose idea it is, give ``smoothing / v`` to every class, the target too: over the ``v - 1``
+    that are no padding, they have with ``smoothing`` what this has with ``smoothing (v - 2) / (v -
+    1)``. Only the sum has gradients.
 
     The gradients are computed together with the loss, one chunk of tokens at a time, so that the
     memory for logits does not grow with ``t``. Losses and gradients are accumulated in fp32, or in
     float64 for float64 inputs, and the accumulated gradient is rounded to the dtype of its input.
-    On CUDA the factors of the matrix products have the dtype of the inputs or of autocast. Second
+    On CUDA the factors of the matrix products have the dtype of the inputs or of autocast, and a
+    kernel in Triton, where that is installed, makes loss and gradient of a chunk in one. Second
     derivatives and ``torch.func.grad`` work; they compute the gradient again, from all logits at
     once.
     """
@@ -32,7 +42,7 @@ def cross_entropy(
     if torch.is_autocast_enabled(hidden.device.type) and dtype != torch.float64:
         dtype = torch.get_autocast_dtype(hidden.device.type)
     loss, nll, _, _ = CrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        hidden, weight, target, smoothing, pad, dtype, torch.is_grad_enabled()
+        hidden, weight, target, smoothing, pad, cap, dtype, torch.is_grad_enabled()
     )
     return loss, nll
 
@@ -55,12 +65,57 @@ def share(smoothing: float, v: int, pad: int | None) -> float:
     return smoothing / max(v - (1 if pad is None else 2), 1)
 
 
+def chunk_function(hidden: Tensor, weight: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
+    """How to go from logits to losses and gradients: in one kernel on CUDA, where it applies."""
+    if not kernels.triton_applies(hidden, weight):
+        return plain_chunk
+    from tfzoo.learning._cross_entropy_triton import triton_chunk
+
+    return triton_chunk
+
+
+def plain_chunk(
+    logits: Tensor,
+    target: Tensor,
+    out: Tensor,
+    train: bool,
+    smoothing: float,
+    other: float,
+    pad: int | None,
+    cap: float | None,
+) -> tuple[Tensor, Tensor]:
+    """``-log p_y`` and the loss of each token, ``log Z - sum_j q_j logit_j``: ``(t v), (t) -> (t),
+    (t)``. With ``train``, ``out`` ``(t v)`` has ``p - q`` times the slope of the cap then.
+
+    ``q`` is ``other`` but at the target and at ``pad``. Without a cap, where the sum over ``j`` of
+    ``other logit_j`` and of its gradients is known without the logits, it is left out.
+    """
+    y = target[:, None]
+    if cap is not None:
+        logits.div_(cap).tanh_().mul_(cap)
+    log_p = torch.log_softmax(logits, 1, out=out)
+    log_p_y, logit_y = log_p.gather(1, y), logits.gather(1, y)
+    # - sum_j q_j log p_j = log Z - sum_j q_j logit_j, and log Z = logit_y - log p_y
+    loss = (logit_y - log_p_y - (1 - smoothing - other) * logit_y)[:, 0]
+    if pad is not None:
+        loss += other * logits[:, pad]
+    if cap is not None:
+        loss -= other * logits.sum(1)
+    if train:
+        p = log_p.exp_()
+        p.scatter_add_(1, y, torch.full_like(log_p_y, other + smoothing - 1))
+        if pad is not None:
+            p[:, pad] += other
+        if cap is not None:
+            p.sub_(other).mul_(logits.div_(cap).square_().neg_().add_(1.0))
+    return -log_p_y[:, 0], loss
+
+
 class CrossEntropy(torch.autograd.Function):
     """Computes the gradients in the forward pass, so that logits need not be kept, and multiplies
     them by the incoming gradient in the backward pass.
 
-    The loss of a token is ``log Z - sum_j q_j logit_j`` with ``Z = sum_j exp(logit_j)``. The sum of
-    a token's logits is computed as ``h . sum_j w_j``, without another pass over the logits.
+    The sum of a token's logits is ``h . sum_j w_j``, without another pass over the logits.
     """
 
     @staticmethod
@@ -70,6 +125,7 @@ class CrossEntropy(torch.autograd.Function):
         target: Tensor,
         smoothing: float,
         pad: int | None,
+        cap: float | None,
         dtype: torch.dtype,
         train: bool,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
@@ -78,45 +134,39 @@ class CrossEntropy(torch.autograd.Function):
             dtype = acc_dtype
         hidden, weight = hidden.to(dtype), weight.to(dtype)
         v, device = len(weight), hidden.device
-        q_other = share(smoothing, v, pad)
-        weight_sum = weight.sum(0, dtype=acc_dtype)
+        other = share(smoothing, v, pad)
         loss = torch.zeros((), dtype=acc_dtype, device=device)
         nll = torch.empty(len(target), dtype=acc_dtype, device=device)
         d_hidden = torch.empty(hidden.shape, dtype=acc_dtype, device=device) if train else None
         d_weight = torch.zeros(weight.shape, dtype=acc_dtype, device=device) if train else None
-        rows = chunk_rows(device, v)
-        logits_buffer = torch.empty(min(rows, len(target)), v, dtype=acc_dtype, device=device)
-        log_p_buffer = torch.empty_like(logits_buffer)
+        rows, of_chunk = chunk_rows(device, v), chunk_function(hidden, weight)
+        buffer = torch.empty(min(rows, len(target)), v, dtype=acc_dtype, device=device)
+        if of_chunk is plain_chunk:
+            out = torch.empty_like(buffer)
+        else:
+            out = buffer if dtype == acc_dtype else torch.empty_like(buffer, dtype=dtype)
         with torch.autocast(device.type, enabled=False):
             for start in range(0, len(target), rows):
-                h, y = hidden[start : start + rows], target[start : start + rows, None]
-                logits = matmul(h, weight.mT, logits_buffer[: len(y)])
-                log_p = torch.log_softmax(logits, 1, out=log_p_buffer[: len(y)])
-                log_p_y, logit_y = log_p.gather(1, y), logits.gather(1, y)
-                nll[start : start + rows] = -log_p_y[:, 0]
-                # - sum_j q_j log p_j = log Z - sum_j q_j logit_j, and log Z = logit_y - log p_y
-                others = (h.to(acc_dtype) @ weight_sum).sum() - logit_y.sum()
-                if pad is not None:
-                    others -= logits[:, pad].sum()
-                log_z = (logit_y - log_p_y).sum()
-                loss += log_z - (1 - smoothing) * logit_y.sum() - q_other * others
+                h, y = hidden[start : start + rows], target[start : start + rows]
+                logits, p = matmul(h, weight.mT, buffer[: len(y)]), out[: len(y)]
+                each = of_chunk(logits, y, p, train, smoothing, other, pad, cap)
+                nll[start : start + rows] = each[0]
+                loss += each[1].sum()
                 if d_hidden is not None and d_weight is not None:
-                    # p - q + q_other; q_other is subtracted for all classes at once below.
-                    p = log_p.exp_()
-                    p.scatter_add_(1, y, torch.full_like(log_p_y, q_other + smoothing - 1))
-                    if pad is not None:
-                        p[:, pad] += q_other
                     p = p.to(dtype)
                     matmul(p, weight, d_hidden[start : start + rows])
                     add_matmul(d_weight, p.mT, h)
-        if d_hidden is not None and d_weight is not None:
-            d_hidden -= q_other * weight_sum
-            d_weight -= q_other * hidden.sum(0, dtype=acc_dtype)
+            if cap is None:
+                hidden_sum, weight_sum = (x.sum(0, dtype=acc_dtype) for x in (hidden, weight))
+                loss -= other * (hidden_sum @ weight_sum)
+                if d_hidden is not None and d_weight is not None:
+                    d_hidden -= other * weight_sum
+                    d_weight -= other * hidden_sum
         return loss, nll, d_hidden, d_weight
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        hidden, weight, target, ctx.smoothing, ctx.pad, *_ = inputs
+        hidden, weight, target, *ctx.given, _, _ = inputs
         _, nll, d_hidden, d_weight = output
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*(x for x in (nll, d_hidden, d_weight) if x is not None))
@@ -124,28 +174,38 @@ class CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, scale: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-        none = (None,) * 5
+        none = (None,) * 6
         if scale is None:
             return None, None, *none
         hidden, weight, target, d_hidden, d_weight = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph=True: the gradient must be differentiable
-            d_hidden, d_weight = gradients(hidden, weight, target, ctx.smoothing, ctx.pad)
+            d_hidden, d_weight = gradients(hidden, weight, target, *ctx.given)
         return (d_hidden * scale).to(hidden.dtype), (d_weight * scale).to(weight.dtype), *none
 
 
 def gradients(
-    hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float, pad: int | None
+    hidden: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    smoothing: float,
+    pad: int | None,
+    cap: float | None,
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the loss by ``hidden`` and ``weight``: ``(p - q) w`` and ``(p - q)^T h``,
-    computed from all logits at once, in operations that autograd can differentiate.
+    """Gradients of the loss by ``hidden`` and ``weight``: ``(p - q) w`` and ``(p - q)^T h``, where
+    ``p - q`` is multiplied by the slope of the cap, computed from all logits at once, in operations
+    that autograd can differentiate.
     """
     acc_dtype = torch.promote_types(torch.promote_types(hidden.dtype, weight.dtype), torch.float32)
     hidden, weight = hidden.to(acc_dtype), weight.to(acc_dtype)
-    p = (hidden @ weight.mT).softmax(-1)
+    logits = hidden @ weight.mT
+    logits = logits if cap is None else soft_cap(logits, cap)
+    p = logits.softmax(-1)
     q = torch.full_like(p, share(smoothing, len(weight), pad))
     if pad is not None:
         q[:, pad] = 0
     d_logits = p - q.scatter(1, target[:, None], 1 - smoothing)
+    if cap is not None:
+        d_logits = d_logits * (1 - (logits / cap) ** 2)
     return d_logits @ weight, d_logits.mT @ hidden
 
 

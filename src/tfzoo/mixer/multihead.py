@@ -39,7 +39,7 @@ class SelfAttention(SelfOrCrossAttention, Mixer):
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
         (q, k), v = self.queries_and_keys(x), self.values(x)
         if context.rotation is not None:
-            q, k = context.rotation(q), context.rotation(k)
+            q, k = context.rotation.both(q, k)
         k = self.prepare_keys(k)
         if context.cache is not None:
             k, v = context.cache.target[layer].append(k=k, v=v, keep=context.kept)

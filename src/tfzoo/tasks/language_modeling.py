@@ -192,10 +192,12 @@ class LanguageModelingTask(DocumentTask):
         """
         labels, smoothing, model = batch.labels, self.optim.label_smoothing, self.model
         pad = self.tokenizer.special.pad
-        if self.foreign or model.output_bias is not None or model.logit_cap is not None:
+        if self.foreign or model.output_bias is not None:
             loss = cross_entropy_of_logits(self.logits(batch), labels, smoothing, pad)
         else:
-            loss = cross_entropy(self.hidden(batch), model.output_weight, labels, smoothing, pad)
+            loss = cross_entropy(
+                self.hidden(batch), model.output_weight, labels, smoothing, pad, model.logit_cap
+            )
         return *loss, len(labels)
 
     def forward_batch(self, batch: DocumentBatch) -> object:
