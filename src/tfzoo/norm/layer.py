@@ -55,3 +55,9 @@ class Layer(Norm):
             weight, wide = weight.to(dtype), x.to(dtype)
             bias = None if bias is None else bias.to(dtype)
         return F.layer_norm(wide, weight.shape, weight, bias, self.eps).to(x.dtype)
+
+    def sum_and_norm(self, x: Tensor, branch: Tensor | None) -> tuple[Tensor, Tensor]:
+        """:func:`tfzoo.base.sum_and_norm.sum_and_norm`, in one kernel."""
+        from tfzoo.norm._norm_triton import SumAndNorm
+
+        return SumAndNorm.apply(x, branch, self.weight, self.bias, self.eps, True)  # type: ignore[no-any-return,no-untyped-call]

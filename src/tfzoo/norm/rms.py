@@ -44,8 +44,18 @@ class RMS(Norm):
     def reset_parameters(self) -> None:
         nn.init.constant_(self.weight, 0.0 if self.centred else 1.0)
 
+    def factor(self, dtype: torch.dtype) -> Tensor:
+        """What tokens are multiplied by: ``(d)``"""
+        weight = self.weight.to(dtype)
+        return 1.0 + weight if self.centred else weight
+
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         dtype = compute_dtype(x, self.weight)
-        weight = self.weight.to(dtype)
-        weight = 1.0 + weight if self.centred else weight
-        return rms_norm(x.to(dtype), weight, self.eps).to(x.dtype)
+        return rms_norm(x.to(dtype), self.factor(dtype), self.eps).to(x.dtype)
+
+    def sum_and_norm(self, x: Tensor, branch: Tensor | None) -> tuple[Tensor, Tensor]:
+        """:func:`tfzoo.base.sum_and_norm.sum_and_norm`, in one kernel."""
+        from tfzoo.norm._norm_triton import SumAndNorm
+
+        weight = self.factor(compute_dtype(x, self.weight))
+        return SumAndNorm.apply(x, branch, weight, None, self.eps, False)  # type: ignore[no-any-return,no-untyped-call]
