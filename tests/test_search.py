@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 import tfzoo
+import tfzoo.search as search_module
 from tests.golden import load
+from tfzoo.base.host_copies import HostCopies
 from tfzoo.base.special_ids import OWN
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.models.initialise import initialise
@@ -401,13 +403,54 @@ def test_numbers_that_no_search_can_have_are_refused(wrong: dict[str, float]) ->
         Search(**wrong)
 
 
-def test_a_step_reads_the_device_as_often_for_many_sentences_as_for_one(
+class Late(HostCopies):
+    """What the host knows of a GPU: the step before."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__(device)
+        self.late = True
+
+    def next(self, x: Tensor) -> Tensor | None:
+        return super().next(x.clone())
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, -1.0, 2.0])
+@pytest.mark.parametrize("beam", [1, 2, 5])
+def test_a_host_that_is_a_step_late_finds_the_same(
+    beam: int, alpha: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed, n_best in itertools.product(range(6), {1, beam}):
+        options = Search(beam, alpha, n_best=n_best, max_length=0.5)
+        source = (torch.arange(9) < torch.tensor([[9], [1], [4], [9], [7]])).long()
+        steps, found = [], []
+        for kind in (HostCopies, Late):
+            table = random_table(5, 14, 6 + 10 * (seed % 2), seed)
+            table.tables[3, :, :, EOS] += 4.0
+            monkeypatch.setattr(search_module, "HostCopies", kind)
+            found.append(search(table, source, options))
+            steps.append(table.steps)
+        assert found[0] == found[1]
+        assert steps[0] <= steps[1] <= steps[0] + 5 * beam  # a step more of each sentence
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+@pytest.mark.parametrize("step", [0, 2, 4])
+def test_a_late_host_sees_logits_that_are_not_finite(
+    step: int, beam: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_module, "HostCopies", Late)
+    model = random_table(3, 5, 6, 1)
+    model.tables[..., EOS] = -50.0
+    model.tables[1, step, :, 4] = math.nan
+    with pytest.raises(NoNextToken, match="sentence 1 of the batch"):
+        search(model, torch.ones(3, 5, dtype=torch.long), Search(beam=beam))
+
+
+def test_the_host_reads_no_more_of_many_sentences_or_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each read waits for a GPU. What a step has found is read at once; those that reach the limit
-    are read one by one, in the last step alone.
-    """
-    reads, length = 0, 6
+    """Each read waits for a GPU. What was found is read when all is over."""
+    reads = 0
     for name in ("tolist", "item"):
         read = getattr(Tensor, name)
 
@@ -417,8 +460,9 @@ def test_a_step_reads_the_device_as_often_for_many_sentences_as_for_one(
             return read(self)
 
         monkeypatch.setattr(Tensor, name, counted)
-    for rows in (1, 20):
+    counts = {}
+    for beam, rows, length in itertools.product((1, 5), (1, 20), (3, 9)):
         reads, table = 0, random_table(rows, length, 12, seed=3)
-        found = search(table, torch.full((rows, 3), 5), Search(beam=5, n_best=5))
-        assert sum(one.finished for each in found for one in each) >= 2 * rows
-        assert reads <= 1 + 4 * length + 2 * rows, reads
+        search(table, torch.full((rows, 3), 5), Search(beam=beam, n_best=beam))
+        counts[beam, rows, length] = reads
+    assert counts == dict.fromkeys(counts, 5)

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from tfzoo.base.host_copies import HostCopies
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.errors import BadOption, NoNextToken
 
@@ -195,35 +196,38 @@ def _greedy(
 ) -> list[list[Hypothesis]]:
     device, b = source.device, source.shape[0]
     cache = log_probabilities.model.init_cache(source)
-    alive = torch.arange(b, device=device)  # indices of sentences that are not done
+    batch, copies = _Batch(b, device), HostCopies(device)
     limit = torch.tensor(limits, device=device)
     out = torch.zeros((b, max(limits)), dtype=torch.long, device=device)
-    finished = torch.zeros(b, dtype=torch.bool, device=device)
-    lengths = torch.zeros_like(limit)  # without EOS
+    done = torch.zeros(b, dtype=torch.bool, device=device)
+    finished, lengths = done.clone(), torch.zeros_like(limit)  # without EOS
     total = torch.zeros(b, device=device)
     no_score, tokens = torch.zeros((b, 1), device=device), torch.full((b,), start, device=device)
     for t in range(max(limits)):
+        alive = batch.alive
         log_p = log_probabilities(tokens, cache)
         log_p, _, tokens = (one[:, 0] for one in _candidates(no_score[: len(log_p)], log_p, 1))
-        total = total.to(log_p.dtype).index_add(0, alive, log_p)
+        over = done[alive]
+        total = total.to(log_p.dtype).index_add(0, alive, log_p.masked_fill(over, 0.0))
         out[alive, t] = tokens
         ends = log_probabilities.end(tokens)
-        finished[alive] = ends
-        lengths[alive] = t + 1 - ends.long()
-        keep = (~ends & (limit[alive] > t + 1) & ~log_p.isnan()).nonzero()[:, 0]
-        if len(keep) == 0:
+        finished[alive] = torch.where(over, finished[alive], ends)
+        lengths[alive] = torch.where(over, lengths[alive], t + 1 - ends.long())
+        done[alive] = over | ends | (limit[alive] <= t + 1) | log_p.isnan()
+        rows = batch.keep(copies.next(done))
+        if len(rows) == 0:
             break
-        if len(keep) < len(alive):
-            alive, tokens = alive[keep], tokens[keep]
-            cache.keep_batch(keep)
-            cache.reorder(keep)
+        if len(rows) < len(tokens):
+            tokens = tokens[rows]
+            cache.keep_batch(rows)
+            cache.reorder(rows)
     result = []
-    rows = zip(out.tolist(), total.tolist(), finished.tolist(), lengths.tolist(), strict=True)
-    for sentence, (ids, score, done, length) in enumerate(rows):
+    results = zip(out.tolist(), total.tolist(), finished.tolist(), lengths.tolist(), strict=True)
+    for sentence, (ids, score, ended, length) in enumerate(results):
         if isnan(score):
             raise NoNextToken(sentence)
-        score /= options.penalty(length + done)
-        result.append([Hypothesis(ids[:length], score, done)])
+        score /= options.penalty(length + ended)
+        result.append([Hypothesis(ids[:length], score, ended)])
     return result
 
 
@@ -237,17 +241,17 @@ def _beam(
     """All hypotheses that were found, in no order."""
     device, b, beam = source.device, source.shape[0], options.beam
     count = beam * (1 + len(log_probabilities.ends))
-    found: list[list[Hypothesis]] = [[] for _ in range(b)]
     cache = log_probabilities.model.init_cache(source)
-    alive = list(range(b))  # indices of sentences that are not done
+    batch, copies = _Batch(b, device), HostCopies(device)
+    found, at_limit = _Found(limits, options, device), {*limits}
     prefixes = torch.empty((b, 1, 0), dtype=torch.long, device=device)
     scores = torch.zeros((b, 1), device=device)
     tokens = torch.full((b,), start, device=device)
     for t in range(max(limits)):
-        width = scores.shape[1]
+        alive, width = batch.alive, scores.shape[1]
         top, parent, token = _candidates(scores, log_probabilities(tokens, cache), count)
         ends = log_probabilities.end(token)
-        _collect_finished(found, alive, options, prefixes, parent, ends, top)
+        found.add_finished(alive, prefixes, parent, ends, top)
         # The `beam` best candidates that do not end with EOS, best first.
         order = ends.to(torch.int8).sort(dim=1, stable=True).indices[:, :beam]
         scores, parent, token = (x.gather(1, order) for x in (top, parent, token))
@@ -255,25 +259,141 @@ def _beam(
         prefixes = torch.cat(
             [prefixes.gather(1, parent[..., None].expand(-1, -1, t)), token[..., None]], dim=2
         )
-        best = scores[:, 0].tolist()
-        keep = []
-        for row, sentence in enumerate(alive):
-            if isnan(best[row]):
-                raise NoNextToken(sentence)
-            if t + 1 == limits[sentence]:
-                found[sentence] += _unfinished(prefixes[row], scores[row], options)
-            elif _continues(found[sentence], best[row], t + 1, limits[sentence], options):
-                keep.append(row)
-        if not keep:
+        if t + 1 in at_limit:
+            found.add_unfinished(alive, prefixes, scores)
+        found.close(alive, scores[:, 0], t + 1)
+        rows = batch.keep(found.check(copies.next(found.state)))
+        if len(rows) == 0:
             break
-        rows = torch.tensor(keep, device=device)
         cache.reorder((rows[:, None] * width + parent[rows]).flatten())
-        if len(keep) < len(alive):
+        if len(rows) < len(scores):
             cache.keep_batch(rows)
-            alive = [alive[row] for row in keep]
             scores, token, prefixes = scores[rows], token[rows], prefixes[rows]
         tokens = token.flatten()
-    return found
+    return found.hypotheses()
+
+
+class _Batch:
+    """The sentences that are decoded, on the device and as the host knows them."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self.known = torch.arange(size)
+        self.alive = self.known.to(device)
+
+    def keep(self, done: Tensor | None) -> Tensor:
+        """Drop the sentences that the host knows to be done, ``(b)`` on the host or None; the rows
+        of the others, on the device.
+        """
+        if done is None:
+            return torch.arange(len(self.known), device=self.alive.device)
+        keep = (done[self.known] == 0).nonzero()[:, 0]
+        rows = keep.to(self.alive.device, non_blocking=True)
+        if len(keep) < len(self.known):
+            self.known, self.alive = self.known[keep], self.alive[rows]
+        return rows
+
+
+class _Found:
+    """The hypotheses of each sentence, on the device: up to ``2 beam`` that ended with EOS, then up
+    to ``beam`` that reached the limit. ``state`` ``(b)`` is 0 while a sentence is decoded, then 1,
+    or 2 where there is no next token. What is written behind the last sentence belongs to none.
+    """
+
+    def __init__(self, limits: list[int], options: Search, device: torch.device) -> None:
+        # Scores in the precision of the host, where there is one.
+        exact = torch.float32 if device.type == "mps" else torch.float64
+        penalties = [options.penalty(limit) for limit in limits]
+        self.options, self.slots = options, 3 * options.beam
+        self.limit = torch.tensor(limits, device=device)
+        self.penalty_at_limit = torch.tensor(penalties, dtype=exact, device=device)
+        self.state = torch.zeros(len(limits), dtype=torch.int8, device=device)
+        self.count, places = torch.zeros_like(self.limit), len(limits) * self.slots + 1
+        self.log_p = torch.full((places,), float("-inf"), dtype=exact, device=device)
+        self.score, self.length = self.log_p.clone(), self.count.new_zeros(places)
+        self.ids = torch.zeros((places, 8), dtype=torch.long, device=device)
+
+    def put(
+        self, alive: Tensor, slot: Tensor, here: Tensor, prefixes: Tensor, log_p: Tensor, eos: int
+    ) -> None:
+        """Hypotheses ``(s w n)`` into slots ``(s w)``, those that are ``here``."""
+        n = prefixes.shape[2]
+        while n > self.ids.shape[1]:
+            self.ids = torch.cat([self.ids, torch.zeros_like(self.ids)], 1)
+        index = torch.where(here, alive[:, None] * self.slots + slot, len(self.ids) - 1)
+        self.ids[index, :n] = prefixes
+        self.length[index] = n
+        self.log_p[index] = log_p.to(self.log_p.dtype)
+        self.score[index] = self.log_p[index] / self.options.penalty(n + eos)
+
+    def add_finished(
+        self, alive: Tensor, prefixes: Tensor, parent: Tensor, ends: Tensor, top: Tensor
+    ) -> None:
+        """The candidates that end with EOS and are among the best ``beam``."""
+        parent, ends, top = (x[:, : self.options.beam] for x in (parent, ends, top))
+        here = ends & ~top.isneginf() & (self.state[alive] == 0)[:, None]
+        slot = self.count[alive][:, None] + here.cumsum(1) - 1
+        prefixes = prefixes.gather(1, parent[..., None].expand(-1, -1, prefixes.shape[2]))
+        self.put(alive, slot, here, prefixes, top, eos=1)
+        self.count[alive] += here.sum(1)
+
+    def add_unfinished(self, alive: Tensor, prefixes: Tensor, scores: Tensor) -> None:
+        """The hypotheses of sentences that have reached their limit."""
+        at_limit = (self.limit[alive] == prefixes.shape[2]) & (self.state[alive] == 0)
+        slot = 2 * self.options.beam + torch.arange(scores.shape[1], device=scores.device)
+        here = at_limit[:, None] & (scores > float("-inf"))
+        self.put(alive, slot, here, prefixes, scores, eos=0)
+
+    def close(self, alive: Tensor, best: Tensor, n: int) -> None:
+        """Note the sentences that are done.
+
+        They are when ``beam`` hypotheses are finished, when all others have probability 0, or when
+        no continuation of up to the limit can have a score among the ``n_best``. ``best`` ``(s)``
+        is the highest log probability of the unfinished hypotheses, which have ``n`` tokens.
+        """
+        options, best = self.options, best.to(self.log_p.dtype)
+        # log p never rises, and the penalty is monotonic in the length: one of both ends is best.
+        reachable = torch.maximum(
+            best / options.penalty(n + 1), best / self.penalty_at_limit[alive]
+        )
+        finished = self.score[:-1].view(-1, self.slots)[alive, : 2 * options.beam]
+        # -inf while there are fewer
+        least = finished.topk(options.n_best).values[:, -1]
+        goes_on = (reachable > least) & (self.count[alive] < options.beam)
+        goes_on &= self.limit[alive] > n
+        state = self.state[alive]
+        self.state[alive] = torch.where(state == 0, (~goes_on).to(torch.int8) + best.isnan(), state)
+
+    def check(self, state: Tensor | None) -> Tensor | None:
+        """The same state, on the host.
+
+        Raises:
+            NoNextToken: a sentence has no next token.
+        """
+        if state is not None and bool((state == 2).any()):
+            raise NoNextToken(int((state == 2).nonzero()[0]))
+        return state
+
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        """Those of each sentence, finished ones first."""
+        self.check(self.state.cpu())
+        ids, log_p, length = (x.tolist() for x in (self.ids, self.log_p, self.length))
+        found = []
+        for sentence, count in enumerate(self.count.tolist()):
+            first = sentence * self.slots
+            cut = range(first + 2 * self.options.beam, first + self.slots)
+            found.append(
+                [
+                    Hypothesis(
+                        ids[place][: length[place]],
+                        log_p[place] / self.options.penalty(length[place] + finished),
+                        finished,
+                    )
+                    for places, finished in ((range(first, first + count), True), (cut, False))
+                    for place in places
+                    if log_p[place] > float("-inf")
+                ]
+            )
+        return found
 
 
 class _LogProbabilities(Generic[K]):
@@ -333,48 +453,3 @@ def _candidates(scores: Tensor, log_p: Tensor, count: int) -> tuple[Tensor, Tens
     top, index = total.topk(min(count, total.shape[1]), dim=1)
     parent, among = parent.gather(1, index), among.gather(1, index)
     return top, parent, among - parent * v
-
-
-def _collect_finished(
-    found: list[list[Hypothesis]],
-    alive: list[int],
-    options: Search,
-    prefixes: Tensor,
-    parent: Tensor,
-    ends: Tensor,
-    top: Tensor,
-) -> None:
-    """Add to ``found`` the candidates that end with EOS and are among the best ``beam``."""
-    penalty = options.penalty(prefixes.shape[2] + 1)
-    among_best = torch.arange(ends.shape[1], device=ends.device) < options.beam
-    row, column = (ends & among_best & ~top.isneginf()).nonzero().unbind(1)
-    # All at once: the host waits for the device at each read.
-    ids, scores = prefixes[row, parent[row, column]].tolist(), top[row, column].tolist()
-    for sentence, one, score in zip(row.tolist(), ids, scores, strict=True):
-        found[alive[sentence]].append(Hypothesis(one, score / penalty, finished=True))
-
-
-def _continues(found: list[Hypothesis], best: float, n: int, limit: int, options: Search) -> bool:
-    """Whether decoding of a sentence continues.
-
-    It ends when ``beam`` hypotheses are finished, when all others have probability 0, or when no
-    continuation of up to ``limit`` tokens can have a score among the ``n_best``. ``best`` is the
-    highest log probability of the unfinished hypotheses, which have ``n`` tokens.
-    """
-    if best == float("-inf") or len(found) >= options.beam:
-        return False
-    if len(found) < options.n_best:
-        return True
-    # log p never rises, and the penalty is monotonic in the length, so one of both ends is best.
-    reachable = max(best / options.penalty(n + 1), best / options.penalty(limit))
-    return reachable > sorted((h.score for h in found), reverse=True)[options.n_best - 1]
-
-
-def _unfinished(prefixes: Tensor, scores: Tensor, options: Search) -> list[Hypothesis]:
-    """The hypotheses of one sentence that reached the length limit without EOS."""
-    pairs = zip(prefixes.tolist(), scores.tolist(), strict=True)
-    return [
-        Hypothesis(ids, score / options.penalty(len(ids)), finished=False)
-        for ids, score in pairs
-        if score > float("-inf")
-    ]

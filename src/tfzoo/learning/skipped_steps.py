@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tfzoo.base.host_copies import HostCopy
+
 
 def skip_unless(finite: Tensor, optimizer: Any) -> None:
     """Make the next ``optimizer.step()`` leave parameters and optimiser state unchanged if
@@ -34,8 +36,7 @@ class SkippedSteps:
         """Steps skipped so far."""
         self.in_a_row: Tensor | int = 0
         """Steps skipped since the last step that was taken or tolerated."""
-        self._copy: Tensor = torch.zeros((), dtype=torch.int64)
-        self._copied: torch.cuda.Event | None = None
+        self._copy = HostCopy(torch.zeros((), dtype=torch.int64))
 
     def add(self, skipped: Tensor, tolerated: bool = False) -> None:
         """Count a step; ``skipped`` is a boolean tensor ``()``. A ``tolerated`` step sets the
@@ -43,14 +44,8 @@ class SkippedSteps:
         """
         self.total = self.total + skipped.long()
         self.in_a_row = (self.in_a_row + 1) * skipped.long() * (not tolerated)
-        # Asynchronous; for a tensor on the CPU, the tensor itself.
-        self._copy = self.in_a_row.to("cpu", non_blocking=True)
-        if skipped.is_cuda:
-            self._copied = torch.cuda.Event()
-            self._copied.record()
+        self._copy = HostCopy(self.in_a_row)
 
     def last_in_a_row(self) -> int:
         """The number of skipped steps in a row at the last :meth:`add`."""
-        if self._copied is not None:
-            self._copied.synchronize()
-        return int(self._copy)
+        return int(self._copy.read())

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from tfzoo.base.host_copies import HostCopies
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.models.cache import DecoderCache
@@ -104,18 +105,37 @@ def next_tokens(
     finished = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
     stops, fill = _stops(model, stop)
     ends, pad = torch.tensor(stops, device=prompt.device), model.pad
+    wrong, copies = finished, HostCopies(prompt.device)
     for count in range(1, max_new_tokens + 1):
         if pad is not None and pad not in stops:
             logits[:, pad] = float("-inf")
-        token = _next_token(logits, temperature, top_k, top_p, generator)
+        token, new = _next_token(logits, temperature, top_k, top_p, generator)
+        wrong = wrong | new
         if fill is not None:
             token = token.masked_fill(finished, fill)
-        yield token
         if stops:
-            finished |= (token[:, None] == ends).any(1)
-        if count == max_new_tokens or (stops and bool(finished.all())):
+            finished = finished | (token[:, None] == ends).any(1)
+        over = _all_finished(copies.next(torch.stack([finished, wrong]))) and bool(stops)
+        if over and copies.late:  # before this token
             return
-        logits = model.decode_step(token, cache)
+        yield token
+        if over:
+            return
+        if count < max_new_tokens:
+            logits = model.decode_step(token, cache)
+    _all_finished(copies.last())
+
+
+def _all_finished(state: Tensor | None) -> bool:
+    """Whether all rows are finished, as far as the host knows: ``(2 b)``, which are finished and
+    which have no next token.
+    """
+    if state is None:
+        return False
+    finished, wrong = state
+    if bool(wrong.any()):
+        raise NoNextToken(int(wrong.nonzero()[0]))
+    return bool(finished.all())
 
 
 def filter_logits(
@@ -254,13 +274,11 @@ def _next_token(
     top_k: int | None,
     top_p: float | None,
     generator: torch.Generator | None,
-) -> Tensor:
-    """``(b v) -> (b)``"""
+) -> tuple[Tensor, Tensor]:
+    """``(b v) -> (b), (b)``: the tokens, and which rows have none."""
     largest, token = logits.max(-1)
-    wrong = (~largest.isfinite()).nonzero()
-    if len(wrong):
-        raise NoNextToken(int(wrong[0, 0]))
+    wrong = ~largest.isfinite()
     if temperature == 0:
-        return token
-    filtered = filter_logits(logits, temperature, top_k, top_p)
-    return torch.multinomial(filtered.softmax(-1), 1, generator=generator)[:, 0]
+        return token, wrong
+    filtered = filter_logits(logits, temperature, top_k, top_p).masked_fill(wrong[:, None], 0.0)
+    return torch.multinomial(filtered.softmax(-1), 1, generator=generator)[:, 0], wrong
