@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 from tfzoo.base.registry import registry
@@ -25,10 +26,33 @@ def without_collections() -> Iterator[None]:
     gc.collect()  # what is garbage already would otherwise stay too
     gc.disable()
     try:
-        yield
+        with without_signal_processing():
+            yield
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextmanager
+def without_signal_processing() -> Iterator[None]:
+    """Context for the import of Lightning, and of torchmetrics with it, in which ``scipy.signal``
+    is a module of one name.
+
+    ``torchmetrics/__init__.py`` imports it, with large parts of SciPy, to give it an old name,
+    ``hamming``, that the package SRMRpy asks for. Afterwards it is imported as ever.
+    """
+    name = "scipy.signal"
+    if name in sys.modules:
+        yield
+        return
+    stand_in: Any = ModuleType(name)
+    stand_in.hamming = None
+    sys.modules[name] = stand_in
+    try:
+        yield
+    finally:
+        if sys.modules.get(name) is stand_in:
+            del sys.modules[name]
 
 
 def task_class(name: str) -> Any:
