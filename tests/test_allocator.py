@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,6 +38,26 @@ def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*os.environ]:
         if name.startswith("MALLOC_") or name in ("GLIBC_TUNABLES", allocator.VARIABLE):
             monkeypatch.delenv(name)
+
+
+def test_a_training_that_grows_gives_back_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a tenth is added to the most that a step took since memory was given back."""
+    returned: list[int] = []
+    pages = iter([100, 120, 105, 115, 116, 104, 112, 116])
+    monkeypatch.setattr(allocator, "_kept", [SimpleNamespace(malloc_trim=returned.append)])
+    monkeypatch.setattr(allocator.Path, "read_text", lambda *given: f"9 {next(pages)} 9")
+    fragments, found = allocator.Fragments(), list[int]()
+    for _ in range(8):
+        fragments.check()
+        found.append(len(returned))
+    #         start, +20 %, limit 115.5, 115, 116, a step from 104, 112, 116
+    assert found == [0, 1, 1, 1, 2, 2, 2, 3]
+
+
+def test_memory_that_is_not_kept_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocator, "_kept", [])
+    monkeypatch.setattr(allocator.Path, "read_text", None)
+    allocator.Fragments().check()
 
 
 def faults(in_a_thread: bool = False, keep: bool = True) -> tuple[bool, int]:

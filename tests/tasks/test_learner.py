@@ -147,6 +147,26 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_counted(
     )
 
 
+def test_a_forward_pass_has_no_gradients_of_the_step_before_beside_it(
+    data: Any, tmp_path: Path
+) -> None:
+    """They are there until then, for callbacks, and add up over the micro-batches of a step."""
+    task, seen = task_of(data), list[bool]()
+    own, parameter = task.training_step, task.model.encoder.layers[0].feedforward.inner.inner.weight
+
+    class Look(L.Callback):
+        def on_train_batch_end(self, *given: Any) -> None:
+            assert parameter.grad is not None
+
+    def note(*given: Any) -> torch.Tensor:
+        seen.append(parameter.grad is not None)
+        return own(*given)
+
+    task.training_step = note  # type: ignore[method-assign]
+    fit(task, data, tmp_path, steps=2, accumulate_grad_batches=2, callbacks=[Look()])
+    assert seen == [False, True, False, True]
+
+
 def test_a_skipped_step_leaves_out_all_its_micro_batches(data: Any, tmp_path: Path) -> None:
     task = task_of(data)
     break_at(task, {0}, "gradient")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from pathlib import Path
 
 from tfzoo.errors import BadOption
 
@@ -16,6 +17,12 @@ MAPPED_FROM = (2**30, 2**25)
 """Bytes from which an allocation is mapped by itself and returned when it is freed: the first value
 that glibc takes. Before version 2.35 it takes no more than the second.
 """
+
+
+GROWTH = 1.1
+"""How far a training may grow beyond what a step takes before free memory is returned."""
+_kept: list[ctypes.CDLL] = []
+"""The C library, once freed memory is kept."""
 
 
 def keep_freed_memory() -> bool:
@@ -45,7 +52,33 @@ def keep_freed_memory() -> bool:
         return False
     kept = any(libc.mallopt(MMAP_THRESHOLD, size) for size in MAPPED_FROM)
     kept = bool(libc.mallopt(TRIM_THRESHOLD, -1)) and kept  # never
-    return bool(libc.mallopt(ARENA_MAX, 1)) and kept  # other arenas return what is freed
+    kept = bool(libc.mallopt(ARENA_MAX, 1)) and kept  # other arenas return what is freed
+    _kept[:] = [libc] if kept else []
+    return kept
+
+
+class Fragments:
+    """Returns the free memory of a training that has grown, because batches of other shapes do not
+    fit into what was freed.
+
+    Without it, a process that keeps freed memory grows for some dozens of steps, by as much as half
+    of what one step takes. To take the memory again costs a step a twentieth of its time
+    (``benchmarks/published.md``); it happens once in some steps, and seldom later on.
+    """
+
+    def __init__(self) -> None:
+        self.limit, self.returned = 0.0, True
+
+    def check(self) -> None:
+        """Call it between two steps, when no tensor of a step is left."""
+        if not _kept:
+            return
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+        if self.returned:  # what the last step took, and nothing else
+            self.limit, self.returned = max(self.limit, GROWTH * pages), False
+        elif pages > self.limit:
+            _kept[0].malloc_trim(0)
+            self.returned = True
 
 
 def is_wanted() -> bool:
