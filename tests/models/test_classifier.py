@@ -51,6 +51,50 @@ def test_left_padding_changes_nothing_when_it_is_said() -> None:
         torch.testing.assert_close(left, model(TEXT), rtol=1e-9, atol=1e-9)
 
 
+class Watched(torch.nn.Module):
+    """A feed-forward layer that notes the shape of what it is given."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner, self.shapes = inner, list[tuple[int, ...]]()
+
+    def forward(self, x: torch.Tensor, *args: Any) -> torch.Tensor:
+        self.shapes.append(tuple(x.shape))
+        found: torch.Tensor = self.inner(x, *args)
+        return found
+
+
+@pytest.mark.parametrize("residual", ["post", "pre", "sandwich"])
+@pytest.mark.parametrize("pooling", tfzoo.list_components()["pooling"])
+def test_the_last_layer_computes_the_tokens_that_are_pooled(pooling: str, residual: str) -> None:
+    """With logits and gradients as if it computed all of them."""
+    model = small(layers=2, pooling=pooling, residual=residual).double().train()
+    randomize(model)
+    last = model.encoder.layers[-1].feedforward
+    last.inner = Watched(last.inner)
+    one = pooling not in ("convolution", "max", "mean", "sum")
+    expected = model.head(model.pooling(model.encode(TEXT), TEXT != 0))
+    expected = expected, *torch.autograd.grad(expected.square().sum(), [*model.parameters()])
+    found = model(TEXT)
+    assert last.inner.shapes == [(2, 4, 8), (2, 1, 8) if one else (2, 4, 8)]
+    found = found, *torch.autograd.grad(found.square().sum(), [*model.parameters()])
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("where", ["pooling", "encoder", "encoder.layers.1.feedforward.inner"])
+def test_a_hook_sees_all_tokens(where: str) -> None:
+    model, seen = small(layers=2, pooling="first"), []
+    model.get_submodule(where).register_forward_hook(lambda m, x, y: seen.append(x[0].shape))
+    model(TEXT)
+    assert seen == [(2, 4, 8)]
+
+
+def test_a_norm_that_reads_other_tokens_gets_them() -> None:
+    model = small(pooling="first", norm="batch", residual="post").double().train()
+    expected = model.head(model.pooling(model.encode(TEXT), TEXT != 0))
+    torch.testing.assert_close(model(TEXT), expected, rtol=1e-9, atol=1e-9)
+
+
 def test_it_shares_the_start_of_its_encoder_with_any_other() -> None:
     """Cells of a sweep over poolings start alike."""
     one, other = small(), small(pooling="max", classes=7)

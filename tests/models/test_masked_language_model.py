@@ -32,6 +32,16 @@ def test_logits_are_a_transformed_state_times_the_embeddings() -> None:
     assert_close(model(TEXT), expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("norm", ["layer", "batch"])
+def test_states_of_some_tokens_are_those_of_all(norm: str) -> None:
+    """With equal gradients; batch norm reads the tokens that are not asked for."""
+    model, read = small(norm=norm, dropout=0.0).train(), torch.tensor([1, 4, 6])
+    both = model.hidden(TEXT).flatten(0, 1)[read], model.hidden(TEXT, read=read)
+    weights = [one for one in model.parameters() if one is not model.output_bias]
+    expected, found = ((y, *torch.autograd.grad(y.square().sum(), weights)) for y in both)
+    assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
 def test_gelu_may_be_approximate() -> None:
     exact, approximate = (small(approximate=how)(TEXT).detach() for how in ("none", "tanh"))
     assert 1e-8 < float((exact - approximate).abs().max() / exact.abs().max()) < 1e-2

@@ -37,6 +37,10 @@ class SelfAttention(SelfOrCrossAttention, Mixer):
         self.causal = causal
 
     def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
+        if self.has_one_query(x, context):
+            some, k = context.select(x), self.prepare_keys(self.keys(x))
+            y = self.attend(some, self.queries(some), k, self.values(x), context.mask)
+            return y.expand_as(x)  # that of other tokens is not read
         (q, k), v = self.queries_and_keys(x), self.values(x)
         if context.rotation is not None:
             q, k = context.rotation.both(q, k)
@@ -44,3 +48,15 @@ class SelfAttention(SelfOrCrossAttention, Mixer):
         if context.cache is not None:
             k, v = context.cache.target[layer].append(k=k, v=v, keep=context.kept)
         return self.attend(x, q, k, v, context.mask, context.bias)
+
+    def has_one_query(self, x: Tensor, context: Context) -> bool:
+        """Whether a single token of each text is read, and its place matters to the mask alone."""
+        read, mask = context.read, context.mask
+        return (
+            read is not None
+            and read.shape == (len(x), 1)
+            and not mask.causal
+            and mask.allowed is None
+            and context.bias is None
+            and context.rotation is None
+        )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
+import torch
 from torch import Tensor, nn
 
+from tfzoo.base.adapters import has_hooks
 from tfzoo.base.dropout import dropout
 from tfzoo.base.linear import Linear
 from tfzoo.base.registry import PoolingSpec, create
@@ -136,21 +138,45 @@ class TransformerClassifier(nn.Module):
         Ids equal to ``pad`` are padding; ``padding`` is its side. ``types`` ``(b n)`` are the
         tokens' types, by default 0, or those of a pair.
         """
-        x = self.encode(text, types, padding=padding)
+        valid = self.valid(text, padding)
+        read = self.only(text, valid)
+        x = self.encode(text, types, padding=padding, read=read)
+        if read is not None and valid is not None:
+            valid = valid.any(1, keepdim=True)
         if self.pooling is not None:
-            x = self.pooling(x, self.valid(text, padding))
+            x = self.pooling(x, valid)
         elif self.token_head is not None:
             x = self.token_head(x.flatten(0, 1)[:, None]).view_as(x)
         return self.head(dropout(x, self.pooled_dropout if self.training else 0.0))
 
+    def only(self, text: Tensor, valid: Tensor | None) -> Tensor | None:
+        """The one token of each text that the pooling reads, by its index among all ``b n``: ``(b
+        1)``; None if it reads more, or something outside sees what it is given.
+        """
+        pooling = self.pooling
+        if not isinstance(pooling, Pooling) or not text.shape[1]:
+            return None
+        if has_hooks(pooling) or has_hooks(self.encoder):
+            return None
+        place = pooling.only(text, valid)
+        first = torch.arange(0, text.numel(), text.shape[1], device=text.device)
+        return None if place is None else (first + place)[:, None]
+
     def encode(
-        self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
+        self,
+        text: Tensor,
+        types: Tensor | None = None,
+        *,
+        padding: Padding = "right",
+        read: Tensor | None = None,
     ) -> Tensor:
-        """The last hidden states: ``(b n) -> (b n d)``."""
+        """The last hidden states: ``(b n) -> (b n d)``; with ``read`` ``(b|1 m)``, those of these
+        tokens alone, by their index among all ``b n``: ``(b n) -> (b|1 m d)``.
+        """
         mask = Mask(keys=self.valid(text, padding))
         if types is None and self.separator is not None and self.embedding.types is not None:
             types = types_of(text, self.separator)
-        return self.encoder(self.embedding(text, types), mask=mask, padding=padding)
+        return self.encoder(self.embedding(text, types), mask=mask, padding=padding, read=read)
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
         """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""

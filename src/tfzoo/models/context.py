@@ -35,6 +35,8 @@ class Context:
         memory: ``(b k d)``, the encoder's output; None if ``cache`` holds its keys and values.
         memory_mask: the padding mask of the encoder's output.
         cache: keys and values of earlier tokens and of the source; None in training.
+        read: of a last layer, the tokens whose output is needed, by their index among all ``b n``:
+            ``(b m)``, some of each text, or ``(1 m)``, any; None: all are.
     """
 
     mask: Mask
@@ -49,6 +51,14 @@ class Context:
     memory: Tensor | None = None
     memory_mask: Mask | None = None
     cache: DecoderCache | None = None
+    read: Tensor | None = None
+
+    def select(self, x: Tensor) -> Tensor:
+        """The tokens that are read: ``(b n d) -> (b|1 m d)``; all without ``read``."""
+        if self.read is None:
+            return x
+        found = x.flatten(0, 1).index_select(0, self.read.flatten())
+        return found.view(*self.read.shape, x.shape[-1])
 
     def non_padding(self) -> Tensor | None:
         """``(b n)``, False at padding; None if there is no padding, or if the causal mask already

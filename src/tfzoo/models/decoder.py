@@ -74,7 +74,7 @@ class Decoder(Stack):
         options = StackOptions(layers, heads, **stack)
         super().__init__(dim, options, causal=causal, cross=cross_attention, allow=allow or ())
 
-    def forward(
+    def forward(  # type: ignore[override]  # it returns all tokens
         self,
         x: Tensor,
         memory: Tensor | None = None,

@@ -120,11 +120,23 @@ class MaskedLanguageModel(nn.Module):
         return self.logits(self.hidden(text, types, padding=padding))
 
     def hidden(
-        self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
+        self,
+        text: Tensor,
+        types: Tensor | None = None,
+        *,
+        padding: Padding = "right",
+        read: Tensor | None = None,
     ) -> Tensor:
-        """``norm(gelu(W x + b))``: ``(b n) -> (b n d)``."""
-        hidden = self.head(self.encode(text, types, padding=padding))
+        """``norm(gelu(W x + b))``: ``(b n) -> (b n d)``; with ``read`` ``(m)``, those of these
+        tokens alone, by their index among all ``b n``: ``(b n) -> (m d)``.
+        """
+        if read is not None and self.encoder.reads_valid:  # the norm may read the other tokens
+            return self.hidden(text, types, padding=padding).flatten(0, 1).index_select(0, read)
+        some = None if read is None else read[None]
+        hidden = self.head(self.encode(text, types, padding=padding, read=some))
         hidden = nn.functional.gelu(hidden, approximate=self.approximate)
+        if read is not None:
+            return self.head_norm(hidden)[0]
         return self.head_norm(hidden, self.valid(text, padding))
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -132,11 +144,18 @@ class MaskedLanguageModel(nn.Module):
         return nn.functional.linear(hidden, self.embedding.weight, self.output_bias)
 
     def encode(
-        self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
+        self,
+        text: Tensor,
+        types: Tensor | None = None,
+        *,
+        padding: Padding = "right",
+        read: Tensor | None = None,
     ) -> Tensor:
-        """The encoder's last hidden states: ``(b n) -> (b n d)``."""
+        """The encoder's last hidden states: ``(b n) -> (b n d)``, with ``read`` ``(b|1 m)``
+        ``-> (b|1 m d)``.
+        """
         mask = Mask(keys=self.valid(text, padding))
-        return self.encoder(self.embedding(text, types), mask=mask, padding=padding)
+        return self.encoder(self.embedding(text, types), mask=mask, padding=padding, read=read)
 
     def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
         """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""

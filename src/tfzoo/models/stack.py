@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.adapters import has_hooks
 from tfzoo.base.dropout import dropout
 from tfzoo.base.linear import Linear
 from tfzoo.base.registry import Spec, create, registry
@@ -208,14 +210,19 @@ class Stack(WithCache):
         padding: Padding | None = None,
         prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
+        read: Tensor | None = None,
     ) -> Tensor:
         """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
         :meth:`tfzoo.Decoder.forward`, without a memory those of :meth:`tfzoo.Encoder.forward`.
+
+        ``read`` are the tokens whose output is needed, by their index among all ``b n``: ``(b m)``,
+        some of each text, or ``(1 m)``, any. The output is then ``(b|1 m d)``; where no other
+        output has an influence on these, the last layer does not compute it.
         """
         context = self.decoder_context(
             x, memory, mask, memory_mask, positions, padding, prefix, cache
         )
-        y = self.run(self.zero_padding(x, mask), mask, context)
+        y = self.run(self.zero_padding(x, mask), mask, context, read)
         if cache is not None:
             cache.length += x.shape[1]
         return y
@@ -223,9 +230,25 @@ class Stack(WithCache):
     def decoder_layers(self) -> list[TransformerLayer]:
         return [layer for layer in self.layers if isinstance(layer, TransformerLayer)]
 
-    def run(self, x: Tensor, mask: Mask | None, context: Context) -> Tensor:
-        """Positional encoding, layers and final norm: ``(b n d) -> (b n d)``. ``mask`` is that of
-        the forward pass; ``context`` is from :meth:`context`.
+    def reads_early(self, context: Context) -> bool:
+        """Whether what follows the last attention computes each token by itself, and nothing sees
+        the last layer from outside.
+        """
+        last = self.layers[-1] if len(self.layers) else None
+        return (
+            isinstance(last, TransformerLayer)
+            and last.feedforward is not None
+            and context.cache is None
+            and not (self.reads_valid or last.compiled or torch.compiler.is_compiling())
+            and not any(has_hooks(one) for one in last.modules())
+        )
+
+    def run(
+        self, x: Tensor, mask: Mask | None, context: Context, read: Tensor | None = None
+    ) -> Tensor:
+        """Positional encoding, layers and final norm: ``(b n d) -> (b n d)``, or with ``read`` ``->
+        (b|1 m d)``. ``mask`` and ``read`` are those of the forward pass; ``context`` is from
+        :meth:`context`.
         """
         length = None
         if self.needs_length:
@@ -240,10 +263,14 @@ class Stack(WithCache):
         if self.embedding_projection is not None:
             x = self.embedding_projection(x)
         x = dropout(x, self.dropout if self.training else 0.0)
-        contexts = self.contexts(context)
+        contexts, context = self.contexts(context), replace(context, read=read)
+        early = read is not None and self.reads_early(context)
+        if early:
+            contexts[-1] = replace(contexts[-1], read=read)
         for index, layer in enumerate(self.layers):
             x = layer(x, contexts[index], index)
-        return x if self.final_norm is None else self.final_norm(x, context.valid)
+        x = x if self.final_norm is None else self.final_norm(x, context.valid)
+        return x if early else context.select(x)
 
 
 def embedding_norm(spec: Spec | None, dim: int) -> Norm | None:

@@ -99,6 +99,7 @@ class TransformerLayer(nn.Module):
         if self.cross_attention is not None:
             x = self.cross_attention(x, context.valid, context, layer)
         if self.feedforward is not None:
+            x = context.select(x)
             p = self.feedforward_dropout if self.training else 0.0
             if not self.has_auxiliary_loss:
                 x = self.feedforward(x, context.valid, p)

@@ -28,7 +28,9 @@ class First(Pooling):
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         x, valid = at_least_one(x, valid)
+        return x[:, 0] if valid is None else token_at(x, valid, self.only(x, valid))
+
+    def only(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         if valid is None:
-            return x[:, 0]
-        place = valid.to(torch.uint8).argmax(1)  # of the first True
-        return token_at(x, valid, place)
+            return torch.zeros(len(x), dtype=torch.long, device=x.device)
+        return valid.to(torch.uint8).argmax(1)  # of the first True

@@ -26,7 +26,10 @@ class Last(Pooling):
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         x, valid = at_least_one(x, valid)
+        return x[:, -1] if valid is None else token_at(x, valid, self.only(x, valid))
+
+    def only(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        last = x.shape[1] - 1
         if valid is None:
-            return x[:, -1]
-        place = valid.shape[1] - 1 - valid.flip(1).to(torch.uint8).argmax(1)  # of the last True
-        return token_at(x, valid, place)
+            return torch.full((len(x),), last, device=x.device)
+        return last - valid.flip(1).to(torch.uint8).argmax(1)  # of the last True

@@ -73,3 +73,6 @@ class PredictionHead(Pooling):
         scale, shift = norm.weight.to(dtype), None if norm.bias is None else norm.bias.to(dtype)
         pooled = F.layer_norm(hidden, norm.normalized_shape, scale, shift, norm.eps).to(x.dtype)
         return pooled if valid is None else pooled.masked_fill(~valid.any(1, keepdim=True), 0.0)
+
+    def only(self, x: Tensor, valid: Tensor | None = None) -> Tensor | None:
+        return self.token.only(x, valid)

@@ -123,8 +123,7 @@ class MaskedLanguageModelingTask(DocumentTask):
         """The logits of each token to find: ``(t v)``."""
         if not self.foreign:
             padding = "right" if batch.padding else "none"
-            hidden = self.model.hidden(batch.tokens, padding=padding)
-            hidden = hidden.flatten(0, 1).index_select(0, batch.places)
+            hidden = self.model.hidden(batch.tokens, padding=padding, read=batch.places)
             return self.model.logits(hidden)  # type: ignore[no-any-return]
         return self.foreign_logits(batch.tokens, batch.places)
 

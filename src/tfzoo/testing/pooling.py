@@ -89,6 +89,19 @@ def reads_first_says_the_truth(entry: Entry) -> None:
 
 
 @contract("pooling")
+def only_names_the_token_that_is_read(entry: Entry) -> None:
+    """Where ``only`` names a token of each text, that token alone gives the same vector."""
+    pooling, x = build_randomized(entry), torch.randn(B, N, D)
+    for valid in (None, RIGHT, LEFT, lengths_to_valid([6, 1, 0], N)):
+        place = pooling.only(x, valid)
+        if place is None:
+            continue
+        alone = x[torch.arange(B), place][:, None]
+        some = None if valid is None else valid.any(1, keepdim=True)
+        assert_same(pooling(alone, some), pooling(x, valid), "the token that `only` names, alone")
+
+
+@contract("pooling")
 def without_parameters_one_token_is_its_own_vector(entry: Entry) -> None:
     """Without parameters, a text of one token gives that token."""
     pooling, x = build_randomized(entry), torch.randn(B, 1, D)
