@@ -187,6 +187,7 @@ def ours(place: Path, steps: int, double: bool) -> Clock:
     task, data = prepared(config)
     assert config.start is not None  # --from
     config.start.load(task)
+    config.start.run.forget()
     clock = Clock()
 
     class Record(L.Callback):
