@@ -33,8 +33,9 @@ def keep_freed_memory() -> bool:
     process ends, in all threads but those that have allocated memory before: call it first. Our
     commands call it where training or inference begins; ``import tfzoo`` does not.
 
-    Freed memory below 1 GiB (32 MiB before glibc 2.35) stays with the process until it ends;
-    larger single tensors are returned when they are freed.
+    Freed memory below 1 GiB (32 MiB before glibc 2.35) stays with the process until it ends, or a
+    training has grown by a tenth (:class:`Fragments`); larger single tensors are returned when they
+    are freed.
 
     Nothing is done under another C library or operating system, under another allocator, such as
     jemalloc in ``LD_PRELOAD``, where ``MALLOC_...`` or ``glibc.malloc`` in ``GLIBC_TUNABLES`` is in
@@ -61,9 +62,8 @@ class Fragments:
     """Returns the free memory of a training that has grown, because batches of other shapes do not
     fit into what was freed.
 
-    Without it, a process that keeps freed memory grows for some dozens of steps, by as much as half
-    of what one step takes. To take the memory again costs a step a twentieth of its time
-    (``benchmarks/published.md``); it happens once in some steps, and seldom later on.
+    Without it, a process grows for some dozens of steps, by more than what one step takes
+    (``benchmarks/published.md``). The next step takes the pages anew, with a page fault for each.
     """
 
     def __init__(self) -> None:
