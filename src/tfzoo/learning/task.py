@@ -500,6 +500,8 @@ class Task(L.LightningModule):
             adapter = Adapter(**(kept["recipe"].get("adapter") or {}))
             if not holds_adapter(state):
                 adapter = Adapter()
+            elif not keep_adapter:  # it is added to weights that are the checkpoint's own
+                state = {name: weight.clone() for name, weight in state.items()}
             given = model
             if given is None:
                 arguments = {**cls.model_arguments(tokenizer), **kept["recipe"].get("model", {})}
