@@ -138,17 +138,31 @@ def test_a_fused_optimiser_can_be_clipped() -> None:
     assert "clip_gradients" in vars(MixedPrecision), "Lightning refuses it elsewhere now"
 
 
-def test_a_packed_weight_gives_the_same_product_for_any_number_of_rows() -> None:
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="no oneDNN")
+def test_a_product_by_onednn_takes_any_rows_and_strides() -> None:
     weight, bias = torch.randn(130, 24), torch.randn(130)
-    for b in (bias, None):
-        product = adapters.packed_linear(weight, b)
-        assert product is not None
-        for rows in (0, 1, 7, 32, 100):
-            x = torch.randn(rows, 24)
-            wanted = torch.nn.functional.linear(x, weight, b)
-            torch.testing.assert_close(product(x), wanted, rtol=1e-5, atol=1e-5)
-    for other in (weight.double(), weight.bfloat16(), weight.to("meta")):
-        assert adapters.packed_linear(other, None) is None
+    for w in (weight, weight.T.contiguous().T):
+        for b in (bias, None):
+            for rows in (0, 1, 7, 32, 100):
+                for x in (torch.randn(rows, 24), torch.randn(24, rows).T):
+                    wanted = torch.nn.functional.linear(x, w, b)
+                    found = adapters.onednn_linear(x, w, b)
+                    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_views_and_changes_in_place() -> None:
+    x = torch.zeros(2, 3)
+    view = x.view(6)
+    assert adapters.viewed(view) is adapters.viewed(x) is x
+    view.add_(1.0)
+    assert adapters.version(x) == adapters.version(view) == 1
+
+
+def test_the_hooks_for_what_autograd_keeps() -> None:
+    assert adapters.saved_tensors_hooks() is None
+    hooks = torch.nn.Identity(), torch.nn.Identity()
+    with torch.autograd.graph.saved_tensors_hooks(*hooks):
+        assert adapters.saved_tensors_hooks() == hooks
 
 
 def test_tensors_are_scaled_in_place() -> None:

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tfzoo.attention._flex import flex, flex_is_faster
+from tfzoo.base.computed_again import computed_again
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.precision import at_least_fp32
@@ -78,7 +79,8 @@ def inner_product_attention(
         return fused(q, k, v, mask, bias, scale, dropout)
     scores = at_least_fp32((q * scale) @ k.mT)
     scores = scores if cap is None else soft_cap(scores, cap)
-    return drop(mask.softmax(scores, bias, finite=True).to(v.dtype), dropout) @ v
+    weights, v = drop(mask.softmax(scores, bias, finite=True).to(v.dtype), dropout), v.contiguous()
+    return computed_again(weights @ v, torch.matmul, weights, v)
 
 
 def fused_is_faster(

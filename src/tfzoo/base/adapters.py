@@ -159,23 +159,34 @@ def transforms_active() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
-def packed_linear(weight: Any, bias: Any) -> Callable[[Any], Any] | None:
-    """``x W^T + b`` for many ``x`` of few rows, without gradients: the weight, fp32, is copied once
-    into the order in which oneDNN reads it, which ``F.linear`` does at each call. None where oneDNN
-    is not there, or the tensor is of another kind.
-    """
+def version(x: Any) -> int:
+    """How often a tensor, or another one that shares its memory, was changed in place."""
+    return int(x._version)
+
+
+def viewed(x: Any) -> Any:
+    """The tensor of which another one is a view, or this one itself."""
+    return x if x._base is None else x._base
+
+
+def saved_tensors_hooks() -> tuple[Any, Any] | None:
+    """The hooks that autograd calls for a tensor that it keeps, pack and unpack, if there are."""
     import torch
 
-    if not (
-        torch.backends.mkldnn.is_available()
-        and torch.backends.mkldnn.enabled
-        and type(weight) in (torch.Tensor, torch.nn.Parameter)
-        and weight.device.type == "cpu"
-        and weight.dtype == torch.float32
-    ):
-        return None
-    packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
-    return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
+    found: tuple[Any, Any] | None = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    return found
+
+
+def onednn_linear_operation() -> Any:
+    """PyTorch's operation of :func:`onednn_linear`; None in a PyTorch without oneDNN."""
+    import torch
+
+    return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+
+
+def onednn_linear(x: Any, weight: Any, bias: Any) -> Any:
+    """``x W^T + b`` by oneDNN, without gradients; ``x`` and the weight of any strides."""
+    return onednn_linear_operation()(x, weight, bias, "none", [], "")
 
 
 def scale_in_place(tensors: Sequence[Any], factor: Any) -> None:

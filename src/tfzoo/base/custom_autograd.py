@@ -29,15 +29,6 @@ def custom_functions_apply(*inputs: Tensor) -> bool:
     )
 
 
-def only_values_matter() -> bool:
-    """Whether tensors may be changed in place, and computed in ways that autograd and compilers do
-    not know: no gradient is recorded, no graph traced and no transform of ``torch.func`` running.
-    """
-    return not (
-        torch.is_grad_enabled() or torch.compiler.is_compiling() or adapters.transforms_active()
-    )
-
-
 def differentiable_backward(
     formula: Callable[..., Tensor], inputs: tuple[Tensor, ...], grad: Tensor
 ) -> tuple[Tensor | None, ...]:

@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tfzoo.base.adapters import has_hooks
+from tfzoo.base import products
 from tfzoo.base.custom_autograd import custom_functions_apply, differentiable_backward
+from tfzoo.base.products import call, is_plain
 
 
 def linear_of(activation: Callable[[Tensor], Tensor], z: Tensor, linear: nn.Linear) -> Tensor:
@@ -21,15 +22,15 @@ def linear_of(activation: Callable[[Tensor], Tensor], z: Tensor, linear: nn.Line
     The module itself is called where something could depend on that: with hooks, of another class
     (an adapter, a quantised one), while a graph is traced; or where nothing would be saved.
     """
-    keeps = torch.is_grad_enabled() and z.requires_grad and is_plain(linear)
+    keeps = (
+        torch.is_grad_enabled()
+        and z.requires_grad
+        and type(linear) is nn.Linear
+        and is_plain(linear)
+    )
     if not keeps or not linear.weight.requires_grad or not custom_functions_apply(z):
-        return linear(activation(z))  # type: ignore[no-any-return]  # of a module
+        return call(linear, activation(z))
     return LinearOf.apply(activation, z, linear.weight, linear.bias)  # type: ignore[no-any-return,no-untyped-call]
-
-
-def is_plain(linear: nn.Module) -> bool:
-    """Whether a call of this module is nothing but a product with its weight."""
-    return type(linear) is nn.Linear and not has_hooks(linear) and "forward" not in vars(linear)
 
 
 class LinearOf(torch.autograd.Function):
@@ -45,7 +46,7 @@ class LinearOf(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(z, weight, bias)
         ctx.activation = activation
-        return F.linear(activation(z), weight, bias)
+        return products.linear(activation(z), weight, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -62,9 +63,9 @@ class LinearOf(torch.autograd.Function):
             z = z.detach().requires_grad_()
             hidden = ctx.activation(z)
         # under autocast the product was of another dtype than the weight
-        back = (grad @ weight.to(grad.dtype)).to(hidden.dtype)
+        back = products.linear(grad, weight.to(grad.dtype).T).to(hidden.dtype)
         (to_z,) = torch.autograd.grad(hidden, z, back)
         grad = grad.reshape(-1, grad.shape[-1])
         rows = hidden.detach().reshape(-1, hidden.shape[-1]).to(grad.dtype)
         to_bias = grad.sum(0).to(bias.dtype) if ctx.needs_input_grad[3] else None
-        return None, to_z, (grad.T @ rows).to(weight.dtype), to_bias
+        return None, to_z, products.linear(grad.T, rows.T).to(weight.dtype), to_bias

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
+from tfzoo.base import adapters
+from tfzoo.base.computed_again import OnlyLooks
 from tfzoo.contracts import Component
 from tfzoo.models.multihead import CrossAttention
 
@@ -73,7 +75,7 @@ class Counter:
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count what is computed inside the context."""
-        saving = torch.autograd.graph.saved_tensors_hooks(self.save, lambda saved: saved)
+        saving = torch.autograd.graph.saved_tensors_hooks(OnlyLooks(self.save), lambda saved: saved)
         with ExitStack() as hooks, saving, Operations(self):
             for name, module in self.model.named_modules():
                 part, parent = self.part_of[module], name.rpartition(".")[0]
@@ -98,7 +100,7 @@ class Counter:
     def leave(self, module: nn.Module, args: Any, output: Any) -> None:
         self.inside.pop()
 
-    def save(self, tensor: Tensor) -> Tensor:
+    def save(self, tensor: Tensor) -> None:
         """Count the bytes of a saved tensor. Views of one tensor are counted once, and what the
         backward saves for itself, when it computes something again, is not.
         """
@@ -106,7 +108,6 @@ class Counter:
         if self.inside and storage not in self.storages:
             self.storages.add(storage)
             self.costs[self.part].saved += storage.nbytes()
-        return tensor
 
 
 class Operations(TorchDispatchMode):
@@ -147,7 +148,13 @@ def fused_backward(
     return fused_forward(q, k, v) * 5 // 2
 
 
+def onednn_linear(x: Any, weight: Any, *more: Any, **options: Any) -> int:
+    """The product of a linear map by oneDNN."""
+    return 2 * int(x.numel()) * int(weight.shape[0])
+
+
 FORMULAS: dict[Any, Callable[..., int]] = {
+    adapters.onednn_linear_operation(): onednn_linear,
     **flop_registry,
     torch.ops.aten.addmm_: flop_registry[torch.ops.aten.addmm],
     torch.ops.aten.baddbmm_: flop_registry[torch.ops.aten.baddbmm],

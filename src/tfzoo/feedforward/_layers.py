@@ -7,6 +7,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.products import call
 from tfzoo.base.recomputed import linear_of
 from tfzoo.base.values import check_range
 from tfzoo.contracts import FeedForward
@@ -42,8 +43,8 @@ class Plain(FeedForward):
 
     def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
         if self.recomputed and not dropout:
-            return linear_of(self.activation, self.inner(x), self.outer)
-        return self.outer(drop(self.activation(self.inner(x)), dropout))  # type: ignore[no-any-return]
+            return linear_of(self.activation, call(self.inner, x), self.outer)
+        return call(self.outer, drop(self.activation(call(self.inner, x)), dropout))
 
 
 class Gated(FeedForward):
@@ -75,8 +76,8 @@ class Gated(FeedForward):
 
     def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
         if not dropout:
-            return linear_of(self.gated, self.inner(x), self.outer)
-        return self.outer(drop(self.gated(self.inner(x)), dropout))  # type: ignore[no-any-return]
+            return linear_of(self.gated, call(self.inner, x), self.outer)
+        return call(self.outer, drop(self.gated(call(self.inner, x)), dropout))
 
     def gated(self, z: Tensor) -> Tensor:
         """``(b n 2f) -> (b n f)``: the activation of the gate times the value."""

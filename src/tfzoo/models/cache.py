@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from tfzoo.base.adapters import packed_linear
-from tfzoo.base.custom_autograd import only_values_matter
 from tfzoo.masks import Mask
-
-LARGEST = 2**28
-"""Bytes of an output projection of which a copy is made for decoding."""
-
-
-def prepares_output() -> bool:
-    """Whether the output projection on a CPU is prepared once for all steps."""
-    return only_values_matter() and not torch.is_autocast_enabled("cpu")
-
-
-def overrides(model: nn.Module, base: type[nn.Module], *methods: str) -> bool:
-    """Whether a model has a method of its own in place of one of ``base``."""
-    return any(
-        getattr(getattr(model, name), "__func__", None) is not getattr(base, name)
-        for name in methods
-    )
 
 
 @dataclass
@@ -80,8 +61,6 @@ class DecoderCache:
     since the hypotheses of a sentence share its keys and values. Each sentence has the same number
     of hypotheses, in consecutive rows.
 
-    ``output`` is the model's output projection, prepared for many steps, or None.
-
     ``length`` is the number ``t`` of target tokens so far. ``positions`` ``(r|1 t)`` holds their
     positions; None: 0, 1, ..., t - 1 in each row. ``non_padding`` ``(r t)`` is False at padding;
     None: there is no padding.
@@ -92,24 +71,12 @@ class DecoderCache:
     length: int = 0
     positions: Tensor | None = None
     non_padding: Tensor | None = None
-    output: Callable[[Tensor], Tensor] | None = None
     target: list[LayerCache] = field(init=False)
     source: list[LayerCache] = field(init=False)
 
     def __post_init__(self) -> None:
         self.target = [LayerCache() for _ in range(self.layers)]
         self.source = [LayerCache() for _ in range(self.layers)]
-
-    def prepare_output(self, weight: Tensor, bias: Tensor | None) -> None:
-        """Prepare the output projection ``(v d)``, ``(v)`` for all steps, where that makes them
-        faster. A matrix of over ``LARGEST`` bytes is not copied for it.
-        """
-        if prepares_output() and weight.nbytes <= LARGEST:
-            self.output = packed_linear(weight, bias)
-
-    def project(self, x: Tensor) -> Tensor | None:
-        """The prepared output projection, ``(r d) -> (r v)``; None where there is none."""
-        return None if self.output is None or not prepares_output() else self.output(x)
 
     def append_non_padding(self, new: Tensor | None, rows: int, n: int) -> Tensor | None:
         """Append the padding mask ``(r n)`` of ``n`` new tokens, and return that of all tokens."""

@@ -7,11 +7,12 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.products import linear
 from tfzoo.base.soft_cap import soft_cap
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, check_type
-from tfzoo.models.cache import DecoderCache, overrides
+from tfzoo.models.cache import DecoderCache
 from tfzoo.models.constructor import StackKeywords, with_stack_options
 from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
@@ -178,26 +179,16 @@ class LanguageModel(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """The output projection: ``(* d) -> (* v)``."""
-        return self.capped(nn.functional.linear(hidden, self.output_weight, self.output_bias))
-
-    def capped(self, logits: Tensor) -> Tensor:
-        """With the soft cap, if there is one."""
+        logits = linear(hidden, self.output_weight, self.output_bias)
         return logits if self.logit_cap is None else soft_cap(logits, self.logit_cap)
 
     def init_cache(self) -> DecoderCache:
         """An empty cache. ``model(text, cache=cache)`` and :meth:`decode_step` append to it."""
-        cache = self.decoder.init_cache()
-        if not overrides(self, LanguageModel, "forward", "logits"):
-            cache.prepare_output(self.output_weight, self.output_bias)
-        return cache
+        return self.decoder.init_cache()
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
         """Append one token to each row, and return the logits of the next token: ``(b) -> (b v)``.
         No token is padding.
         """
-        if cache.output is None:
-            logits: Tensor = self(tokens[:, None], padding="none", cache=cache)[:, 0]
-            return logits
-        x = self.hidden(tokens[:, None], padding="none", cache=cache)[:, 0]
-        projected = cache.project(x)
-        return self.logits(x) if projected is None else self.capped(projected)
+        logits: Tensor = self(tokens[:, None], padding="none", cache=cache)[:, 0]
+        return logits

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.linear import Linear
+from tfzoo.base.products import linear
 from tfzoo.base.registry import create
 from tfzoo.base.values import check_range, type_name
 from tfzoo.contracts import Norm
@@ -141,7 +142,7 @@ class MaskedLanguageModel(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """The output projection: ``(* d) -> (* v)``."""
-        return nn.functional.linear(hidden, self.embedding.weight, self.output_bias)
+        return linear(hidden, self.embedding.weight, self.output_bias)
 
     def encode(
         self,

@@ -9,6 +9,7 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
+from tfzoo.base.computed_again import follows
 from tfzoo.base.linear import Linear
 from tfzoo.base.registry import create
 from tfzoo.contracts import Attention, Norm, Weighting, value_matrices
@@ -146,7 +147,7 @@ class SelfOrCrossAttention(nn.Module):
         )
         if self.head_scale is not None:
             y = y * self.head_scale[:, None, None].to(y.dtype)
-        y = rearrange(y, "b h q e -> b q (h e)")
+        y = follows(join_heads(y), join_heads, y)
         if self.gate is not None:
             y = y * self.gate(x).sigmoid()
         return self.output(y)
@@ -173,6 +174,11 @@ class HeadNorm(nn.Module):
 def split_heads(x: Tensor, heads: int, norm: HeadNorm | None = None) -> Tensor:
     """Normalise, and split into heads: ``(b n (h c)) -> (b h n c)``."""
     return rearrange(x if norm is None else norm(x), "b n (h c) -> b h n c", h=heads)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """``(b h n c) -> (b n (h c))``"""
+    return rearrange(x, "b h n c -> b n (h c)")
 
 
 class CrossAttention(SelfOrCrossAttention):

@@ -7,10 +7,11 @@ from typing import Any, Literal, Unpack, get_args
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.products import linear
 from tfzoo.base.values import check_range, type_name
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.models.cache import DecoderCache, overrides
+from tfzoo.models.cache import DecoderCache
 from tfzoo.models.constructor import StackKeywords, with_stack_options
 from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
@@ -171,7 +172,7 @@ class Transformer(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """The output projection: ``(* d) -> (* v)``."""
-        return nn.functional.linear(hidden, self.output_weight, self.output_bias)
+        return linear(hidden, self.output_weight, self.output_bias)
 
     def encode(self, source: Tensor, *, padding: Padding = "right") -> Tensor:
         """The encoder's last hidden states: ``(b k) -> (b k d)``."""
@@ -185,15 +186,10 @@ class Transformer(nn.Module):
     def init_cache(self, source: Tensor, *, padding: Padding = "right") -> DecoderCache:
         """Encode the source ``(b k)``, and return a cache for :meth:`decode_step`."""
         mask = Mask(keys=self.valid(source, padding))
-        cache = self.decoder.init_cache(self.encode(source, padding=padding), memory_mask=mask)
-        if not overrides(self, Transformer, "logits"):
-            cache.prepare_output(self.output_weight, self.output_bias)
-        return cache
+        return self.decoder.init_cache(self.encode(source, padding=padding), memory_mask=mask)
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
         """Append one token to each of ``r`` hypotheses, and return the logits of the next token:
         ``(r) -> (r v)``.
         """
-        x = self.decoder(self.target_embedding(tokens[:, None]), cache=cache)[:, 0]
-        logits = cache.project(x)
-        return self.logits(x) if logits is None else logits
+        return self.logits(self.decoder(self.target_embedding(tokens[:, None]), cache=cache)[:, 0])

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.computed_again import computed_again
 from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
@@ -54,7 +55,12 @@ class Layer(Norm):
             dtype = compute_dtype(x, weight)
             weight, wide = weight.to(dtype), x.to(dtype)
             bias = None if bias is None else bias.to(dtype)
-        return F.layer_norm(wide, weight.shape, weight, bias, self.eps).to(x.dtype)
+
+        def formula(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+            return F.layer_norm(x, weight.shape, weight, bias, self.eps).to(dtype)
+
+        dtype = x.dtype
+        return computed_again(formula(wide, weight, bias), formula, wide, weight, bias)
 
     def sum_and_norm(self, x: Tensor, branch: Tensor | None) -> tuple[Tensor, Tensor]:
         """:func:`tfzoo.base.sum_and_norm.sum_and_norm`, in one kernel."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.computed_again import computed_again
 from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
@@ -51,7 +52,12 @@ class RMS(Norm):
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         dtype = compute_dtype(x, self.weight)
-        return rms_norm(x.to(dtype), self.factor(dtype), self.eps).to(x.dtype)
+        wide, weight, given = x.to(dtype), self.factor(dtype), x.dtype
+
+        def formula(x: Tensor, weight: Tensor) -> Tensor:
+            return rms_norm(x, weight, self.eps).to(given)
+
+        return computed_again(formula(wide, weight), formula, wide, weight)
 
     def sum_and_norm(self, x: Tensor, branch: Tensor | None) -> tuple[Tensor, Tensor]:
         """:func:`tfzoo.base.sum_and_norm.sum_and_norm`, in one kernel."""

@@ -1,0 +1,101 @@
+"""``x W^T + b`` on processors for which PyTorch's own library of products, MKL, is the slow one.
+
+On AMD's, MKL reaches half of what oneDNN does, which PyTorch has built in and uses for other
+dtypes; ``benchmarks/products.py`` measures both.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tfzoo.base import adapters
+from tfzoo.base.custom_autograd import custom_functions_apply, differentiable_backward
+
+SMALLEST = 2**20
+"""Multiplications from which a product pays for choosing its library."""
+
+
+@cache
+def mkl_is_slow() -> bool:
+    """Whether this processor is AMD's, and oneDNN is there."""
+    try:
+        amd = "AuthenticAMD" in Path("/proc/cpuinfo").read_text("utf-8")
+    except OSError:  # no Linux
+        return False
+    return amd and torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x W^T + b``, by oneDNN where that is the faster way, in fp32 on a CPU, and by ``F.linear``
+    anywhere else: ``(* i), (o i), (o) -> (* o)``.
+    """
+    if not goes_by_onednn(x, weight, bias):
+        return F.linear(x, weight, bias)
+    if not torch.is_grad_enabled():
+        return by_onednn(x, weight, bias)
+    # In rows: what a custom function returns must be no view of something it made.
+    rows: Tensor = LinearFunction.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
+    return rows.view(*x.shape[:-1], weight.shape[0])
+
+
+def goes_by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> bool:
+    """Whether oneDNN is to compute :func:`linear`."""
+    return (
+        not torch.compiler.is_compiling()
+        and mkl_is_slow()
+        and x.device.type == "cpu"
+        and x.dtype == weight.dtype == torch.float32
+        and (bias is None or bias.dtype == torch.float32)
+        and all(type(one) in (Tensor, nn.Parameter) for one in (x, weight))
+        and bool(torch.backends.mkldnn.enabled)
+        and not torch.is_autocast_enabled("cpu")
+        and custom_functions_apply(x, weight)
+        and x.numel() * weight.shape[0] >= SMALLEST  # last: a graph is for any number of rows
+    )
+
+
+def by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """:func:`linear`, without gradients."""
+    y: Tensor = adapters.onednn_linear(x, weight, bias)
+    return y
+
+
+def call(module: nn.Module, x: Tensor) -> Tensor:
+    """A linear layer, by :func:`linear` where it is nothing but that."""
+    if type(module) is nn.Linear and is_plain(module):
+        return linear(x, module.weight, module.bias)
+    return module(x)  # type: ignore[no-any-return]  # of a module
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Whether a call of a linear layer is nothing but a product with its weight."""
+    return not adapters.has_hooks(module) and "forward" not in vars(module)
+
+
+class LinearFunction(torch.autograd.Function):
+    """``x W^T + b``, forward and backward by oneDNN: ``(n i), (o i), (o) -> (n o)``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight, bias)
+        return by_onednn(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            inputs = (x, weight) if bias is None else (x, weight, bias)
+            found = differentiable_backward(F.linear, inputs, grad)
+            return *found, *([None] if bias is None else [])
+        to_x, to_weight, to_bias = ctx.needs_input_grad
+        return (
+            linear(grad, weight.T) if to_x else None,
+            linear(grad.T, x.T) if to_weight else None,
+            grad.sum(0) if to_bias else None,
+        )

@@ -1,0 +1,85 @@
+"""Products by oneDNN, where it is chosen, are those of PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from tfzoo.base import adapters, products
+from tfzoo.base.registry import create
+
+pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="no oneDNN")
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """oneDNN on any processor, for any size; the inputs of its products."""
+    seen: list[Tensor] = []
+    by_onednn = adapters.onednn_linear
+
+    def noted(x: Tensor, *more: Any) -> Any:
+        seen.append(x)
+        return by_onednn(x, *more)
+
+    monkeypatch.setattr(products, "mkl_is_slow", lambda: True)
+    monkeypatch.setattr(products, "SMALLEST", 1)
+    monkeypatch.setattr(adapters, "onednn_linear", noted)
+    return seen
+
+
+def inputs(*shape: int) -> tuple[Tensor, nn.Parameter, nn.Parameter]:
+    torch.manual_seed(0)
+    x = torch.randn(*shape, 24).transpose(0, -2).requires_grad_()
+    return x, nn.Parameter(torch.randn(40, 24)), nn.Parameter(torch.randn(40))
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 0, 3)], ids=str)
+def test_values_and_gradients(
+    shape: tuple[int, ...], bias: bool, again: bool, chosen: list[Tensor]
+) -> None:
+    given: Any = inputs(*shape)[: 2 + bias]
+    results = []
+    for function in (products.linear, nn.functional.linear):
+        y = function(*given)
+        total = y.square().sum() if again else y.sum()  # of a sum, the gradient is one number
+        first = torch.autograd.grad(total, given, create_graph=again)
+        results.append([y, *first])
+        if again:
+            squares = torch.stack([one.square().sum() for one in first]).sum()
+            results[-1] += torch.autograd.grad(squares, given)
+    assert bool(chosen) == (0 not in shape)
+    assert_close(*results, rtol=1e-4, atol=1e-3)
+
+
+def test_only_what_needs_a_gradient_gets_one(chosen: list[Tensor]) -> None:
+    x, weight, _ = inputs(3, 5)
+    products.linear(x.detach(), weight).sum().backward()
+    assert (len(chosen), x.grad) == (2, None)
+    products.linear(x, weight.detach()).sum().backward()
+    assert len(chosen) == 4
+
+
+def test_other_tensors_are_left_to_pytorch(chosen: list[Tensor]) -> None:
+    x, weight, _ = inputs(3, 5)
+    products.linear(x.double(), weight.double())
+    products.linear(x.to("meta"), weight.to("meta"))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert products.linear(x, weight).dtype == torch.bfloat16
+    torch.func.vmap(products.linear, in_dims=(0, None))(x, weight)
+    torch.compile(products.linear, backend="eager", fullgraph=True)(x, weight)
+    assert not chosen
+
+
+def test_a_layer_with_hooks_is_called(chosen: list[Tensor]) -> None:
+    layer: Any = create("feedforward", "relu", dim=24)
+    called: list[Any] = []
+    layer.inner.register_forward_hook(lambda *given: called.append(given))
+    layer(inputs(3, 5)[0])
+    assert called
+    assert len(chosen) == 1  # of the other layer
