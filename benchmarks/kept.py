@@ -30,7 +30,7 @@ def line() -> str:
     frames = [
         frame
         for frame in traceback.extract_stack()
-        if ("/tfzoo/" in frame.filename or "/transformers/" in frame.filename)
+        if any(name in frame.filename for name in ("/tfzoo/", "/transformers/", "marian.py"))
         and "computed_again.py" not in frame.filename
     ]
     path = Path(frames[-1].filename)
