@@ -207,7 +207,13 @@ def test_every_option_of_a_classifier_is_tried() -> None:
         "embedding_std",
         "like",  # names a set of options
         "token_types",  # read by a call that has them
+        "token_head",  # stands in place of a pooling
     }
+
+
+def test_a_head_of_tokens_changes_something() -> None:
+    plain = computed(pooling=None)
+    assert differs(computed(pooling=None, token_head="prediction_head"), plain)
 
 
 @pytest.mark.parametrize("name", OTHER)
