@@ -159,8 +159,10 @@ class TransformerClassifier(nn.Module):
         if has_hooks(pooling) or has_hooks(self.encoder):
             return None
         place = pooling.only(text, valid)
-        first = torch.arange(0, text.numel(), text.shape[1], device=text.device)
-        return None if place is None else (first + place)[:, None]
+        if place is None:
+            return None
+        first = torch.arange(len(text), device=text.device) * text.shape[1]
+        return (first + place)[:, None]
 
     def encode(
         self,
