@@ -669,7 +669,7 @@ BUGS = (
     Bug(
         "the pooling is not told what is padding",
         "TransformerClassifier.forward",
-        replace("self.pooling(_, valid)", "self.pooling(_)"),
+        replace("self.pooling(_, _1)", "self.pooling(_)"),
         "classifier plain padding_has_no_influence",
     ),
     Bug(
