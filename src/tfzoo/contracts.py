@@ -398,7 +398,7 @@ class Pooling(Component):
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         raise NotImplementedError
 
-    def only(self, x: Tensor, valid: Tensor | None = None) -> Tensor | None:
+    def token_index(self, x: Tensor, valid: Tensor | None = None) -> Tensor | None:
         """Of ``x`` ``(b n *)``, the index of the one token of each text that is read: ``(b)``; None
         where more may be. A model computes its last feed-forward sublayer for that token alone.
         """

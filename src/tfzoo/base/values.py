@@ -130,9 +130,7 @@ def check_range(
         and (le is None or value <= le)
     ):
         bounds = {"over": gt, "at least": ge, "under": lt, "at most": le}
-        if (
-            gt == 0 and number and 0 < value < SMALLEST
-        ):  # it is a number over 0, for double precision alone
+        if gt == 0 and number and 0 < value < SMALLEST:  # over 0 in double precision alone
             bounds |= {"over": None, "at least": SMALLEST}
         wanted = " and ".join(f"{word} {x:g}" for word, x in bounds.items() if x is not None)
         what = f"a {'whole' if whole else 'finite'} number {wanted}".rstrip()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.base import kernels
+from tfzoo.base.products import goes_by_onednn, linear
 from tfzoo.base.soft_cap import soft_cap
 
 
@@ -140,21 +141,22 @@ class CrossEntropy(torch.autograd.Function):
         d_hidden = torch.empty(hidden.shape, dtype=acc_dtype, device=device) if train else None
         d_weight = torch.zeros(weight.shape, dtype=acc_dtype, device=device) if train else None
         rows, of_chunk = chunk_rows(device, v), chunk_function(hidden, weight)
-        buffer = torch.empty(min(rows, len(target)), v, dtype=acc_dtype, device=device)
-        if of_chunk is plain_chunk:
-            out = torch.empty_like(buffer)
-        else:
-            out = buffer if dtype == acc_dtype else torch.empty_like(buffer, dtype=dtype)
+        buffer = None  # of what takes the logits' place
+        if of_chunk is plain_chunk or dtype != acc_dtype:
+            kind = acc_dtype if of_chunk is plain_chunk else dtype
+            buffer = torch.empty(min(rows, len(target)), v, dtype=kind, device=device)
         with torch.autocast(device.type, enabled=False):
             for start in range(0, len(target), rows):
                 h, y = hidden[start : start + rows], target[start : start + rows]
-                logits, p = matmul(h, weight.mT, buffer[: len(y)]), out[: len(y)]
+                logits = matmul(h, weight.mT, acc_dtype)
+                p = logits if buffer is None else buffer[: len(y)]
                 each = of_chunk(logits, y, p, train, smoothing, other, pad, cap)
+                del logits
                 nll[start : start + rows] = each[0]
                 loss += each[1].sum()
                 if d_hidden is not None and d_weight is not None:
                     p = p.to(dtype)
-                    matmul(p, weight, d_hidden[start : start + rows])
+                    d_hidden[start : start + rows] = matmul(p, weight, acc_dtype)
                     add_matmul(d_weight, p.mT, h)
             if cap is None:
                 hidden_sum, weight_sum = (x.sum(0, dtype=acc_dtype) for x in (hidden, weight))
@@ -218,16 +220,16 @@ def chunk_rows(device: torch.device, vocab_size: int) -> int:
     return 512 if device.type == "cpu" else max(512, 2**26 // vocab_size)
 
 
-def matmul(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """``a b``, accumulated and stored in the dtype of ``out``."""
-    if a.dtype == out.dtype:
-        return torch.mm(a, b, out=out)
-    return torch.mm(a, b, out_dtype=out.dtype, out=out)
+def matmul(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
+    """``a b``, accumulated and stored in this dtype."""
+    return linear(a, b.mT) if a.dtype == dtype else torch.mm(a, b, out_dtype=dtype)
 
 
 def add_matmul(total: Tensor, a: Tensor, b: Tensor) -> None:
     """``total += a b``, accumulated in the dtype of ``total``."""
-    if a.dtype == total.dtype:
+    if goes_by_onednn(a, b.mT):
+        total += linear(a, b.mT)
+    elif a.dtype == total.dtype:
         total.addmm_(a, b)
     else:
         total += torch.mm(a, b, out_dtype=total.dtype)

@@ -481,8 +481,9 @@ class Task(L.LightningModule):
         model: nn.Module | None = None,
         keep_adapter: bool = False,
     ) -> Self:
-        """Build the task from the contents of a checkpoint file, around ``model`` if given. Its
-        adapter, if it has one, is merged, unless ``keep_adapter``.
+        """Build the task from the contents of a checkpoint file, around ``model`` if given; without
+        one, its tensors become the task's. Its adapter, if it has one, is merged, unless
+        ``keep_adapter``.
         """
         kept, state = checkpoint["tfzoo"], checkpoint["state_dict"]
         if kept.get("headless"):

@@ -139,7 +139,7 @@ class TransformerClassifier(nn.Module):
         tokens' types, by default 0, or those of a pair.
         """
         valid = self.valid(text, padding)
-        read = self.only(text, valid)
+        read = self.token_read(text, valid)
         x = self.encode(text, types, padding=padding, read=read)
         if read is not None and valid is not None:
             valid = valid.any(1, keepdim=True)
@@ -149,7 +149,7 @@ class TransformerClassifier(nn.Module):
             x = self.token_head(x.flatten(0, 1)[:, None]).view_as(x)
         return self.head(dropout(x, self.pooled_dropout if self.training else 0.0))
 
-    def only(self, text: Tensor, valid: Tensor | None) -> Tensor | None:
+    def token_read(self, text: Tensor, valid: Tensor | None) -> Tensor | None:
         """The one token of each text that the pooling reads, by its index among all ``b n``: ``(b
         1)``; None if it reads more, or something outside sees what it is given.
         """
@@ -158,7 +158,7 @@ class TransformerClassifier(nn.Module):
             return None
         if has_hooks(pooling) or has_hooks(self.encoder):
             return None
-        place = pooling.only(text, valid)
+        place = pooling.token_index(text, valid)
         if place is None:
             return None
         first = torch.arange(len(text), device=text.device) * text.shape[1]

@@ -56,10 +56,11 @@ class Layer(Norm):
             weight, wide = weight.to(dtype), x.to(dtype)
             bias = None if bias is None else bias.to(dtype)
 
-        def formula(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-            return F.layer_norm(x, weight.shape, weight, bias, self.eps).to(dtype)
+        given = x.dtype
 
-        dtype = x.dtype
+        def formula(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+            return F.layer_norm(x, weight.shape, weight, bias, self.eps).to(given)
+
         return computed_again(formula(wide, weight, bias), formula, wide, weight, bias)
 
     def sum_and_norm(self, x: Tensor, branch: Tensor | None) -> tuple[Tensor, Tensor]:

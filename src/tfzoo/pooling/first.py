@@ -28,9 +28,9 @@ class First(Pooling):
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         x, valid = at_least_one(x, valid)
-        return x[:, 0] if valid is None else token_at(x, valid, self.only(x, valid))
+        return x[:, 0] if valid is None else token_at(x, valid, self.token_index(x, valid))
 
-    def only(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+    def token_index(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         if valid is None:
             return torch.zeros(len(x), dtype=torch.long, device=x.device)
         return valid.to(torch.uint8).argmax(1)  # of the first True

@@ -26,9 +26,9 @@ class Last(Pooling):
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         x, valid = at_least_one(x, valid)
-        return x[:, -1] if valid is None else token_at(x, valid, self.only(x, valid))
+        return x[:, -1] if valid is None else token_at(x, valid, self.token_index(x, valid))
 
-    def only(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+    def token_index(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         last = x.shape[1] - 1
         if valid is None:
             return torch.full((len(x),), last, device=x.device)

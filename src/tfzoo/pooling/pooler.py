@@ -53,5 +53,5 @@ class Pooler(Pooling):
         pooled = (pooled.tanh() if self.activation == "tanh" else pooled.relu()).to(x.dtype)
         return pooled if valid is None else pooled.masked_fill(~valid.any(1, keepdim=True), 0.0)
 
-    def only(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        return self.first.only(x, valid)
+    def token_index(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        return self.first.token_index(x, valid)

@@ -74,5 +74,5 @@ class PredictionHead(Pooling):
         pooled = F.layer_norm(hidden, norm.normalized_shape, scale, shift, norm.eps).to(x.dtype)
         return pooled if valid is None else pooled.masked_fill(~valid.any(1, keepdim=True), 0.0)
 
-    def only(self, x: Tensor, valid: Tensor | None = None) -> Tensor | None:
-        return self.token.only(x, valid)
+    def token_index(self, x: Tensor, valid: Tensor | None = None) -> Tensor | None:
+        return self.token.token_index(x, valid)

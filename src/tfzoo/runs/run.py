@@ -79,7 +79,11 @@ class Run:
         ``task`` is its class, :attr:`task` or one derived from it; ``options`` are those of
         :meth:`tfzoo.learning.task.Task.from_checkpoint`.
         """
-        loaded = (task or self.task).from_checkpoint(self.content, **options)
+        content = self.content
+        if self.path.is_file():  # it is mapped, and a process ends whose file is written over
+            weights = content["state_dict"].items()
+            content = {**content, "state_dict": {name: weight.clone() for name, weight in weights}}
+        loaded = (task or self.task).from_checkpoint(content, **options)
         if self.folder:
             loaded.results = recorded_scores(self.folder, self.path.name)
         return loaded

@@ -89,16 +89,16 @@ def reads_first_says_the_truth(entry: Entry) -> None:
 
 
 @contract("pooling")
-def only_names_the_token_that_is_read(entry: Entry) -> None:
-    """Where ``only`` names a token of each text, that token alone gives the same vector."""
+def token_index_names_the_token_that_is_read(entry: Entry) -> None:
+    """Where ``token_index`` names a token of each text, that token alone gives the same vector."""
     pooling, x = build_randomized(entry), torch.randn(B, N, D)
     for valid in (None, RIGHT, LEFT, lengths_to_valid([6, 1, 0], N)):
-        place = pooling.only(x, valid)
+        place = pooling.token_index(x, valid)
         if place is None:
             continue
         alone = x[torch.arange(B), place][:, None]
         some = None if valid is None else valid.any(1, keepdim=True)
-        assert_same(pooling(alone, some), pooling(x, valid), "the token that `only` names, alone")
+        assert_same(pooling(alone, some), pooling(x, valid), "the token of `token_index`, alone")
 
 
 @contract("pooling")
