@@ -587,13 +587,13 @@ BUGS = (
     ),
     Bug(
         "the last token is the last place",
-        "Last.forward",
+        "Last.token_index",
         replace("_.argmax(1)", "_.argmax(1) * 0"),
         "pooling last padding_has_no_influence",
     ),
     Bug(
         "the first token is the first place",
-        "First.forward",
+        "First.token_index",
         replace("_.argmax(1)", "_.argmax(1) * 0"),
         "pooling first padding_has_no_influence",
     ),
