@@ -62,8 +62,8 @@ class Fragments:
     """Returns the free memory of a training that has grown, because batches of other shapes do not
     fit into what was freed.
 
-    Without it, a process grows for some dozens of steps, by more than what one step takes
-    (``benchmarks/published.md``). The next step takes the pages anew, with a page fault for each.
+    Without it, a process grows for some dozens of steps. After it, the next step takes the pages
+    anew, with a page fault for each.
     """
 
     def __init__(self) -> None:
