@@ -7,6 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
+from tests.typed import typed
 from tfzoo.base.terminal import reflow, wrap
 from tfzoo.commands.main import main
 
@@ -30,15 +31,10 @@ def printed(command: str, screen: io.StringIO) -> list[str]:
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "show mixer gru",
-        "show position rotary",
-        "list weighting",
-        "fit",
-        "recipes",
-        "--help",
-        "serve --help",
-    ],
+    typed(
+        "'show mixer gru' 'show position rotary' 'list weighting' fit recipes",
+        "--help 'serve --help'",
+    ),
 )
 def test_nothing_is_wider_than_the_terminal(command: str) -> None:
     lines, plain = printed(command, Terminal()), printed(command, io.StringIO())

@@ -15,30 +15,17 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from tests.typed import typed
+
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "recipes").rglob("*.yaml"))
 SMALL = (
-    *(
-        "--data.dataset.train",
-        "200",
-        "--data.dataset.val",
-        "4",
-        "--data.dataset.test",
-        "4",
-        "--data.dataset.long",
-        "4",
+    *typed(
+        "--data.dataset.train 200 --data.dataset.val 4 --data.dataset.test 4",
+        "--data.dataset.long 4",
     ),
-    *(
-        "--model.dim",
-        "16",
-        "--model.heads",
-        "2",
-        "--model.layers",
-        "1",
-        "--search.max_length",
-        "0.1",
-    ),
-    *("--trainer.max_steps", "2", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
+    *typed("--model.dim 16 --model.heads 2 --model.layers 1 --search.max_length 0.1"),
+    *typed("--trainer.max_steps 2 --trainer.accelerator cpu --trainer.devices 1"),
 )
 
 

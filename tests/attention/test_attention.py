@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 from tests.daily import sampled
 from tests.golden import load
-from tfzoo.attention import _inner_products, _tanh_scores
+from tfzoo.attention import _inner_products
 from tfzoo.base.registry import create, describe, registry
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
@@ -69,28 +69,6 @@ def biases(q: int, k: int) -> list[Tensor | None]:
     return [None, heads.requires_grad_(), keys.requires_grad_()]
 
 
-@pytest.mark.parametrize(("q", "k"), [(5, 5), (3, 20), (20, 20), (1, 7), (60, 130)])
-@pytest.mark.parametrize("name", NAMES)
-def test_forward_agrees_with_scores(
-    name: str, q: int, k: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_tanh_scores, "SMALL", 0)
-    attention = made(name)
-    for kind, bias in product(KINDS, biases(q, k)):
-        inputs = call(q, k, 8 if bias is None else 6)
-        options = {"mask": mask(kind, k), "bias": bias, "temperature": 0.7}
-        got, wanted = attention(*inputs, **options), reference(attention, *inputs, **options)
-        assert_close(got, wanted, **EXACT)
-        for one, other in zip(
-            gradients(got, attention, *inputs, bias),
-            gradients(wanted, attention, *inputs, bias),
-            strict=True,
-        ):
-            assert_close(one, other, **EXACT)
-        if "padded" in kind:
-            assert not got[3].any(), "a query that may look at no key returns zeros"
-
-
 @pytest.mark.parametrize("name", INNER)
 def test_both_ways_to_multiply_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an accelerator, a compiler and a CPU would choose."""
@@ -138,25 +116,6 @@ def test_dropout_that_keeps_next_to_nothing_is_finite(name: str) -> None:
         assert all(grad.isfinite().all() for grad in gradients(out, attention, *inputs))
 
 
-@pytest.mark.parametrize("name", APART)
-def test_bf16_autocast_is_near_float64(name: str) -> None:
-    """Within four roundings to bf16 of scores, weights and output."""
-    exact, attention = made(name), made(name, dtype=torch.float32)
-    inputs = [x.detach().bfloat16() for x in call(20, 20)]
-    options = {"mask": mask("causal padded", 20), "bias": torch.randn(1, HEADS, 20, 20)}
-    wanted = exact(*(x.double() for x in inputs), **options)
-    given = [x.requires_grad_() for x in inputs]
-    with torch.autocast("cpu", torch.bfloat16):
-        got = attention(*given, **options)
-    assert got.dtype == torch.bfloat16
-    assert not got[3].any()
-    largest = float(wanted.detach().abs().max())
-    size = float(exact.scores(inputs[0].double(), inputs[1].double()).detach().abs().max())
-    limit = 4 * torch.finfo(torch.bfloat16).eps * largest * max(1.0, size)
-    assert_close(got.double(), wanted, atol=limit, rtol=0.0)
-    assert all(grad.isfinite().all() for grad in gradients(got, attention, *given))
-
-
 @pytest.mark.parametrize("name", sampled(NAMES, ["additive", "scaled_dot_product"]))
 def test_gradients_of_compiled_attention_are_right(name: str) -> None:
     """By day of two that have kernels; a contract compiles all of them."""
@@ -169,49 +128,6 @@ def test_gradients_of_compiled_attention_are_right(name: str) -> None:
         gradients(got, attention, *inputs), gradients(wanted, attention, *inputs), strict=True
     ):
         assert_close(one, other, **EXACT)
-
-
-@pytest.mark.parametrize("length", [12, 40])
-@pytest.mark.parametrize("name", ["scaled_dot_product", "additive"])
-def test_dropout_falls_on_weights(name: str, length: int) -> None:
-    """With values that count keys, each output counts the weights that were kept."""
-    attention, (q, k, _) = made(name), call(length, length)
-    v = torch.ones(4, HEADS, length, 8, dtype=torch.float64, requires_grad=True)
-    out = attention(q * 0, k * 0, v, mask=Mask(), dropout=0.25)  # all weights are 1 / length
-    kept = out[..., 0] * length * 0.75
-    assert_close(kept, kept.round(), **EXACT)
-    assert_close(kept.mean() / length, torch.tensor(0.75).double(), atol=0.05, rtol=0.0)
-    (grad,) = torch.autograd.grad(out[..., 0].sum(), v)
-    assert_close(grad[..., 0].sum(), out[..., 0].sum(), **EXACT)
-
-
-PEERS = {
-    "sdpa_plain": "scaled_dot_product",
-    "sdpa_causal_padding": "scaled_dot_product",
-    "dot_unscaled_cross_padding": "dot_product",
-}
-
-
-@pytest.mark.parametrize(("case_id", "name"), list(PEERS.items()))
-def test_agrees_with_torch(case_id: str, name: str) -> None:
-    """Outputs in float64; weights and gradients were recorded in fp32."""
-    _, arrays = load(f"attn/{case_id}")
-    attention = create("attention", name)
-    q, k, v = (arrays[f"in.{x}"].double().requires_grad_() for x in "qkv")
-    visible = Mask()
-    if "mask.attend" in arrays:
-        attend = arrays["mask.attend"]
-        visible = Mask("causal" in case_id, attend[:, 0, -1])  # the last query sees all real keys
-        boolean = visible.boolean(q.shape[-2], k.shape[-2], q.device)
-        assert boolean is not None
-        assert torch.equal(boolean.expand(attend.shape), attend)
-    out = attention(q, k, v, mask=visible)
-    assert_close(out, arrays["out64.y"], **EXACT)
-    weights = attention.weights(q, k, mask=visible)
-    assert_close(weights, arrays["out.weights"].double(), atol=2e-6, rtol=1e-5)
-    slope = arrays["cot.y"].double()
-    for x, grad in zip("qkv", torch.autograd.grad(out, (q, k, v), slope), strict=True):
-        assert_close(grad, arrays[f"grad.{x}"].double(), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["additive", "bilinear"])
@@ -241,17 +157,6 @@ def test_agrees_with_joeynmt(name: str) -> None:
     assert_close(out[:, 0], arrays["out64.y"].view_as(out[:, 0]), **EXACT)
     weights = attention.weights(q, keys[:, None], mask=visible)
     assert_close(weights[:, 0], arrays["out64.weights"].view_as(weights[:, 0]), **EXACT)
-
-
-def test_blind_rows_are_zeros_with_the_gradients_of_the_fused_kernel() -> None:
-    _, arrays = load("attn/fully_masked_rows")
-    q, k, v = (arrays[f"in.{x}"].requires_grad_() for x in "qkv")
-    attend = arrays["mask.attend"]
-    visible = Mask(keys=attend[:, 0, 0])
-    out = create("attention", "scaled_dot_product")(q, k, v, mask=visible)
-    assert_close(out, arrays["peer.torch_sdpa_math.y"], atol=2e-6, rtol=1e-5)
-    for x, grad in zip("qkv", torch.autograd.grad(out, (q, k, v), arrays["cot.y"]), strict=True):
-        assert_close(grad, arrays[f"peer.torch_sdpa_math.grad_{x}"], atol=1e-5, rtol=1e-4)
 
 
 def test_euclidean_measures_distance() -> None:

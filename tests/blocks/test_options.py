@@ -121,8 +121,3 @@ def test_the_norm_of_embeddings_mixes_no_tokens() -> None:
 def test_layers_of_a_pattern_differ_in_options_of_layers(key: str) -> None:
     with pytest.raises(BadOption, match=f"pattern: {key} belongs to the stack"):
         tfzoo.Encoder(8, 2, 1, pattern=[{key: None}])
-
-
-def test_parallel_sublayers_keep_their_first_norm() -> None:
-    with pytest.raises(BadOption, match="first_norm"):
-        tfzoo.Encoder(8, 2, 1, parallel="one_norm", first_norm=False)

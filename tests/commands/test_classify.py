@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import tfzoo
+from tests.typed import typed
 from tfzoo.commands.main import main
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -355,16 +356,9 @@ def test_weights_by_label_are_given_on_the_command_line(here: Path) -> None:
     assert tfzoo.ClassificationTask.load("weighed").class_weights.tolist() == [1.5, 4.0]
     assert (
         main(
-            [
-                "fit",
-                "toy.yaml",
-                "--trainer.max_steps",
-                "1",
-                "--loss.class_weights",
-                "balanced",
-                "--run",
-                "balanced",
-            ]
+            typed(
+                "fit toy.yaml --trainer.max_steps 1 --loss.class_weights balanced", "--run balanced"
+            )
         )
         == 0
     )
@@ -378,17 +372,7 @@ def test_what_print_config_prints_runs_unchanged(
 ) -> None:
     capsys.readouterr()
     assert (
-        main(
-            [
-                "fit",
-                "toy.yaml",
-                "--print_config",
-                "--loss.class_weights.NUM",
-                "4",
-                "--model.pooling",
-                "max",
-            ]
-        )
+        main(typed("fit toy.yaml --print_config --loss.class_weights.NUM 4 --model.pooling max"))
         == 0
     )
     first = capsys.readouterr().out

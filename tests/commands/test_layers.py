@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.typed import typed
 from tfzoo import Transformer
 from tfzoo.commands.main import main
 from tfzoo.config.lightning import check_class
@@ -71,14 +72,7 @@ def test_an_option_of_a_component_that_nobody_named_is_the_default_components(
 
 
 def test_one_side_of_a_model_is_changed_alone(resolved: Resolved) -> None:
-    args = (
-        "--model.encoder.norm.eps",
-        "1e-3",
-        "--model.norm",
-        "rms",
-        "--model.encoder.layers",
-        "1",
-    )
+    args = typed("--model.encoder.norm.eps 1e-3 --model.norm rms --model.encoder.layers 1")
     model = resolved("translation/numbers", *args)["model"]
     assert model["norm"] == "rms"
     assert model["encoder"] == {"norm": {"name": "rms", "eps": 1e-3}, "layers": 1}
@@ -120,10 +114,11 @@ def test_the_options_of_a_callback_can_be_given_one_by_one(resolved: Resolved) -
 def test_an_option_of_a_callback_belongs_to_the_one_that_was_named_before_it(
     resolved: Resolved,
 ) -> None:
-    args = (
-        *("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=val/loss"),
-        *("--trainer.callbacks+=LearningRateMonitor", "--trainer.callbacks.logging_interval=step"),
-        *("--trainer.logger.version", "7", "--trainer.logger", "CSVLogger"),
+    args = typed(
+        "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor=val/loss",
+        "--trainer.callbacks+=LearningRateMonitor",
+        "--trainer.callbacks.logging_interval=step --trainer.logger.version 7",
+        "--trainer.logger CSVLogger",
     )
     trainer = resolved("translation/numbers", *args)["trainer"]
     first, second = trainer["callbacks"]
@@ -152,21 +147,13 @@ def test_a_config_file_lies_over_the_recipe_and_under_the_options(
 def test_what_print_config_prints_runs_unchanged(resolved: Resolved, tmp_path: Path) -> None:
     first = resolved(
         "translation/numbers",
-        *(
-            "--model.norm",
-            "rms",
-            "--model.norm.eps",
-            "1e-6",
-            "--trainer.callbacks+=EarlyStopping",
+        *typed(
+            "--model.norm rms --model.norm.eps 1e-6 --trainer.callbacks+=EarlyStopping",
             "--trainer.callbacks.monitor=val/chrf",
         ),
-        *(
-            "--trainer.logger",
-            "WandbLogger",
-            "--checkpoint.train_time_interval",
-            "00:00:10:00",
-            "--trainer.max_time",
-            "00:01:00:00",
+        *typed(
+            "--trainer.logger WandbLogger --checkpoint.train_time_interval 00:00:10:00",
+            "--trainer.max_time 00:01:00:00",
         ),
     )
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(first), "utf-8")

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.daily import sampled
+from tests.typed import typed
 from tfzoo.base.registry import create, describe
 from tfzoo.commands.main import main
 from tfzoo.config import sources
@@ -18,16 +19,9 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 NAMES = sources.packaged_recipes()
 ROOT = Path(__file__).parents[2] / "recipes"
 SMALL = (
-    *("--model.dim", "16", "--model.layers", "1", "--model.heads", "2", "--model.head_dim", "8"),
-    *(
-        "--trainer.max_steps",
-        "2",
-        "--trainer.accelerator",
-        "cpu",
-        "--trainer.devices",
-        "1",
-        "--data.workers",
-        "0",
+    *typed("--model.dim 16 --model.layers 1 --model.heads 2 --model.head_dim 8"),
+    *typed(
+        "--trainer.max_steps 2 --trainer.accelerator cpu --trainer.devices 1", "--data.workers 0"
     ),
 )
 SIZES = {"train": 200, "val": 4, "test": 4}

@@ -15,6 +15,7 @@ import torch
 import yaml
 
 from tests.commands.test_fit import TINY, fitted
+from tests.typed import typed
 from tfzoo import TranslationTask
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
@@ -38,9 +39,7 @@ def fit(*args: str) -> int:
     trainer = (
         "--trainer.max_steps",
         str(STEPS),
-        "--trainer.val_check_interval",
-        "3",
-        "--trainer.limit_train_batches",
+        *typed("--trainer.val_check_interval 3 --trainer.limit_train_batches"),
         str(EPOCH),
     )
     often = ("--data.max_tokens", "256", "--checkpoint.every_n_train_steps", "1")
@@ -252,11 +251,8 @@ def test_a_killed_run_goes_on_in_the_middle_of_a_stream(
 def test_a_run_that_is_complete_goes_on_from_the_weights_it_trained_not_from_their_average() -> (
     None
 ):
-    constant = (
-        "--optim.schedule",
-        "constant",
-        "--checkpoint.every_n_train_steps",
-        "100",
+    constant = typed(
+        "--optim.schedule constant --checkpoint.every_n_train_steps 100"
     )  # which does not look at the last step
     assert fit(*AVERAGED, *constant) == 0
     RUN.rename("whole")
@@ -296,14 +292,7 @@ def test_a_signal_before_a_validation_leaves_nothing_out(
 
 
 def test_a_run_goes_on_with_its_own_configuration_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    few = (
-        "--trainer.max_steps",
-        "2",
-        "--trainer.limit_val_batches",
-        "0",
-        "--data.dataset.test",
-        "1",
-    )
+    few = typed("--trainer.max_steps 2 --trainer.limit_val_batches 0 --data.dataset.test 1")
     assert fit(*few) == 0
     before = (RUN / "checkpoints/last.ckpt").read_bytes()
     capsys.readouterr()
@@ -313,15 +302,7 @@ def test_a_run_goes_on_with_its_own_configuration_alone(capsys: pytest.CaptureFi
     assert "a step of this run took 1 batches" in capsys.readouterr().err
     assert (RUN / "checkpoints/last.ckpt").read_bytes() == before
     assert (
-        fit(
-            *few,
-            "--trainer.max_steps",
-            "3",
-            "--data.workers",
-            "1",
-            "--trainer.log_every_n_steps",
-            "2",
-        )
+        fit(*few, *typed("--trainer.max_steps 3 --data.workers 1 --trainer.log_every_n_steps 2"))
         == 0
     )
     assert torch.load(RUN / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 3
@@ -337,12 +318,7 @@ def test_a_run_goes_on_with_its_own_configuration_alone(capsys: pytest.CaptureFi
                 "translation/numbers",
                 *TINY,
                 *few,
-                "--from",
-                "run",
-                "--run",
-                "new",
-                "--model.norm",
-                "rms",
+                *typed("--from run --run new --model.norm rms"),
             ]
         )
         == 0

@@ -24,6 +24,7 @@ from torch.testing import assert_close
 import tfzoo
 from tests.daily import sampled
 from tests.tiny import numbers
+from tests.typed import typed
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
 from tfzoo.models.fsdp import full_tensor, shard
@@ -35,9 +36,9 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 
 LIMITS = "--trainer.log_every_n_steps 1 --trainer.max_steps 4 --trainer.val_check_interval 4"
 TINY = numbers(LIMITS, val=9, test=5)
-HARD = (
-    *("--trainer.gradient_clip_val", "0.5", "--trainer.accumulate_grad_batches", "2"),
-    *("--model.norm", "batch", "--model.allow", "[leaky-norm]", "--model.encoder.dropout", "0.1"),
+HARD = typed(
+    "--trainer.gradient_clip_val 0.5 --trainer.accumulate_grad_batches 2",
+    "--model.norm batch --model.allow [leaky-norm] --model.encoder.dropout 0.1",
 )
 FSDP2 = "runs/numbers/1"
 """The folder that is chosen where none is named."""
@@ -231,17 +232,7 @@ def test_the_same_command_goes_on_with_one_process_and_its_export_translates(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     shutil.copytree(FSDP2, "on")
-    args = [
-        *TINY,
-        *HARD,
-        *SPREAD,
-        "--trainer.devices",
-        "1",
-        "--run",
-        "on",
-        "--trainer.max_steps",
-        "5",
-    ]
+    args = [*TINY, *HARD, *SPREAD, *typed("--trainer.devices 1 --run on --trainer.max_steps 5")]
     args += ["--trainer.accumulate_grad_batches", "4"]  # a step takes as many batches as before
     assert main(["fit", "translation/numbers", *args]) == 0
     assert checkpoints.read("on/checkpoints/last.ckpt")["global_step"] == 5
@@ -263,10 +254,7 @@ def test_half_precision_trains_close_to_full(precision: str) -> None:
         *SPREAD,
         "--trainer.precision",
         precision,
-        "--run",
-        "half",
-        "--model.position",
-        "rotary",
+        *typed("--run half --model.position rotary"),
     )
     assert main(["fit", "translation/numbers", *TINY, *args]) == 0
     wanted = torch.bfloat16 if precision == "bf16-true" else torch.float32
@@ -306,12 +294,7 @@ def test_torchrun_and_slurm_start_the_processes_themselves(ddp: str) -> None:
     ]  # and the number of devices is what the launcher says
     launcher = [
         sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc_per_node",
-        "2",
-        "--master_port",
-        "29533",
+        *typed("-m torch.distributed.run --nproc_per_node 2 --master_port 29533"),
     ]
     done = subprocess.run(
         [*launcher, "-m", "tfzoo", "--", *fit, "--run", "torchrun"],

@@ -11,23 +11,18 @@ import pytest
 
 import tfzoo
 from tests.daily import sampled
+from tests.typed import typed
 from tfzoo.base.registry import describe
 from tfzoo.commands.main import main
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 SMALL = [
-    *("--model.dim", "16", "--model.heads", "2", "--model.layers", "1", "--data.max_tokens", "200"),
-    *(
-        "--data.dataset.train",
-        "300",
-        "--data.dataset.val",
-        "20",
-        "--data.dataset.test",
-        "20",
-        "--data.dataset.long",
-        "5",
+    *typed("--model.dim 16 --model.heads 2 --model.layers 1 --data.max_tokens 200"),
+    *typed(
+        "--data.dataset.train 300 --data.dataset.val 20 --data.dataset.test 20",
+        "--data.dataset.long 5",
     ),
-    *("--trainer.max_steps", "2", "--search.max_length", "0"),
+    *typed("--trainer.max_steps 2 --search.max_length 0"),
 ]
 WORDS = ["red", "green", "blue", "one", "two", "three"]
 
@@ -174,16 +169,10 @@ def test_a_mean_after_a_norm_that_fixes_the_mean_is_refused(
 
 def test_options_follow_their_component(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    swaps = [
-        "--model.attention",
-        "additive",
-        "--model.norm",
-        "rms",
-        "--model.norm.eps",
-        "1e-6",
-        "--model.position",
-        "relative_bias",
-    ]
+    swaps = typed(
+        "--model.attention additive --model.norm rms --model.norm.eps 1e-6",
+        "--model.position relative_bias",
+    )
     assert main(["fit", "translation/numbers", "--run", "run", *SMALL, *swaps]) == 0
     model = tfzoo.TranslationTask.load("run").model
     assert model.encoder.final_norm.eps == 1e-6

@@ -11,6 +11,7 @@ from typing import Any
 import datasets
 import pytest
 
+from tests.typed import typed
 from tfzoo.commands.main import main
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.translation import TranslationData
@@ -94,26 +95,11 @@ def test_splits_are_named_on_the_command_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names = [
-        "--data.name",
-        "a/films",
-        "--data.text_column",
-        "sentence",
-        "--data.train",
-        "train",
-        "--data.test",
-        "validation",
-    ]
-    small = [
-        "--trainer.max_steps",
-        "1",
-        "--trainer.accelerator",
-        "cpu",
-        "--model.dim",
-        "8",
-        "--run",
-        "run",
-    ]
+    names = typed(
+        "--data.name a/films --data.text_column sentence --data.train train",
+        "--data.test validation",
+    )
+    small = typed("--trainer.max_steps 1 --trainer.accelerator cpu --model.dim 8 --run run")
     assert main(["fit", "classification/sst2", *names, *small]) == 0
     assert main(["test", "run", "--data.test", "{held: test}"]) == 2
     assert (

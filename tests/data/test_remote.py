@@ -18,6 +18,7 @@ from typing import Any
 import fsspec
 import pytest
 
+from tests.typed import typed
 from tfzoo.base import cache
 from tfzoo.commands.main import main
 from tfzoo.config.security import check_values
@@ -191,13 +192,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_address_stays_as_it_is_in_a_recipe_that_names_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [
-        "fit",
-        "classification/trec6",
-        "--data.train",
-        "https://host/a.csv.gz",
-        "--print_config",
-    ]
+    command = typed("fit classification/trec6 --data.train https://host/a.csv.gz --print_config")
     assert main(command) == 0
     assert "train: https://host/a.csv.gz" in capsys.readouterr().out
     command[3] = "http://host/a.csv"

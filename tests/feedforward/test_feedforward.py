@@ -60,15 +60,6 @@ def test_biases_are_where_their_authors_have_them() -> None:
     assert biased == PLAIN.keys()
 
 
-@pytest.mark.parametrize("name", ["relu", "gelu"])
-def test_equals_the_layer_of_torch(name: str) -> None:
-    peer = nn.TransformerEncoderLayer(8, 2, 24, activation=name, batch_first=True)
-    layer, x = create("feedforward", {"name": name, "hidden": 24}, dim=8), torch.randn(2, 3, 8)
-    layer.inner.load_state_dict(peer.linear1.state_dict())
-    layer.outer.load_state_dict(peer.linear2.state_dict())
-    assert_close(layer(x), peer.eval()._ff_block(x))
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_all_have_as_many_parameters_by_default(name: str) -> None:
     sizes = [parameters(create("feedforward", one, dim=48)) for one in (name, "relu")]
@@ -84,15 +75,3 @@ def test_dropout_falls_on_the_hidden_layer(name: str) -> None:
     alive = whole != 0
     assert_close((kept[alive] == 0).float().mean(), torch.tensor(0.25), atol=0.05, rtol=0.0)
     assert_close(kept[kept != 0], whole[kept != 0] / 0.75, atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_autocasts(name: str) -> None:
-    layer, x = create("feedforward", name, dim=8), torch.randn(2, 3, 8)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert_close(layer(x).float(), layer(x.clone()).float(), atol=0.1, rtol=0.1)
-
-
-def test_none_changes_nothing() -> None:
-    x = torch.randn(2, 3, 8)
-    assert create("feedforward", "none")(x) is x

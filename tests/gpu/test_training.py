@@ -22,16 +22,17 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
+from tests.typed import typed
 from tfzoo.commands.main import main
 from tfzoo.learning.skipped_steps import SkippedSteps
 
 SMALL = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.1}
 GPUS = torch.cuda.device_count()
-TINY = (
-    *("--data.dataset.train", "200", "--data.dataset.val", "8", "--data.dataset.test", "8"),
-    *("--data.dataset.long", "4", "--data.tokenizer.vocab_size", "300"),
-    *("--model.dim", "16", "--model.heads", "2", "--model.layers", "1"),
-    *("--data.max_tokens", "256", "--trainer.val_check_interval", "4"),
+TINY = typed(
+    "--data.dataset.train 200 --data.dataset.val 8 --data.dataset.test 8",
+    "--data.dataset.long 4 --data.tokenizer.vocab_size 300 --model.dim 16",
+    "--model.heads 2 --model.layers 1 --data.max_tokens 256",
+    "--trainer.val_check_interval 4",
 )
 
 
@@ -250,14 +251,7 @@ def test_out_of_memory_is_named_with_what_to_set_lower(
 def test_several_gpus_train_as_one(_: str, strategy: str, tmp_path: Path) -> None:
     """As many tokens a step on one GPU, by accumulation, as on all: nearly the same losses."""
     losses = []
-    common = (
-        "--trainer.max_steps",
-        "6",
-        "--model.dropout",
-        "0",
-        "--trainer.log_every_n_steps",
-        "1",
-    )
+    common = typed("--trainer.max_steps 6 --model.dropout 0 --trainer.log_every_n_steps 1")
     for folder, more in (
         ("one", ("--trainer.devices", "1", "--trainer.accumulate_grad_batches", str(GPUS))),
         ("all", ("--trainer.devices", str(GPUS), "--trainer.strategy", strategy)),

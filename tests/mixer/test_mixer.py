@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from tests.daily import sampled
 from tfzoo.base.registry import create, registry
-from tfzoo.errors import BadOption, Clash
+from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.models.decoder import Decoder
 from tfzoo.models.encoder import Encoder
@@ -174,20 +174,6 @@ def test_layers_with_different_mixers_decode_as_they_train() -> None:
     )
     cache = made.init_cache()
     equal(torch.cat([made(one, cache=cache) for one in torch.split(x, 1, 1)], 1), made(x))
-
-
-@pytest.mark.parametrize(
-    ("options", "rule"),
-    [
-        ({"mixer": "fourier"}, "bidirectional-mixer"),
-        ({"mixer": "gru", "position": "rotary"}, "unread-position"),
-        ({"mixer": "average", "position": "alibi"}, "unread-position"),
-    ],
-)
-def test_what_a_mixer_cannot_do_is_refused(options: dict[str, Any], rule: str) -> None:
-    with pytest.raises(Clash) as refused:
-        Decoder(DIM, HEADS, 1, cross_attention=False, **options)
-    assert refused.value.rule == rule
 
 
 def test_an_option_without_effect_is_refused() -> None:

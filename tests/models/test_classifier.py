@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tfzoo
-from tfzoo.errors import BadOption, Clash, UnknownName
+from tfzoo.errors import BadOption, Clash
 from tfzoo.models.initialise import initialise
 from tfzoo.testing.samples import randomize
 
@@ -137,11 +137,6 @@ def test_options_that_fit_no_classifier_are_refused(options: dict[str, Any], say
         small(**options)
 
 
-def test_a_misspelt_pooling_is_told_the_right_name() -> None:
-    with pytest.raises(UnknownName, match="Did you mean 'mean'"):
-        small(pooling="maen")
-
-
 def test_a_table_of_positions_says_when_it_is_too_short() -> None:
     model = small(position="learned", max_length=3)
     assert model.max_positions == 3
@@ -160,21 +155,3 @@ def test_a_pooling_of_the_mean_after_a_norm_that_fixes_the_mean_is_refused_for_g
     small(norm="instance", pooling="max")
     small(norm="instance", pooling=pooling, residual="none")
     small(norm="instance", pooling=pooling, residual="post", layers=0)  # no norm at all
-
-
-@pytest.mark.parametrize("residual", ["pre", "post"])
-@pytest.mark.parametrize("pooling", ["mean", "sum"])
-def test_what_constant_pooling_refuses_tells_no_two_texts_of_one_length_apart(
-    pooling: str, residual: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The refusal is left out. Texts of other lengths do differ, if tokens are summed."""
-    monkeypatch.setattr("tfzoo.models.classifier.check_clashes", lambda *args, **named: None)
-    model = small(norm="instance", pooling=pooling, residual=residual)
-    randomize(model)
-    model.double()
-    texts = torch.randint(4, 20, (5, 4))
-    texts[3:, 3] = 0  # three of four tokens, two of three
-    logits = model(texts)
-    torch.testing.assert_close(logits[1:3], logits[:1].expand(2, -1), rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(logits[3], logits[4], rtol=1e-9, atol=1e-9)
-    assert ((logits[0] - logits[3]).abs().max() > 1e-3) == (pooling == "sum")

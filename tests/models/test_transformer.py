@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 from torch.testing import assert_close
 
 import tfzoo
@@ -149,39 +148,6 @@ def test_a_table_of_positions_says_when_it_is_too_short() -> None:
 def close(found: Tensor, wanted: Tensor) -> None:
     assert found.dtype == torch.float64
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"norm": "rms", "position": "rotary", "kv_heads": 1},
-        {"attention": "additive", "position": "alibi"},
-        {"attention": "euclidean", "position": "relative_bias", "residual": "post"},
-        {"attention": "cosine", "position": "learned", "share_query_key": True},
-        {"attention": "bilinear", "norm": "none", "residual": "none", "value_head_dim": 3},
-    ],
-    ids=str,
-)
-def test_padding_causality_and_cache_are_exact_in_float64(parts: dict[str, Any]) -> None:
-    model = small(layers=2, **parts)
-    randomize(model)
-    model.double()
-    target = torch.tensor([[2, 5, 6, 9], [2, 6, 7, 8]])
-    logits = model(IDS, target, target_padding="none")
-    close(model(pad(IDS, (0, 3)), pad(target, (0, 2)))[:, :4], logits)
-    changed = target.clone()
-    changed[:, 2:] = 4
-    close(model(IDS, changed)[:, :2], logits[:, :2])
-    cache = model.init_cache(IDS)
-    close(torch.stack([model.decode_step(token, cache) for token in target.T], 1), logits)
-    one = model.init_cache(IDS)  # two hypotheses per sentence; then the second sentence alone
-    close(model.decode_step(target[:, 0], one), logits[:, 0])
-    one.reorder(torch.tensor([0, 0, 1, 1]))
-    four = model.decode_step(target[[0, 0, 1, 1], 1], one)
-    close(four, logits[[0, 0, 1, 1], 1])
-    one.keep_batch(torch.tensor([1]))
-    one.reorder(torch.tensor([3, 2]))
-    close(model.decode_step(target[[1, 1], 2], one), logits[[1, 1], 2])
 
 
 def test_left_padding_changes_nothing_when_it_is_said() -> None:

@@ -21,6 +21,7 @@ import pytest
 
 from tests import forked
 from tests.tiny import numbers
+from tests.typed import typed
 
 pytestmark = forked.requires_fork
 HERE = Path(__file__).parent
@@ -37,14 +38,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(HERE, package, ignore=shutil.ignore_patterns("test_*", "__pycache__"))
     pip = [
         sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-        "--target",
+        *typed("-m pip install -q --no-deps --no-build-isolation --no-index --target"),
         str(target),
     ]
     subprocess.run([*pip, str(package)], check=True, capture_output=True)
@@ -117,15 +111,9 @@ def test_it_holds_every_contract(tfzoo: Tfzoo) -> None:
 
 @pytest.mark.nightly
 def test_it_trains_through_a_recipe_and_translates(tfzoo: Tfzoo) -> None:
-    chosen = (
-        "--model.attention",
-        "soft_capped",
-        "--model.attention.cap",
-        "30",
-        "--model.weighting",
-        "sig_softmax",
-        "--model.position",
-        "rotary",
+    chosen = typed(
+        "--model.attention soft_capped --model.attention.cap 30",
+        "--model.weighting sig_softmax --model.position rotary",
     )
     tfzoo("fit", "translation/numbers", *chosen, *SMALL, "--run", "run")
     tfzoo("test", "run")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.tiny import numbers
+from tests.typed import typed
 from tfzoo import TranslationTask
 from tfzoo.commands.main import main
 from tfzoo.runs.checkpoints import newest, read, unfit
@@ -69,11 +70,8 @@ def test_of_several_accumulated_batches_a_checkpoint_is_written_after_the_last(
     often: str, saved: list[tuple[int, int]]
 ) -> None:
     options = {
-        "time": (
-            "--checkpoint.train_time_interval",
-            "00:00:00",
-            "--trainer.val_check_interval",
-            "1000",
+        "time": typed(
+            "--checkpoint.train_time_interval 00:00:00 --trainer.val_check_interval 1000"
         ),
         "steps": ("--checkpoint.every_n_train_steps", "2", "--trainer.val_check_interval", "1000"),
         "validation": ("--trainer.val_check_interval", "4"),
@@ -89,12 +87,9 @@ def test_the_best_of_a_validation_within_a_step_is_not_gone_on_from(
 ) -> None:
     assert (
         fit(
-            "--trainer.val_check_interval",
-            "4",
-            "--trainer.max_steps",
-            "2",
-            "--checkpoint.save_top_k",
-            "-1",
+            *typed(
+                "--trainer.val_check_interval 4 --trainer.max_steps 2", "--checkpoint.save_top_k -1"
+            )
         )
         == 0
     )

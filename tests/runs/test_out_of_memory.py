@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tests.docs.pages import ROOT
+from tests.typed import typed
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.training.out_of_memory import advice, is_out_of_memory, shape
 
@@ -38,27 +39,15 @@ sys.exit(main(sys.argv[1:]))
 @pytest.mark.nightly
 def test_it_names_the_option_to_lower_the_batch_and_half(tmp_path: Path) -> None:
     small = [
-        *(
-            "--data.dataset.train",
-            "5000",
-            "--data.dataset.val",
-            "4",
-            "--data.dataset.test",
-            "4",
-            "--model.dim",
-            "64",
+        *typed(
+            "--data.dataset.train 5000 --data.dataset.val 4 --data.dataset.test 4", "--model.dim 64"
         )
     ]
     args = [
         "fit",
         "translation/numbers",
         *small,
-        "--data.max_tokens",
-        "100000",
-        "--trainer.accelerator",
-        "cpu",
-        "--run",
-        "mine",
+        *typed("--data.max_tokens 100000 --trainer.accelerator cpu --run mine"),
     ]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(

@@ -17,6 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
+from tests.typed import typed
 from tfzoo.base import adapters
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, NotFinite
@@ -343,31 +344,18 @@ def test_the_command_ends_with_code_1_and_a_last_checkpoint_that_is_finite(
         "training_step",
         lambda self, batch, k: step(self, batch, k) * (math.nan if self.batches > 3 else 1.0),
     )
-    small = [
-        "--data.dataset",
-        "{name: numbers, train: 100, val: 4, test: 4, long: 4}",
-        "--data.tokenizer.vocab_size",
-        "300",
-    ]
-    small += [
-        "--model.dim",
-        "16",
-        "--model.heads",
-        "2",
-        "--model.layers",
-        "1",
-        "--optim.max_skipped",
-        "2",
-        "--trainer.accelerator",
-        "cpu",
-    ]
+    small = typed(
+        "--data.dataset '{name: numbers, train: 100, val: 4, test: 4, long: 4}'",
+        "--data.tokenizer.vocab_size 300",
+    )
+    small += typed(
+        "--model.dim 16 --model.heads 2 --model.layers 1 --optim.max_skipped 2",
+        "--trainer.accelerator cpu",
+    )
     assert (
         main(
             [
-                "fit",
-                "translation/numbers",
-                "--run",
-                "here",
+                *typed("fit translation/numbers --run here"),
                 *small,
                 "--checkpoint.every_n_train_steps",
                 "1",

@@ -1,0 +1,10 @@
+"""A command line as it is typed."""
+
+from __future__ import annotations
+
+import shlex
+
+
+def typed(*lines: str) -> list[str]:
+    """Its words, as a shell takes them apart; a long one goes on in further lines."""
+    return [word for line in lines for word in shlex.split(line)]
