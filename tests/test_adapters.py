@@ -21,6 +21,7 @@ from lightning.pytorch.loggers import CSVLogger, WandbLogger
 from lightning.pytorch.strategies import ModelParallelStrategy
 
 import tfzoo
+from tests.trainers import quiet
 from tfzoo.base import adapters
 
 ROOT = Path(tfzoo.__file__).parent
@@ -54,19 +55,14 @@ class Logging(BoringModel):
 def test_the_loops_of_a_trainer(tmp_path: Path) -> None:
     seen, model = Seen(), Logging()
     assert adapters.trainer_of(model) is None
-    trainer = L.Trainer(
+    trainer = quiet(
         max_steps=3,
         accumulate_grad_batches=2,
         val_check_interval=4,
         limit_val_batches=1,
         log_every_n_steps=1,
-        num_sanity_val_steps=0,
         callbacks=[seen],
         logger=CSVLogger(tmp_path),
-        accelerator="cpu",
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        enable_checkpointing=False,
     )
     adapters.log_steps_from_one(trainer)
     trainer.fit(model)

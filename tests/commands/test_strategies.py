@@ -24,6 +24,7 @@ from torch.testing import assert_close
 import tfzoo
 from tests.daily import sampled
 from tests.tiny import numbers
+from tests.trainers import quiet
 from tests.typed import typed
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
@@ -201,16 +202,8 @@ def test_what_two_processes_wrote_one_process_trains_on_with(
     data = tfzoo.TranslationData(**recipe["data"], seed=recipe["seed"])
     data.tokenizers = task.tokenizer
     seen = Seen()
-    quiet = {
-        "logger": False,
-        "enable_checkpointing": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-    }
-    quiet |= {"use_distributed_sampler": False, "limit_val_batches": 0}
-    trainer = L.Trainer(
-        accelerator="cpu", devices=1, strategy=Sharded(), max_steps=5, callbacks=[seen], **quiet
-    )
+    alone = {"use_distributed_sampler": False, "limit_val_batches": 0, "callbacks": [seen]}
+    trainer = quiet(strategy=Sharded(), max_steps=5, **alone)
     with launching([]):  # which takes back what a Trainer leaves behind in this process
         trainer.fit(task, data, ckpt_path=path)
     assert trainer.global_step == 5

@@ -18,6 +18,7 @@ import torch
 import yaml
 
 import tfzoo
+from tests.trainers import quiet
 from tfzoo.commands.main import main
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.translation import TranslationData
@@ -101,17 +102,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trained(task: Any, data: Any, folder: Path) -> L.Trainer:
-    trainer = L.Trainer(
-        max_steps=2,
-        accelerator="cpu",
-        devices=1,
-        default_root_dir=folder,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        enable_checkpointing=False,
-        num_sanity_val_steps=0,
-    )
+    trainer = quiet(folder, max_steps=2)
     trainer.fit(task, datamodule=data)
     return trainer
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from tests.daily import sampled
+from tests.trainers import quiet
 from tfzoo.base import cache
 from tfzoo.data.inference_batches import translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
@@ -303,16 +304,11 @@ def test_a_trainer_gets_each_epoch_in_its_own_order(
 ) -> None:
     data = numbers(seed=3, workers=options.get("workers", 0))
     recorder = Recorder()
-    trainer = L.Trainer(
+    trainer = quiet(
+        tmp_path,
         max_epochs=3,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
         use_distributed_sampler=False,
         reload_dataloaders_every_n_epochs=options.get("reload", 0),
-        default_root_dir=tmp_path,
     )
     trainer.fit(recorder, data)
     for epoch in range(3):

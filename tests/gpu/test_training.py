@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
+from tests.trainers import quiet
 from tests.typed import typed
 from tfzoo.commands.main import main
 from tfzoo.learning.skipped_steps import SkippedSteps
@@ -138,16 +139,9 @@ def task_of(data: tfzoo.TranslationData, **optim: Any) -> tfzoo.TranslationTask:
 
 
 def trainer(device: torch.device, *callbacks: L.Callback, **options: Any) -> L.Trainer:
-    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-    return L.Trainer(
-        accelerator=device.type if device.type == "cpu" else "gpu",
-        devices=1,
-        limit_val_batches=0,
-        enable_checkpointing=False,
-        log_every_n_steps=100,
-        callbacks=list(callbacks),
-        **{**quiet, **options},
-    )
+    kind = device.type if device.type == "cpu" else "gpu"
+    given = {"limit_val_batches": 0, "log_every_n_steps": 100, **options}
+    return quiet(accelerator=kind, callbacks=list(callbacks), **given)
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from tests.trainers import quiet
 from tfzoo.training import throughput
 from tfzoo.training.throughput import Throughput
 
@@ -153,18 +154,12 @@ class Counting(L.LightningModule):
 
 def test_lightning_calls_it_so_that_all_counts_are_right(clock: Clock, tmp_path: Any) -> None:
     meter = Throughput()
-    made = L.Trainer(
-        accelerator="cpu",
-        devices=1,
+    made = quiet(
+        tmp_path,
         max_steps=8,
         val_check_interval=4,
         num_sanity_val_steps=1,
         accumulate_grad_batches=2,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=tmp_path,
         callbacks=[meter],
     )
     made.fit(Counting(clock), DataLoader(torch.zeros(8)), DataLoader(torch.zeros(1)))  # type: ignore[arg-type]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as L
 import pytest
 import torch
 from torch import nn
@@ -13,6 +12,7 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader
 from torchmetrics import MeanMetric
 
+from tests.trainers import quiet
 from tfzoo.base.registry import Entry, create
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.task import Task
@@ -68,19 +68,7 @@ class Squares(Task):
 def fit(folder: Path, balance: float) -> tuple[Squares, dict[str, float]]:
     """One step of two micro-batches, and a validation."""
     task = Squares(balance)
-    trainer = L.Trainer(
-        default_root_dir=folder,
-        accelerator="cpu",
-        devices=1,
-        max_steps=1,
-        accumulate_grad_batches=2,
-        num_sanity_val_steps=0,
-        log_every_n_steps=1,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        enable_checkpointing=False,
-    )
+    trainer = quiet(folder, max_steps=1, accumulate_grad_batches=2, log_every_n_steps=1)
     loader: Any = DataLoader(list(BATCHES), batch_size=None)
     trainer.fit(task, loader, loader)
     return task, {name: float(value) for name, value in trainer.callback_metrics.items()}

@@ -16,6 +16,7 @@ import torch
 
 import tfzoo
 from tests.daily import sampled
+from tests.trainers import quiet
 from tfzoo.data.classification_batch import ClassificationBatch
 from tfzoo.errors import BadData, BadOption, BadRun
 from tfzoo.learning.loss import class_losses
@@ -77,21 +78,13 @@ def task_of(
 
 
 def trainer_in(folder: Path, **options: Any) -> L.Trainer:
-    quiet = {
-        "accelerator": "cpu",
-        "logger": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-    }
-    return L.Trainer(
-        default_root_dir=folder, num_sanity_val_steps=0, **{**quiet, "max_steps": 3, **options}
-    )
+    return quiet(folder, **{"max_steps": 3, **options})
 
 
 def test_a_plain_trainer_logs_the_metrics_by_their_names(
     data: tfzoo.ClassificationData, tmp_path: Path
 ) -> None:
-    trainer = trainer_in(tmp_path, log_every_n_steps=1, enable_checkpointing=False)
+    trainer = trainer_in(tmp_path, log_every_n_steps=1)
     task = task_of(data)
     trainer.fit(task, datamodule=data)
     assert {
@@ -109,7 +102,7 @@ def test_a_plain_trainer_logs_the_metrics_by_their_names(
 def test_the_texts_of_the_last_evaluation_are_counted(
     data: tfzoo.ClassificationData, tmp_path: Path
 ) -> None:
-    trainer, task = trainer_in(tmp_path, enable_checkpointing=False), task_of(data)
+    trainer, task = trainer_in(tmp_path), task_of(data)
     for _ in range(2):
         trainer.validate(task, datamodule=data, verbose=False)
         assert task.throughput.items == trainer.callback_metrics["val/items"] == 40
@@ -129,7 +122,7 @@ def test_every_set_has_scores_also_where_a_process_has_no_batch_of_it(
 def test_it_learns_what_the_first_word_says(
     pooling: str, data: tfzoo.ClassificationData, tmp_path: Path
 ) -> None:
-    trainer = trainer_in(tmp_path, max_steps=100, enable_checkpointing=False, limit_val_batches=0)
+    trainer = trainer_in(tmp_path, max_steps=100, limit_val_batches=0)
     task = task_of(data, pooling=pooling)
     trainer.fit(task, datamodule=data)
     trainer.test(task, datamodule=data, verbose=False)
@@ -139,7 +132,7 @@ def test_it_learns_what_the_first_word_says(
 def test_what_is_scored_is_what_is_predicted(
     data: tfzoo.ClassificationData, tmp_path: Path
 ) -> None:
-    trainer, task = trainer_in(tmp_path, enable_checkpointing=False), task_of(data)
+    trainer, task = trainer_in(tmp_path), task_of(data)
     trainer.test(task, datamodule=data, verbose=False)
     rows = task.predictions(data, "test")
     assert [(row["text"], row["label"]) for row in rows] == sentences(30, 2)
@@ -159,7 +152,7 @@ def test_what_is_scored_is_what_is_predicted(
 def test_a_prediction_carries_the_index_of_its_row(
     data: tfzoo.ClassificationData, tmp_path: Path
 ) -> None:
-    trainer, task = trainer_in(tmp_path, enable_checkpointing=False), task_of(data)
+    trainer, task = trainer_in(tmp_path), task_of(data)
     loader = data.test_dataloader()[data.test_names.index("test")]
     batches: Any = trainer.predict(task, loader)  # the longest first
     found = [one for batch in batches for one in batch]
@@ -260,14 +253,6 @@ def test_a_line_is_cut_where_training_cut(data: tfzoo.ClassificationData) -> Non
     assert len(bounded.classify(["red " * 50])) == 1
 
 
-def test_classifying_leaves_the_mode_of_training_as_it_was(data: tfzoo.ClassificationData) -> None:
-    task = task_of(data)
-    for training in (True, False):
-        task.train(training)
-        task.classify(["two"])
-        assert task.training is training
-
-
 def test_the_loss_is_the_weighted_mean_over_texts(
     data: tfzoo.ClassificationData, tmp_path: Path
 ) -> None:
@@ -309,7 +294,7 @@ def test_balanced_weights_are_those_of_the_training_text(
     data: tfzoo.ClassificationData, tmp_path: Path
 ) -> None:
     task = task_of(data, {"class_weights": "balanced"})
-    trainer_in(tmp_path, max_steps=1, enable_checkpointing=False).fit(task, datamodule=data)
+    trainer_in(tmp_path, max_steps=1).fit(task, datamodule=data)
     labels = [label for _, label in sentences(300, 0)]
     counts = torch.tensor([float(labels.count(label)) for label in data.labels])
     torch.testing.assert_close(task.class_weights, 300 / (2 * counts))
@@ -331,9 +316,7 @@ def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(
     def weights(disturbance: int) -> torch.Tensor:
         torch.manual_seed(disturbance)
         task = task_of(data, dropout=0.5, pooled_dropout=0.2)
-        trainer_in(tmp_path, enable_checkpointing=False, limit_val_batches=0).fit(
-            task, datamodule=data
-        )
+        trainer_in(tmp_path, limit_val_batches=0).fit(task, datamodule=data)
         return task.model.head.weight.detach().clone()
 
     torch.testing.assert_close(weights(1), weights(2), rtol=0, atol=0)
@@ -344,7 +327,7 @@ def test_confusion_matrices_are_drawn_after_a_test(
 ) -> None:
     task = task_of(data)
     assert task.save_figures(tmp_path) == []
-    trainer_in(tmp_path, enable_checkpointing=False).test(task, datamodule=data, verbose=False)
+    trainer_in(tmp_path).test(task, datamodule=data, verbose=False)
     assert {path.name for path in task.save_figures(tmp_path)} >= {
         "confusion.svg",
         "confusion_test_odd.svg",
@@ -396,7 +379,7 @@ class Album:
 def test_a_logger_that_takes_pictures_gets_them(
     data: tfzoo.ClassificationData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task, trainer, album = task_of(data), trainer_in(tmp_path, enable_checkpointing=False), Album()
+    task, trainer, album = task_of(data), trainer_in(tmp_path), Album()
     finish = tfzoo.ClassificationTask.on_test_epoch_end
 
     def with_album(self: tfzoo.ClassificationTask) -> None:
@@ -414,7 +397,7 @@ def test_a_logger_that_takes_pictures_gets_them(
 def test_loaders_of_ones_own_need_no_data_module(
     data: tfzoo.ClassificationData, tmp_path: Path
 ) -> None:
-    task, trainer = task_of(data), trainer_in(tmp_path, enable_checkpointing=False)
+    task, trainer = task_of(data), trainer_in(tmp_path)
     trainer.fit(
         task, train_dataloaders=data.train_dataloader(), val_dataloaders=data.val_dataloader()
     )

@@ -11,25 +11,13 @@ import torch
 from torch.testing import assert_close
 
 import tfzoo
+from tests.trainers import quiet
 from tfzoo.learning.compute import Compute
 from tfzoo.models.options import StackOptions
 from tfzoo.models.transformer_layer import TransformerLayer
 
 SMALL = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0}
 OPTIM = {"lr": 1e-3, "schedule": "constant"}
-QUIET = {
-    "accelerator": "cpu",
-    "devices": 1,
-    "logger": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-}
-QUIET |= {
-    "enable_checkpointing": False,
-    "num_sanity_val_steps": 0,
-    "limit_val_batches": 0,
-    "log_every_n_steps": 1,
-}
 
 
 def test_both_are_off_unless_asked_for() -> None:
@@ -67,9 +55,8 @@ class Seen(L.Callback):
 def trained(task: Any, data: Any, folder: Path) -> Seen:
     """What is seen of four steps over batches of several lengths."""
     seen = Seen()
-    L.Trainer(default_root_dir=folder, max_steps=4, callbacks=[seen], **QUIET).fit(
-        task, datamodule=data
-    )
+    trainer = quiet(folder, max_steps=4, limit_val_batches=0, log_every_n_steps=1, callbacks=[seen])
+    trainer.fit(task, datamodule=data)
     return seen
 
 

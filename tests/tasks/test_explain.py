@@ -10,13 +10,13 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as L
 import pytest
 import torch
 from torch.testing import assert_close
 
 import tfzoo
 from tests.daily import sampled
+from tests.trainers import quiet
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.learning import explain as explain_module
@@ -77,16 +77,12 @@ def fit(
     file = MetricsFile(folder)
     file.path.unlink(missing_ok=True)
     settings: dict[str, Any] = {"log_every_n_steps": 2, "gradient_clip_val": 1.0, **options}
-    trainer = L.Trainer(
-        default_root_dir=folder,
-        accelerator="cpu",
+    trainer = quiet(
+        folder,
         max_steps=5,
         limit_val_batches=0,
         callbacks=[Explain()] if explain else [],
         logger=file,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
         use_distributed_sampler=False,
         **settings,
     )

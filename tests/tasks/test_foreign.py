@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tests.trainers import quiet
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 
@@ -41,15 +42,7 @@ class Wrapped(nn.Module):
 
 
 def trainer() -> L.Trainer:
-    return L.Trainer(
-        max_steps=2,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-    )
+    return quiet(max_steps=2)
 
 
 @pytest.fixture(scope="module")

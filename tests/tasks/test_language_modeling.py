@@ -7,8 +7,9 @@ from argparse import ArgumentParser
 import numpy as np
 import pytest
 import torch
-from lightning.pytorch import Trainer, seed_everything
+from lightning.pytorch import seed_everything
 
+from tests.trainers import quiet
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN
 from tfzoo.costs.step import OUTPUT, Sizes, count
@@ -301,9 +302,9 @@ def test_the_probabilities_of_the_grammar_are_those_of_its_choices():
         grammar.bits(f"{plain} the dogs sleeps .")
 
 
-@pytest.mark.nightly
-def test_training_reaches_the_entropy_of_the_grammar(tmp_path):
-    data = DocumentData(
+def trained_on_agreement(cls, folder, steps):
+    """The data of a grammar, and the scores of a model of it."""
+    data = cls.Data(
         dataset={"name": "agreement", "train": 5000, "val": 200, "test": 200},
         tokenizer=WORDS,
         max_length=128,
@@ -311,22 +312,19 @@ def test_training_reaches_the_entropy_of_the_grammar(tmp_path):
     )
     data.prepare_data()
     recipe = {
-        "task": "language_modeling",
         "model": {"dim": 64, "heads": 4, "layers": 2, "dropout": 0.0, "position": "rotary"},
         "optim": {"lr": 3e-3, "label_smoothing": 0.0, "schedule": {"name": "cosine", "warmup": 20}},
     }
-    task = LanguageModelingTask.build(recipe, data.vocabulary)
-    trainer = Trainer(
-        max_steps=300,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        default_root_dir=tmp_path,
-        gradient_clip_val=1.0,
-    )
+    task = cls.build(recipe, data.vocabulary)
+    trainer = quiet(folder, max_steps=steps, gradient_clip_val=1.0)
     trainer.fit(task, datamodule=data)
     (scores,) = trainer.test(task, datamodule=data, verbose=False)
+    return data, scores
+
+
+@pytest.mark.nightly
+def test_training_reaches_the_entropy_of_the_grammar(tmp_path):
+    data, scores = trained_on_agreement(LanguageModelingTask, tmp_path, steps=300)
     least = data.built_in.bits_per_byte(data.splits["test"])["grammar"]
     assert least - 0.01 < scores["test/bits_per_byte"] < least + 0.04
 

@@ -17,10 +17,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
-from tests.typed import typed
+from tests.tiny import numbers
+from tests.trainers import quiet
 from tfzoo.base import adapters
 from tfzoo.commands.main import main
-from tfzoo.errors import BadOption, NotFinite
+from tfzoo.errors import NotFinite
 from tfzoo.learning.skipped_steps import SkippedSteps
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -76,21 +77,8 @@ def fit(
     task: tfzoo.TranslationTask, data: Any, folder: Path, steps: int = 6, **options: Any
 ) -> Watchdog:
     watch = Watchdog()
-    quiet = {
-        "logger": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "enable_checkpointing": False,
-    }
-    given = {"callbacks": [watch], "log_every_n_steps": 1, **quiet, **options}
-    trainer = L.Trainer(
-        default_root_dir=folder,
-        accelerator="cpu",
-        max_steps=steps,
-        limit_val_batches=0,
-        **given,  # type: ignore[arg-type]
-    )
-    trainer.fit(task, datamodule=data)
+    given = {"callbacks": [watch], "log_every_n_steps": 1, "limit_val_batches": 0, **options}
+    quiet(folder, max_steps=steps, **given).fit(task, datamodule=data)
     return watch
 
 
@@ -344,30 +332,8 @@ def test_the_command_ends_with_code_1_and_a_last_checkpoint_that_is_finite(
         "training_step",
         lambda self, batch, k: step(self, batch, k) * (math.nan if self.batches > 3 else 1.0),
     )
-    small = typed(
-        "--data.dataset '{name: numbers, train: 100, val: 4, test: 4, long: 4}'",
-        "--data.tokenizer.vocab_size 300",
-    )
-    small += typed(
-        "--model.dim 16 --model.heads 2 --model.layers 1 --optim.max_skipped 2",
-        "--trainer.accelerator cpu",
-    )
-    assert (
-        main(
-            [
-                *typed("fit translation/numbers --run here"),
-                *small,
-                "--checkpoint.every_n_train_steps",
-                "1",
-            ]
-        )
-        == 1
-    )
+    small = numbers("--optim.max_skipped 2 --checkpoint.every_n_train_steps 1")
+    assert main(["fit", "translation/numbers", "--run", "here", *small]) == 1
     assert "2 steps in a row" in capsys.readouterr().err
     kept = torch.load("here/checkpoints/last.ckpt", weights_only=True)
     assert all(value.isfinite().all() for value in kept["state_dict"].values())
-
-
-def test_at_least_one_step_must_be_allowed_to_fail() -> None:
-    with pytest.raises(BadOption, match="max_skipped=0 must be a whole number at least 1"):
-        tfzoo.Optim(max_skipped=0)

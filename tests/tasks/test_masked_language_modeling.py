@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from lightning.pytorch import Trainer
 from torch import nn
 
 import tfzoo
 from tests.published_folders import save_tokenizer
+from tests.tasks.test_language_modeling import trained_on_agreement
 from tfzoo.base.registry import create
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.classification_batch import Vocabulary
@@ -315,28 +315,5 @@ def test_what_cannot_be_masked_is_refused() -> None:
 
 @pytest.mark.nightly
 def test_training_finds_more_than_the_neighbours_say(tmp_path: Any) -> None:
-    data = MaskedData(
-        dataset={"name": "agreement", "train": 5000, "val": 200, "test": 200},
-        tokenizer=WORDS,
-        max_length=128,
-        max_tokens=2048,
-    )
-    data.prepare_data()
-    recipe = {
-        "task": "masked_language_modeling",
-        "model": {"dim": 64, "heads": 4, "layers": 2, "dropout": 0.0, "position": "rotary"},
-        "optim": {"lr": 3e-3, "label_smoothing": 0.0, "schedule": {"name": "cosine", "warmup": 20}},
-    }
-    task = MaskedLanguageModelingTask.build(recipe, data.vocabulary)
-    trainer = Trainer(
-        max_steps=400,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        default_root_dir=tmp_path,
-        gradient_clip_val=1.0,
-    )
-    trainer.fit(task, datamodule=data)
-    (scores,) = trainer.test(task, datamodule=data, verbose=False)
+    data, scores = trained_on_agreement(MaskedLanguageModelingTask, tmp_path, steps=400)  # type: ignore[no-untyped-call]
     assert scores["test/accuracy"] > baselines(data.sets["train"], data.sets["test"])[1] + 0.02

@@ -11,6 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from tests.trainers import quiet
 from tfzoo.errors import BadData
 from tfzoo.tasks.multilabel_classification import (
     MultilabelClassificationTask,
@@ -96,15 +97,7 @@ def fitted(data: MultilabelData, **trainer: Any) -> tuple[MultilabelClassificati
     data.prepare_data()
     recipe = {"model": {"dim": 16, "heads": 2, "layers": 1}, "optim": {"lr": 0.01}}
     task = MultilabelClassificationTask.build(recipe, data.vocabulary)
-    one = L.Trainer(
-        accelerator="cpu",
-        devices=1,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        enable_checkpointing=False,
-        **trainer,
-    )
+    one = quiet(**trainer)
     one.fit(task, datamodule=data)
     return task, one
 

@@ -16,6 +16,7 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader
 
 import tfzoo
+from tests.trainers import quiet
 from tfzoo import list_components
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, UnknownName
@@ -159,17 +160,8 @@ def test_training_continues_exactly_with_every_optimiser(
     def trained(steps: int, checkpoint: Path | None = None) -> tfzoo.ClassificationTask:
         optim = {"optimizer": name, "lr": 1e-3, "weight_decay": 0.1}
         task = tfzoo.ClassificationTask.build({"model": MODEL, "optim": optim}, data.vocabulary)
-        trainer = L.Trainer(
-            accelerator="cpu",
-            max_steps=steps,
-            gradient_clip_val=0.5,
-            limit_val_batches=0,
-            logger=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            enable_checkpointing=False,
-            callbacks=[Broken(at=1)],
-        )
+        options = {"gradient_clip_val": 0.5, "limit_val_batches": 0, "callbacks": [Broken(at=1)]}
+        trainer = quiet(max_steps=steps, **options)
         trainer.fit(task, batches, ckpt_path=checkpoint, weights_only=True)
         trainer.save_checkpoint(tmp_path / f"{steps}.ckpt")
         assert task.skipped == 1

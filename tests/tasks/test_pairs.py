@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as L
 import pytest
 import torch
 from tokenizers import processors
 
 import tfzoo
 from tests.published_folders import LINES, save_tokenizer
+from tests.trainers import quiet
 from tfzoo.base.registry import create
 from tfzoo.base.special_ids import OWN
 from tfzoo.data.classification_batch import Vocabulary
@@ -72,15 +72,7 @@ def test_every_task_over_texts_takes_pairs(kind: Any, labels: list[Any], tmp_pat
     data.prepare_data()
     recipe = {"model": {"dim": 8, "heads": 2, "layers": 1, "token_types": 2}}
     task = kind.build(recipe, data.vocabulary)
-    trainer = L.Trainer(
-        max_steps=2,
-        accelerator="cpu",
-        devices=1,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        enable_checkpointing=False,
-    )
+    trainer = quiet(max_steps=2)
     trainer.fit(task, datamodule=data)
     trainer.save_checkpoint(tmp_path / "one.ckpt")
     again = kind.load(tmp_path / "one.ckpt")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lightning.pytorch import Trainer
 
+from tests.trainers import quiet
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import silence_lightning
 from tfzoo.learning.resampling import RowScores, intervals
@@ -67,7 +67,7 @@ WITHOUT |= {name: {"loss"} for name in ("language_modeling", "masked_language_mo
 def test_a_test_gives_each_score_its_interval(name: str) -> None:
     silence_lightning()
     task, data = example(registry("task").entry(name))
-    trainer: Any = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False)
+    trainer: Any = quiet()
     trainer.test(task.float(), datamodule=data, verbose=False)
     found, given = trainer.callback_metrics, task.intervals()
     for key, (low, high) in given.items():

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 
 import tfzoo
 from tests import forked
+from tests.trainers import quiet
 from tfzoo.base.registry import registry
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.learning.task import Task
@@ -161,18 +162,13 @@ def train(
     if case.sharded and rank is not None:
         strategy = Sharded(process_group_backend="gloo")
     scored = SCORED[rank] if rank is not None else [batch for share in SCORED for batch in share]
-    trainer = L.Trainer(
-        default_root_dir=folder,
-        accelerator="cpu",
+    trainer = quiet(
+        folder,
         devices=1 if rank is None else 2,
         strategy=strategy,
         max_steps=1,
         accumulate_grad_batches=case.accumulate,
         gradient_clip_val=1e9,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
         num_sanity_val_steps=-1 if weights is not None else 0,
         limit_val_batches=1.0 if weights is not None else 0,
         use_distributed_sampler=False,
@@ -247,19 +243,8 @@ def results(
     for task in {case.task for case in cases}:
         data = data_of(task, folder)
         trained = task_of(Case(task), data)
-        quiet: dict[str, Any] = {
-            "logger": False,
-            "enable_progress_bar": False,
-            "enable_model_summary": False,
-            "enable_checkpointing": False,
-        }
-        L.Trainer(
-            accelerator="cpu",
-            max_steps=100 if task in TASKS else 20,
-            limit_val_batches=0,
-            default_root_dir=folder,
-            **quiet,
-        ).fit(trained, data)
+        steps = 100 if task in TASKS else 20
+        quiet(folder, max_steps=steps, limit_val_batches=0).fit(trained, data)
         torch.save(trained.state_dict(), folder / f"{task}.pt")
     port = forked.free_port()
     both = forked.together(one_of_two, [(rank, port, folder, cases) for rank in (0, 1)])

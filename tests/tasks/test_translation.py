@@ -13,7 +13,8 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 import tfzoo
-from tfzoo.errors import BadData, BadOption, BadRun
+from tests.trainers import quiet
+from tfzoo.errors import BadData, BadOption
 from tfzoo.search import Hypothesis, Search
 from tfzoo.tasks import translation
 
@@ -38,15 +39,7 @@ def task_of(data: tfzoo.TranslationData, **recipe: Any) -> tfzoo.TranslationTask
 
 
 def trainer_in(folder: Path, **options: Any) -> L.Trainer:
-    quiet = {
-        "accelerator": "cpu",
-        "logger": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-    }
-    return L.Trainer(
-        default_root_dir=folder, num_sanity_val_steps=0, **{**quiet, "max_steps": 3, **options}
-    )
+    return quiet(folder, **{"max_steps": 3, **options})
 
 
 class Shown(L.Callback):
@@ -62,9 +55,7 @@ def test_a_plain_trainer_logs_the_metrics_by_their_names(
     data: tfzoo.TranslationData, tmp_path: Path
 ) -> None:
     shown = Shown()
-    trainer = trainer_in(
-        tmp_path, log_every_n_steps=1, enable_checkpointing=False, callbacks=[shown]
-    )
+    trainer = trainer_in(tmp_path, log_every_n_steps=1, callbacks=[shown])
     task = task_of(data)
     trainer.fit(task, datamodule=data)
     logged = set(trainer.callback_metrics)
@@ -82,38 +73,6 @@ def test_a_plain_trainer_logs_the_metrics_by_their_names(
     assert {"test/chrf", "test/exact_match", "test/long/chrf", "test/long/exact_match"} <= set(
         trainer.callback_metrics
     )
-
-
-def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(
-    data: tfzoo.TranslationData, tmp_path: Path
-) -> None:
-    trainer = trainer_in(tmp_path)
-    task = task_of(data, norm="rms", position="relative_bias")
-    trainer.fit(task, datamodule=data)
-    path = tmp_path / "mine.ckpt"
-    trainer.save_checkpoint(path)
-    loaded = tfzoo.TranslationTask.load(path)
-    lines = ["twenty plus two", "", "nine hundred and four"]
-    assert loaded.translate(lines) == task.translate(lines)
-    assert loaded.batches == task.batches == 3
-    kept = torch.load(path, weights_only=True)["tfzoo"]
-    assert kept["task"] == "translation"
-    assert kept["recipe"]["model"]["norm"] == "rms"
-    assert "vocab_size" not in kept["recipe"]["model"]
-
-
-def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
-    torch.save({"state_dict": {}}, tmp_path / "other.ckpt")
-    with pytest.raises(BadRun, match="no checkpoint of tfzoo"):
-        tfzoo.TranslationTask.load(tmp_path / "other.ckpt")
-
-
-def test_translating_leaves_training_mode_as_it_was(data: tfzoo.TranslationData) -> None:
-    task = task_of(data)
-    for training in (True, False):
-        task.train(training)
-        task.translate(["two"])
-        assert task.training is training
 
 
 def test_every_line_gets_one_line_in_order(data: tfzoo.TranslationData) -> None:
@@ -178,20 +137,6 @@ def test_text_that_is_longer_than_the_models_positions_is_refused_before_trainin
         task_of(data, position="learned", max_length=longest - 1).check(data)
 
 
-def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(
-    data: tfzoo.TranslationData, tmp_path: Path
-) -> None:
-    def weights(disturbance: int) -> torch.Tensor:
-        torch.manual_seed(disturbance)
-        task = task_of(data, dropout=0.5)
-        trainer_in(tmp_path, enable_checkpointing=False, limit_val_batches=0).fit(
-            task, datamodule=data
-        )
-        return task.model.output_weight.detach().clone()
-
-    torch.testing.assert_close(weights(1), weights(2), rtol=0, atol=0)
-
-
 @torch.no_grad()
 def test_the_loss_is_a_mean_over_real_tokens_however_they_are_padded(
     data: tfzoo.TranslationData,
@@ -238,7 +183,6 @@ def test_gradients_are_clipped_at_any_precision_by_norm_or_by_value(
         precision=precision,
         gradient_clip_val=0.01,
         gradient_clip_algorithm=algorithm,
-        enable_checkpointing=False,
         limit_val_batches=0,
         callbacks=[seen],
     )
@@ -317,7 +261,9 @@ def test_a_validation_shows_the_same_four_sentences_each_time(
 def test_a_monitored_score_is_computed_or_refused(data: Any, tmp_path: Path) -> None:
     """The references are numbers of one word."""
     best = ModelCheckpoint(tmp_path, monitor="val/bleu", mode="max")
-    trainer = trainer_in(tmp_path, max_steps=1, callbacks=[best], val_check_interval=1)
+    trainer = trainer_in(
+        tmp_path, max_steps=1, callbacks=[best], val_check_interval=1, enable_checkpointing=True
+    )
     task = task_of(data)
     with pytest.raises(BadOption, match="not computed"):
         trainer.fit(task, datamodule=data)

@@ -83,16 +83,6 @@ def test_a_near_miss_in_chinese_is_not_worth_nothing() -> None:
     assert float(scored("zh", NEAR, CHINESE).compute()["bleu"]) > 50
 
 
-def test_the_score_of_parts_is_the_score_of_the_whole() -> None:
-    parts = CorpusScores("de")
-    for hypothesis, reference in zip(HYPOTHESES, REFERENCES, strict=True):
-        parts.update([hypothesis], [reference])
-    whole = scored("de", HYPOTHESES, REFERENCES).compute()
-    assert {name: float(value) for name, value in parts.compute().items()} == {
-        name: float(value) for name, value in whole.items()
-    }
-
-
 def test_every_sum_is_added_over_processes() -> None:
     scores = scored("de", HYPOTHESES, REFERENCES)
     names = ("bleu_sums", "chrf_sums", "exact_matches", "lines")

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from tests.tasks.test_learner import Watchdog
+from tests.trainers import quiet
 from tfzoo.errors import BadOption
 from tfzoo.learning.weight_averaging import WarmupEMA
 
@@ -43,16 +44,7 @@ def fit(callbacks: list[L.Callback]) -> tfzoo.ClassificationTask:
     data.setup()
     recipe = {"seed": 1, "model": {"dim": 8, "heads": 2, "layers": 1}, "optim": {"average": 0.6}}
     task = tfzoo.ClassificationTask.build(recipe, data.vocabulary)
-    trainer = L.Trainer(
-        accelerator="cpu",
-        max_steps=5,
-        limit_val_batches=0,
-        callbacks=callbacks,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+    trainer = quiet(max_steps=5, limit_val_batches=0, callbacks=callbacks)
     trainer.fit(task, datamodule=data)
     return task
 

@@ -221,7 +221,8 @@ def a_checkpoint_alone_restores_it(entry: Entry) -> None:
 @contract("task")
 def answers_have_the_declared_form(entry: Entry) -> None:
     """``answers`` gives an ``Answer`` for each text, which JSON can hold; ``stream`` ends with
-    it; ``facts`` are lines of text; the command writes a line for each text.
+    it; ``facts`` are lines of text; the command writes a line for each text. A task in training
+    stays so.
     """
     task, data = example(entry)
     texts = list(batches_of(data, [EXAMPLES])[0].source_text)
@@ -232,7 +233,10 @@ def answers_have_the_declared_form(entry: Entry) -> None:
         json.dumps(asdict(answer))
         if not all(isinstance(text, str) for text in task.facts(answer).values()):
             raise Violation("facts must be texts")
-    *pieces, last = task.stream(texts[0])
+    task.train().answers(texts[:1])
+    if not task.training:
+        raise Violation("answers must leave a task that is in training there")
+    *pieces, last = task.eval().stream(texts[0])
     if not all(isinstance(one, str) for one in pieces) or [last] != task.answers(texts[:1]):
         raise Violation("stream must give texts and then the one answer of answers([text])")
     if pieces:
