@@ -190,26 +190,6 @@ def test_without_shuffling_the_longest_come_first() -> None:
     assert longest_rows == sorted(longest_rows, reverse=True)
 
 
-def test_what_was_drawn_to_be_counted_is_used_once_and_is_what_would_be_drawn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    source, target = lengths(500)
-    expected, other = (list(LengthBucketedSampler(source, target, 100)) for _ in range(2))
-    assert expected == other
-    buckets, drawn = LengthBucketedSampler(source, target, 100), []
-    draw = buckets.epoch_batches
-    monkeypatch.setattr(buckets, "epoch_batches", lambda epoch: drawn.append(epoch) or draw(epoch))
-    buckets.padding()
-    assert list(buckets) == expected
-    assert drawn == [0]
-    assert list(buckets) == expected
-    assert drawn == [0, 0]
-    buckets.padding()
-    buckets.set_epoch(1)
-    assert list(buckets) != expected
-    assert drawn == [0, 0, 0, 1]
-
-
 @pytest.mark.parametrize("longest", [2**15 - 2, 2**15 - 1, 2**15, 2**20])
 def test_texts_of_any_length_are_ordered(longest: int) -> None:
     source = np.array([5, longest, 7, longest - 1, 1])

@@ -94,15 +94,6 @@ def test_an_empty_file_is_an_error(tmp_path: Path, name: str) -> None:
     assert f"{name}: the file is empty" in message
 
 
-def test_a_truncated_gz_is_named(tmp_path: Path) -> None:
-    path = write(tmp_path, train_en="a\n" * 9, train_de="x\n" * 9)
-    (tmp_path / "train.en").unlink()
-    (tmp_path / "train.en.gz").write_bytes(
-        gzip.compress(b"".join(b"%d\n" % i for i in range(9)))[:-12]
-    )
-    assert "train.en.gz: damaged" in error(path)
-
-
 def test_a_gz_that_is_none_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, train_de="x\n")
     (tmp_path / "train.en.gz").write_bytes(b"plain text\n")
@@ -143,21 +134,6 @@ def test_a_table_of_another_form_is_told_the_endings_that_are_read(tmp_path: Pat
 def test_a_table_is_found_with_or_without_gz(tmp_path: Path, name: str, written: str) -> None:
     write(tmp_path, **{written: "a b\tx y\n\tz\n"})
     assert pairs(tmp_path / name) == [("a b", "x y"), ("", "z")]
-
-
-@pytest.mark.parametrize(
-    ("row", "count"),
-    [
-        ("a", "1 column "),
-        ("", "a blank line"),
-        ("a\tb\tc", "3 columns"),
-        ("a\rb\tc", "a carriage return"),
-    ],
-)
-def test_a_row_without_two_columns_is_found_by_line(tmp_path: Path, row: str, count: str) -> None:
-    message = error(write(tmp_path, train_tsv=f"a\tx\n{row}\nb\ty\n"))
-    assert "train.tsv, line 2: " in message
-    assert count in message
 
 
 def test_of_two_tables_of_one_name_none_is_taken(tmp_path: Path) -> None:

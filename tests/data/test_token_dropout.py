@@ -32,22 +32,6 @@ def test_nothing_is_dropped_at_zero() -> None:
     assert TokenDropout(0.0, seed=0, special=OWN)(before, ROWS, epoch=0) is before
 
 
-def test_what_is_dropped_depends_on_seed_epoch_example_and_position_alone() -> None:
-    before = ids()
-    whole = TokenDropout(0.3, seed=7, special=OWN)(before, ROWS, epoch=2)
-    some = np.array([5, 190, 3])
-    assert (
-        TokenDropout(0.3, seed=7, special=OWN)(before[some, :20], some, epoch=2) == whole[some, :20]
-    ).all()
-    for other in (
-        TokenDropout(0.3, seed=8, special=OWN)(before, ROWS, 2),
-        TokenDropout(0.3, seed=7, special=OWN)(before, ROWS, 3),
-    ):
-        assert (
-            0.2 < ((other == 1) & (whole == 1)).sum() / (whole == 1).sum() < 0.4
-        )  # as chance has it
-
-
 def test_neighbours_are_dropped_independently() -> None:
     dropped = TokenDropout(0.5, seed=-1, special=OWN)(np.full((200, 50), 9), ROWS, epoch=0) == 1
     for one, other in ((dropped[:, 1:], dropped[:, :-1]), (dropped[1:], dropped[:-1])):

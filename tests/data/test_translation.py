@@ -196,17 +196,6 @@ def test_vocabularies_are_joint_or_separate() -> None:
     assert len(ids) < len(separate.source.encode(["zweiundzwanzig"])[0])
 
 
-def test_a_second_start_trains_and_tokenizes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = numbers()
-    size = cache.size()
-    monkeypatch.setattr("tokenizers.trainers.BpeTrainer", no_training)
-    second = numbers()
-    assert [b.source.tolist() for b in first.train_dataloader()] == [
-        b.source.tolist() for b in second.train_dataloader()
-    ]
-    assert cache.size() == size
-
-
 @pytest.mark.parametrize("change", ["text", "option", "joint"])
 def test_what_changes_is_made_anew(
     root: Path, monkeypatch: pytest.MonkeyPatch, change: str
@@ -222,20 +211,6 @@ def test_what_changes_is_made_anew(
     }.get(change, {})
     with pytest.raises(AssertionError, match="trained again"):
         prepared(root=str(root), **options)
-
-
-@pytest.mark.parametrize("kind", ["tokenizer", "ids"])
-def test_a_torn_entry_is_made_anew(kind: str) -> None:
-    first = [batch.source.tolist() for batch in numbers().train_dataloader()]
-    files = [
-        file
-        for entry in (cache.folder() / cache.SHELF).glob(f"{kind}-*")
-        for file in entry.iterdir()
-    ]
-    assert files
-    for file in files:
-        file.write_bytes(file.read_bytes()[:-5])
-    assert [batch.source.tolist() for batch in numbers().train_dataloader()] == first
 
 
 def send_batches(results: Any) -> None:
@@ -369,13 +344,8 @@ def test_lines_are_cut_only_for_a_model_that_can_read_no_more() -> None:
         ({"dataset": {"name": "numbers", "trian": 1}}, BadOption, "train"),
         ({"dataset": "numbers", "target": "zh"}, BadOption, "has en and de"),
         ({"root": ".", "source": "de"}, BadOption, "both 'de'"),
-        ({"root": ".", "tokenizer": "bp"}, UnknownName, "bpe"),
-        ({"root": ".", "tokenizer": {"name": "bpe", "vocab_size": 10}}, BadOption, "260"),
-        ({"root": ".", "max_tokens": 0}, BadOption, "max_tokens"),
-        ({"root": ".", "workers": -1}, BadOption, "workers"),
         ({"root": ".", "test": {"val": "x"}}, BadOption, "val"),
         ({"name": "a/b", "root": "."}, BadOption, "exactly one of"),
-        ({"root": ".", "token_dropout": 1.0}, BadOption, "token_dropout"),
         ({"dataset": "listops"}, BadOption, "has no translations"),
     ],
 )

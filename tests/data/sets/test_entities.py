@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tfzoo.data.sets.entities import FORMS, KINDS, Entities
-from tfzoo.errors import BadOption
 from tfzoo.tasks.token_classification import spans_of
 
 
@@ -32,8 +29,3 @@ def test_a_word_of_names_is_of_every_kind() -> None:
         if word in made.words
     }
     assert seen == {(word, kind) for word in made.words for kind in (*KINDS, "O")}
-
-
-def test_more_words_than_there_are_are_refused() -> None:
-    with pytest.raises(BadOption, match=r"words.*=51 must be.*at most 50"):
-        Entities(words=51)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tfzoo.data.pairs import parts
 from tfzoo.data.sets.follows import Follows
-from tfzoo.errors import BadOption
 
 
 def leads(start: str, end: str, facts: list[str]) -> bool:
@@ -29,8 +26,3 @@ def test_the_label_is_what_a_walk_through_the_premise_finds() -> None:
     shares = [sum(label == one for _, label in rows) / len(rows) for one in made.labels]
     assert min(shares) > 0.25
     assert 0.4 < made.baselines(rows, rows)["stated"] < 0.7
-
-
-def test_facts_that_would_compare_all_names_are_refused() -> None:
-    with pytest.raises(BadOption, match=r"facts.*=3 must be.*under 3"):
-        Follows(names=3, facts=3)

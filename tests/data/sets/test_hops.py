@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from tfzoo.data.sets.hops import Hops
-from tfzoo.errors import BadOption
 
 Splits = dict[str, list[tuple[str, str]]]
 
@@ -50,32 +48,7 @@ def test_names_arrows_and_places_are_equally_often(splits: Splits) -> None:
     assert all(abs(arrows[number] - 1000) < 140 for number in range(1, 5))
 
 
-def test_no_text_is_in_two_splits_or_scored_twice(splits: Splits) -> None:
-    scored = [text for name, rows in splits.items() if name != "train" for text, _ in rows]
-    assert len(set(scored)) == len(scored)
-    assert not {text for text, _ in splits["train"]} & set(scored)
-
-
 def test_one_hop_answers_one_question_of_four(splits: Splits) -> None:
     assert abs(Hops().baselines([], splits["test"])["one hop"] - 0.25) < 0.06
     assert Hops().baselines([], splits["hops1"]) == {"one hop": 1.0}
     assert Hops().baselines([], splits["hops3"]) == {"one hop": 0.0}
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"hops": 0}, "hops.*=0 must be.*at least 1"),
-        ({"names": 8}, "names.*=8 must be.*over 8"),
-        ({"names": 27}, "names.*=27 must be.*at most 26"),
-        ({"each": 0}, "each.*=0 must be.*at least 1"),
-    ],
-)
-def test_options_that_leave_nothing_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadOption, match=words):
-        Hops(**options)
-
-
-def test_too_few_texts_are_an_error_and_no_endless_loop() -> None:
-    with pytest.raises(BadOption, match=r"dataset 'hops': val cannot get 100 texts.*after 36 the"):
-        Hops(names=3, hops=1, val=100).splits(0)

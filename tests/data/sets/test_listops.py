@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from tfzoo.data.sets.listops import ListOps
-from tfzoo.errors import BadOption
 
 Splits = dict[str, list[tuple[str, str]]]
 
@@ -75,12 +73,6 @@ def test_lists_stand_in_one_of_four_places() -> None:
     assert all(abs(count / len(rows) - 0.25) < 0.03 for count in operators.values())
 
 
-def test_what_is_scored_is_in_no_other_split_and_not_twice(splits: Splits) -> None:
-    val, test = ([text for text, _ in splits[name]] for name in ("val", "test"))
-    assert len(set(val + test)) == len(val + test)
-    assert not {text for text, _ in splits["train"]} & set(val + test)
-
-
 def test_the_published_difficulty_has_its_lengths() -> None:
     rows = ListOps(
         depth=10, arguments=10, min_length=500, max_length=2000, train=20, val=2, test=2
@@ -97,30 +89,3 @@ def test_the_root_operator_alone_gives_what_others_measured() -> None:
     assert data.baselines(
         [("[MAX 1 2 ]", "2")], [("[MAX 3 2 ]", "3"), ("[MAX 0 2 ]", "2"), ("[SM 1 1 ]", "2")]
     ) == {"root operator": 1 / 3}
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"depth": 1}, "depth.*=1 must be.*at least 2"),
-        ({"arguments": 1}, "arguments.*=1 must be.*at least 2"),
-        ({"train": 0}, "train.*=0 must be.*at least 1"),
-        ({"depth": 2, "arguments": 3, "min_length": 5}, "no expression of this depth"),
-        ({"min_length": 20, "max_length": 21}, "no expression"),
-    ],
-)
-def test_options_that_leave_nothing_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadOption, match=words):
-        ListOps(**options)
-
-
-def test_too_few_expressions_of_a_length_are_an_error_and_no_endless_loop() -> None:
-    with pytest.raises(
-        BadOption,
-        match="test cannot get 1,000 expressions of over 3 and under 5 tokens; the last 10,000 had",
-    ):
-        ListOps(depth=2, arguments=2, min_length=3, max_length=5).splits(0)
-    with pytest.raises(BadOption, match="test cannot get 1 expressions of over 250"):
-        ListOps(
-            depth=6, arguments=3, min_length=250, max_length=400, train=1, val=1, test=1
-        ).splits(0)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from tfzoo.data.sets.recall import LETTERS, Recall
-from tfzoo.errors import BadOption
 
 Splits = dict[str, list[tuple[str, str]]]
 
@@ -58,43 +56,9 @@ def test_no_absolute_place_and_no_letter_is_the_answer_more_often_than_others() 
     assert all(abs(answers[letter] - 2000) < 250 for letter in LETTERS)
 
 
-def test_no_text_is_in_two_splits_and_what_is_scored_is_not_repeated() -> None:
-    small = {"distance": 1, "min_length": 3, "max_length": 3}
-    splits = Recall(**small, train=300, val=50, test=50, longer=20).splits(0)
-    scored = [text for name, rows in splits.items() if name != "train" for text, _ in rows]
-    assert len(set(scored)) == len(scored)
-    assert not {text for text, _ in splits["train"]} & set(scored)
-
-
-def test_the_seed_and_the_size_of_a_split_decide_about_it_alone(splits: Splits) -> None:
-    assert Recall(train=10).splits(0)["test"] == splits["test"]
-    assert Recall(train=4000).splits(0) == splits
-    assert Recall(train=4000).splits(1)["train"] != splits["train"]
-
-
 def test_the_letter_that_is_most_frequent_in_a_text_is_rarely_the_answer(splits: Splits) -> None:
     baselines = Recall().baselines(splits["train"], splits["test"])
     assert 0.1 < baselines["frequent letter"] < 0.3
     assert Recall().baselines([], [("a b a <1", "a"), ("a <1 b b", "a")]) == {
         "frequent letter": 0.5
     }
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"distance": 0}, "distance.*=0 must be.*at least 1"),
-        ({"distance": 3, "min_distance": 4}, "min_distance.*=4 must be.*at most 3"),
-        ({"distance": 12}, "min_length.*=12 must be.*over 12"),
-        ({"max_length": 11}, "max_length.*=11 must be.*at least 12"),
-        ({"longer": 0}, "longer.*=0 must be.*at least 1"),
-    ],
-)
-def test_options_that_leave_nothing_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadOption, match=words):
-        Recall(**options)
-
-
-def test_too_few_texts_are_an_error_and_no_endless_loop() -> None:
-    with pytest.raises(BadOption, match=r"dataset 'recall': val cannot get 11 texts.*after 10 the"):
-        Recall(distance=1, min_length=2, max_length=2, val=11).splits(0)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import unicodedata
 
 import pytest
 
-from tests.data.tokenizers.test_all import LINES, TEXTS
-from tfzoo.data.library import SMALLEST
+from tests.data.tokenizers.test_all import LINES
 from tfzoo.data.tokenizers.bpe import BPE
 
 
@@ -21,24 +19,12 @@ def bpe() -> BPE:
     return tokenizer
 
 
-def test_a_tokenizer_that_saw_nothing_of_a_language_loses_nothing_of_it() -> None:
-    small = BPE(vocab_size=SMALLEST)
-    small.train(["abc"])
-    assert small.decode(small.encode(TEXTS)) == [
-        unicodedata.normalize("NFC", text) for text in TEXTS
-    ]
-
-
 def test_training_on_the_names_of_special_ids_and_bytes_does_not_make_them_text() -> None:
     tokenizer = BPE(vocab_size=600)
     tokenizer.train([" pad", "pad ", "<0x41>", " <0x41>", " begin end unknown "] * 1000)
     texts = ["pad", " pad", "pad ", "<0x41>", "A", "begin end"]
     assert tokenizer.decode(tokenizer.encode(texts)) == texts
     assert min(token for sentence in tokenizer.encode(texts) for token in sentence) > 3
-
-
-def test_what_is_decoded_is_always_one_line(bpe: BPE) -> None:
-    assert bpe.decode(bpe.encode(["a\nb\rc"])) == ["a b c"]
 
 
 def test_a_first_word_is_the_same_token_as_an_inner_one(bpe: BPE) -> None:
