@@ -100,13 +100,6 @@ def test_a_run_lies_in_one_folder_with_everything_about_it(
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_every_training_gets_a_new_folder() -> None:
-    assert fit(steps=1) == 0
-    assert fit(steps=1) == 0
-    assert sorted(path.name for path in Path("runs/numbers").iterdir()) == ["1", "2"]
-
-
-@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     "args", [["--trainer.max_epochs", "1"], ["--trainer.val_check_interval", "1000"]]
 )

@@ -10,9 +10,7 @@ import yaml
 
 import tfzoo
 from tests.commands.test_fit import TINY, fitted
-from tests.sweep.files import sweep_file
 from tfzoo.commands.main import main
-from tfzoo.sweep.plan.load import load
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -68,43 +66,6 @@ def test_a_recipe_with_options_of_layers_trains_goes_on_and_loads(
     assert {key: model.config[key] for key in options} == options
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--model.windw", "4"], "Did you mean 'window'"),
-        (["--model.pattern", "[{windw: 4}]"], "pattern[0] has no option 'windw'. Did you mean"),
-        (["--model.query_key_norm", "{norm: rsm}"], "Did you mean 'rms'"),
-        (["--model.query_key_norm", "{norm: instance}"], "(mixing-query-key-norm)"),
-        (["--model.parallel", "one_norm"], "parallel does not work with cross-attention"),
-        (["--model.residual", "sandwhich"], "Did you mean 'sandwich'"),
-        (["--model.residual.bta", "1"], "residual 'pre' has no option 'bta'"),
-        (["--model.mixer", "average", "--model.window", "4"], "mixer 'average' has none"),
-    ],
-    ids=str,
-)
-def test_a_mistake_is_told_in_one_line_before_data_is_read(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["fit", "translation/numbers", *options]) == 2
-    err = capsys.readouterr().err
-    assert message in err
-    assert err.count("\n") == 1
-    assert not list(Path().iterdir())
-
-
-def test_a_sweep_varies_parts_of_layers_with_their_options(tmp_path: Path) -> None:
-    axes = {
-        "model.residual": ["pre", {"name": "deepnorm", "alpha": 1.5}, "rezero"],
-        "model.mixer": ["multihead", "average"],
-        "model.weighting": ["softmax"],
-        "model.query_key_norm": [None, {"norm": "rms", "over": "all"}],
-    }
-    position = {"model.position": "sinusoidal"}
-    plan = load(sweep_file(tmp_path, axes=axes, mode="one_at_a_time", overrides=position))
-    assert [cell.refused for cell in plan.cells] == [""] * 5
-    assert plan.cells[1].recipes[""]["model"]["residual"] == {"name": "deepnorm", "alpha": 1.5}
-
-
 def test_the_norm_of_queries_and_keys_is_not_that_of_the_layers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -115,11 +76,3 @@ def test_the_norm_of_queries_and_keys_is_not_that_of_the_layers(
     assert main(["fit", "translation/numbers", *args, "--print_config"]) == 0
     model = yaml.safe_load(capsys.readouterr().out)["model"]
     assert model["query_key_norm"] == model["encoder"]["query_key_norm"] == {"norm": "rms"}
-
-
-def test_the_help_describes_every_option_of_layers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", "translation/numbers", "--help"]) == 0
-    rows = capsys.readouterr().out.split("\n  --")
-    found = {row.split()[0].removeprefix("model."): row for row in rows if row.startswith("model.")}
-    for key in {*ATTENTION, *PARALLEL, "window", "cap"}:
-        assert len(found[key].split("\n")[1].split()) > 4, found.get(key)

@@ -65,21 +65,6 @@ def chosen(parts: Mapping[str, str]) -> list[str]:
 SWAPPED = rows(*KINDS, without=REFUSED)
 
 
-@pytest.mark.parametrize(("kind", "name"), REFUSED, ids=str)
-def test_a_component_that_a_decoder_cannot_have_is_refused_with_its_rule(
-    kind: str,
-    name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    args = ["fit", "translation/numbers", "--run", "run", *SMALL, f"--model.{kind}", name]
-    assert main(args) == 2
-    assert str(refused_in_decoder(kind, name)) in capsys.readouterr().err
-    assert not Path("run").exists()
-
-
 @pytest.mark.parametrize(
     "parts", sampled(SWAPPED, SWAPPED[::3]), ids=lambda parts: "-".join(parts.values())
 )
@@ -153,28 +138,3 @@ def test_components_are_swapped_into_a_classifier_by_name(
     assert 0 <= summary["fit"]["best"]["val/accuracy"] <= 1
     model = tfzoo.ClassificationTask.load("run").model
     assert {kind: model.config[kind] for kind in parts} == parts
-
-
-def test_a_mean_after_a_norm_that_fixes_the_mean_is_refused(
-    classify: Callable[[dict[str, str]], int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = [{"norm": norm, "pooling": "mean"} for norm in tfzoo.list_components()["norm"]]
-    refused = list(filter(is_constant, found))
-    assert refused
-    for parts in refused:
-        assert classify(parts) == 2
-        assert "constant-pooling" in capsys.readouterr().err
-        assert not Path("run").exists()
-
-
-def test_options_follow_their_component(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    swaps = typed(
-        "--model.attention additive --model.norm rms --model.norm.eps 1e-6",
-        "--model.position relative_bias",
-    )
-    assert main(["fit", "translation/numbers", "--run", "run", *SMALL, *swaps]) == 0
-    model = tfzoo.TranslationTask.load("run").model
-    assert model.encoder.final_norm.eps == 1e-6
-    assert type(model.decoder.layers[0].self_attention.inner.attention).__name__ == "Additive"
-    assert type(model.encoder.position).__name__ == "RelativeBias"
