@@ -9,6 +9,7 @@ import gc
 import os
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,6 +56,20 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("TFZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(os, "fsync", lambda number: None)  # no test cuts the power
         yield
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of a test, empty, in which no training has begun."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of the test's own, where others have prepared nothing."""
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

@@ -11,15 +11,9 @@ from tfzoo import ClassificationTask, TranslationTask
 from tfzoo.commands.main import main
 from tfzoo.runs.logged import logged_values
 
-pytestmark = pytest.mark.usefixtures("no_pictures")
+pytestmark = pytest.mark.usefixtures("no_pictures", "own_folder")
 STEPS = ("--trainer.max_steps", "3", "--trainer.log_every_n_steps", "1")
 STOPPING = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor")
-
-
-@pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
 
 
 @pytest.mark.parametrize(

@@ -70,9 +70,8 @@ def test_time_is_that_of_the_training_up_to_a_third(compare: Compare) -> None:
 
 
 def test_a_training_of_unknown_length_has_a_time_a_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(dry_run, "MAX_SECONDS", 0.2)
     assert (
         main(["fit", *TINY, "--trainer.max_steps", "-1", "--trainer.max_epochs", "-1", "--dry-run"])

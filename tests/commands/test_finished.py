@@ -10,19 +10,13 @@ import pytest
 
 from tfzoo.commands.main import main
 
-pytestmark = pytest.mark.usefixtures("no_pictures")
+pytestmark = pytest.mark.usefixtures("no_pictures", "own_folder")
 SMALL = (
     *("fit", "translation/numbers", "--run", "run", "--model.dim", "16", "--model.heads", "2"),
     *("--model.layers", "1", "--trainer.accelerator", "cpu", "--trainer.devices", "1"),
     *("--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4"),
     *("--data.dataset.long", "4", "--data.workers", "0", "--search.max_length", "0.2"),
 )
-
-
-@pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
 
 
 def test_a_finished_run_says_so_and_trains_on_where_it_is_to_last_longer(

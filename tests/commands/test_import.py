@@ -136,14 +136,10 @@ def test_settings_of_generate_that_no_search_has_are_named(
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_marians_files_of_sentencepiece_are_read_and_trained_on(
-    apart: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    apart: bool, own_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With one vocabulary, and with one for each language."""
-    monkeypatch.chdir(tmp_path)
-    there = tmp_path / "there"
+    there = own_folder / "there"
     there.mkdir()
     tokenizer = marian(there, apart)
     said = json.loads((there / "config.json").read_text("utf-8"))
@@ -242,24 +238,19 @@ def test_words_get_the_labels_of_the_same_model_in_and_out(
 
 
 def test_a_head_for_words_is_trained_on_and_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     config = {**SMALL, "max_position_embeddings": 256}
     labels = {"id2label": dict(enumerate(LABELS))}
-    save("bert", "BertForTokenClassification", {**config, **labels}, tmp_path / "tagger")
-    save("bert", "BertForMaskedLM", config, tmp_path / "masked")
+    save("bert", "BertForTokenClassification", {**config, **labels}, own_folder / "tagger")
+    save("bert", "BertForMaskedLM", config, own_folder / "masked")
     steps = ("--trainer.max_steps", "1", "--trainer.accelerator", "cpu", "--trainer.devices", "1")
     few = (word for split in ("train", "val", "test") for word in (f"--data.dataset.{split}", "40"))
     words = ["fit", "token_classification/entities", *steps, *few]
     assert main([*words, "--from", "tagger", "--run", "one"]) == 0
     assert main([*words, "--from", "masked", "--run", "two"]) == 0
     assert re.search(r"started anew .*: head", capsys.readouterr().out)
-    (tmp_path / "data").mkdir()
-    for split in ("train", "val"):
-        rows = [f"{line}\t{number % 2}" for number, line in enumerate(LINES * 4)]
-        (tmp_path / f"data/{split}.tsv").write_text("text\tlabel\n" + "\n".join(rows), "utf-8")
-    (tmp_path / "mine.yaml").write_text(RECIPE, "utf-8")
+    classification(own_folder)
     assert main(["fit", "mine.yaml", "--from", "tagger", "--run", "three"]) == 0
     assert tfzoo.ClassificationTask.load("three").recipe["model"]["pooling"] == "pooler"
 
@@ -358,17 +349,21 @@ trainer: {max_steps: 2, accelerator: cpu, val_check_interval: 2, check_val_every
 """
 
 
-def test_training_starts_with_a_published_model_and_parts_are_changed_on_top(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    config = {**SMALL, "max_position_embeddings": 256}
-    peer, _ = save("bert", "BertForMaskedLM", config, tmp_path / "bert")
-    (tmp_path / "data").mkdir()
+def classification(folder: Path) -> None:
+    """Texts with labels, and ``mine.yaml``, a recipe that trains a classifier on them."""
+    (folder / "data").mkdir()
     for split in ("train", "val"):
         rows = [f"{line}\t{number % 2}" for number, line in enumerate(LINES * 4)]
-        (tmp_path / f"data/{split}.tsv").write_text("text\tlabel\n" + "\n".join(rows), "utf-8")
-    (tmp_path / "mine.yaml").write_text(RECIPE, "utf-8")
+        (folder / f"data/{split}.tsv").write_text("text\tlabel\n" + "\n".join(rows), "utf-8")
+    (folder / "mine.yaml").write_text(RECIPE, "utf-8")
+
+
+def test_training_starts_with_a_published_model_and_parts_are_changed_on_top(
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {**SMALL, "max_position_embeddings": 256}
+    peer, _ = save("bert", "BertForMaskedLM", config, own_folder / "bert")
+    classification(own_folder)
     trained = ["fit", "mine.yaml", "--from", "bert"]
     assert main([*trained, "--run", "same"]) == 0
     table = capsys.readouterr().out
@@ -386,7 +381,7 @@ def test_training_starts_with_a_published_model_and_parts_are_changed_on_top(
     assert main([*trained, "--run", "rms", "--model.norm", "rms", "--trainer.max_steps", "3"]) == 0
     assert main(["export", "rms", "--to", "safetensors", "--output", "rms-later"]) == 0
     for folder in ("rms-shared", "rms-later"):  # and after training went on
-        card = (tmp_path / folder / "README.md").read_text("utf-8")
+        card = (own_folder / folder / "README.md").read_text("utf-8")
         assert "- It began with the weights of bert." in card
         assert re.search(r"- Kept: \d+ of \d+ tensors", card)
         assert re.search(r"- Dropped: .*head_norm", card)
@@ -432,15 +427,10 @@ def test_a_model_without_a_head_gives_its_layers_and_applies_to_nothing(
 
 
 def test_a_bare_encoder_is_fine_tuned_with_a_new_head(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    save("bert", "BertModel", {**SMALL, "max_position_embeddings": 256}, tmp_path / "bert")
-    (tmp_path / "data").mkdir()
-    for split in ("train", "val"):
-        rows = [f"{line}\t{number % 2}" for number, line in enumerate(LINES * 4)]
-        (tmp_path / f"data/{split}.tsv").write_text("text\tlabel\n" + "\n".join(rows), "utf-8")
-    (tmp_path / "mine.yaml").write_text(RECIPE, "utf-8")
+    save("bert", "BertModel", {**SMALL, "max_position_embeddings": 256}, own_folder / "bert")
+    classification(own_folder)
     assert main(["fit", "mine.yaml", "--from", "bert", "--run", "run"]) == 0
     table = capsys.readouterr().out
     assert re.search(r"started anew +2 of .*: head\.", table)
@@ -448,19 +438,14 @@ def test_a_bare_encoder_is_fine_tuned_with_a_new_head(
 
 
 def test_a_pooler_beside_the_head_for_masked_words_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``bert-base-cased`` says ``BertForMaskedLM``, and has BERT's pooler."""
-    monkeypatch.chdir(tmp_path)
     config = {**SMALL, "max_position_embeddings": 256}
-    save("bert", "BertForMaskedLM", config, tmp_path / "bert")
+    save("bert", "BertForMaskedLM", config, own_folder / "bert")
     pooler = {"bert.pooler.dense.weight": torch.randn(18, 18), "bert.pooler.dense.bias": ONES}
-    rewrite(tmp_path / "bert", lambda state: {**state, **pooler})
-    (tmp_path / "data").mkdir()
-    for split in ("train", "val"):
-        rows = [f"{line}\t{number % 2}" for number, line in enumerate(LINES * 4)]
-        (tmp_path / f"data/{split}.tsv").write_text("text\tlabel\n" + "\n".join(rows), "utf-8")
-    (tmp_path / "mine.yaml").write_text(RECIPE, "utf-8")
+    rewrite(own_folder / "bert", lambda state: {**state, **pooler})
+    classification(own_folder)
     assert main(["fit", "mine.yaml", "--from", "bert", "--run", "run"]) == 0
     assert "pooling" not in capsys.readouterr().out
     pooling = tfzoo.ClassificationTask.load("run").model.pooling
@@ -468,12 +453,12 @@ def test_a_pooler_beside_the_head_for_masked_words_is_used(
         ours = getattr(pooling.linear, name.rpartition(".")[2])
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
     task = registry("task").entry("masked_language_modeling").cls
-    assert not hasattr(task.load(tmp_path / "bert").model, "pooling")
+    assert not hasattr(task.load(own_folder / "bert").model, "pooling")
     assert main(["import", "bert", "--run", "imported"]) == 0
     task.load("imported").save_pretrained("again")
     wanted = {name.replace("bert.pooler.dense", "model.pooling.linear") for name in pooler}
     for run in ("bert", "imported", "again"):
-        found = checkpoints.read(tmp_path / run)["beside"]
+        found = checkpoints.read(own_folder / run)["beside"]
         assert found.keys() == wanted
         assert torch.equal(found["model.pooling.linear.bias"], ONES)
 
@@ -496,15 +481,14 @@ def test_modernberts_layer_before_its_logits_is_kept_for_words_and_for_texts(
 
 
 def test_a_recipe_says_the_same_under_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It replaces model and tokenizer of its bases, and its own keys are on top."""
-    monkeypatch.chdir(tmp_path)
     config = {**SMALL, "max_position_embeddings": 256}
-    save("bert", "BertForMaskedLM", config, tmp_path / "bert")
-    (tmp_path / "mine.yaml").write_text(RECIPE, "utf-8")
+    save("bert", "BertForMaskedLM", config, own_folder / "bert")
+    (own_folder / "mine.yaml").write_text(RECIPE, "utf-8")
     ours = "base: mine.yaml\nfrom: bert\nmodel: {norm: rms}\n"
-    (tmp_path / "ours.yaml").write_text(ours, "utf-8")
+    (own_folder / "ours.yaml").write_text(ours, "utf-8")
     assert main(["fit", "ours.yaml", "--print_config"]) == 0
     said = capsys.readouterr().out
     given = ["fit", "mine.yaml", "--from", "bert", "--model.norm", "rms", "--print_config"]
@@ -514,7 +498,7 @@ def test_a_recipe_says_the_same_under_from(
     assert "pooling: pooler" in said
     assert main(["fit", "ours.yaml", "--print_config", "--from", "null"]) == 0
     assert "pooling: pooler" not in capsys.readouterr().out
-    (tmp_path / "bert").rename(tmp_path / "bert-7")
+    (own_folder / "bert").rename(own_folder / "bert-7")
     seeded = ["--from", "bert-{seed}", "--seed", "7"]
     assert main(["fit", "mine.yaml", "--print_config", *seeded]) == 0
     assert "pooling: pooler" in capsys.readouterr().out

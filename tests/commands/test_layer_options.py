@@ -12,7 +12,7 @@ import tfzoo
 from tests.commands.test_fit import TINY, fitted
 from tfzoo.commands.main import main
 
-pytestmark = pytest.mark.usefixtures("no_pictures")
+pytestmark = pytest.mark.usefixtures("no_pictures", "own_folder")
 
 FEW = (*TINY, "--trainer.limit_val_batches", "1", "--run", "run")
 FEW_LISTOPS = (
@@ -28,11 +28,6 @@ ATTENTION = {
     "residual": {"name": "deepnorm", "beta": 0.5},
 }
 PARALLEL = {"parallel": "two_norms", "projections": "none", "window": 8, "position": "rotary"}
-
-
-@pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def typed(options: dict[str, Any]) -> list[str]:

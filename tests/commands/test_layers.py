@@ -177,18 +177,15 @@ def test_yaml_words_that_python_mistakes_are_what_they_look_like(
     assert tree["optim"]["lr"] == 1e-3
 
 
-def test_paths_of_data_become_absolute(
-    resolved: Resolved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_paths_of_data_become_absolute(resolved: Resolved, own_folder: Path) -> None:
     args = ("--data.train", "a.tsv", "--data.val", "b.tsv", "--data.test.one", "c.tsv")
     data = resolved("translation/zh_en", *args)["data"]
     assert (data["train"], data["test"]) == (
-        str(tmp_path / "a.tsv"),
-        {"one": str(tmp_path / "c.tsv")},
+        str(own_folder / "a.tsv"),
+        {"one": str(own_folder / "c.tsv")},
     )
     assert resolved("translation/multi30k", "--data.root", "text")["data"]["root"] == str(
-        tmp_path / "text"
+        own_folder / "text"
     )
 
 

@@ -77,8 +77,7 @@ def test_a_mistake_is_one_line(
 
 
 def test_the_length_that_attention_cannot_have_is_named_as_it_was_typed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     assert main(["plot", "attention", "cosine", "--length", "0"]) == 2
     assert "--length=0 must be a whole number at least 2" in capsys.readouterr().err

@@ -45,9 +45,8 @@ def test_scores_are_one_row_for_each_test_set_and_shares_in_percent() -> None:
 
 
 def test_a_log_has_lines_of_training_validation_and_test(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "EVERY", 0.0)
     assert main([*TINY, "--samples", "1"]) == 0
     out, err = capsys.readouterr()
@@ -84,9 +83,8 @@ def test_a_bar_ends_at_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_terminal_has_a_bar_for_each_phase(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "REDRAW", 0.0)
     shown = io.StringIO()
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)

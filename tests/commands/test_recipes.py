@@ -37,9 +37,8 @@ def test_all_recipes_are_found() -> None:
 
 
 @pytest.mark.parametrize("name", sampled(NAMES, NAMES[::4]))
-def test_a_recipe_trains(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_trains(name: str, own_folder: Path) -> None:
     """Small, on a few lines in the form in which it wants its text."""
-    monkeypatch.chdir(tmp_path)
     tree = yaml.safe_load(sources.find_recipe(name).read_text("utf-8"))
     give = translated if tree["task"] == "translation" else classified
     labels = {"regression": "{number}", "token_classification": "B-{word} O O"}

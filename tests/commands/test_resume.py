@@ -22,17 +22,11 @@ from tfzoo.commands.main import main
 from tfzoo.learning.task import Task
 from tfzoo.testing.task import SMALL
 
-pytestmark = pytest.mark.usefixtures("no_pictures")
+pytestmark = pytest.mark.usefixtures("no_pictures", "own_folder")
 RUN = Path("run")
 STEPS = 8
 EPOCH = 5
 """Batches of an epoch of these runs."""
-
-
-@pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
 
 
 def fit(*args: str) -> int:

@@ -68,10 +68,7 @@ SWAPPED = rows(*KINDS, without=REFUSED)
 @pytest.mark.parametrize(
     "parts", sampled(SWAPPED, SWAPPED[::3]), ids=lambda parts: "-".join(parts.values())
 )
-def test_components_are_swapped_in_by_name(
-    parts: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_components_are_swapped_in_by_name(parts: dict[str, str], own_folder: Path) -> None:
     args = ["fit", "translation/numbers", "--run", "run", *SMALL, *chosen(parts)]
     assert main(args) == 0
     assert json.loads(Path("run/summary.json").read_text())["fit"]["steps"] == 2

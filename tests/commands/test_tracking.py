@@ -136,11 +136,10 @@ def test_what_is_not_logged_in_time_is_named() -> None:
 @pytest.mark.parametrize("logger", ["WandbLogger", "TensorBoardLogger", "CSVLogger"])
 def test_another_logger_has_all_offline_and_prints_no_warning(
     logger: str,
-    tmp_path: Path,
+    own_folder: Path,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "offline")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -24,17 +24,14 @@ from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.table import Table
 from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
 
+pytestmark = pytest.mark.usefixtures("empty_cache")
+
 TRAIN = [
     (f"{who} {what} here", label)
     for who in "abcdefghijkl"
     for what, label in (("runs", "NUM"), ("sits", "0"), ("eats now", "x y"))
 ]
 TEST = [("m runs here", "NUM"), ("", "0"), ("a sits here", "0"), ("n eats now here too", "x y")]
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

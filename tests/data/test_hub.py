@@ -17,10 +17,7 @@ from tfzoo.data.classification import ClassificationData
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption, UnknownName
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("empty_cache")
 
 
 @pytest.fixture
@@ -89,12 +86,8 @@ def test_nothing_is_chosen_by_a_split_that_is_named_for_a_test(asked: list[Any])
 
 
 def test_splits_are_named_on_the_command_line(
-    asked: list[Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    asked: list[Any], own_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     names = typed(
         "--data.name a/films --data.text_column sentence --data.train train",
         "--data.test validation",
@@ -106,7 +99,7 @@ def test_splits_are_named_on_the_command_line(
         "a/films, split 'test', row 2: 'label' is -1, which is no class" in capsys.readouterr().err
     )
     assert main(["predict", "run"]) == 0
-    assert (tmp_path / "run/predictions/validation.tsv").is_file()
+    assert (own_folder / "run/predictions/validation.tsv").is_file()
 
 
 def test_pairs_by_language_are_found_in_either_direction(asked: list[Any]) -> None:

@@ -19,6 +19,8 @@ from tfzoo.data.inference_batches import text_batches
 from tfzoo.data.pairs import joined, truncate
 from tfzoo.errors import BadData, BadOption, BadRun
 
+pytestmark = pytest.mark.usefixtures("empty_cache")
+
 ROWS = [
     {"premise": "it rains", "hypothesis": "it is wet", "label": "yes", "id": 4},
     {"premise": "the sun\tshines", "hypothesis": "it is wet", "label": "no", "id": 5},
@@ -27,11 +29,6 @@ ROWS = [
 TEXTS = ["it rains\tit is wet", "the sun shines\tit is wet", 'a "b", c\td']
 COLUMNS: Any = ["premise", "hypothesis"]
 NAMES = ["id", "hypothesis", "label", "premise"]  # in another order than is asked for
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
 
 
 def sources(folder: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from tfzoo.data.classification import ClassificationData
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
 
-pytestmark = pytest.mark.usefixtures("no_pictures")
+pytestmark = pytest.mark.usefixtures("no_pictures", "empty_cache")
 
 DICTS = [{"text": f"{word} {n}", "label": word} for word in ("good", "bad") for n in range(6)]
 TUPLES = [(row["text"], row["label"]) for row in DICTS]
@@ -94,11 +94,6 @@ TRANSLATION: dict[str, Callable[[Path], dict[str, Any]]] = {
     },
     "a folder of save_to_disk": lambda folder: {"root": str(saved(folder, PAIRS))},
 }
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
 
 
 def trained(task: Any, data: Any, folder: Path) -> L.Trainer:

@@ -21,16 +21,13 @@ from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
 
+pytestmark = pytest.mark.usefixtures("empty_cache")
+
 SMALL = {"name": "numbers", "train": 300, "val": 40, "test": 30, "long": 20}
 TOKENIZER = {"name": "bpe", "vocab_size": 300}
 
 ENGLISH = ["a man", "two dogs", "", "a cat", " ".join("abcdefghijklmnopqrstuvwxyz"), "a hat", "x"]
 GERMAN = ["ein Mann", "zwei Hunde", "leer", "eine Katze", "ein Satz", " ", "y"]
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

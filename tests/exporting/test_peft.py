@@ -77,15 +77,14 @@ def test_what_peft_could_not_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_with_an_adapter_is_written_merged_and_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None
+    own_folder: Path, no_pictures: None
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     config = {**SMALL, "max_position_embeddings": 256, "id2label": {0: "0", 1: "1"}}
-    save("bert", "BertForSequenceClassification", config, tmp_path / "bert")
+    save("bert", "BertForSequenceClassification", config, own_folder / "bert")
     for split in ("train", "val"):
         rows = [f"{line}\t{number % 2}" for number, line in enumerate(LINES * 4)]
-        (tmp_path / f"{split}.tsv").write_text("text\tlabel\n" + "\n".join(rows), "utf-8")
-    (tmp_path / "mine.yaml").write_text(RECIPE, "utf-8")
+        (own_folder / f"{split}.tsv").write_text("text\tlabel\n" + "\n".join(rows), "utf-8")
+    (own_folder / "mine.yaml").write_text(RECIPE, "utf-8")
     assert main(["fit", "mine.yaml", "--run", "run"]) == 0
     for to in ("transformers", "peft"):
         assert main(["export", "run", "--to", to, "--output", to]) == 0

@@ -27,6 +27,8 @@ from tests.typed import typed
 from tfzoo.commands.main import main
 from tfzoo.learning.skipped_steps import SkippedSteps
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 SMALL = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.1}
 GPUS = torch.cuda.device_count()
 TINY = typed(
@@ -35,12 +37,6 @@ TINY = typed(
     "--model.heads 2 --model.layers 1 --data.max_tokens 256",
     "--trainer.val_check_interval 4",
 )
-
-
-@pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
 
 
 @pytest.fixture(autouse=True)

@@ -19,16 +19,11 @@ from tfzoo.runs.checkpoints import newest, read, unfit
 from tfzoo.training.checkpoint_io import AtomicCheckpointIO
 from tfzoo.training.last_checkpoint import LastCheckpoint
 
-pytestmark = pytest.mark.usefixtures("no_pictures")
+pytestmark = pytest.mark.usefixtures("no_pictures", "own_folder")
 
 RUN = Path("run")
 LAST = RUN / "checkpoints/last.ckpt"
 TINY = numbers("--data.max_tokens 128 --trainer.accumulate_grad_batches 3")
-
-
-@pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def fit(*args: str) -> int:

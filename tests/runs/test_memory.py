@@ -34,6 +34,8 @@ from tfzoo.learning.optim import Optim
 from tfzoo.search import Search
 from tfzoo.training.sizes import PROCESS, check_processes, check_sizes, demands, training_size
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 GB = 10**9
 TINY = (
     *("translation/numbers", "--data.dataset.train", "100", "--data.dataset.val", "4"),
@@ -136,11 +138,6 @@ FITS: dict[str, tuple[str, ...]] = {
     "much dropout, small numbers": ("--model.dropout", "0.9", "--optim.eps", "1e-30"),
 }
 OFTEN = {"as it is", "many small experts", "k over all keys", "no table", "beam", "two processes"}
-
-
-@pytest.fixture(autouse=True)
-def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,10 +99,9 @@ NUMBERS = (
 
 
 def test_a_step_that_needs_more_than_is_free_is_warned_of(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With both numbers and the option that decides. The training runs."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sizes, "SECONDS", 60.0)  # on however slow a machine
     said = {}
     for free in (10**13, 10**7):

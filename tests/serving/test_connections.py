@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from multiprocessing import active_children
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -137,9 +138,8 @@ def stuck_once(task: Any) -> None:
 
 
 def test_a_model_that_is_stuck_is_ended_and_started_again(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(worker, "GRACE", 0.1)
     with serving(translator(), prepare=stuck_once, seconds=0.5) as client:
         began = time.monotonic()

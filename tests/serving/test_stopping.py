@@ -123,11 +123,8 @@ def sleep(*_: object) -> None:
 
 
 @forked.requires_fork
-def test_a_model_that_is_stuck_does_not_keep_the_server_from_ending(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "numbers.ckpt").touch()
+def test_a_model_that_is_stuck_does_not_keep_the_server_from_ending(own_folder: Path) -> None:
+    (own_folder / "numbers.ckpt").touch()
     code, status, seconds = forked.call(stuck)
     assert (code, status) == (0, 504)
     assert seconds < 10

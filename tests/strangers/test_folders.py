@@ -95,13 +95,10 @@ def test_the_good_folder_is_read(whole: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", DAILY)
-def test_a_hostile_folder_is_refused_in_one_line(
-    name: str, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_hostile_folder_is_refused_in_one_line(name: str, whole: Path, own_folder: Path) -> None:
     signal.alarm(60)  # a pipe would wait for ever
     try:
-        assert wrong(tried(name, whole, tmp_path)) == ""
+        assert wrong(tried(name, whole, own_folder)) == ""
     finally:
         signal.alarm(0)
 

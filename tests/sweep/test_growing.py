@@ -119,9 +119,8 @@ def test_a_verdict_waits_for_runs_that_failed_or_are_not_finished() -> None:
 
 
 def test_a_report_remembers_with_which_seeds_the_sweep_was_judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     make(Path("norms"), (1, 2, 3), *GRID)
     assert main(["report", "norms"]) == 0
     assert "position rotary, averaged over norm: a hint: better than" in capsys.readouterr().out
@@ -136,9 +135,8 @@ def test_a_report_remembers_with_which_seeds_the_sweep_was_judged(
 
 
 def test_growth_that_was_declared_is_no_growth(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     for seeds in ((1, 2, 3, 4), (1, 2, 3, 4, 5)):
         make(Path("norms"), seeds, *GRID)
         file = yaml.safe_load(Path("norms/sweep.yaml").read_text())

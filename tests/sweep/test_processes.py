@@ -155,11 +155,8 @@ def test_the_parent_ends_with_the_sweep(begin: Begin, parent: WarmParent) -> Non
     assert process.poll() == 0
 
 
-def test_the_parent_ends_with_a_sweep_that_is_killed_while_it_imports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "slow.py").write_text(
+def test_the_parent_ends_with_a_sweep_that_is_killed_while_it_imports(own_folder: Path) -> None:
+    (own_folder / "slow.py").write_text(
         "import os, pathlib, time\n"
         "pathlib.Path('importing.tmp').write_text(str(os.getpid()))\n"
         "os.replace('importing.tmp', 'importing')\n"

@@ -171,9 +171,8 @@ def test_a_verdict_that_is_barely_below_5_percent_is_called_a_hint() -> None:
 
 
 def test_a_report_of_two_folders_says_what_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     grid = (("layer", "rms"), ("sinusoidal", "rotary"))
     make(Path("norms"), (1, 2, 3, 4, 5), *grid)
     make(Path("again"), (6, 7, 8, 9, 10), *grid)

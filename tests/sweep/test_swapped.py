@@ -77,11 +77,10 @@ def test_reports_have_the_table_where_training_began_with_trained_weights(tmp_pa
 
 
 def test_runs_that_a_sweep_begins_with_are_asked_for_with_the_command_that_trains_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_folder: Path,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs/first/2").mkdir(parents=True)
-    file = sweep_file(tmp_path, seeds=[1, 2, 3], overrides={"from": "runs/first/{seed}"})
+    (own_folder / "runs/first/2").mkdir(parents=True)
+    file = sweep_file(own_folder, seeds=[1, 2, 3], overrides={"from": "runs/first/{seed}"})
     with pytest.raises(BadRecipe) as caught:
         load(file)
     said = str(caught.value)
@@ -95,10 +94,7 @@ def test_runs_that_a_sweep_begins_with_are_asked_for_with_the_command_that_train
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("no_pictures")
-def test_the_packaged_sweep_begins_with_what_its_head_trains(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_packaged_sweep_begins_with_what_its_head_trains(own_folder: Path) -> None:
     small = [f"--data.dataset.{split}=40" for split in ("train", "val", "test")]
     command = ["fit", "language_modeling/agreement", "--seed", "1", "--run", "runs/agreement/1"]
     assert main([*command, *small, "--trainer.max_steps=1", "--trainer.accelerator=cpu"]) == 0

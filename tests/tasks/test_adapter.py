@@ -123,12 +123,8 @@ LORA = ("--adapter.name", "lora", "--adapter.rank", "2", "--adapter.targets", "[
 
 
 def test_a_run_trains_the_adapter_alone_and_everything_reads_it_merged(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    no_pictures: None,
+    own_folder: Path, capsys: pytest.CaptureFixture[str], no_pictures: None
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     assert main([*FIT, "--run", "first"]) == 0
     assert main([*FIT, "--run", "tuned", "--from", "first", *LORA, "--optim.lr", "0.1"]) == 0
     assert "128 of them trained" in capsys.readouterr().err
@@ -137,7 +133,7 @@ def test_a_run_trains_the_adapter_alone_and_everything_reads_it_merged(
     for name, value in task.state_dict().items():
         changed = name.endswith(("query.weight", "value.weight"))
         assert torch.equal(value, before[name]) != changed, name
-    stored = torch.load(tmp_path / "tuned/checkpoints/last.ckpt", weights_only=True)
+    stored = torch.load(own_folder / "tuned/checkpoints/last.ckpt", weights_only=True)
     whole = LanguageModelingTask.from_checkpoint(stored)
     beside = LanguageModelingTask.from_checkpoint(stored, keep_adapter=True)
     assert_close(whole.model(TEXT), beside.model(TEXT))

@@ -346,9 +346,8 @@ def test_two_processes_train_as_without_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["language_modeling", "masked_language_modeling"])
 def test_documents_are_explained_by_their_first_rows(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None
+    name: str, own_folder: Path, no_pictures: None
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     small = "--model.dim 16 --model.layers 1 --data.dataset.train 40 --data.max_tokens 256"
     few = "--data.dataset.val 8 --data.dataset.test 8 --trainer.max_steps 1 --explain true"
     often = "--trainer.log_every_n_steps 1 --run run --trainer.val_check_interval 1"

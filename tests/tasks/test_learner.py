@@ -323,9 +323,8 @@ def test_a_step_that_logs_nothing_never_waits_for_the_device(
 
 
 def test_the_command_ends_with_code_1_and_a_last_checkpoint_that_is_finite(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     step = tfzoo.TranslationTask.training_step
     monkeypatch.setattr(
         tfzoo.TranslationTask,

@@ -220,10 +220,9 @@ def test_what_cannot_be_frozen_is_refused(options: dict[str, Any], message: str)
 
 @pytest.mark.parametrize("steps", [None, 2])
 def test_what_is_frozen_stays_as_it_is(
-    steps: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None
+    steps: int | None, own_folder: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None
 ) -> None:
     """For ever, or for two of three steps."""
-    monkeypatch.chdir(tmp_path)
     saved: dict[int, dict[str, torch.Tensor]] = {}
 
     def keep(task: Any, *_: Any) -> None:

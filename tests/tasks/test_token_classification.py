@@ -27,6 +27,8 @@ from tfzoo.tasks.token_classification import (
     spans_of,
 )
 
+pytestmark = pytest.mark.usefixtures("empty_cache")
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "seqeval.json"
 """What seqeval 1.2.2 says of the :func:`cases`: precision, recall, F1, macro F1 (0 where
 it divides by no kind) and accuracy.
@@ -51,11 +53,6 @@ rains VBZ I-VP O
 
 Oslo NNP I-NP B-LOC
 """
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
 
 
 def cases(count: int) -> list[tuple[list[list[str]], list[list[str]]]]:

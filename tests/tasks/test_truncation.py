@@ -56,9 +56,8 @@ def test_the_attention_of_a_truncated_text_says_so(task: Any) -> None:
 
 
 def test_a_command_says_how_many_lines_are_truncated(
-    task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    task: Any, own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     saved(task, Path("toy.ckpt"))
     monkeypatch.setattr("tfzoo.commands.text_lines.CHUNK", 2)
     for lines, told in (LINES, [TOLD.format("2 texts are")]), (READ, []):
