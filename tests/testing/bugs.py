@@ -38,71 +38,60 @@ SCORES = "tests/tasks/test_scores.py::"
 INTERVALS = "tests/tasks/test_resampling.py::"
 PICTURES = "tests/plots/test_calibration.py::"
 
-BUGS = (
+CHANGES: dict[str, tuple[str, Change, str]] = {
     # masks
-    Bug(
-        "a softmax of scores of -inf is not a number",
+    "a softmax of scores of -inf is not a number": (
         "Mask.softmax",
         replace("finite and _", "_"),
         "tests/test_masks.py::test_softmax_of_scores_of_minus_infinity_is_that_of_the_weighting",
     ),
-    Bug(
-        "NaN in padding enters a stack",
+    "NaN in padding enters a stack": (
         "Positioned.zero_padding",
         replace("x if keys is None else x.masked_fill(~keys[..., None], 0.0)", "x"),
         "stack encoder nan_in_padding_reaches_no_token",
     ),
-    Bug(
-        "NaN in the padding of a memory enters a decoder",
+    "NaN in the padding of a memory enters a decoder": (
         "WithCache.decoder_context",
         without("zero_padding"),
         "tests/blocks/test_nan_in_padding.py::test_outputs_and_gradients_of_tokens_are_those_without_it",
     ),
     # batches of no text, texts of no token
-    Bug(
-        "the largest of no score is asked for",
+    "the largest of no score is asked for": (
         "masks:largest",
         never(),
         "attention euclidean empty_batches_and_texts_are_harmless",
     ),
-    Bug(
-        "a weighting reads the first key of an empty axis",
+    "a weighting reads the first key of an empty axis": (
         "Hardmax.forward",
         never(),
         "weighting hardmax empty_batches_and_texts_are_harmless",
     ),
-    Bug(
-        "the first of no token is read",
+    "the first of no token is read": (
         "First.forward",
         replace("x, valid = at_least_one(x, valid)", "pass"),
         "pooling first empty_batches_and_texts_are_harmless",
     ),
-    Bug(
-        "what is pooled of no token is not zero",
+    "what is pooled of no token is not zero": (
         "at_least_one",
         replace("x.new_zeros", "x.new_ones"),
         "pooling pooler texts_of_no_token_are_harmless",
     ),
-    Bug(
-        "hypotheses of no sentence are counted",
+    "hypotheses of no sentence are counted": (
         "CrossAttention.forward",
         always("x.shape[0] != k.shape[0]"),
         "stack translator empty_batches_and_texts_are_harmless_in_a_model",
     ),
-    Bug(
-        "a step of no token empties the cache",
+    "a step of no token empties the cache": (
         "Average.mean",
         replace("if x.shape[1]:\n    kept['sum'] = _", "kept['sum'] = _"),
         "stack decoder-mixer=average a_step_of_no_token_changes_nothing",
     ),
-    Bug(
-        "a query of 0 gets a gradient of 10^12",
+    "a query of 0 gets a gradient of 10^12": (
         "attention.cosine:direction",
         replace("length.masked_fill(length < EPS, math.inf)", "length.clamp(min=EPS)"),
         "attention cosine queries_and_keys_of_zeros_are_harmless",
     ),
-    Bug(
-        "equal scores share the slope of a sparse weighting's threshold",
+    "equal scores share the slope of a sparse weighting's threshold": (
         "Sparsemax.forward",
         replace(
             "tau = scores.masked_fill(_, 0.0).sum(-1, keepdim=True) - 1.0; tau = tau / count(~_)",
@@ -111,14 +100,12 @@ BUGS = (
         ),
         "weighting sparsemax the_slope_of_a_constant_sum_is_zero",
     ),
-    Bug(
-        "the mask is ignored",
+    "the mask is ignored": (
         "Mask.boolean",
         always("self.keys is None"),
         "attention scaled_dot_product hidden_keys_have_no_influence",
     ),
-    Bug(
-        "a mask of queries and keys counts only where no key is padding",
+    "a mask of queries and keys counts only where no key is padding": (
         "Mask.boolean",
         replace(
             "dense(self.allowed, _1, _2, _)",
@@ -126,32 +113,27 @@ BUGS = (
         ),
         "attention scaled_dot_product hidden_keys_have_no_influence",
     ),
-    Bug(
-        "a kernel forgets the mask of queries and keys",
+    "a kernel forgets the mask of queries and keys": (
         "needs_no_matrix",
         replace("_1 and mask.allowed is None and _", "_1 and _"),
         "attention scaled_dot_product hidden_keys_have_no_influence",
     ),
-    Bug(
-        "the causal mask lets the next token through",
+    "the causal mask lets the next token through": (
         "Mask.boolean",
         replace("_ <= place", "_ <= place + 1"),
         "stack decoder a_token_has_influence_on_itself_and_whatever_may_look_at_it",
     ),
-    Bug(
-        "the causal mask hides the token itself",
+    "the causal mask hides the token itself": (
         "Mask.boolean",
         swap("<=", "<"),
         "stack decoder a_token_has_influence_on_itself_and_whatever_may_look_at_it",
     ),
-    Bug(
-        "the causal mask stands at the top left, also in a cached step",
+    "the causal mask stands at the top left, also in a cached step": (
         "Mask.boolean",
         replace("self.first_query(q, k)", "0"),
         "stack decoder one_token_at_a_time_equals_all_at_once",
     ),
-    Bug(
-        "what is hidden is only made 1000 smaller",
+    "what is hidden is only made 1000 smaller": (
         "Mask.softmax",
         replace(
             "if _:\n    scores = _1\nif _2:\n    scores = scores.masked_fill(_3, float('-inf'))",
@@ -159,112 +141,94 @@ BUGS = (
         ),
         "attention scaled_dot_product hidden_keys_have_no_influence",
     ),
-    Bug(
-        "a query that may look at nothing is forgotten",
+    "a query that may look at nothing is forgotten": (
         "Mask.softmax",
         always("empty is None"),
         "attention scaled_dot_product a_query_that_may_look_at_nothing_gets_zeros",
     ),
     # positions
-    Bug(
-        "positions count from 0 at each cached step",
+    "positions count from 0 at each cached step": (
         "Positioned._positions",
         replace("return k_pos[:, start:], k_pos", "return k_pos[:, : arg_0.shape[1]], k_pos"),
         "stack decoder-position=rotary one_token_at_a_time_equals_all_at_once",
     ),
-    Bug(
-        "padding on the left counts as positions",
+    "padding on the left counts as positions": (
         "Positioned._positions",
         replace("valid is None or (cache is None and padding == 'right')", "True"),
         "stack encoder padding_has_no_influence",
     ),
-    Bug(
-        "padding counts for the length of a sentence",
+    "padding counts for the length of a sentence": (
         "Stack.run",
         always("mask is None or mask.keys is None"),
         "stack encoder-position=unit_interval padding_has_no_influence",
     ),
-    Bug(
-        "the bias is not added",
+    "the bias is not added": (
         "SelfAttention.forward",
         replace("self.attend(x, q, k, v, _, context.bias)", "self.attend(x, q, k, v, _)"),
         "stack encoder-position=relative_bias order_matters_if_and_only_if_there_are_positions",
     ),
-    Bug(
-        "a decoder's relative bias looks both ways",
+    "a decoder's relative bias looks both ways": (
         "create_position",
         keyword("causal", "False"),
         OPTIONS + "test_a_position_is_told_where_it_stands[relative_bias]",
     ),
-    Bug(
-        "half-split rotary turns its gradients the wrong way",
+    "half-split rotary turns its gradients the wrong way": (
         "RotateHalvesFunction.backward",
         replace("-sin", "sin"),
         "position rotary gradients_are_those_of_the_output",
     ),
-    Bug(
-        "channels beyond the rotated ones are dropped",
+    "channels beyond the rotated ones are dropped": (
         "Rotation.__call__",
         replace("(self(first), rest)", "(self(first), 0 * rest)"),
         POSITION + "test_rotary_over_a_fraction_equals_neox",
     ),
-    Bug(
-        "a fraction of a head is rotated as slowly as all of it",
+    "a fraction of a head is rotated as slowly as all of it": (
         "Rotary.angles",
         replace("-self.rotated", "-2 * self.rotated"),
         POSITION + "test_rotary_over_a_fraction_equals_neox",
     ),
-    Bug(
-        "the factor of YaRN multiplies scores once",
+    "the factor of YaRN multiplies scores once": (
         "YaRN.__post_init__",
         replace("_ + 1.0", "(_ + 1.0) ** 0.5"),
         POSITION + "test_scaled_rotary_equals_transformers",
     ),
-    Bug(
-        "fast pairs are scaled and slow ones stay",
+    "fast pairs are scaled and slow ones stay": (
         "Llama3.__call__",
         replace("stays + (1 - stays) / _", "1 - stays + stays / _"),
         POSITION + "test_scaled_rotary_equals_transformers",
     ),
-    Bug(
-        "sines and cosines are concatenated in the wrong order",
+    "sines and cosines are concatenated in the wrong order": (
         "Sinusoidal.embed",
         replace("torch.cat(waves, -1)", "torch.cat(waves[::-1], -1)"),
         POSITION + "test_sinusoids_equal_marian",
     ),
-    Bug(
-        "fairseq's frequencies are the paper's",
+    "fairseq's frequencies are the paper's": (
         "Sinusoidal.__init__",
         never("endpoint"),
         "position sinusoidal every_option_changes_something",
     ),
-    Bug(
-        "a trained penalty becomes a reward",
+    "a trained penalty becomes a reward": (
         "Kerple.bias",
         replace("-r1.exp() * torch.log1p(_)", "-r1 * torch.log1p(_)"),
         POSITION + "test_kerple_is_its_formula[logarithmic]",
     ),
-    Bug(
-        "a power of distance is not limited",
+    "a power of distance is not limited": (
         "Kerple.bias",
         replace("2 * r2.sigmoid()", "r2.exp()"),
         POSITION + "test_kerple_is_its_formula[power]",
     ),
-    Bug(
-        "a network of the distance sees no direction",
+    "a network of the distance sees no direction": (
         "ContinuousBias.table",
         replace("distance.sign() * _", "_"),
         POSITION + "test_continuous_bias_equals_the_network_of_swin_v2",
     ),
-    Bug(
-        "a network of the distance is computed in half precision",
+    "a network of the distance is computed in half precision": (
         "ContinuousBias.table",
         keyword("enabled", "torch.is_autocast_enabled('cpu')"),
         POSITION + "test_numbers_are_as_exact_where_half_precision_is_the_default[continuous_bias]",
     ),
     # the cache
-    Bug(
-        "a key is cached before it is turned",
+    "a key is cached before it is turned": (
         "SelfAttention.forward",
         replace(
             "if _2:\n    q, k = _1\nk = _4\nif _3:\n    k, v = _",
@@ -272,8 +236,7 @@ BUGS = (
         ),
         "stack decoder-position=rotary one_token_at_a_time_equals_all_at_once",
     ),
-    Bug(
-        "keys are made of what keys made",
+    "keys are made of what keys made": (
         "SelfAttention.forward",
         replace(
             "if context.cache is not None:\n    k, v = _",
@@ -281,32 +244,27 @@ BUGS = (
         ),
         "stack decoder-attention=additive one_token_at_a_time_equals_all_at_once",
     ),
-    Bug(
-        "the cache does not know how far decoding has come",
+    "the cache does not know how far decoding has come": (
         "Stack.forward",
         replace("cache.length += x.shape[1]", "pass"),
         "stack translator one_token_at_a_time_equals_all_at_once",
     ),
-    Bug(
-        "beams do not move in the cache",
+    "beams do not move in the cache": (
         "DecoderCache.reorder",
         replace("layer.reorder(rows)", "layer.reorder(rows.sort().values)"),
         "stack translator a_cache_can_be_reordered",
     ),
-    Bug(
-        "cross-attention keeps the wrong sentences",
+    "cross-attention keeps the wrong sentences": (
         "DecoderCache.keep_batch",
         replace("layer.reorder(sentences)", "layer.reorder(sentences.flip(0))"),
         "stack translator a_cache_can_be_reordered",
     ),
-    Bug(
-        "the source's padding stays with the first sentences",
+    "the source's padding stays with the first sentences": (
         "Mask.select",
         replace("None if _ else keys[rows]", "None if _ else keys[:len(rows)]"),
         "stack translator a_cache_can_be_reordered",
     ),
-    Bug(
-        "padding of a prompt is seen by the tokens that follow",
+    "padding of a prompt is seen by the tokens that follow": (
         "Positioned.context",
         replace(
             "keys = cache.append_non_padding(_, _1, _2)",
@@ -314,14 +272,12 @@ BUGS = (
         ),
         ALONE + "test_generation_with_a_cache_equals_one_pass[additive]",
     ),
-    Bug(
-        "padding of a prompt counts as positions of the tokens that follow",
+    "padding of a prompt counts as positions of the tokens that follow": (
         "Positioned._positions",
         replace("_ + (earlier[:, -1:] if start else -1)", "_ + start - 1"),
         ALONE + "test_generation_with_a_cache_equals_one_pass[additive]",
     ),
-    Bug(
-        "rows move in the cache without their padding",
+    "rows move in the cache without their padding": (
         "DecoderCache.reorder",
         replace(
             "self.non_padding.index_select(0, rows)", "self.non_padding.index_select(0, rows * 0)"
@@ -329,68 +285,57 @@ BUGS = (
         ALONE + "test_a_cache_holds_the_memory_and_follows_its_rows[Decoder]",
     ),
     # norms
-    Bug(
-        "padding counts in batch statistics",
+    "padding counts in batch statistics": (
         "Batch.forward",
         replace("wide = wide.masked_fill(padded, 0.0)", "wide = wide + 0.0"),
         "norm batch padding_has_no_influence",
     ),
-    Bug(
-        "padding counts in the number of tokens of a text",
+    "padding counts in the number of tokens of a text": (
         "Instance.forward",
         replace("valid.sum(1)[:, None, None].clamp(min=1)", "arg_0.shape[1]"),
         "norm instance padding_has_no_influence",
     ),
-    Bug(
-        "the one length of a norm does not reach its gradient",
+    "the one length of a norm does not reach its gradient": (
         "Scale.forward",
         replace("self.g.to", "self.g.detach().to"),
         "norm scale gradients_reach_every_parameter_and_every_real_token",
     ),
-    Bug(
-        "the one length of a norm is the root mean square",
+    "the one length of a norm is the root mean square": (
         "Scale.reset_parameters",
         replace("math.sqrt(self.dim)", "1.0"),
         NORM + "test_scale_is_one_length_times_the_direction",
     ),
-    Bug(
-        "the slope of a dynamic tanh stands outside",
+    "the slope of a dynamic tanh stands outside": (
         "DyT.forward",
         replace("torch.tanh(alpha * _)", "alpha * torch.tanh(_)"),
         NORM + "test_dyt_is_a_tanh_with_trained_width_and_height",
     ),
-    Bug(
-        "a dynamic tanh starts at another width than its option says",
+    "a dynamic tanh starts at another width than its option says": (
         "DyT.__init__",
         replace("self.initial_alpha = alpha", "self.initial_alpha = 1.0"),
         "norm dyt every_option_changes_something",
     ),
-    Bug(
-        "a norm without bias has one",
+    "a norm without bias has one": (
         "Layer.__init__",
         always(),
         "norm layer every_option_changes_something",
     ),
-    Bug(
-        "a centred norm starts at twice its size",
+    "a centred norm starts at twice its size": (
         "RMS.reset_parameters",
         never(),
         NORM + "test_a_centred_rms_norm_starts_as_a_plain_one",
     ),
-    Bug(
-        "the stack forgets to tell its norms what is padding",
+    "the stack forgets to tell its norms what is padding": (
         "Positioned.context",
         keyword("valid", "None"),
         "stack encoder-norm=instance padding_has_no_influence",
     ),
-    Bug(
-        "a norm after the residual connection is not told what is padding",
+    "a norm after the residual connection is not told what is padding": (
         "Post.forward",
         replace("sum_and_norm(_, _1, _2, valid)", "sum_and_norm(_, _1, _2, None)"),
         "stack encoder-norm=batch-residual=post padding_has_no_influence_while_training",
     ),
-    Bug(
-        "running statistics are not saved",
+    "running statistics are not saved": (
         "Batch.__init__",
         replace(
             "self.register_buffer('running_mean', _)",
@@ -398,213 +343,177 @@ BUGS = (
         ),
         "norm batch running_statistics_are_saved",
     ),
-    Bug(
-        "the final norm is missing",
+    "the final norm is missing": (
         "Stack.run",
         always("self.final_norm is None"),
         "stack encoder gradients_reach_every_parameter",
     ),
-    Bug(
-        "a decoder may have a norm that sees the future",
+    "a decoder may have a norm that sees the future": (
         "leaky_norm",
         always("not (parts.causal and mixes_tokens(parts.norm))"),
         "tests/testing/test_stacks.py::test_a_stack_is_refused_exactly_where_the_traits_say_so",
     ),
     # feed-forward layers
-    Bug(
-        "a sigmoid stands where its product with the input should",
+    "a sigmoid stands where its product with the input should": (
         "SiLU.activation",
         returns("F.sigmoid(arg_0)"),
         FORMULA + "[silu-False]",
     ),
-    Bug(
-        "Swish has a slope of its own",
+    "Swish has a slope of its own": (
         "SiLU.activation",
         returns("arg_0 * F.sigmoid(1.702 * arg_0)"),
         FORMULA + "[silu-True]",
     ),
-    Bug(
-        "the rectifier is not squared",
+    "the rectifier is not squared": (
         "ReLUSquared.activation",
         returns("F.relu(arg_0, inplace=True).clone()"),
         FORMULA + "[relu_squared-False]",
     ),
-    Bug(
-        "the square comes before the rectifier",
+    "the square comes before the rectifier": (
         "ReLUSquared.activation",
         returns("F.relu(arg_0.square())"),
         FORMULA + "[relu_squared-True]",
     ),
-    Bug(
-        "the gate has no rectifier", "ReGLU.activation", without("relu"), FORMULA + "[reglu-False]"
-    ),
-    Bug(
-        "the gate is a step",
+    "the gate has no rectifier": ("ReGLU.activation", without("relu"), FORMULA + "[reglu-False]"),
+    "the gate is a step": (
         "ReGLU.activation",
         returns("(arg_0 > 0).to(arg_0)"),
         FORMULA + "[reglu-True]",
     ),
-    Bug(
-        "a bilinear layer has an activation",
+    "a bilinear layer has an activation": (
         "Bilinear.activation",
         returns("arg_0.sigmoid()"),
         FORMULA + "[bilinear-False]",
     ),
-    Bug(
-        "the gate of a bilinear layer is not read",
+    "the gate of a bilinear layer is not read": (
         "Bilinear.activation",
         returns("arg_0 * 0 + 1"),
         FORMULA + "[bilinear-True]",
     ),
-    Bug(
-        "gate and value are exchanged",
+    "gate and value are exchanged": (
         "feedforward._layers:Gated.gated",
         replace("gate, value = _", "value, gate = _"),
         FORMULA + "[reglu-False]",
     ),
-    Bug(
-        "a gated layer takes two thirds of its width",
+    "a gated layer takes two thirds of its width": (
         "feedforward._layers:Gated.__init__",
         replace("hidden or gated_width(dim)", "round((hidden or 4 * dim) * 2 / 3)"),
         FORMULA + "[swiglu-False]",
     ),
-    Bug(
-        "the weights of experts do not sum to 1",
+    "the weights of experts do not sum to 1": (
         "Mixture.forward",
         replace("weights / weights.sum(-1, keepdim=True)", "weights * 1.0"),
         "tests/feedforward/test_mixture.py::test_a_token_gets_the_weighted_sum_of_its_experts[2]",
     ),
-    Bug(
-        "tokens come back in the order of their experts",
+    "tokens come back in the order of their experts": (
         "Mixture.routed",
         replace("_.index_copy(0, order, by_expert)", "_.copy_(by_expert)"),
         "tests/feedforward/test_mixture.py::test_a_token_gets_the_weighted_sum_of_its_experts[2]",
     ),
-    Bug(
-        "padding counts in the balance loss",
+    "padding counts in the balance loss": (
         "Mixture.measure",
         replace("(_, probs.sum(0) / n)", "(_, probs.sum(0) / len(probs))"),
         "feedforward mixture padding_has_no_influence",
     ),
-    Bug(
-        "the balance loss has no gradient",
+    "the balance loss has no gradient": (
         "Mixture.measure",
         replace("share * prob", "share * prob.detach()"),
         "feedforward mixture auxiliary_loss_says_the_truth",
     ),
-    Bug(
-        "a layer does not tell its mixture what is padding",
+    "a layer does not tell its mixture what is padding": (
         "TransformerLayer.sublayers",
         replace("self.feedforward(x, _, p, _)", "self.feedforward(x, _, p)"),
         "tests/feedforward/test_mixture.py::test_padding_does_not_count_in_the_loss_of_a_model",
     ),
-    Bug(
-        "auxiliary losses are logged and not trained",
+    "auxiliary losses are logged and not trained": (
         "Task.summed",
         always(),
         "tests/tasks/test_auxiliary_losses.py::test_the_loss_of_a_step_is_the_mean_and_the_weighted_auxiliary_losses",
     ),
-    Bug(
-        "the approximation of gelu is accepted and not used",
+    "the approximation of gelu is accepted and not used": (
         "GELU.activation",
         keyword("approximate", "'none'"),
         "feedforward gelu every_option_changes_something",
     ),
-    Bug(
-        "the approximation of geglu is accepted and not used",
+    "the approximation of geglu is accepted and not used": (
         "GEGLU.activation",
         keyword("approximate", "'none'"),
         "feedforward geglu every_option_changes_something",
     ),
     # blocks
-    Bug(
-        "the residual connection is dropped",
+    "the residual connection is dropped": (
         "Pre.forward",
         replace("x + _", "_"),
         OPTIONS
         + "test_layers_of_nothing_pass_on_what_they_get_if_there_is_a_residual_connection[pre]",
     ),
-    Bug(
-        "the temperature is accepted and not used",
+    "the temperature is accepted and not used": (
         "SelfOrCrossAttention.attend",
         keyword("temperature", "1.0"),
         OPTIONS + "test_scores_are_divided_by_the_temperature",
     ),
-    Bug(
-        "dropout goes on outside training",
+    "dropout goes on outside training": (
         "Residual.branch",
         always(),
         OPTIONS + "test_dropout_acts_in_training_and_nowhere_else[dropout]",
     ),
-    Bug(
-        "dropout does not scale what it keeps",
+    "dropout does not scale what it keeps": (
         "DropoutFunction.forward",
         replace("STEPS / (STEPS - steps)", "1.0"),
         "feedforward relu dropout_acts_as_given_and_not_otherwise",
     ),
-    Bug(
-        "the width of values is accepted and not used",
+    "the width of values is accepted and not used": (
         "SelfOrCrossAttention.__init__",
         replace("options.value_head_dim or head_dim", "head_dim"),
         OPTIONS + "test_every_option_of_a_model_changes_something[value_head_dim]",
     ),
-    Bug(
-        "shared keys go to the wrong heads",
+    "shared keys go to the wrong heads": (
         "repeat_kv",
         replace("'b h n c -> b (h g) n c'", "'b h n c -> b (g h) n c'"),
         OPTIONS + "test_keys_and_values_are_shared_by_neighbouring_heads[scaled_dot_product]",
     ),
-    Bug(
-        "one projection for queries and keys is no projection for keys",
+    "one projection for queries and keys is no projection for keys": (
         "SelfOrCrossAttention.keys",
         without("query"),
         OPTIONS + "test_one_projection_for_queries_and_keys_equals_two_that_are_equal",
     ),
-    Bug(
-        "an option of a component is accepted and not used",
+    "an option of a component is accepted and not used": (
         "attention.cosine:Cosine.__init__",
         replace("self.initial_scale = scale", "self.initial_scale = 10.0"),
         "attention cosine every_option_changes_something",
     ),
-    Bug(
-        "a number that no norm can add is taken",
+    "a number that no norm can add is taken": (
         "Layer.__init__",
         replace("check_range(\"norm 'layer': eps\", eps, gt=0)", "eps"),
         "norm layer invalid_values_are_refused",
     ),
     # classifiers
-    Bug(
-        "padding counts in the mean",
+    "padding counts in the mean": (
         "Mean.forward",
         replace("valid.sum(1, keepdim=True).clamp(min=1)", "arg_0.shape[1]"),
         "pooling mean padding_has_no_influence",
     ),
-    Bug(
-        "padding is zero, and zero the largest of negative numbers",
+    "padding is zero, and zero the largest of negative numbers": (
         "Max.forward",
         replace("float('-inf')", "0.0"),
         "pooling max padding_has_no_influence",
     ),
-    Bug(
-        "the last token is the last place",
+    "the last token is the last place": (
         "Last.token_index",
         replace("_.argmax(1)", "_.argmax(1) * 0"),
         "pooling last padding_has_no_influence",
     ),
-    Bug(
-        "the first token is the first place",
+    "the first token is the first place": (
         "First.token_index",
         replace("_.argmax(1)", "_.argmax(1) * 0"),
         "pooling first padding_has_no_influence",
     ),
-    Bug(
-        "a continued text goes on after its stop token",
+    "a continued text goes on after its stop token": (
         "next_tokens",
         replace("_.masked_fill(finished, fill)", "_.clone()"),
         "tests/models/test_language_model.py::test_a_row_ends_with_the_stop_token_and_padding",
     ),
-    Bug(
-        "top_p leaves out the token that reaches it",
+    "top_p leaves out the token that reaches it": (
         "filter_logits",
         replace(
             "before = _ - p; ordered = ordered.masked_fill(before >= top_p, _1)",
@@ -612,135 +521,113 @@ BUGS = (
         ),
         "tests/models/test_language_model.py::test_filters_are_those_of_transformers",
     ),
-    Bug(
-        "the embeddings are not normalised",
+    "the embeddings are not normalised": (
         "Stack.run",
         replace("self.embedding_norm(x)", "x + 0 * self.embedding_norm(x)"),
         "tests/models/test_architectures.py::test_an_architecture_is_hugging_faces[bart]",
     ),
-    Bug(
-        "every token is of type 0",
+    "every token is of type 0": (
         "Embedding.forward",
         always("types is None"),
         "tests/models/test_masked_language_model.py::test_a_type_adds_its_vector_and_none_is_type_0",
     ),
-    Bug(
-        "an architecture wins over what is set on top",
+    "an architecture wins over what is set on top": (
         "with_stack_options",
         replace("{**_, **kwargs, 'like': None}", "{**kwargs, **_, 'like': None}"),
         "tests/models/test_architectures.py::test_every_key_can_be_changed_on_top_and_the_configuration_says_all",
     ),
-    Bug(
-        "experts of gpt-oss do not add 1 to the value",
+    "experts of gpt-oss do not add 1 to the value": (
         "Mixture.gated",
         replace("value + 1", "value"),
         "tests/feedforward/test_feedforward_peers.py::test_clamped_experts_with_biases_equal_gpt_osss",
     ),
-    Bug(
-        "the pooler reads the first place of a text that begins later",
+    "the pooler reads the first place of a text that begins later": (
         "Pooler.forward",
         replace("self.first(x, valid)", "x[:, 0]"),
         "pooling pooler padding_has_no_influence",
     ),
-    Bug(
-        "the pooler answers to a text of no token",
+    "the pooler answers to a text of no token": (
         "Pooler.forward",
         always("valid is None"),
         "pooling pooler texts_of_no_token_are_harmless",
     ),
-    Bug(
-        "runs of tokens reach into what stands in the padding",
+    "runs of tokens reach into what stands in the padding": (
         "pooling.convolution:Convolution.forward",
         replace("x.masked_fill(~valid[..., None], 0.0)", "x.clone()"),
         "pooling convolution padding_has_no_influence",
     ),
-    Bug(
-        "runs of tokens end with the batch and not with their text",
+    "runs of tokens end with the batch and not with their text": (
         "pooling.convolution:Convolution.forward",
         keyword("padding", "'same'"),
         "pooling convolution padding_has_no_influence",
     ),
-    Bug(
-        "padding matches by zero, and zero is more than a text's own best match",
+    "padding matches by zero, and zero is more than a text's own best match": (
         "pooling.convolution:Convolution.forward",
         without("relu"),
         "pooling convolution a_text_does_not_see_the_others_of_its_batch",
     ),
-    Bug(
-        "the pooling is not told what is padding",
+    "the pooling is not told what is padding": (
         "TransformerClassifier.forward",
         replace("self.pooling(_, _1)", "self.pooling(_)"),
         "classifier plain padding_has_no_influence",
     ),
-    Bug(
-        "a causal classifier sees later tokens",
+    "a causal classifier sees later tokens": (
         "TransformerClassifier.__init__",
         keyword("causal", "False"),
         "classifier side=decoder tokens_of_a_causal_classifier_see_no_later_ones",
     ),
-    Bug(
-        "a classifier's encoder sees padding",
+    "a classifier's encoder sees padding": (
         "TransformerClassifier.encode",
         keyword("mask"),
         "classifier plain a_text_does_not_see_the_others_of_its_batch",
     ),
-    Bug(
-        "a classifier may average what a norm has made all alike",
+    "a classifier may average what a norm has made all alike": (
         "constant_pooling",
         replace("parts.pooling is None or not parts.ends_with_norm", "parts"),
         "tests/testing/test_classifiers.py::test_a_classifier_is_refused_exactly_where_the_traits_say_so",
     ),
-    Bug(
-        "classes weigh alike, whatever was asked for",
+    "classes weigh alike, whatever was asked for": (
         "ClassificationTask.training_step",
         replace("self.class_weights[_]", "torch.ones_like(_, dtype=torch.float32)"),
         "tests/tasks/test_classification.py::test_the_loss_is_the_weighted_mean_over_texts",
     ),
-    Bug(
-        "smoothing gives mass to the right class",
+    "smoothing gives mass to the right class": (
         "class_losses",
         replace("-_ - nll", "-_"),
         "tests/tasks/test_loss.py::test_smoothing_spreads_over_all_classes_but_the_right_one",
     ),
-    Bug(
-        "rows of the confusion matrix are what was said",
+    "rows of the confusion matrix are what was said": (
         "ClassificationScores.confusion",
         replace("matrix.to(_)", "matrix.to(_).mT"),
         "tests/tasks/test_classification_scores.py::test_rows_of_the_confusion_matrix_are_the_true_classes",
     ),
     # models and tasks
-    Bug(
-        "cross-attention sees the source's padding",
+    "cross-attention sees the source's padding": (
         "Transformer.hidden",
         keyword("memory_mask"),
         "stack translator padding_has_no_influence",
     ),
-    Bug(
-        "embeddings are scaled, whatever was asked for",
+    "embeddings are scaled, whatever was asked for": (
         "Embedding.__init__",
         replace("_ if scale else 1.0", "_"),
         OPTIONS + "test_embeddings_are_scaled_as_told",
     ),
-    Bug(
-        "embeddings are tied, whatever was asked for",
+    "embeddings are tied, whatever was asked for": (
         "Transformer.__init__",
         replace("self.target_embedding if joint else _", "self.target_embedding"),
         OPTIONS + "test_embeddings_are_tied_as_told",
     ),
-    Bug(
-        "label smoothing gives mass to padding",
+    "label smoothing gives mass to padding": (
         "plain_chunk",
         replace("other * logits[:, pad]", "0.0"),
         "tests/tasks/test_cross_entropy.py::test_smoothing_is_what_other_toolkits_compute_when_padding_gets_nothing",
     ),
-    Bug(
-        "batches are padded with 0, whatever the tokenizer says",
+    "batches are padded with 0, whatever the tokenizer says": (
         "data/parallel_batch:padded",
         replace("np.full(shape, special.fill, dtype=_)", "np.zeros(shape, dtype=_)"),
         "task translation special_ids_are_those_of_the_tokenizer",
     ),
-    Bug(
-        "masks are the same in each epoch",
+    "masks are the same in each epoch": (
         "Masking.__call__",
         replace(
             "random_bits(self.seed, epoch, rows, ids.shape[1])",
@@ -748,81 +635,68 @@ BUGS = (
         ),
         "tests/tasks/test_masked_language_modeling.py::test_masks_are_a_function_of_seed_epoch_text_and_place_alone",
     ),
-    Bug(
-        "a token to find is always masked",
+    "a token to find is always masked": (
         "Masking.__call__",
         replace("fraction(mixed(_))", "0.0 * fraction(_)"),
         "tests/tasks/test_masked_language_modeling.py::test_of_the_tokens_to_find_8_of_10_are_masked_and_1_is_another_one",
     ),
-    Bug(
-        "a document without its last part",
+    "a document without its last part": (
         "MaskedDataset.__init__",
         replace("-(-sequences.lengths // most)", "sequences.lengths // most"),
         "tests/tasks/test_masked_language_modeling.py::test_a_batch_holds_every_token_once_framed_and_what_its_masks_hide",
     ),
-    Bug(
-        "documents begin with the end",
+    "documents begin with the end": (
         "DocumentDataset.__getitem__",
         replace("self.begins[_]", "self.special.eos"),
         "tests/tasks/test_language_modeling.py::test_each_token_is_predicted_once_from_the_one_before",
     ),
-    Bug(
-        "a begin that is the id of padding is hidden",
+    "a begin that is the id of padding is hidden": (
         "Transformer.hidden",
         replace("real is not None and _", "False"),
         "tests/tasks/test_special_ids.py::test_a_decoder_may_begin_with_padding_or_with_the_end",
     ),
-    Bug(
-        "search ends with the first of several ends alone",
+    "search ends with the first of several ends alone": (
         "search:search",
         replace("special.ends", "(special.eos,)"),
         "tests/tasks/test_special_ids.py::test_a_text_ends_with_any_of_several_ids",
     ),
     # pairs of texts, labels of words
-    Bug(
-        "a separator belongs to the second text",
+    "a separator belongs to the second text": (
         "models/classifier:types_of",
         replace("found.cumsum(1) - found", "found.cumsum(1)"),
         "tests/tasks/test_pairs.py::test_tokens_after_the_first_separator_are_of_the_second_type",
     ),
-    Bug(
-        "each text of a pair has half of the places",
+    "each text of a pair has half of the places": (
         "data/pairs:truncate",
         replace("max(left - left // 2, left - len(rest))", "left - left // 2"),
         "tests/data/test_pairs.py::test_the_longer_text_is_truncated_first",
     ),
-    Bug(
-        "the last token of a word has its label",
+    "the last token of a word has its label": (
         "WordDataset.__getitem__",
         replace("lengths.cumsum(1) - lengths", "lengths.cumsum(1) - 1"),
         "tests/tasks/test_token_classification.py::test_the_first_token_of_a_word_has_its_label",
     ),
-    Bug(
-        "words that are not read are predicted",
+    "words that are not read are predicted": (
         "TokenClassificationTask.predicted",
         replace("logits.argmax(-1).masked_fill(_, NO_LABEL)", "logits.argmax(-1)"),
         "tests/tasks/test_token_classification.py::test_what_a_truncated_text_lacks_is_missed",
     ),
-    Bug(
-        "a span goes on with words of another kind",
+    "a span goes on with words of another kind": (
         "spans_of",
         replace("kind != begun.label", "False"),
         "tests/tasks/test_token_classification.py::test_scores_are_those_of_seqeval_on_1000_random_cases",
     ),
-    Bug(
-        "kinds that do not occur are in the mean",
+    "kinds that do not occur are in the mean": (
         "TokenScores.compute",
         replace("spans[spans.sum(1) > 0]", "spans"),
         "tests/tasks/test_token_classification.py::test_scores_are_those_of_seqeval_on_1000_random_cases",
     ),
-    Bug(
-        "markup of a text is written to the page",
+    "markup of a text is written to the page": (
         "MarkedText.__new__",
         replace("html.escape", "str"),
         "tests/tasks/test_token_classification.py::test_spans_are_marked_and_no_markup_of_a_text_is_taken",
     ),
-    Bug(
-        "a finished sentence takes its neighbour's beam along",
+    "a finished sentence takes its neighbour's beam along": (
         "_beam",
         replace(
             "(_ + parent[rows]).flatten()",
@@ -831,116 +705,97 @@ BUGS = (
         "tests/test_search.py::test_a_sentence_is_decoded_alike_in_any_company",
     ),
     # what several tasks share, their scores, intervals and pictures
-    Bug(
-        "beams of a continuation are not divided by their penalty",
+    "beams of a continuation are not divided by their penalty": (
         "Search.penalty",
         returns("1.0"),
         "tests/test_search.py::test_search_is_what_its_restatement_finds",
     ),
-    Bug(
-        "a continuation is the first hypothesis that ended",
+    "a continuation is the first hypothesis that ended": (
         "best_continuations",
         replace("max(_, key=_1)", "_[0]"),
         "tests/models/test_language_model.py::test_beams_find_what_those_of_transformers_do",
     ),
-    Bug(
-        "what may be the begin of a stop text is written",
+    "what may be the begin of a stop text is written": (
         "LanguageModelingTask.continuation",
         replace("_[: len(_) - begun(_1, _)]", "_"),
         LANGUAGE + "test_the_pieces_of_a_continuation_are_the_whole",
     ),
-    Bug(
-        "a character of which a token is missing is written",
+    "a character of which a token is missing is written": (
         "LanguageModelingTask.continuation",
         without("rstrip"),
         LANGUAGE + "test_the_pieces_of_a_continuation_are_the_whole",
     ),
-    Bug(
-        "documents of a row see each other",
+    "documents of a row see each other": (
         "DocumentBatch.mask",
         keyword("allowed"),
         LANGUAGE + "test_documents_in_one_row_have_the_loss_that_they_have_alone",
     ),
-    Bug(
-        "positions of packed documents go on from one to the next",
+    "positions of packed documents go on from one to the next": (
         "LanguageModelingTask.hidden",
         keyword("positions", "None"),
         LANGUAGE + "test_documents_in_one_row_have_the_loss_that_they_have_alone",
     ),
-    Bug(
-        "each part of a document is its first one",
+    "each part of a document is its first one": (
         "DocumentDataset.__getitem__",
         replace("place = position + np.repeat(_, _1)", "place = position"),
         LANGUAGE + "test_each_token_is_predicted_once_from_the_one_before",
     ),
-    Bug(
-        "a document's line end is no byte",
+    "a document's line end is no byte": (
         "tasks/language_modeling:size_of",
         swap("+", "-"),
         LANGUAGE + "test_perplexity_and_bits_per_byte_are_those_of_the_documents",
     ),
-    Bug(
-        "each document counts alike in bits per byte",
+    "each document counts alike in bits per byte": (
         "tasks/language_modeling:LanguageModelingScores.add",
         replace("self.bits.update(_, weight=_1)", "self.bits.update(_)"),
         SCORES + "test_scores_of_language_models_are_sums_over_all_tokens",
     ),
-    Bug(
-        "special tokens are masked",
+    "special tokens are masked": (
         "Masking.__call__",
         replace("np.isin(_, _1, invert=True)", "np.isin(_, [-1], invert=True)"),
         MASKED + "test_a_batch_holds_every_token_once_framed_and_what_its_masks_hide",
     ),
-    Bug(
-        "words are masked in part",
+    "words are masked in part": (
         "Masking.__call__",
         replace("np.take_along_axis(rank, _, 1)", "rank"),
         MASKED + "test_words_are_masked_whole",
     ),
-    Bug(
-        "tokens that are not to be found are masked",
+    "tokens that are not to be found are masked": (
         "Masking.__call__",
         replace("(np.where(_, _1, _2), _)", "(_1, _)"),
         MASKED + "test_of_the_tokens_to_find_8_of_10_are_masked_and_1_is_another_one",
     ),
-    Bug(
-        "a pair is read without its separator",
+    "a pair is read without its separator": (
         "PairEncoder.encode",
         replace("[*_, *_1, *_2]", "[*_, *_2]"),
         "tests/data/test_pairs.py::test_both_texts_are_in_a_row_with_a_separator_between_them",
     ),
-    Bug(
-        "a model is not told which text of a pair a token is of",
+    "a model is not told which text of a pair a token is of": (
         "TransformerClassifier.encode",
         replace("types_of(_, _1)", "_ * 0"),
         "tests/tasks/test_pairs.py::test_tokens_after_the_first_separator_are_of_the_second_type",
     ),
-    Bug(
-        "a word is encoded without the one before it",
+    "a word is encoded without the one before it": (
         "WordEncoder.words",
         replace("len(_) if _1 else 0", "0"),
         WORDS + "test_tokens_of_words_are_those_of_the_text",
     ),
-    Bug(
-        "a word begins at the mark of the text's begin",
+    "a word begins at the mark of the text's begin": (
         "WordDataset.__getitem__",
         replace("self.special.cls is not None", "False"),
         WORDS + "test_a_mark_before_the_text_is_no_word",
     ),
-    Bug(
-        "labels are scored with another threshold than the model's",
+    "labels are scored with another threshold than the model's": (
         "MultilabelScores.compute",
         replace("float(_)", "0.5"),
         SCORES + "test_scores_are_those_of_scikit_learn",
     ),
-    Bug(
-        "a label that each text has is ranked",
+    "a label that each text has is ranked": (
         "MultilabelScores.compute",
         replace("label.any(0) & ~label.all(0)", "label.any(0)"),
         SCORES + "test_scores_are_those_of_scikit_learn",
     ),
-    Bug(
-        "F1 is over texts, not over classes",
+    "F1 is over texts, not over classes": (
         "ClassificationScores.__init__",
         replace(
             "MulticlassF1Score(_, average='macro', validate_args=False)",
@@ -948,90 +803,76 @@ BUGS = (
         ),
         SCORES + "test_scores_are_those_of_scikit_learn",
     ),
-    Bug(
-        "texts of an interval are drawn without replacement",
+    "texts of an interval are drawn without replacement": (
         "intervals",
         replace("_.integers(n, size=n)", "_.permutation(n)"),
         INTERVALS + "test_the_interval_of_a_mean_is_that_of_its_standard_error",
     ),
-    Bug(
-        "an interval leaves out twice as much",
+    "an interval leaves out twice as much": (
         "intervals",
         replace("(1 - COVERAGE) / 2", "1 - COVERAGE"),
         INTERVALS + "test_the_interval_of_a_mean_is_that_of_its_standard_error",
     ),
-    Bug(
-        "each drawn sample is added to those before",
+    "each drawn sample is added to those before": (
         "learning/resampling:scores_of",
         replace("_.reset()", "None"),
         INTERVALS + "test_the_interval_of_a_mean_is_that_of_its_standard_error",
     ),
-    Bug(
-        "a text is counted in the interval of probability below its own",
+    "a text is counted in the interval of probability below its own": (
         "ClassificationScores.reliability",
         replace("_.ceil()", "_.floor()"),
         PICTURES + "test_the_distance_from_the_diagonal_is_the_calibration_error",
     ),
-    Bug(
-        "what a model is sure of is drawn as what is right",
+    "what a model is sure of is drawn as what is right": (
         "calibration_figure",
         replace("confidence, accuracy = _", "accuracy, confidence = _"),
         PICTURES + "test_the_distance_from_the_diagonal_is_the_calibration_error",
     ),
-    Bug(
-        "F1 is drawn half as large",
+    "F1 is drawn half as large": (
         "threshold_figure",
         replace("2 * right / _", "right / _"),
         PICTURES + "test_the_curve_at_the_threshold_is_the_score",
     ),
-    Bug(
-        "a span with other words is drawn as missed",
+    "a span with other words is drawn as missed": (
         "LabelCounts._errors",
         replace("c if _ else c + 1", "c + 1"),
         WORDS + "test_errors_say_what_became_of_each_span",
     ),
-    Bug(
-        "the model goes on for a client that has gone while it read an answer",
+    "the model goes on for a client that has gone while it read an answer": (
         "ModelProcess.stop",
         replace("self.stopped.value = _", "pass"),
         "tests/serving/test_streaming.py::"
         "test_a_client_that_goes_away_stops_the_model_and_one_that_reads_nothing_does_not",
     ),
     # residual connections
-    Bug(
-        "a sandwich has one norm twice",
+    "a sandwich has one norm twice": (
         "Sandwich.forward",
         replace("self.output_norm", "self.norm"),
         RESIDUAL + "test_is_its_formula[sandwich]",
     ),
-    Bug(
-        "the outer norm of a sandwich is not told what is padding",
+    "the outer norm of a sandwich is not told what is padding": (
         "Sandwich.forward",
         replace("self.output_norm(_, valid)", "self.output_norm(_)"),
         "residual sandwich padding_has_no_influence",
     ),
-    Bug(
-        "the norm of a sublayer's output takes the sum",
+    "the norm of a sublayer's output takes the sum": (
         "PostSublayer.forward",
         replace("x + self.norm(_, valid)", "self.norm(x + _, valid)"),
         "residual post_sublayer ends_with_norm_says_the_truth",
     ),
-    Bug(
-        "the norm of a sublayer's output takes its input",
+    "the norm of a sublayer's output takes its input": (
         "PostSublayer.forward",
         replace(
             "self.norm(self.branch(x, *args), valid)", "self.branch(self.norm(x, valid), *args)"
         ),
         "residual post_sublayer parallel_says_the_truth",
     ),
-    Bug(
-        "the weight of a deep residual connection does not grow with depth",
+    "the weight of a deep residual connection does not grow with depth": (
         "alpha_and_beta",
         replace("2 * layers", "2"),
         RESIDUAL + "test_deepnorm_has_the_numbers_of_its_paper",
     ),
-    Bug(
-        "deep stacks scale the start of queries and keys too",
+    "deep stacks scale the start of queries and keys too": (
         "SelfOrCrossAttention.value_matrices",
         replace(
             "[*value_matrices(_1), *value_matrices(_)]",
@@ -1039,88 +880,74 @@ BUGS = (
         ),
         "mixer multihead value_matrices_say_the_truth",
     ),
-    Bug(
-        "deep stacks scale the router of experts",
+    "deep stacks scale the router of experts": (
         "Mixture.value_matrices",
         replace("[_, _1.weight]", "[_, _1.weight, self.router.weight]"),
         "feedforward mixture value_matrices_say_the_truth",
     ),
-    Bug(
-        "deep stacks leave the values of linear attention as they are",
+    "deep stacks leave the values of linear attention as they are": (
         "LinearAttention.value_matrices",
         returns("[self.output.weight]"),
         "mixer linear_attention value_matrices_say_the_truth",
     ),
-    Bug(
-        "a residual connection scales all matrices, whatever the sublayer declares",
+    "a residual connection scales all matrices, whatever the sublayer declares": (
         "DeepNorm.reset_parameters",
         replace("value_matrices(_)", "[one for one in _.parameters() if one.dim() > 1]"),
         "residual deepnorm of_its_sublayer_it_scales_value_matrices_alone",
     ),
-    Bug(
-        "a translator's encoder takes the constants of an encoder alone",
+    "a translator's encoder takes the constants of an encoder alone": (
         "Transformer.__init__",
         keyword("decoder_layers", "0"),
         RESIDUAL + "test_deepnorm_of_a_translator_takes_the_depths_of_both_its_sides",
     ),
-    Bug(
-        "a translator's decoder takes the constants of a decoder alone",
+    "a translator's decoder takes the constants of a decoder alone": (
         "alpha_and_beta",
         replace("if cross:\n    return _", "if False:\n    return _"),
         RESIDUAL + "test_deepnorm_of_a_translator_takes_the_depths_of_both_its_sides",
     ),
-    Bug(
-        "a branch that should start at zero starts at one",
+    "a branch that should start at zero starts at one": (
         "ReZero.reset_parameters",
         replace("nn.init.zeros_", "nn.init.ones_"),
         RESIDUAL + "test_a_layer_with_rezero_starts_as_the_identity_and_learns",
     ),
-    Bug(
-        "the weight of a branch is not trained",
+    "the weight of a branch is not trained": (
         "ReZero.forward",
         replace("self.alpha", "self.alpha.detach()"),
         "residual rezero gradients_reach_everything",
     ),
-    Bug(
-        "a gate has no rectifier before it",
+    "a gate has no rectifier before it": (
         "residual.gated:Gated.forward",
         without("relu"),
         RESIDUAL + "test_is_its_formula[gated]",
     ),
-    Bug(
-        "a gate starts open",
+    "a gate starts open": (
         "residual.gated:Gated.forward",
         replace("_ - self.bias", "_ + self.bias"),
         RESIDUAL + "test_a_gate_starts_close_to_the_identity_as_its_bias_says",
     ),
     # differential attention
-    Bug(
-        "the second map is added",
+    "the second map is added": (
         "Differential.softmax_attention",
         swap("-", "+"),
         "attention differential the_output_is_the_softmax_of_its_own_scores",
     ),
-    Bug(
-        "heads that are neighbours are a pair",
+    "heads that are neighbours are a pair": (
         "Differential.normalised",
         replace("'b p q (two e) -> b (p two) q e'", "'b p q (two e) -> b (two p) q e'"),
         DIFFERENTIAL + "test_outputs_and_gradients_are_those_of_diffllama",
     ),
-    Bug(
-        "the weight of the second map does not grow with depth",
+    "the weight of the second map does not grow with depth": (
         "Differential.__init__",
         replace("0.8 - 0.6 * math.exp(-0.3 * layer)", "0.2"),
         DIFFERENTIAL + "test_outputs_and_gradients_are_those_of_diffllama",
     ),
-    Bug(
-        "an attention that mixes heads is given one head's weights for all",
+    "an attention that mixes heads is given one head's weights for all": (
         "MultiheadAttention._attend",
         replace("self.attention.combine(weights, v)", "weights @ v"),
         "tests/blocks/test_torch_attention.py::test_heads_of_any_width_and_grouped_keys_work_with_every_attention",
     ),
     # weightings
-    Bug(
-        "a number of keys counts those that are hidden",
+    "a number of keys counts those that are hidden": (
         "weighting._visible:count",
         replace(
             "visible.sum(-1, keepdim=True).clamp(min=1)",
@@ -1128,134 +955,112 @@ BUGS = (
         ),
         "weighting relu padding_has_no_influence",
     ),
-    Bug(
-        "a key that a bias hides counts as visible",
+    "a key that a bias hides counts as visible": (
         "visible_keys",
         replace("finite if _ else finite & visible", "torch.ones_like(finite) if _ else visible"),
         "weighting uniform a_score_of_minus_infinity_hides_as_the_mask_does",
     ),
-    Bug(
-        "softmax reads the mask and not the scores of -inf",
+    "softmax reads the mask and not the scores of -inf": (
         "Softmax.forward",
         returns("arg_1.softmax(arg_0, finite=True)"),
         "weighting softmax a_score_of_minus_infinity_hides_as_the_mask_does",
     ),
-    Bug(
-        "softmax keeps a little weight for hidden keys",
+    "softmax keeps a little weight for hidden keys": (
         "Softmax.forward",
         returns("arg_1.softmax(arg_0) + 1e-09"),
         "weighting softmax hidden_keys_have_no_weight",
     ),
-    Bug(
-        "the sink takes no weight",
+    "the sink takes no weight": (
         "softmax_with_sink",
         replace("softmax(_)[..., :-1]", "softmax(_[..., :-1]) + 0 * arg_2"),
         "weighting sink softmax_says_the_truth",
     ),
-    Bug(
-        "the sink does not learn",
+    "the sink does not learn": (
         "Sink.forward",
         replace("self.sink", "self.sink.detach()"),
         "weighting sink gradients_reach_every_parameter",
     ),
-    Bug(
-        "one is added to every exponential",
+    "one is added to every exponential": (
         "SoftmaxPlusOne.forward",
         replace("scores.new_zeros(1, 1, 1)", "scores.new_full((1, 1, 1), scores.shape[-1]).log()"),
         "weighting softmax_plus_one padding_has_no_influence",
     ),
-    Bug(
-        "the one is counted twice",
+    "the one is counted twice": (
         "SoftmaxPlusOne.forward",
         replace("scores.new_zeros(1, 1, 1)", "scores.new_full((1, 1, 1), 0.6931471805599453)"),
         WEIGHTING + "test_weights_are_their_formula_over_the_visible_keys[softmax_plus_one]",
     ),
-    Bug(
-        "the bias of a sigmoid is that of all keys",
+    "the bias of a sigmoid is that of all keys": (
         "Sigmoid.forward",
         replace("count(visible).to(scores.dtype)", "scores.new_tensor(scores.shape[-1])"),
         "weighting sigmoid padding_has_no_influence",
     ),
-    Bug(
-        "a hidden key has the sigmoid of nothing",
+    "a hidden key has the sigmoid of nothing": (
         "Sigmoid.forward",
         replace("float('-inf')", "-30.0"),
         "weighting sigmoid hidden_keys_have_no_weight",
     ),
-    Bug(
-        "rectified scores are a sum and no mean",
+    "rectified scores are a sum and no mean": (
         "ReLU.forward",
         replace("_ / count(visible)", "_"),
         WEIGHTING + "test_weights_are_their_formula_over_the_visible_keys[relu]",
     ),
-    Bug(
-        "a rectifier leaks",
+    "a rectifier leaks": (
         "ReLU.forward",
         replace("scores.relu()", "scores.clamp(min=0.01)"),
         "weighting relu needs_positive_scores_says_the_truth",
     ),
-    Bug(
-        "the threshold of sparsemax is of all keys",
+    "the threshold of sparsemax is of all keys": (
         "threshold",
         replace("largest(_)", "_[..., -1:]"),
         WEIGHTING + "test_sparse_weights_are_those_of_the_entmax_package",
     ),
-    Bug(
-        "no gradient passes the threshold of sparsemax",
+    "no gradient passes the threshold of sparsemax": (
         "Sparsemax.forward",
         replace("scores - tau", "scores - tau.detach()"),
         "weighting sparsemax surrogate_gradient_says_the_truth",
     ),
-    Bug(
-        "entmax does not halve its scores",
+    "entmax does not halve its scores": (
         "Entmax.forward",
         replace("_ / 2.0", "_"),
         WEIGHTING + "test_sparse_weights_are_those_of_the_entmax_package",
     ),
-    Bug(
-        "the support of entmax is one key too small",
+    "the support of entmax is one key too small": (
         "support",
         replace("size - 1", "(size - 2).clamp(min=0)"),
         WEIGHTING + "test_sparse_weights_are_those_of_the_entmax_package",
     ),
-    Bug(
-        "the best k are k - 1",
+    "the best k are k - 1": (
         "TopK.forward",
         replace("_[..., -1:]", "_[..., -2:-1]"),
         WEIGHTING + "test_weights_are_their_formula_over_the_visible_keys[top_k]",
     ),
-    Bug(
-        "hidden keys are among the best k",
+    "hidden keys are among the best k": (
         "TopK.forward",
         without("masked_fill"),
         "weighting top_k hidden_keys_have_no_weight",
     ),
-    Bug(
-        "a hard maximum has no gradient",
+    "a hard maximum has no gradient": (
         "Hardmax.forward",
         replace("soft - soft.detach()", "0 * soft"),
         "weighting hardmax surrogate_gradient_says_the_truth",
     ),
-    Bug(
-        "the best key is a hidden one",
+    "the best key is a hidden one": (
         "Hardmax.forward",
         replace("_.masked_fill(~visible, float('-inf'))", "_"),
         "weighting hardmax hidden_keys_have_no_weight",
     ),
-    Bug(
-        "scores as weights hide nothing",
+    "scores as weights hide nothing": (
         "Identity.forward",
         returns("arg_0.clamp(min=-10000.0)"),
         "weighting identity hidden_keys_have_no_weight",
     ),
-    Bug(
-        "scores as weights lose their sign",
+    "scores as weights lose their sign": (
         "Identity.forward",
         replace("scores.masked_fill(_, 0.0)", "scores.masked_fill(_, 0.0).relu()"),
         "weighting identity needs_positive_scores_says_the_truth",
     ),
-    Bug(
-        "the mean is over hidden keys too",
+    "the mean is over hidden keys too": (
         "Uniform.forward",
         replace(
             "visible.to(scores.dtype) / count(visible)",
@@ -1263,33 +1068,28 @@ BUGS = (
         ),
         "weighting uniform padding_has_no_influence",
     ),
-    Bug(
-        "a mean looks at scores",
+    "a mean looks at scores": (
         "Uniform.forward",
         replace("visible.to(scores.dtype)", "(visible & (scores > 0)).to(scores.dtype)"),
         "weighting uniform ignores_scores_says_the_truth",
     ),
     # mixers
-    Bug(
-        "the mean is over padding too",
+    "the mean is over padding too": (
         "Average.mean",
         replace("x = x.masked_fill(~_[..., None], 0.0)", "pass"),
         "mixer average padding_has_no_influence",
     ),
-    Bug(
-        "the mean forgets what the cache has summed",
+    "the mean forgets what the cache has summed": (
         "Average.mean",
         never("'sum' in kept"),
         "mixer average one_token_at_a_time_equals_all_at_once",
     ),
-    Bug(
-        "the sum of earlier chunks has that of its own",
+    "the sum of earlier chunks has that of its own": (
         "causal_sums",
         replace("states[:, :, :-1]", "states[:, :, 1:]"),
         "mixer linear_attention each_token_influences_those_that_may_see_it",
     ),
-    Bug(
-        "the denominator counts padding",
+    "the denominator counts padding": (
         "LinearAttention.attend",
         replace(
             "k, v = k.masked_fill(_, 0.0), v.masked_fill(_, 0.0)",
@@ -1297,125 +1097,105 @@ BUGS = (
         ),
         "mixer linear_attention padding_has_no_influence",
     ),
-    Bug(
-        "a recurrent network reads padding from the end",
+    "a recurrent network reads padding from the end": (
         "GRU.forward",
         replace("states(self.back, packing.reverse(x))", "states(self.back, x.flip(1))"),
         "mixer gru padding_has_no_influence",
     ),
-    Bug(
-        "the state after a prompt is that of its padding",
+    "the state after a prompt is that of its padding": (
         "GRU.forward",
         replace("packing.last(torch.cat([state, y], 1), 1)", "y[:, -1:]"),
         "mixer gru a_prompt_may_be_padded",
     ),
-    Bug(
-        "the kernel of a decoder stands in the middle",
+    "the kernel of a decoder stands in the middle": (
         "mixer.convolution:Convolution.__init__",
         never("causal"),
         "mixer convolution each_token_influences_those_that_may_see_it",
     ),
-    Bug(
-        "the cache of a convolution has one token too few",
+    "the cache of a convolution has one token too few": (
         "mixer.convolution:Convolution.forward",
         replace("packing.last(_, _1)", "F.pad(packing.last(_, _1)[:, 1:], (0, 0, 1, 0))"),
         "tests/mixer/test_mixer.py::test_layers_with_different_mixers_decode_as_they_train",
     ),
-    Bug(
-        "a Fourier transform is as long as the longest row",
+    "a Fourier transform is as long as the longest row": (
         "Fourier.forward",
         replace(
             "_.clamp(min=1)[:, None, None]", "torch.full_like(_, arg_0.shape[1])[:, None, None]"
         ),
         "mixer fourier padding_has_no_influence",
     ),
-    Bug(
-        "a Fourier transform turns the other way at padding",
+    "a Fourier transform turns the other way at padding": (
         "Fourier.forward",
         swap("+", "-"),
         "mixer fourier padding_has_no_influence",
     ),
-    Bug(
-        "no mixer is one that changes tokens",
+    "no mixer is one that changes tokens": (
         "NoMixer.forward",
         returns("arg_0 + arg_0"),
         "mixer none identity_says_the_truth",
     ),
-    Bug(
-        "no mixer does not say that it is none",
+    "no mixer does not say that it is none": (
         "NoMixer",
         keyword("traits", "{'reach'}"),
         "mixer none identity_says_the_truth",
     ),
-    Bug(
-        "real tokens change their order when padding is moved away",
+    "real tokens change their order when padding is moved away": (
         "Packing.__init__",
         replace("non_padding.cumsum(1) - 1", "self.length - non_padding.cumsum(1)"),
         "mixer convolution padding_has_no_influence",
     ),
-    Bug(
-        "a state does not follow its hypothesis",
+    "a state does not follow its hypothesis": (
         "LayerCache.reorder",
         replace("_.items()", "[item for item in _.items() if item[0] in 'kv']"),
         "mixer gru a_cache_can_be_reordered",
     ),
     # options of layers
-    Bug(
-        "a soft cap bounds scores by 1",
+    "a soft cap bounds scores by 1": (
         "soft_cap",
         returns("(arg_0 / arg_1).tanh()"),
         FORMULA_OF_BLOCK,
     ),
-    Bug(
-        "a window counts the tokens before the token itself",
+    "a window counts the tokens before the token itself": (
         "apply_window",
         replace("window - 1 if _ else window // 2", "window if _ else window // 2"),
         WINDOW + "test_a_window_equals_the_mask_of_transformers",
     ),
-    Bug(
-        "a windowed cache drops a token that is still seen",
+    "a windowed cache drops a token that is still seen": (
         "apply_window",
         replace("window - 1 if _ else None", "window - 2 if _ else None"),
         WINDOW + "test_token_by_token_equals_all_at_once",
     ),
-    Bug(
-        "a windowed cache keeps all tokens",
+    "a windowed cache keeps all tokens": (
         "apply_window",
         never("keys is None and cache.positions is None"),
         WINDOW + "test_a_cache_holds_no_more_than_its_window_needs",
     ),
-    Bug(
-        "queries and keys are normalised over heads where each head was asked for",
+    "queries and keys are normalised over heads where each head was asked for": (
         "HeadNorm.__init__",
         swap("==", "!="),
         FORMULA_OF_BLOCK,
     ),
-    Bug(
-        "the gate reads what it multiplies",
+    "the gate reads what it multiplies": (
         "SelfOrCrossAttention.attend",
         replace("y * self.gate(x).sigmoid()", "y * self.gate(y).sigmoid()"),
         FORMULA_OF_BLOCK,
     ),
-    Bug(
-        "heads have one scale in common",
+    "heads have one scale in common": (
         "SelfOrCrossAttention.attend",
         replace("_[:, None, None]", "_.mean()"),
         FORMULA_OF_BLOCK,
     ),
-    Bug(
-        "without bias, the output projection has one",
+    "without bias, the output projection has one": (
         "SelfOrCrossAttention.__init__",
         replace("Linear(_ * value_dim, dim, bias=options.bias)", "Linear(_ * value_dim, dim)"),
         BLOCK + "test_without_bias_no_linear_layer_of_attention_has_one",
     ),
-    Bug(
-        "without projections, the tokens are projected",
+    "without projections, the tokens are projected": (
         "SelfOrCrossAttention.__init__",
         never("options.projections == 'none'"),
         FORMULA_OF_BLOCK,
     ),
-    Bug(
-        "a parallel feed-forward layer reads attention",
+    "a parallel feed-forward layer reads attention": (
         "Parallel.forward",
         replace(
             "mixed: Tensor = _; fed: Tensor = _1(self.feedforward_norm(x, _2), *_3)",
@@ -1423,16 +1203,15 @@ BUGS = (
         ),
         WINDOW + "test_a_parallel_layer_is_its_formula",
     ),
-    Bug(
-        "a pattern does not repeat",
+    "a pattern does not repeat": (
         "StackOptions.each_layer",
         replace("layer % _", "min(layer, _ - 1)"),
         WINDOW + "test_layers_of_a_pattern_are_the_layers_that_it_names",
     ),
-    Bug(
-        "layers of a pattern have the position of the stack",
+    "layers of a pattern have the position of the stack": (
         "Stack.add_layer_positions",
         replace("(names[key], _)", "('', _)"),
         WINDOW + "test_layers_of_a_pattern_are_the_layers_that_it_names",
     ),
-)
+}
+BUGS = tuple(Bug(name, *change) for name, change in CHANGES.items())
