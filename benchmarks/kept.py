@@ -19,7 +19,7 @@ import torch
 from marian import batches, our_loss, pair, their_loss
 from torch import Tensor
 
-from tfzoo.base.computed_again import OnlyLooks
+from tfzoo.base.recomputed import OnlyLooks
 from tfzoo.models import stack
 
 VOCABULARY, TOKENS, MEAN = 8000, 512, 14.0

@@ -22,7 +22,7 @@ FLOORS = {
     3: ("models", "search"),
     4: ("mixer", "swapping"),
     5: ("data", "learning", "tasks", "plots"),
-    6: ("config", "costs", "exporting", "testing"),
+    6: ("config", "exporting", "testing"),
     7: ("training", "serving"),
     8: ("sweep",),
     9: ("commands", "__main__"),

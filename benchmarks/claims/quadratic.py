@@ -3,8 +3,8 @@
     python -m benchmarks.claims.quadratic --write              # the formulas
     python -m benchmarks.claims.quadratic --measure --write    # time and memory too
 
-Formulas are counted by ``tfzoo.costs``. Time and memory are those of one encoder layer, forward and
-backward, in fp32 on one thread; memory is that of a process for each size.
+Formulas are counted by ``tfzoo.training.step_cost``. Time and memory are those of one encoder
+layer, forward and backward, in fp32 on one thread; memory is that of a process for each size.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from torch import Tensor, nn
 from benchmarks.additive import highest, seconds
 from benchmarks.claims.shared import Found, arguments, publish, table
 from tfzoo import EncoderLayer, Transformer, TransformerClassifier
-from tfzoo.costs.count import BACKWARD
-from tfzoo.costs.step import OUTPUT, Growth, growth
 from tfzoo.plots.style import SOFT, line_style, new_figure, styled
 from tfzoo.runs.folder import processor
+from tfzoo.training.step_cost import BACKWARD, OUTPUT, Growth, growth
 
 LENGTHS, DIMS = (14, 128, 512, 2048, 8192, 32768), (64, 512, 2048)
 """Of the table of shares."""

@@ -11,8 +11,8 @@ import tfzoo
 from docs._ext.tables import table
 from tfzoo.base.registry import Entry
 from tfzoo.commands.cost import COLUMNS
-from tfzoo.costs.count import Cost, Counter
 from tfzoo.models.options import StackOptions
+from tfzoo.training.step_cost import Cost, Counter
 
 DIM, HEADS, TOKENS = 512, 8, 128
 NOTE = f"""\

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import tfzoo
-from tfzoo.base.computed_again import OnlyLooks
+from tfzoo.base.recomputed import OnlyLooks
 from tfzoo.models import stack
 
 ROWS, TOKENS, DIM, LAYERS = 3, 5, 16, 2

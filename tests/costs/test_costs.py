@@ -15,8 +15,7 @@ from tests.daily import sampled
 from tfzoo import Transformer, TransformerClassifier
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
-from tfzoo.costs.count import BACKWARD, Counter
-from tfzoo.costs.step import OUTPUT, Growth, Sizes, count, growth, loss
+from tfzoo.training.step_cost import BACKWARD, OUTPUT, Counter, Growth, Sizes, count, growth, loss
 
 DIM, LAYERS, VOCABULARY = 32, 2, 50
 SIZES = Sizes(rows=3, length=12)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfzoo.data.chinese import chinese_number
+from tfzoo.data.sets.numbers import chinese_number
 
 KNOWN = {
     0: "零",

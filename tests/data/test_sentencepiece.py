@@ -184,6 +184,6 @@ def test_a_damaged_folder_is_refused_in_one_line(spoil: Any, says: str, tmp_path
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfzoo.base.requirements.find_spec", lambda name: None)
+    monkeypatch.setattr("tfzoo.base.loading.find_spec", lambda name: None)
     with pytest.raises(TfzooError, match=r"pip install 'tfzoo\[sentencepiece\]'"):
         create("tokenizer", "sentencepiece")

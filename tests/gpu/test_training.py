@@ -25,7 +25,7 @@ import tfzoo
 from tests.trainers import quiet
 from tests.typed import typed
 from tfzoo.commands.main import main
-from tfzoo.learning.skipped_steps import SkippedSteps
+from tfzoo.learning.gradient_normalizer import SkippedSteps
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 

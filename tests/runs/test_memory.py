@@ -24,7 +24,7 @@ from tests import forked
 from tests.exporting.tasks import translator
 from tfzoo import Transformer
 from tfzoo.base import memory
-from tfzoo.base.experts import Experts
+from tfzoo.base.linear import Experts
 from tfzoo.base.memory import Place, size
 from tfzoo.base.registry import create
 from tfzoo.commands.main import main

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from tfzoo.learning.gradient_normalizer import GradientNormalizer
-from tfzoo.learning.skipped_steps import SkippedSteps, skip_unless
+from tfzoo.learning.gradient_normalizer import GradientNormalizer, SkippedSteps, skip_unless
 
 X, Y = torch.randn(7, 3, generator=torch.Generator().manual_seed(0)), torch.arange(7.0)
 

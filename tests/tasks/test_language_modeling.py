@@ -12,7 +12,6 @@ from lightning.pytorch import seed_everything
 from tests.trainers import quiet
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN
-from tfzoo.costs.step import OUTPUT, Sizes, count
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.documents import DocumentData, DocumentDataset, pack
 from tfzoo.data.encoded import Sentences
@@ -21,6 +20,7 @@ from tfzoo.learning.task import Part
 from tfzoo.models.generation import generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.tasks.language_modeling import LanguageModelingTask
+from tfzoo.training.step_cost import OUTPUT, Sizes, count
 
 V = 30
 BOS, EOS = OWN.bos, OWN.eos

@@ -22,7 +22,7 @@ from tests.trainers import quiet
 from tfzoo.base import adapters
 from tfzoo.commands.main import main
 from tfzoo.errors import NotFinite
-from tfzoo.learning.skipped_steps import SkippedSteps
+from tfzoo.learning.gradient_normalizer import SkippedSteps
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 

@@ -37,11 +37,9 @@ from tfzoo.testing.empty import (
 from tfzoo.testing.samples import SIZES, randomize
 from tfzoo.testing.stack_contracts import (
     STACK_CONTRACTS,
+    half_precision_under_autocast_is_close,
     nan_in_padding_reaches_no_token,
     the_state_dict_holds_all,
-)
-from tfzoo.testing.stack_dtypes import (
-    half_precision_under_autocast_is_close,
     weights_of_every_dtype_train,
 )
 from tfzoo.testing.stacks import (

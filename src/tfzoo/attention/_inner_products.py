@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tfzoo.attention._flex import flex, flex_is_faster
-from tfzoo.base.computed_again import computed_again
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.recomputed import computed_again
 from tfzoo.base.soft_cap import soft_cap
 from tfzoo.contracts import Attention
 from tfzoo.masks import LANES, Mask, Pairs, check_type, dense, largest

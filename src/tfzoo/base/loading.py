@@ -1,4 +1,4 @@
-"""Imports of PyTorch and Lightning that take no longer than they must."""
+"""Imports: of PyTorch and Lightning, no longer than they must take, and of what may be missing."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 from tfzoo.base.registry import registry
+from tfzoo.errors import TfzooError
 
 
 @contextmanager
@@ -63,3 +65,9 @@ def task_class(name: str) -> Any:
     """
     with without_collections():
         return registry("task").entry(name).cls
+
+
+def require(package: str, extra: str) -> None:
+    """Raise TfzooError where a package is not installed; it says how to install the extra."""
+    if find_spec(package) is None:
+        raise TfzooError(f"{package} is not installed: pip install 'tfzoo[{extra}]'")

@@ -12,8 +12,7 @@ from tfzoo.config.sources import load_recipe, parse_arguments
 from tfzoo.errors import BadOption
 
 if TYPE_CHECKING:
-    from tfzoo.costs.count import Cost
-    from tfzoo.costs.step import Growth
+    from tfzoo.training.step_cost import Cost, Growth
 
 HELP = """\
 usage: tfzoo cost RECIPE [--length N] [--batch N] [--vocabulary N] [--SECTION.KEY VALUE ...]
@@ -84,8 +83,7 @@ def vocabulary_of(config: Config) -> int:
 
 def report(config: Config, length: int, rows: int, vocabulary: int) -> list[str]:
     """The lines of the table, and the length from which on products with ``L^2`` are most."""
-    from tfzoo.costs.count import BACKWARD, Cost
-    from tfzoo.costs.step import OUTPUT, Sizes, count, growth
+    from tfzoo.training.step_cost import BACKWARD, OUTPUT, Cost, Sizes, count, growth
 
     sizes = config.task.model_arguments(data=config.recipe["data"])
     sizes |= {key: vocabulary for key, size in sizes.items() if size and "vocab" in key}
@@ -167,7 +165,7 @@ def crossover(grown: Mapping[str, Growth], length: int, dim: int) -> list[str]:
     """The share of the products that grow with the square of the length, and where it is half;
     output and loss are left out.
     """
-    from tfzoo.costs.step import OUTPUT
+    from tfzoo.training.step_cost import OUTPUT
 
     inside = [one for part, one in grown.items() if part != OUTPUT]
     linear, quadratic = (

@@ -8,8 +8,7 @@ import numpy as np
 
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.encoded import Encoded, Integers
-from tfzoo.data.labelled_text import LabelledText
-from tfzoo.data.labels import check_classes
+from tfzoo.data.labelled_text import LabelledText, check_classes
 from tfzoo.errors import listing
 
 __all__ = ["ClassificationBatch", "ClassificationData", "Vocabulary"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
@@ -17,21 +18,22 @@ from tfzoo.data.classification_batch import (
     Vocabulary,
 )
 from tfzoo.data.encoded import Encoded
-from tfzoo.data.labels import label_error
 from tfzoo.data.pairs import TAB, Pair, names_of, parts
 from tfzoo.data.prepare import (
     CellLabels,
     Column,
     Encoder,
+    Examples,
     SplitFingerprint,
     encode_columns,
     fingerprint_split,
     identity,
+    location,
     train_tokenizer,
 )
 from tfzoo.data.single_texts import SingleTexts, TextKeywords
 from tfzoo.data.token_dropout import TokenDropout
-from tfzoo.errors import BadData, BadOption
+from tfzoo.errors import BadData, BadOption, listing
 
 ONE_LABEL = Single(
     lambda: f"takes one column. For several labels of a text in it, set {task_for('several')}"
@@ -269,3 +271,58 @@ def column_of(names: str | Sequence[str], label: str) -> str:
     if len({*each}) < len(each):
         raise BadOption(f"data.text_column: both texts of a pair are {each[0]!r}")
     return Pair(TAB.join(each)) if len(each) == 2 else each[0]
+
+
+MOST_NUMBERS = 20
+"""The most labels that may all be numbers with fractions, such as stars of a review."""
+
+NUMBER = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
+
+
+def check_classes(labels: Sequence[str], splits: Mapping[str, Examples]) -> None:
+    """Check that the labels of some splits can be classes.
+
+    Raises:
+        BadData: fewer than two labels, one with spaces around it or a line break inside, or numbers
+            with fractions that are too many to be classes.
+    """
+    for label in labels:
+        if label != label.strip() or len(label.splitlines()) > 1:
+            raise BadData(
+                f"{_first(splits, label)}: the label {label!r} has spaces around it, "
+                "or more than one line"
+            )
+    if len(labels) < 2:
+        where = getattr(splits["train"], "path", "train")
+        found = f"every example has the label {labels[0]!r}" if labels else "no example has a label"
+        raise BadData(f"{where}: {found}; a classifier needs two labels")
+    if len(labels) > MOST_NUMBERS and all(NUMBER.fullmatch(label) for label in labels):
+        raise BadData(
+            f"{getattr(splits['train'], 'path', 'train')}: the labels are {len(labels):,} numbers "
+            f"with fractions; set {task_for('number')}, or turn ranges of numbers into classes"
+        )
+
+
+def _first(splits: Mapping[str, Examples], label: str) -> str:
+    """Where a label occurs first."""
+    return next(
+        location(rows, i, name)
+        for name, rows in splits.items()
+        for i, (_, other) in enumerate(rows)
+        if other == label
+    )
+
+
+def label_error(
+    rows: Examples, labels_of: Callable[[str], Iterable[str]], labels: Sequence[str], name: str
+) -> BadData:
+    """The error for the first label in a split that is none of ``labels``."""
+    known = set(labels)
+    row, label = next(
+        (row, label)
+        for row, (_, cell) in enumerate(rows)
+        for label in labels_of(cell)
+        if label not in known
+    )
+    what = f"the label {label!r} is not one of the labels of training: {listing(labels)}"
+    return BadData(f"{location(rows, row, name)}: {what if label.strip() else 'no label'}")

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tfzoo.base import bounded_files
-from tfzoo.base.requirements import require
+from tfzoo.base.loading import require
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data import tokenizer_trial
 from tfzoo.errors import BadRun

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfzoo.base.requirements import require
+from tfzoo.base.loading import require
 from tfzoo.errors import UnknownName
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.base import cache
-from tfzoo.base.requirements import require
+from tfzoo.base.loading import require
 from tfzoo.errors import BadOption, UnknownName
 from tfzoo.exporting import export
 from tfzoo.search import Hypothesis, Search

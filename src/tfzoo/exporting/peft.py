@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.requirements import require
+from tfzoo.base.loading import require
 from tfzoo.errors import BadOption
 from tfzoo.exporting.transformers import config_of, undone
 from tfzoo.learning.adapter import WITHIN, is_adapted

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.dropout import dropout as drop
-from tfzoo.base.experts import Experts
-from tfzoo.base.linear import CastLinear
+from tfzoo.base.linear import CastLinear, Experts
 from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.requirements import require
+from tfzoo.base.loading import require
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, UnknownName, did_you_mean, listing
 from tfzoo.learning.patterns import check, matches

@@ -15,7 +15,7 @@ class Optimizer(Protocol):
     Steps with gradients that are not finite must be skipped, so the optimiser must either be
     ``fused`` (PyTorch's fused kernels skip a step by ``found_inf``), or leave a parameter and its
     state unchanged if the parameter's gradient is None. See
-    :func:`tfzoo.learning.skipped_steps.skip_unless`.
+    :func:`tfzoo.learning.gradient_normalizer.skip_unless`.
     """
 
     def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.Optimizer:

@@ -33,13 +33,12 @@ from tfzoo.learning import settings as task_settings
 from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.foreign import class_path
-from tfzoo.learning.gradient_normalizer import GradientNormalizer
+from tfzoo.learning.gradient_normalizer import GradientNormalizer, SkippedSteps, skip_unless
 from tfzoo.learning.inference_throughput import InferenceThroughput
 from tfzoo.learning.model_card import model_card
 from tfzoo.learning.nan_detection import first_non_finite
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.resampling import RowScores, intervals
-from tfzoo.learning.skipped_steps import SkippedSteps, skip_unless
 from tfzoo.learning.weight_averaging import WarmupEMA
 from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
 from tfzoo.models.fsdp import shard

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.experts import Experts
+from tfzoo.base.linear import Experts
 from tfzoo.models.embedding import Embedding
 
 

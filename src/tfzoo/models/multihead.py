@@ -9,8 +9,8 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
-from tfzoo.base.computed_again import follows
 from tfzoo.base.linear import Linear
+from tfzoo.base.recomputed import follows
 from tfzoo.base.registry import create
 from tfzoo.contracts import Attention, Norm, Weighting, value_matrices
 from tfzoo.masks import Mask, Pairs

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.adapters import has_hooks
-from tfzoo.base.computed_again import computing_again, formulas_are_kept
 from tfzoo.base.dropout import dropout
 from tfzoo.base.linear import Linear
+from tfzoo.base.recomputed import computing_again, formulas_are_kept
 from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption, within

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVarTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from tfzoo.base.registry import NormSpec, create
-from tfzoo.contracts import Component, FeedForward, Residual
-from tfzoo.models.activation_checkpointing import checkpoint_activations
+from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.registry import NormSpec, create, registry
+from tfzoo.contracts import Component, FeedForward, Norm, Residual, value_matrices
+from tfzoo.errors import BadOption
 from tfzoo.models.context import Context
 from tfzoo.models.mixer import Mixer
 from tfzoo.models.multihead import CrossAttention
 from tfzoo.models.options import StackOptions
-from tfzoo.models.parallel import Parallel, check_parallel
 from tfzoo.models.traits import has_auxiliary_loss
 
 
@@ -117,3 +119,97 @@ def compiled() -> Callable[[TransformerLayer, Tensor, Context, int], Tensor]:
     uncompiled: Any = torch.compiler.disable  # which is not typed
     TransformerLayer.run_uncompiled = staticmethod(uncompiled(run_sublayer))
     return torch.compile(TransformerLayer.sublayers, dynamic=True)
+
+
+Inputs = TypeVarTuple("Inputs")
+
+
+def checkpoint_activations(
+    run: Callable[[*Inputs], Tensor], module: nn.Module, *inputs: *Inputs
+) -> Tensor:
+    """Return ``run(*inputs)``, and store only the inputs for the backward pass.
+
+    The second forward pass leaves no trace in ``module``: running statistics are updated only once,
+    and its auxiliary losses are the first pass's.
+    """
+    output: Tensor = checkpoint(
+        run,
+        *inputs,
+        use_reentrant=False,
+        context_fn=lambda: (nullcontext(), state_restored(module)),
+    )
+    return output
+
+
+@contextmanager
+def state_restored(module: nn.Module) -> Iterator[None]:
+    """On exit, restore the values that the module's buffers and its auxiliary losses had on
+    entry.
+    """
+    losses = [
+        (part, part.auxiliary_loss) for part in module.modules() if isinstance(part, FeedForward)
+    ]
+    before = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    try:
+        yield
+    finally:
+        for part, loss in losses:
+            part.auxiliary_loss = loss
+        with torch.no_grad():
+            for buffer, value in before:
+                buffer.copy_(value)
+
+
+class Parallel(nn.Module):
+    """``mixer(x) + feedforward(x)`` (Wang and Komatsuzaki 2021, GPT-J), or with norms
+    ``mixer(norm_1(x)) + feedforward(norm_2(x))`` (Black et al. 2022, arXiv:2204.06745, section
+    2.1.2). Each of the two has its own dropout.
+
+    Raises:
+        BadOption: the mixer or the feed-forward layer is the identity.
+    """
+
+    def __init__(
+        self, dim: int, options: StackOptions, mixer: Mixer, feedforward: FeedForward
+    ) -> None:
+        super().__init__()
+        for part in (mixer, feedforward):
+            if "identity" in part.entry.traits:
+                raise BadOption(f"parallel needs a {part.entry.kind} other than {part.entry.name}")
+        self.mixer, self.feedforward = mixer, feedforward
+        self.dropout, self.feedforward_dropout = options.dropout, options.feedforward_dropout
+        self.passes_valid = has_auxiliary_loss(feedforward.entry)
+        norm = options.norm if options.parallel == "two_norms" else "none"
+        self.mixer_norm: Norm = create("norm", norm, dim=dim)
+        self.feedforward_norm: Norm = create("norm", norm, dim=dim)
+
+    def value_matrices(self) -> list[Tensor]:
+        """Those of both."""
+        return [*value_matrices(self.mixer), *value_matrices(self.feedforward)]
+
+    def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
+        """``(b n d) -> (b n d)``"""
+        p, p_hidden = (self.dropout, self.feedforward_dropout) if self.training else (0.0, 0.0)
+        args = (p_hidden, context.valid) if self.passes_valid else (p_hidden,)
+        mixed: Tensor = self.mixer(self.mixer_norm(x, context.valid), context, layer)
+        fed: Tensor = self.feedforward(self.feedforward_norm(x, context.valid), *args)
+        return drop(mixed, p) + drop(fed, p)
+
+
+def check_parallel(options: StackOptions, cross: bool) -> None:
+    """Check whether a layer can be parallel.
+
+    Raises:
+        BadOption: with cross-attention, or with a residual connection that is not ``x +
+            f(norm(x))``.
+    """
+    if cross:
+        raise BadOption(
+            "parallel does not work with cross-attention, whose input is self-attention's output"
+        )
+    residual = registry("residual").options(options.residual)[0]
+    if "parallel" not in residual.traits:
+        raise BadOption(
+            f"parallel is x + attention(norm(x)) + feedforward(norm(x)), which residual "
+            f"{residual.name!r} is not: use residual: pre"
+        )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.computed_again import computed_again
 from tfzoo.base.precision import compute_dtype
+from tfzoo.base.recomputed import computed_again
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Norm

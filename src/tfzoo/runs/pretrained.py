@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.base import bounded_files
-from tfzoo.base.requirements import require
+from tfzoo.base.loading import require
 from tfzoo.base.values import leaves
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import bounds

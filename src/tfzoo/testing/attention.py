@@ -10,6 +10,7 @@ from torch.nn.functional import one_hot
 
 from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.registry import Entry
+from tfzoo.base.rotation import Rotation
 from tfzoo.testing.attention_calls import (
     FAR,
     MIDDLE,
@@ -302,3 +303,56 @@ def half_precision_under_autocast_is_close(entry: Entry) -> None:
         plain += float((reference.double() - exact).norm() / exact.norm()) ** 2
     if not actual**0.5 <= 2 * plain**0.5:
         raise Violation(f"bfloat16: off by {actual**0.5:.3g}, plain PyTorch by {plain**0.5:.3g}")
+
+
+@contract("attention")
+def rotatable_says_the_truth(entry: Entry) -> None:
+    """Rotating queries and keys by one angle changes no output exactly where the trait
+    ``rotatable`` is declared.
+    """
+    attention, claimed = build_randomized(entry), "rotatable" in entry.traits
+    for halves in (False, True):
+        call = draw()
+        angles = torch.rand(1, 1, 1, C // 2) * 6.28
+        turn = Rotation(angles.cos(), angles.sin(), halves)
+        turned = replace(call, q=turn(call.q), k=turn(call.k))
+        if claimed:
+            assert_same(
+                turned(attention),
+                call(attention),
+                "claims to be rotatable, but a common turn changes the output",
+            )
+        else:
+            assert_differs(
+                turned(attention),
+                call(attention),
+                "is rotatable, but does not claim it",
+            )
+
+
+@contract("attention")
+def nonpositive_says_the_truth(entry: Entry) -> None:
+    """No score exceeds 0 exactly where the trait ``nonpositive`` is declared."""
+    attention, call = build_randomized(entry), draw(q=MIDDLE, k=MIDDLE)
+    found = bool((attention.scores(call.q, call.k) <= 0).all())
+    if found != ("nonpositive" in entry.traits):
+        raise Violation(
+            "no score exceeds 0, but that is not claimed"
+            if found
+            else "claims that no score exceeds 0, but some do"
+        )
+
+
+@contract("attention")
+def mixes_heads_says_the_truth(entry: Entry) -> None:
+    """An output depends on the values of other heads exactly where the trait ``mixes_heads`` is
+    declared.
+    """
+    attention, call = build_randomized(entry), draw()
+    v = call.v.clone()
+    v[:, :1] += torch.randn_like(v[:, :1])
+    others, before = replace(call, v=v)(attention)[:, 1:], call(attention)[:, 1:]
+    if "mixes_heads" in entry.traits:
+        assert_differs(others, before, "claims to mix heads, but an output depends on its own")
+    else:
+        assert_same(others, before, "mixes heads, but does not claim it")

@@ -19,7 +19,6 @@ MODULES = (
     "empty",
     "padding",
     "attention",
-    "attention_traits",
     "mixer",
     "residual",
     "value_matrices",

@@ -9,8 +9,8 @@ import pytest
 from num2words import num2words
 
 from tfzoo.base.registry import create
-from tfzoo.data.chinese import chinese_number
 from tfzoo.data.sets import numbers
+from tfzoo.data.sets.numbers import chinese_number
 
 Splits = dict[str, list[tuple[str, str]]]
 

@@ -11,8 +11,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.loading import require
 from tfzoo.base.registry import register
-from tfzoo.base.requirements import require
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.base.values import check_range
 from tfzoo.data import published_tokenizer, tokenizer_trial

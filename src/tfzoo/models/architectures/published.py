@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from tfzoo.base import bounded_files, memory
-from tfzoo.base.requirements import require
+from tfzoo.base.loading import require
 from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.architectures import architecture
 from tfzoo.models.architectures.config import Model, Published, read_config
