@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 import tfzoo
+from tests.exact import close
 from tfzoo.base.registry import registry
 from tfzoo.contracts import Attention
 from tfzoo.errors import BadOption
@@ -18,10 +18,6 @@ from tfzoo.testing.samples import randomize
 SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])
 TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 9, 4]])
 every_attention = pytest.mark.parametrize("name", registry("attention").names())
-
-
-def close(found: Any, wanted: Any) -> None:
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
 def translator(attention: str) -> tfzoo.Transformer:

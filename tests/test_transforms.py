@@ -13,6 +13,7 @@ from torch.func import functional_call, grad, jvp, vmap
 from torch.testing import assert_close
 
 from tests.daily import sampled
+from tests.exact import close
 from tfzoo.attention import _tanh_scores
 from tfzoo.base import rotation
 from tfzoo.base.adapters import transforms_active
@@ -88,10 +89,10 @@ def test_gradients_of_each_example_are_those_of_each_alone(entry: Entry) -> None
             alone = [one[row].detach().requires_grad_() for one in many] + tensors[len(given) :]
             wanted = torch.autograd.grad(loss(*alone), alone, materialize_grads=True)
             for one, other in zip(found, wanted, strict=True):
-                assert_close(one[row], other, atol=1e-9, rtol=1e-9)
+                close(one[row], other)
             directions = tuple(torch.randn_like(one) for one in alone)
             slope = sum((x * y).sum() for x, y in zip(wanted, directions, strict=True))
-            assert_close(jvp(loss, tuple(alone), directions)[1], slope, atol=1e-9, rtol=1e-9)
+            close(jvp(loss, tuple(alone), directions)[1], slope)
 
 
 class Called(nn.Module):
@@ -118,9 +119,9 @@ def test_torch_func_differentiates_attention_over_longer_texts(name: str, n: int
     def slope(q: Tensor) -> Tensor:
         return (grad(loss)(q) * d).sum()
 
-    assert_close(jvp(loss, (q,), (d,))[1], slope(q), atol=1e-9, rtol=1e-9)
+    close(jvp(loss, (q,), (d,))[1], slope(q))
     _, curvature = jvp(lambda q: jvp(loss, (q,), (d,))[1], (q,), (d,))
-    assert_close(curvature, (grad(slope)(q) * d).sum(), atol=1e-9, rtol=1e-9)
+    close(curvature, (grad(slope)(q) * d).sum())
 
 
 def drawn(*shape: int) -> Tensor:

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.testing import assert_close
 
 from tests.daily import sampled
+from tests.exact import close
 from tests.golden import load
 from tfzoo.attention import _inner_products
 from tfzoo.base.registry import create, describe, registry
@@ -25,7 +25,6 @@ INNER += ["trained_scale"]
 APART = [name for name in NAMES if "mixes_heads" not in describe("attention", name).traits]
 HEADS = 4
 KINDS = ["open", "causal", "padded", "causal padded"]
-EXACT = {"atol": 1e-9, "rtol": 1e-9}
 
 
 def made(name: str, dtype: torch.dtype = torch.float64) -> Any:
@@ -78,7 +77,7 @@ def test_both_ways_to_multiply_agree(name: str, monkeypatch: pytest.MonkeyPatch)
         for fused in (True, False):
             monkeypatch.setattr(_inner_products, "fused_is_faster", lambda *_, way=fused: way)
             outs.append(attention(*call(12, 12), mask=mask(kind, 12), bias=bias))
-        assert_close(*outs, **EXACT)
+        close(*outs)
 
 
 @pytest.mark.parametrize(("q", "k"), [(5, 5), (1, 20), (20, 40), (150, 150)])
@@ -123,11 +122,11 @@ def test_gradients_of_compiled_attention_are_right(name: str) -> None:
     options = {"mask": mask("causal padded", 20), "bias": torch.randn(1, HEADS, 20, 20).double()}
     compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
     got, wanted = compiled(*inputs, **options), attention(*inputs, **options)
-    assert_close(got, wanted, **EXACT)
+    close(got, wanted)
     for one, other in zip(
         gradients(got, attention, *inputs), gradients(wanted, attention, *inputs), strict=True
     ):
-        assert_close(one, other, **EXACT)
+        close(one, other)
 
 
 @pytest.mark.parametrize("name", ["additive", "bilinear"])
@@ -154,22 +153,20 @@ def test_agrees_with_joeynmt(name: str) -> None:
             attention.weight[0] = torch.nn.functional.pad(arrays["param.key_layer.weight"], fill)
     visible = Mask(keys=arrays["mask.key_valid"].view(keys.shape[0], -1))
     out = attention(q, keys[:, None], keys[:, None], mask=visible)
-    assert_close(out[:, 0], arrays["out64.y"].view_as(out[:, 0]), **EXACT)
+    close(out[:, 0], arrays["out64.y"].view_as(out[:, 0]))
     weights = attention.weights(q, keys[:, None], mask=visible)
-    assert_close(weights[:, 0], arrays["out64.weights"].view_as(weights[:, 0]), **EXACT)
+    close(weights[:, 0], arrays["out64.weights"].view_as(weights[:, 0]))
 
 
 def test_euclidean_measures_distance() -> None:
     q, k, _ = call(4, 6)
     wanted = -torch.cdist(q, k).square() / math.sqrt(8)
-    assert_close(create("attention", "euclidean").scores(q, k), wanted, **EXACT)
+    close(create("attention", "euclidean").scores(q, k), wanted)
 
 
 def test_cosine_does_not_read_sizes() -> None:
     attention, (q, k, v) = made("cosine"), call(4, 6)
-    assert_close(
-        attention(q * 7, k * 0.1, v, mask=Mask()), attention(q, k, v, mask=Mask()), **EXACT
-    )
+    close(attention(q * 7, k * 0.1, v, mask=Mask()), attention(q, k, v, mask=Mask()))
 
 
 @pytest.mark.parametrize(
@@ -189,4 +186,4 @@ def test_long_text_has_second_derivatives_under_pytorchs_own_switch(mask: Mask) 
     plain = attention.weights(q, k, mask=mask) @ v
     exact = torch.autograd.grad(squared_gradients(plain), (q, k, v))
     for one, other in zip(found, exact, strict=True):
-        assert_close(one, other, **EXACT)
+        close(one, other)

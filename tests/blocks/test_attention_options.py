@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
+from tests.exact import close
 from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption, Clash, UnknownName
 from tfzoo.masks import Mask
@@ -42,10 +43,6 @@ TOGETHER: dict[str, Any] = {
     "query_key_norm": {"norm": "rms", "over": "all"},
 }
 COMBINED = [{**TOGETHER, **one} for one in EACH]
-
-
-def close(found: Tensor, wanted: Tensor) -> None:
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
 def plain(block: Any, x: Tensor, y: Tensor, visible: Tensor, options: StackOptions) -> Tensor:

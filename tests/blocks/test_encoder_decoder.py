@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tests.exact import close
 from tfzoo.base.registry import NormSpec, PoolingSpec, registry
 from tfzoo.errors import BadOption, Clash
 from tfzoo.masks import Mask
@@ -35,10 +36,6 @@ def built(cls: Any, **options: Any) -> Any:
 def vectors(b: int = 2, n: int = N) -> Tensor:
     torch.manual_seed(1)
     return torch.randn(b, n, DIM, dtype=torch.float64)
-
-
-def close(found: Tensor, wanted: Tensor) -> None:
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
 def padded(*rows: str) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import tfzoo
+from tests.exact import close
 from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
@@ -61,10 +62,6 @@ def by_formula(model: Any, x: Tensor, window: int | None = None) -> Tensor:
 
 def vectors() -> Tensor:
     return torch.randn(2, N, DIM, dtype=torch.float64, generator=torch.manual_seed(1))
-
-
-def close(found: Tensor, wanted: Tensor) -> None:
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
 def in_pieces(model: Any, x: Tensor, *sizes: int) -> Tensor:

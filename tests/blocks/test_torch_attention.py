@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tests.exact import close
 from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption
 
@@ -26,10 +27,6 @@ def float64() -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
-
-
-def close(found: Any, wanted: Any) -> None:
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
 def both(**options: Any) -> tuple[tfzoo.MultiheadAttention, nn.MultiheadAttention]:

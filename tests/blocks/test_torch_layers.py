@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.masks import Mask
-from tfzoo.mixer.multihead import SelfAttention
 from tfzoo.models.context import Context
 from tfzoo.models.encoder import Encoder
-from tfzoo.models.multihead import CrossAttention, SelfOrCrossAttention
+from tfzoo.models.multihead import SelfOrCrossAttention
 from tfzoo.models.options import StackOptions
 from tfzoo.models.transformer_layer import TransformerLayer
 
@@ -75,29 +74,6 @@ def padded() -> tuple[Tensor, Tensor]:
     return x, valid
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_self_attention_is_pytorchs(causal: bool) -> None:
-    theirs = randomize(nn.MultiheadAttention(DIM, HEADS, batch_first=True))
-    ours = SelfAttention(DIM, StackOptions(heads=HEADS)).eval()
-    copy_attention(ours, theirs)
-    x, valid = padded()
-    hidden = nn.Transformer.generate_square_subsequent_mask(6).isinf() if causal else None
-    wanted, _ = theirs(x, x, x, key_padding_mask=~valid, attn_mask=hidden, need_weights=False)
-    close(ours(x, Context(Mask(causal, valid), POS, POS), 0), wanted)
-
-
-def test_cross_attention_is_pytorchs() -> None:
-    theirs = randomize(nn.MultiheadAttention(DIM, HEADS, batch_first=True))
-    ours = CrossAttention(DIM, StackOptions(heads=HEADS)).eval()
-    copy_attention(ours, theirs)
-    memory, valid = padded()
-    x = torch.randn(3, 4, DIM)
-    wanted, _ = theirs(x, memory, memory, key_padding_mask=~valid, need_weights=False)
-    close(
-        ours(x, Context(Mask(), POS, POS, memory=memory, memory_mask=Mask(keys=valid)), 0), wanted
-    )
-
-
 @pytest.mark.parametrize("residual", ["pre", "post"])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_an_encoder_layer_is_pytorchs(residual: str, activation: str) -> None:
@@ -151,8 +127,3 @@ def test_a_pre_norm_stack_ends_with_a_norm_as_pytorchs() -> None:
     ours.final_norm.load_state_dict(theirs.norm.state_dict())
     x, valid = padded()
     close(ours(x, mask=Mask(keys=valid))[valid], theirs(x, src_key_padding_mask=~valid)[valid])
-
-
-@pytest.mark.parametrize("residual", ["post", "none"])
-def test_only_a_pre_norm_stack_has_a_final_norm(residual: str) -> None:
-    assert Encoder(DIM, HEADS, residual=residual).final_norm is None

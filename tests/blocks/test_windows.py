@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import tfzoo
+from tests.exact import close
 from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption, Clash
 from tfzoo.masks import Mask
@@ -46,10 +47,6 @@ def decoder(**options: Any) -> Any:
 
 def vectors(b: int = 2, n: int = N) -> Tensor:
     return torch.randn(b, n, DIM, generator=torch.Generator().manual_seed(1)).double()
-
-
-def close(found: Tensor, wanted: Tensor) -> None:
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
 def padded(*rows: str) -> Tensor:

@@ -6,7 +6,8 @@ import csv
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,26 @@ class Copies:
         return copying
 
 
+def assert_goes_on(
+    train: Callable[[], int], moments: set[str], task: type[Task] = TranslationTask
+) -> list[list[dict[str, Any]]]:
+    """A training that is killed at any of the moments, each by itself, comes to the end of one that
+    was not, when it is started again; returns the attempts of each.
+    """
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        Copies(patch, moments, task)
+        assert train() == 0
+    RUN.rename("whole")
+    for moment in sorted(moments):
+        Path(moment).rename(RUN)
+        assert train() == 0
+        assert_same(Path("whole"), moment)
+        found.append(fitted("run")["fit"]["attempts"])
+        shutil.rmtree(RUN)
+    return found
+
+
 AVERAGED = ("--optim.average", "0.7", "--trainer.limit_val_batches", "0")
 ADAPTER = ("--adapter.name", "lora", "--adapter.rank", "2", "--adapter.targets", "[query, value]")
 FALLING = ("--optim.layer_decay", "0.5")
@@ -160,19 +181,9 @@ def kills() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("options", "moments"), list(kills()))
-def test_a_killed_run_goes_on_to_the_same_end(
-    options: list[str], moments: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        Copies(patch, moments)
-        assert fit(*options) == 0
-    RUN.rename("whole")
-    for moment in sorted(moments):
-        Path(moment).rename(RUN)
-        assert fit(*options) == 0
-        assert_same(Path("whole"), moment)
-        assert [one["ended"] for one in fitted("run")["fit"]["attempts"]] == ["killed", "completed"]
-        shutil.rmtree(RUN)
+def test_a_killed_run_goes_on_to_the_same_end(options: list[str], moments: set[str]) -> None:
+    for attempts in assert_goes_on(partial(fit, *options), moments):
+        assert [one["ended"] for one in attempts] == ["killed", "completed"]
 
 
 def other_tasks() -> Iterator[Any]:
@@ -183,7 +194,7 @@ def other_tasks() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", list(other_tasks()))
-def test_every_task_goes_on_to_the_same_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_task_goes_on_to_the_same_end(name: str) -> None:
     """With a model and data as small as its contracts have, killed in training and validation."""
     cls, moments = registry("task").entry(name).cls, {"training 3", "validation 4"}
     trainer = {"max_steps": 6, "val_check_interval": 2, "check_val_every_n_epoch": None}
@@ -196,15 +207,7 @@ def test_every_task_goes_on_to_the_same_end(name: str, monkeypatch: pytest.Monke
     recipe["data"] = {**recipe["data"], "max_tokens": 256}
     Path("small.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
     given = ["fit", "small.yaml", "--run", str(RUN)]
-    with monkeypatch.context() as patch:
-        Copies(patch, moments, cls)
-        assert main(given) == 0
-    RUN.rename("whole")
-    for moment in sorted(moments):
-        Path(moment).rename(RUN)
-        assert main(given) == 0
-        assert_same(Path("whole"), moment)
-        shutil.rmtree(RUN)
+    assert_goes_on(partial(main, given), moments, cls)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +219,7 @@ def test_every_task_goes_on_to_the_same_end(name: str, monkeypatch: pytest.Monke
     ],
 )
 def test_a_killed_run_goes_on_in_the_middle_of_a_stream(
-    options: list[str], moments: set[str], monkeypatch: pytest.MonkeyPatch
+    options: list[str], moments: set[str]
 ) -> None:
     for name in ("text-0", "text-1", "text-2", "val"):
         text = "".join(f"{name} {row}{' a' * (row % 9)}\tb {row}\n" for row in range(60))
@@ -231,15 +234,7 @@ def test_a_killed_run_goes_on_in_the_middle_of_a_stream(
     }
     Path("small.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
     given = ["fit", "small.yaml", "--run", str(RUN), *options]
-    with monkeypatch.context() as patch:
-        Copies(patch, moments)
-        assert main(given) == 0
-    RUN.rename("whole")
-    for moment in sorted(moments):
-        Path(moment).rename(RUN)
-        assert main(given) == 0
-        assert_same(Path("whole"), moment)
-        shutil.rmtree(RUN)
+    assert_goes_on(partial(main, given), moments)
 
 
 def test_a_run_that_is_complete_goes_on_from_the_weights_it_trained_not_from_their_average() -> (

@@ -12,6 +12,7 @@ from torch.nn.functional import silu
 from torch.testing import assert_close
 
 import tfzoo
+from tests.exact import close
 from tfzoo.base.registry import create
 from tfzoo.errors import BadOption
 from tfzoo.learning.compute import Compute
@@ -47,13 +48,13 @@ def test_a_token_gets_the_weighted_sum_of_its_experts(top_k: int) -> None:
             gate, value = (layer.inner.weight[expert] @ token).chunk(2)
             weight = probs[expert] / probs[chosen].sum()
             wanted += weight * (layer.outer.weight[expert] @ (silu(gate) * value))
-        assert_close(out, wanted, rtol=1e-9, atol=1e-9)
+        close(out, wanted)
 
 
 def test_an_expert_takes_any_number_of_tokens() -> None:
     """All tokens are the same, so that two experts take all."""
     layer, x = mixture(), tokens(1, 1).expand(2, 50, 8)
-    assert_close(layer(x), layer(x[:1, :1]).expand_as(x), rtol=1e-9, atol=1e-9)
+    close(layer(x), layer(x[:1, :1]).expand_as(x))
     assert sorted(layer.expert_share.tolist()) == [0.0] * 6 + [0.5] * 2
 
 
@@ -100,8 +101,8 @@ def test_padding_does_not_count_in_the_loss_of_a_model() -> None:
         one(torch.cat([SOURCE, pad], 1), torch.cat([TARGET, pad], 1))
         shares.append([part.expert_share for part in parts_with_losses(one).values()])
         losses.append(take_auxiliary_loss(one.modules()))
-    assert_close(losses[1], losses[0], rtol=1e-9, atol=1e-9)
-    assert_close(shares[1], shares[0], rtol=1e-9, atol=1e-9)
+    close(losses[1], losses[0])
+    close(shares[1], shares[0])
     one.eval()(SOURCE, TARGET)
     assert take_auxiliary_loss(one.modules()) is None
 
@@ -118,7 +119,7 @@ def test_a_recomputed_layer_has_the_same_gradients_and_leaves_no_loss_behind() -
         (out.square().mean() + loss).backward()
         gradients.append({name: p.grad for name, p in one.named_parameters()})
         assert take_auxiliary_loss(one.modules()) is None
-    assert_close(gradients[1], gradients[0], rtol=1e-9, atol=1e-9)
+    close(gradients[1], gradients[0])
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_every_layer_tells_its_mixture_what_is_padding(options: dict[str, Any]) 
         keys = torch.arange(padded.shape[1]) < torch.tensor([[3], [2]])
         stack(padded, mask=tfzoo.Mask(keys=keys))
         losses.append(take_auxiliary_loss(stack.modules()))
-    assert_close(losses[1], losses[0], rtol=1e-9, atol=1e-9)
+    close(losses[1], losses[0])
 
 
 def test_a_model_that_is_trained_can_be_copied() -> None:

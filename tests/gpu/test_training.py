@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
+from tests.tiny import number_pairs
 from tests.trainers import quiet
 from tests.typed import typed
 from tfzoo.commands.main import main
@@ -50,13 +51,7 @@ def copies_lie_on_the_host(request: pytest.FixtureRequest, monkeypatch: pytest.M
 
 @pytest.fixture(scope="module")
 def data() -> tfzoo.TranslationData:
-    numbers = {"name": "numbers", "train": 100, "val": 4, "test": 4, "long": 4}
-    made = tfzoo.TranslationData(
-        dataset=numbers, tokenizer={"name": "bpe", "vocab_size": 300}, max_tokens=200
-    )
-    made.prepare_data()
-    made.setup()
-    return made
+    return number_pairs()
 
 
 class Reads(TorchDispatchMode):

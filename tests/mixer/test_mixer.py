@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from tests.daily import sampled
+from tests.exact import close
 from tfzoo.base.registry import create, registry
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
@@ -49,10 +50,6 @@ def mixer_of(made: Stack) -> Any:
     return made.layers[0].self_attention.inner
 
 
-def equal(one: Tensor, other: Tensor) -> None:
-    torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
-
-
 def test_a_gru_is_that_of_pytorch_on_packed_sequences() -> None:
     for causal in (False, True):
         made, x = stack(causal, {"name": "gru", "hidden": 5}), torch.randn(3, 7, DIM)
@@ -65,14 +62,14 @@ def test_a_gru_is_that_of_pytorch_on_packed_sequences() -> None:
         packed = pack_padded_sequence(x, torch.tensor(LENGTHS), True, enforce_sorted=False)
         states, _ = pad_packed_sequence(peer(packed)[0], batch_first=True)
         out = made(x, mask=Mask(keys=VALID))
-        equal(out[VALID], mixer.output(states)[VALID])
+        close(out[VALID], mixer.output(states)[VALID])
 
 
 def test_a_gru_starts_with_orthogonal_recurrent_weights_and_without_bias() -> None:
     made: Any = Encoder(DIM, HEADS, 1, mixer={"name": "gru", "hidden": 5}).double()
     gru = mixer_of(made).ahead
     for gate in gru.weight_hh_l0.split(5):
-        equal(gate @ gate.mT, torch.eye(5))
+        close(gate @ gate.mT, torch.eye(5))
     assert not gru.bias_hh_l0.any()
     assert not gru.bias_ih_l0.any()
 
@@ -83,7 +80,7 @@ def test_a_fourier_transform_is_that_of_fnet() -> None:
 
     made, x = stack(False, "fourier"), torch.randn(3, 7, DIM)
     peer = FNetFourierTransform(FNetConfig(hidden_size=DIM))  # type: ignore[no-untyped-call]
-    equal(made(x), peer.self.fourier_transform(x).real)
+    close(made(x), peer.self.fourier_transform(x).real)
 
 
 def test_a_fourier_transform_covers_the_real_tokens_of_each_row() -> None:
@@ -92,7 +89,7 @@ def test_a_fourier_transform_covers_the_real_tokens_of_each_row() -> None:
         x, valid = torch.randn(3, 7, DIM), lengths_to_valid(LENGTHS, 7, left)
         out = made(x, mask=Mask(keys=valid))
         for row, real in zip(range(3), valid, strict=True):
-            equal(out[row, real], torch.fft.fftn(x[row, real]).real)
+            close(out[row, real], torch.fft.fftn(x[row, real]).real)
 
 
 def test_angles_of_a_fourier_transform_are_exact_for_long_text() -> None:
@@ -116,10 +113,10 @@ def test_linear_attention_is_its_quadratic_formula(causal: bool) -> None:
     y = (weights / weights.sum(-1, keepdim=True)) @ v
     expected = mixer.output(y.transpose(1, 2).flatten(2))
     out = made(x)
-    equal(out, expected)
+    close(out, expected)
     direction = torch.randn_like(out)
     one, other = (torch.autograd.grad((y * direction).sum(), x)[0] for y in (out, expected))
-    equal(one, other)
+    close(one, other)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -131,14 +128,14 @@ def test_a_convolution_is_that_of_pytorch(causal: bool, width: int) -> None:
     before = width - 1 if causal else (width - 1) // 2
     channels = F.pad((a * b.sigmoid()).mT, (before, width - 1 - before))
     kernel = mixer.kernel.softmax(-1).repeat_interleave(DIM // HEADS, 0)[:, None]
-    equal(made(x), mixer.output(F.conv1d(channels, kernel, groups=DIM).mT))
+    close(made(x), mixer.output(F.conv1d(channels, kernel, groups=DIM).mT))
 
 
 def test_a_convolution_drops_weights_of_its_kernel_in_training() -> None:
     made = stack(False, "convolution", attention_dropout=0.5)
     x = torch.randn(1, 5, DIM)
     assert not torch.equal(made.train()(x), made(x))
-    equal(made.eval()(x), made(x))
+    close(made.eval()(x), made(x))
 
 
 @pytest.mark.parametrize("hidden", [None, 5])
@@ -150,7 +147,7 @@ def test_an_average_is_its_formula(causal: bool, hidden: int | None) -> None:
     for t in range(7):
         mean = mixer.ffn((x[:, : t + 1] if causal else x).mean(1))
         keep, take = mixer.gate(torch.cat([x[:, t], mean], -1)).sigmoid().chunk(2, -1)
-        equal(out[:, t], keep * x[:, t] + take * mean)
+        close(out[:, t], keep * x[:, t] + take * mean)
 
 
 @pytest.mark.parametrize("mixer", ["average", "linear_attention"])
@@ -173,7 +170,7 @@ def test_layers_with_different_mixers_decode_as_they_train() -> None:
         torch.randn(2, 6, DIM),
     )
     cache = made.init_cache()
-    equal(torch.cat([made(one, cache=cache) for one in torch.split(x, 1, 1)], 1), made(x))
+    close(torch.cat([made(one, cache=cache) for one in torch.split(x, 1, 1)], 1), made(x))
 
 
 def test_an_option_without_effect_is_refused() -> None:
@@ -196,7 +193,7 @@ def test_one_graph_of_a_decoder_serves_all_lengths(mixer: str) -> None:
     )
     for length in (2, 64, 150):
         x = torch.randn(2, length, DIM)
-        equal(exported.module()(x), made(x))
+        close(exported.module()(x), made(x))
 
 
 # A mixer alone ------------------------------------------------------------------------------------
@@ -210,10 +207,10 @@ def test_a_mixer_alone_computes_what_it_computes_in_a_stack(name: str) -> None:
         made = stack(causal, name)
         alone = create("mixer", name, dim=DIM, options=options, causal=causal).double().eval()
         alone.load_state_dict(mixer_of(made).state_dict() if name != "none" else {})
-        equal(alone(x), made(x))
-        equal(alone(x, mask=Mask(keys=VALID))[VALID], made(x, mask=Mask(keys=VALID))[VALID])
+        close(alone(x), made(x))
+        close(alone(x, mask=Mask(keys=VALID))[VALID], made(x, mask=Mask(keys=VALID))[VALID])
         if causal:
-            equal(alone(x, mask=Mask(causal=True, keys=VALID))[VALID], alone(x, None)[VALID])
+            close(alone(x, mask=Mask(causal=True, keys=VALID))[VALID], alone(x, None)[VALID])
 
 
 @pytest.mark.parametrize("name", registry("mixer").names())
@@ -226,9 +223,9 @@ def test_attention_alone_takes_any_mask() -> None:
     mixer, x = create("mixer", "multihead", dim=16).double(), torch.randn(2, 3, 16)
     causal = create("mixer", "multihead", dim=16, causal=True).double()
     causal.load_state_dict(mixer.state_dict())
-    equal(mixer(x, mask=Mask(causal=True)), causal(x))
+    close(mixer(x, mask=Mask(causal=True)), causal(x))
     triangle = Mask(allowed=torch.ones(3, 3, dtype=torch.bool).tril()[None, None])
-    equal(mixer(x, mask=triangle), causal(x))
+    close(mixer(x, mask=triangle), causal(x))
     assert not torch.allclose(mixer(x), causal(x))
 
 

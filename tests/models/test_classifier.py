@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import tfzoo
+from tests.exact import close
 from tfzoo.errors import BadOption, Clash
 from tfzoo.models.initialise import initialise
 from tfzoo.testing.samples import randomize
@@ -48,7 +49,7 @@ def test_left_padding_changes_nothing_when_it_is_said() -> None:
     for pooling in tfzoo.list_components()["pooling"]:
         model = small(position="relative_bias", pooling=pooling).double()
         left = model(torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]]), padding="left")
-        torch.testing.assert_close(left, model(TEXT), rtol=1e-9, atol=1e-9)
+        close(left, model(TEXT))
 
 
 class Watched(torch.nn.Module):
@@ -78,7 +79,7 @@ def test_the_last_layer_computes_the_tokens_that_are_pooled(pooling: str, residu
     found = model(TEXT)
     assert last.inner.shapes == [(2, 4, 8), (2, 1, 8) if one else (2, 4, 8)]
     found = found, *torch.autograd.grad(found.square().sum(), [*model.parameters()])
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+    close(found, expected)
 
 
 @pytest.mark.parametrize("where", ["pooling", "encoder", "encoder.layers.1.feedforward.inner"])
@@ -92,7 +93,7 @@ def test_a_hook_sees_all_tokens(where: str) -> None:
 def test_a_norm_that_reads_other_tokens_gets_them() -> None:
     model = small(pooling="first", norm="batch", residual="post").double().train()
     expected = model.head(model.pooling(model.encode(TEXT), TEXT != 0))
-    torch.testing.assert_close(model(TEXT), expected, rtol=1e-9, atol=1e-9)
+    close(model(TEXT), expected)
 
 
 def test_it_shares_the_start_of_its_encoder_with_any_other() -> None:

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 from transformers.generation import logits_process
 
 import tfzoo
+from tests.exact import close
 from tests.published_folders import peer_of
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.models.generation import filter_logits
@@ -42,18 +43,18 @@ def continued(model: tfzoo.LanguageModel, prompt: Tensor, count: int) -> Tensor:
 def test_logits_are_the_decoders_states_times_the_embeddings() -> None:
     model = small(position="rotary")
     states = model.decoder(4**0.5 * 2**0.5 * model.embedding.weight[TEXT[:1]])
-    assert_close(model(TEXT[:1]), states @ model.embedding.weight.mT, rtol=1e-9, atol=1e-9)
+    close(model(TEXT[:1]), states @ model.embedding.weight.mT)
 
 
 def test_an_untied_head_has_its_own_weight_and_bias() -> None:
     model = small(tie=False, head_bias=True)
     expected = model.hidden(TEXT) @ model.projection.mT + model.output_bias
-    assert_close(model(TEXT), expected, rtol=1e-9, atol=1e-9)
+    close(model(TEXT), expected)
 
 
 def test_a_cap_bounds_the_logits() -> None:
     free, capped = small(tie=False), small(tie=False, logit_cap=0.5)
-    assert_close(capped(TEXT), 0.5 * torch.tanh(free(TEXT) / 0.5), rtol=1e-9, atol=1e-9)
+    close(capped(TEXT), 0.5 * torch.tanh(free(TEXT) / 0.5))
 
 
 def test_init_std_is_what_matrices_start_with() -> None:
@@ -71,7 +72,7 @@ def test_a_cached_token_has_the_logits_of_the_whole_text(position: str) -> None:
     whole, cache = model(TEXT[:1]), model.init_cache()
     steps = [model(TEXT[:1, :2], cache=cache)[:, -1]]
     steps += [model.decode_step(TEXT[:1, i], cache) for i in range(2, 5)]
-    assert_close(torch.stack(steps, 1), whole[:, 1:], rtol=1e-9, atol=1e-9)
+    close(torch.stack(steps, 1), whole[:, 1:])
 
 
 @pytest.mark.parametrize(
@@ -240,13 +241,13 @@ def test_packed_texts_have_the_logits_that_they_have_alone(position: str) -> Non
     row = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12]])
     mask, places = packed(5, 3)
     alone = torch.cat([model(row[:, :5]), model(row[:, 5:])], 1)
-    assert_close(model(row, mask=mask, positions=places), alone, rtol=1e-9, atol=1e-9)
+    close(model(row, mask=mask, positions=places), alone)
     given = {"embeddings": model.embedding(row), "mask": mask, "positions": places}
-    assert_close(model(**given), alone, rtol=1e-9, atol=1e-9)
+    close(model(**given), alone)
     padded = torch.cat([row, torch.zeros(1, 2, dtype=torch.long)], 1)
     mask, places = packed(5, 3, 2)
     found = model(padded, mask=mask, positions=places)[:, :8]
-    assert_close(found, alone, rtol=1e-9, atol=1e-9)
+    close(found, alone)
 
 
 def test_embeddings_take_the_place_of_ids_and_a_mask_says_what_is_padding() -> None:
@@ -255,10 +256,8 @@ def test_embeddings_take_the_place_of_ids_and_a_mask_says_what_is_padding() -> N
     for ids in (TEXT, LEFT):
         real = ids != 0
         found = model(embeddings=model.embedding(ids), mask=tfzoo.Mask(keys=real))
-        assert_close(found[1, real[1]], alone, rtol=1e-9, atol=1e-9)
-        assert_close(
-            model(ids, mask=tfzoo.Mask(keys=real))[1, real[1]], alone, rtol=1e-9, atol=1e-9
-        )
+        close(found[1, real[1]], alone)
+        close(model(ids, mask=tfzoo.Mask(keys=real))[1, real[1]], alone)
     learned = torch.zeros(2, 1, 8, dtype=torch.float64, requires_grad=True)
     model(embeddings=torch.cat([learned, model.embedding(TEXT)], 1)).sum().backward()
     assert learned.grad is not None

@@ -10,6 +10,7 @@ from torch.nn.functional import gelu, layer_norm
 from torch.testing import assert_close
 
 import tfzoo
+from tests.exact import close
 from tfzoo.errors import BadOption
 from tfzoo.testing.samples import randomize
 
@@ -29,7 +30,7 @@ def test_logits_are_a_transformed_state_times_the_embeddings() -> None:
     x = gelu(model.encode(TEXT) @ model.head.weight.mT + model.head.bias)
     x = layer_norm(x, (8,), model.head_norm.weight, model.head_norm.bias, model.head_norm.eps)
     expected = x @ model.embedding.weight.mT + model.output_bias
-    assert_close(model(TEXT), expected, rtol=1e-9, atol=1e-9)
+    close(model(TEXT), expected)
 
 
 @pytest.mark.parametrize("norm", ["layer", "batch"])
@@ -39,7 +40,7 @@ def test_states_of_some_tokens_are_those_of_all(norm: str) -> None:
     both = model.hidden(TEXT).flatten(0, 1)[read], model.hidden(TEXT, read=read)
     weights = [one for one in model.parameters() if one is not model.output_bias]
     expected, found = ((y, *torch.autograd.grad(y.square().sum(), weights)) for y in both)
-    assert_close(found, expected, rtol=1e-9, atol=1e-9)
+    close(found, expected)
 
 
 def test_gelu_may_be_approximate() -> None:
@@ -53,7 +54,7 @@ def test_a_type_adds_its_vector_and_none_is_type_0() -> None:
     model = small(token_types=2, scale_embeddings=False)
     expected = model.embedding.weight[TEXT] + model.embedding.types.weight[TYPES]
     assert_close(model.embedding(TEXT, TYPES), expected, rtol=0, atol=0)
-    assert_close(model(TEXT), model(TEXT, torch.zeros_like(TEXT)), rtol=1e-9, atol=1e-9)
+    close(model(TEXT), model(TEXT, torch.zeros_like(TEXT)))
     assert not torch.equal(model(TEXT), model(TEXT, TYPES))
 
 
@@ -74,4 +75,4 @@ def test_types_that_a_model_does_not_have_are_refused() -> None:
 def test_padding_on_either_side_changes_nothing() -> None:
     model = small(position="learned")
     left = model(torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]]), padding="left")
-    assert_close(left[1, 1:], model(TEXT)[1, :3], rtol=1e-9, atol=1e-9)
+    close(left[1, 1:], model(TEXT)[1, :3])

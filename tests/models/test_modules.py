@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import tfzoo
 from tests.daily import sampled
+from tests.exact import close
 from tfzoo.base.registry import registry
 from tfzoo.testing.samples import randomize
 
@@ -34,10 +35,6 @@ def classifier(**options: Any) -> tfzoo.TransformerClassifier:
     model = tfzoo.TransformerClassifier(20, 3, **{**TINY, **options})
     randomize(model)
     return model.double().eval()
-
-
-def close(found: Tensor, wanted: Tensor) -> None:
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
 def pickled(model: nn.Module) -> nn.Module:

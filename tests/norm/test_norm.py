@@ -13,6 +13,7 @@ from transformers.models.llama import modeling_llama
 
 from tests import forked
 from tests.daily import sampled
+from tests.exact import close
 from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Norm
 
@@ -151,8 +152,8 @@ def test_batch_counts_all_devices(tmp_path: Path) -> None:
     out = norm(x, valid)
     grad, of_weight = torch.autograd.grad(out.square().sum(), [x, norm.weight])
     assert_close(torch.cat((first[0], second[0])), out)
-    assert_close(torch.cat((first[1], second[1])), grad, atol=1e-9, rtol=1e-9)
-    assert_close(first[2] + second[2], of_weight, atol=1e-9, rtol=1e-9)
+    close(torch.cat((first[1], second[1])), grad)
+    close(first[2] + second[2], of_weight)
     for ours, all_at_once in zip(first[3:], (norm.running_mean, norm.running_var), strict=True):
         assert_close(ours, all_at_once)
 
@@ -163,7 +164,7 @@ def test_gradients_of_a_compiled_norm_are_right(name: str) -> None:
     x, valid = text()
     got = torch.compile(made(name), fullgraph=True, backend="aot_eager")(x, valid)
     wanted = made(name)(x, valid)
-    assert_close(got, wanted, atol=1e-9, rtol=1e-9)
+    close(got, wanted)
     slope = torch.randn(got.shape).double()
     ours, theirs = (torch.autograd.grad(one, x, slope)[0] for one in (got, wanted))
-    assert_close(ours, theirs, atol=1e-9, rtol=1e-9)
+    close(ours, theirs)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from tests.exact import close
 from tests.golden import load
 from tfzoo.base.registry import create, registry
 from tfzoo.errors import BadOption
@@ -281,14 +282,14 @@ def test_kerple_is_its_formula(kernel: str) -> None:
     distance = (pos - pos.T).abs()
     kept = torch.log(1 + r2 * distance) if kernel == "logarithmic" else distance**r2
     bias, wanted = position.bias(pos, pos), -r1[:, None, None] * kept
-    assert_close(bias[0], wanted, atol=1e-9, rtol=1e-9)
+    close(bias[0], wanted)
     trained, slope = [position.raw_r1, position.raw_r2], torch.randn(bias.shape[1:])
     for ours, theirs in zip(
         torch.autograd.grad(bias[0], trained, slope),
         torch.autograd.grad(wanted, trained, slope),
         strict=True,
     ):
-        assert_close(ours, theirs, atol=1e-9, rtol=1e-9)
+        close(ours, theirs)
     largest = (2.0, 1.0) if kernel == "logarithmic" else (1.0, 2.0)
     for start, limit in zip((r1, r2), largest, strict=True):
         assert start.min() > 0
@@ -318,7 +319,7 @@ def test_continuous_bias_equals_the_network_of_swin_v2(causal: bool, scale: str)
     f = distance.sign() * torch.log2(1 + distance.abs()) / math.log2(21)
     f = f if scale == "log" else distance / 20
     wanted = network(torch.stack((torch.zeros_like(f), f), -1)).permute(2, 0, 1)
-    assert_close(position.bias(q, k)[0], wanted, atol=1e-9, rtol=1e-9)
+    close(position.bias(q, k)[0], wanted)
 
 
 @pytest.mark.parametrize("name", registry("position").names())

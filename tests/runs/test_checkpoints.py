@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pickle
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 
-from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
 from tfzoo.runs.checkpoints import newest, read, resolve
 from tfzoo.runs.run import Run
@@ -39,17 +36,6 @@ def refused(path: Path, *says: str) -> None:
     assert str(path) in message
     for words in says:
         assert words in message
-
-
-def test_a_whole_checkpoint_is_read(checkpoint: Path) -> None:
-    assert read(checkpoint)["tfzoo"]["batches"] == 3
-
-
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999])
-def test_one_that_was_cut_short_is_refused(checkpoint: Path, share: float) -> None:
-    data = checkpoint.read_bytes()
-    checkpoint.write_bytes(data[: int(len(data) * share)])
-    refused(checkpoint)
 
 
 def test_one_flipped_bit_in_what_it_holds_is_found(checkpoint: Path) -> None:
@@ -85,35 +71,6 @@ def test_no_flipped_bit_anywhere_ends_in_anything_but_a_clear_refusal_or_the_rig
         torch.testing.assert_close(
             found["state_dict"]["w"], content()["state_dict"]["w"], rtol=0, atol=0
         )
-
-
-class Evil:
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (f"touch {os.environ['EVIL']}",)
-
-
-@pytest.mark.parametrize("plain", [True, False])
-def test_one_with_code_in_it_is_refused_and_the_code_not_run(
-    checkpoint: Path,
-    plain: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    ran = tmp_path / "ran"
-    monkeypatch.setenv("EVIL", str(ran))
-    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # even so
-    if plain:
-        checkpoint.write_bytes(pickle.dumps(Evil()))
-    else:
-        torch.save({**content(), "callbacks": Evil()}, checkpoint)
-    refused(checkpoint, "refused", "nothing in it was run")
-    for command in ("translate", "classify", "test", "validate", "predict"):
-        assert main([command, str(checkpoint)]) == 2
-        lines = capsys.readouterr().err.strip().splitlines()
-        assert len(lines) <= 2
-        assert lines[-1].startswith("tfzoo: ")
-    assert not ran.exists()
 
 
 @pytest.mark.parametrize(
@@ -249,10 +206,3 @@ def test_the_run_of_a_checkpoint_is_the_folder_with_its_configuration(checkpoint
     assert Run(checkpoint).folder is None
     (checkpoint.parents[1] / "config.yaml").write_text("", "utf-8")
     assert Run(checkpoint).folder == checkpoint.parents[1]
-
-
-def test_a_run_that_is_not_there_is_told_its_neighbours(checkpoint: Path) -> None:
-    run = checkpoint.parents[1]
-    (run / "config.yaml").write_text("", "utf-8")
-    with pytest.raises(BadRun, match=r"Runs there are: .*run"):
-        resolve(run.with_name("rnu"))

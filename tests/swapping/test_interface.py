@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tests.exact import close
 from tfzoo.errors import BadOption
 
 transformers = pytest.importorskip("transformers", minversion="5")
@@ -160,9 +161,9 @@ def test_the_same_attention_gives_what_the_call_says(name: str) -> None:
     model.set_attn_implementation("eager")
     expected = model(q, k, v)
     tfzoo.swap(model, attention="scaled_dot_product")
-    torch.testing.assert_close(model(q, k, v), expected, rtol=1e-9, atol=1e-9)
+    close(model(q, k, v), expected)
     del model.attention.tfzoo  # as in a module that `only` leaves out
-    torch.testing.assert_close(model(q, k, v), expected, rtol=1e-9, atol=1e-9)
+    close(model(q, k, v), expected)
 
 
 def test_a_scale_before_the_call_and_one_in_it_are_the_same_to_every_part() -> None:
@@ -206,7 +207,7 @@ def test_masks_are_those_that_the_models_own_path_gets(kind: type[Caller]) -> No
     model.set_attn_implementation("eager")
     expected = model(*qkv)
     tfzoo.swap(model, attention="scaled_dot_product")
-    torch.testing.assert_close(model(*qkv), expected, rtol=1e-9, atol=1e-9)
+    close(model(*qkv), expected)
 
 
 def test_a_mask_that_hides_nothing_may_be_made_for_fewer_keys() -> None:
@@ -219,7 +220,7 @@ def test_a_mask_that_hides_nothing_may_be_made_for_fewer_keys() -> None:
     tfzoo.swap(model, attention="scaled_dot_product")
     call.mask = create_bidirectional_mask(model.config, q[:, 0], torch.ones(B, Q).long())
     assert call.mask is not None
-    torch.testing.assert_close(model(q, k, v), expected, rtol=1e-9, atol=1e-9)
+    close(model(q, k, v), expected)
     call.mask = create_bidirectional_mask(model.config, q[:, 0], PADDING.long())
     with pytest.raises(RuntimeError, match="size"):
         model(q, k, v)

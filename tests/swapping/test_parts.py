@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tests.exact import close
 from tfzoo.errors import BadOption, Clash
 
 transformers = pytest.importorskip("transformers", minversion="5")
@@ -65,12 +66,12 @@ def test_the_same_feedforward_leaves_the_output(name: str) -> None:
     expected = output(model)
     report = tfzoo.swap(model, feedforward=FEEDFORWARDS[name])
     assert len(report.replaced) == (4 if name.startswith("t5") else 2)
-    torch.testing.assert_close(output(model), expected, rtol=1e-9, atol=1e-9)
+    close(output(model), expected)
     other = "reglu" if name in ("llama", "t5 gated") else "silu"
     assert "new weights" not in str(tfzoo.swap(model, feedforward=other))
     assert (output(model) - expected).abs().max() > 1e-3
     tfzoo.swap(model, feedforward=FEEDFORWARDS[name])
-    torch.testing.assert_close(output(model), expected, rtol=1e-9, atol=1e-9)
+    close(output(model), expected)
     structure = "relu" if name in ("llama", "t5 gated") else "swiglu"
     assert "new weights" in str(tfzoo.swap(model, feedforward=structure))
     assert output(model).isfinite().all()
@@ -88,7 +89,7 @@ def test_the_same_feedforward_leaves_the_output_of_torch(name: str, activation: 
     batch = (x,) if name == "encoder" else (x, x.flip(1))
     expected = model(*batch)
     assert len(tfzoo.swap(model, feedforward=activation).replaced) == 2
-    torch.testing.assert_close(model(*batch), expected, rtol=1e-9, atol=1e-9)
+    close(model(*batch), expected)
     tfzoo.swap(model, feedforward="swiglu")
     assert (model(*batch) - expected).abs().max() > 1e-3
 
@@ -109,14 +110,14 @@ def test_the_same_weighting_leaves_the_output_and_another_does_not(name: str) ->
     model = model_of(name)
     expected = output(model)
     tfzoo.swap(model, weighting="softmax")
-    torch.testing.assert_close(output(model), expected, rtol=1e-9, atol=1e-9)
+    close(output(model), expected)
     tfzoo.swap(model, weighting="sparsemax")
     sparse = output(model)
     assert (sparse - expected).abs().max() > 1e-3
     tfzoo.swap(model, attention="scaled_dot_product")
-    torch.testing.assert_close(output(model), sparse, rtol=1e-9, atol=1e-9)
+    close(output(model), sparse)
     tfzoo.swap(model, weighting="softmax")
-    torch.testing.assert_close(output(model), expected, rtol=1e-9, atol=1e-9)
+    close(output(model), expected)
 
 
 @torch.no_grad()
@@ -126,7 +127,7 @@ def test_weightings_of_torch_are_swapped() -> None:
     model, x = nn.Sequential(layer), torch.randn(2, 5, 8, dtype=torch.float64)
     expected = model(x)
     tfzoo.swap(model, weighting="softmax")
-    torch.testing.assert_close(model(x), expected, rtol=1e-9, atol=1e-9)
+    close(model(x), expected)
     tfzoo.swap(model, attention="cosine", weighting="entmax")
     assert layer.self_attn.weighting.entry.name == "entmax"
     assert layer.self_attn.attention.entry.name == "cosine"
@@ -140,7 +141,7 @@ def test_the_same_positions_leave_the_output_and_others_do_not(name: str) -> Non
     model = model_of(name)
     expected = output(model)
     tfzoo.swap(model, position="learned")
-    torch.testing.assert_close(output(model), expected, rtol=1e-9, atol=1e-9)
+    close(output(model), expected)
     assert "table dropped" in str(tfzoo.swap(model, position="sinusoidal"))
     sinusoidal = output(model)
     assert (sinusoidal - expected).abs().max() > 1e-3

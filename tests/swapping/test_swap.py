@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tests.exact import close
 from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption, Clash, UnknownName
 
@@ -57,7 +58,7 @@ def test_pytorchs_own_parts_give_pytorchs_output(norm_first: bool, training: boo
     assert len(report.replaced) == 7
     assert not report.kept
     assert not report.refused
-    torch.testing.assert_close(output(model, x), before, rtol=1e-9, atol=1e-9)
+    close(output(model, x), before)
     assert {name: one.tolist() for name, one in model.named_parameters()} == {
         name: one.tolist() for name, one in names.items()
     }
@@ -71,7 +72,7 @@ def test_a_decoder_keeps_its_output_too() -> None:
         before = model(source, target, tgt_mask=hidden)
         tfzoo.swap(model, norm="layer", attention="scaled_dot_product")
         after = model(source, target, tgt_mask=hidden)
-    torch.testing.assert_close(after, before, rtol=1e-9, atol=1e-9)
+    close(after, before)
 
 
 def every_part() -> list[tuple[str, str]]:
@@ -92,7 +93,7 @@ def test_every_part_trains_and_padding_does_not_leak(norm: str, attention: str) 
         assert parameter.grad.isfinite().all(), name
     model.eval()
     other = x.masked_fill(PADDING[..., None], 99.0)
-    torch.testing.assert_close(output(model, other), output(model, x), rtol=1e-9, atol=1e-9)
+    close(output(model, other), output(model, x))
 
 
 def test_what_carries_over_is_kept_and_the_rest_is_told() -> None:

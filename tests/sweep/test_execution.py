@@ -15,7 +15,6 @@ from tfzoo.sweep import start
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import execution, runs_csv, state, tune
-from tfzoo.sweep.run.creation import check_unchanged
 from tfzoo.sweep.run.state import Run
 
 
@@ -38,12 +37,17 @@ def tuning(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     )
 
 
+@pytest.fixture
+def run(plan: Plan, tmp_path: Path, trainings: Trainings) -> Run:
+    """One that has not begun."""
+    return state.planned_runs(plan, tmp_path)[0]
+
+
 def reason(run: Run) -> str:
     return str(state.failure(run.folder)["reason"])
 
 
-def test_a_run_is_trained_once(plan: Plan, tmp_path: Path, trainings: Trainings) -> None:
-    run = state.planned_runs(plan, tmp_path)[0]
+def test_a_run_is_trained_once(run: Run, plan: Plan, trainings: Trainings) -> None:
     assert state.status(run) == "missing"
     told: list[str] = []
     assert [
@@ -56,9 +60,8 @@ def test_a_run_is_trained_once(plan: Plan, tmp_path: Path, trainings: Trainings)
 
 
 def test_a_run_that_did_not_test_is_not_complete(
-    plan: Plan, tmp_path: Path, trainings: Trainings
+    run: Run, plan: Plan, trainings: Trainings
 ) -> None:
-    run = state.planned_runs(plan, tmp_path)[0]
     execution.execute(run, plan)
     summary = json.loads((run.folder / "summary.json").read_text())
     (run.folder / "summary.json").write_text(json.dumps({"fit": summary["fit"]}))
@@ -67,10 +70,7 @@ def test_a_run_that_did_not_test_is_not_complete(
     assert len(trainings.trained) == 2
 
 
-def test_two_processes_do_not_work_on_one_run(
-    plan: Plan, tmp_path: Path, trainings: Trainings
-) -> None:
-    run = state.planned_runs(plan, tmp_path)[0]
+def test_two_processes_do_not_work_on_one_run(run: Run, plan: Plan, trainings: Trainings) -> None:
     run.folder.mkdir(parents=True)
     with holding(run.folder):
         assert state.status(run) == "running"
@@ -78,20 +78,14 @@ def test_two_processes_do_not_work_on_one_run(
     assert trainings.trained == []
 
 
-def test_a_failed_run_says_why_and_stays_failed(
-    plan: Plan, tmp_path: Path, trainings: Trainings
-) -> None:
-    run = state.planned_runs(plan, tmp_path)[0]
+def test_a_failed_run_says_why_and_stays_failed(run: Run, plan: Plan, trainings: Trainings) -> None:
     trainings.codes[run.folder.name] = 1
     assert [execution.execute(run, plan) for _ in range(2)] == ["failed", "failed"]
     assert reason(run) == "it broke"
     assert len(trainings.trained) == 1
 
 
-def test_a_killed_run_goes_on_once_by_itself(
-    plan: Plan, tmp_path: Path, trainings: Trainings
-) -> None:
-    run = state.planned_runs(plan, tmp_path)[0]
+def test_a_killed_run_goes_on_once_by_itself(run: Run, plan: Plan, trainings: Trainings) -> None:
     trainings.codes[run.folder.name] = -9
     assert execution.execute(run, plan) == "failed"
     assert len(trainings.trained) == 2
@@ -100,9 +94,8 @@ def test_a_killed_run_goes_on_once_by_itself(
 
 @pytest.mark.parametrize("code", [75, 130])
 def test_a_run_that_was_stopped_is_named_so(
-    plan: Plan, tmp_path: Path, trainings: Trainings, code: int
+    run: Run, plan: Plan, trainings: Trainings, code: int
 ) -> None:
-    run = state.planned_runs(plan, tmp_path)[0]
     trainings.codes[run.folder.name] = code
     assert execution.execute(run, plan) == "stopped"
     trainings.codes.clear()
@@ -110,9 +103,8 @@ def test_a_run_that_was_stopped_is_named_so(
 
 
 def test_a_run_whose_score_is_no_number_diverged(
-    plan: Plan, tmp_path: Path, trainings: Trainings
+    run: Run, plan: Plan, trainings: Trainings
 ) -> None:
-    run = state.planned_runs(plan, tmp_path)[0]
     trainings.scores[run.folder.name] = None
     assert execution.execute(run, plan) == "failed"
     assert reason(run) == "diverged: val/loss is not finite"
@@ -120,14 +112,13 @@ def test_a_run_whose_score_is_no_number_diverged(
 
 @pytest.mark.parametrize(("last", "ends"), [(2.31, "failed"), (2.29, "completed")])
 def test_a_run_that_ends_no_better_than_an_untrained_model_diverged(
+    run: Run,
     plan: Plan,
-    tmp_path: Path,
     trainings: Trainings,
     last: float,
     ends: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run = state.planned_runs(plan, tmp_path)[0]
     trainings.untrained_loss = 2.3
     trainings.losses = [2.3, 0.1, 0.1, 9.0, 0.1, 0.1, last - 0.5, last + 0.5]
     assert execution.execute(run, plan) == ends
@@ -171,20 +162,7 @@ def test_a_run_that_could_say_nothing_itself_is_known_by_its_last_words(
     assert execution.exit_reason(tmp_path, code).startswith(said)
 
 
-def test_a_run_of_other_settings_is_not_touched(
-    plan: Plan, tmp_path: Path, trainings: Trainings
-) -> None:
-    run = state.planned_runs(plan, tmp_path)[0]
-    execution.execute(run, plan)
-    other = load(sweep_file(tmp_path, overrides={"trainer.max_steps": 5}))
-    with pytest.raises(BadRun, match=r"other settings: trainer.max_steps was 4, is 5"):
-        check_unchanged(state.planned_runs(other, tmp_path)[0], other)
-
-
-def test_a_run_whose_checkpoints_cannot_be_read_begins_anew(
-    plan: Plan, tmp_path: Path, trainings: Trainings
-) -> None:
-    run = state.planned_runs(plan, tmp_path)[0]
+def test_a_run_whose_checkpoints_cannot_be_read_begins_anew(run: Run, plan: Plan) -> None:
     (run.folder / "checkpoints").mkdir(parents=True)
     (run.folder / "checkpoints/last.ckpt").write_bytes(b"torn")
     assert execution.execute(run, plan) == "completed"

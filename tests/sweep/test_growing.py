@@ -11,13 +11,12 @@ import yaml
 from scipy.stats import binom, fisher_exact, t, ttest_1samp
 
 from tests.sweep.made import make
-from tests.sweep.test_judge import AXES, of, rows
+from tests.sweep.test_judge import judged, of, rows
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRecipe
 from tfzoo.sweep.judge import sequential
 from tfzoo.sweep.judge.design import Design, Margin, parse_margin
 from tfzoo.sweep.judge.paired import correct, critical, equivalence, interval
-from tfzoo.sweep.judge.verdicts import judge
 from tfzoo.sweep.plan.sweep_file import Fields
 
 GRID = (("layer", "rms"), ("sinusoidal", "rotary"))
@@ -76,8 +75,8 @@ def two(seeds: int, difference: float = -0.4) -> list[dict[str, Any]]:
 
 
 def test_seeds_added_after_a_verdict_give_an_estimate_and_a_hint() -> None:
-    grown = of(judge(two(5), AXES, {}, "val/loss", "min", Design(earlier=(3,))), "rms")
-    once = of(judge(two(5), AXES, {}, "val/loss", "min"), "rms")
+    grown = of(judged(two(5), design=Design(earlier=(3,))), "rms")
+    once = of(judged(two(5)), "rms")
     assert (once.verdict, grown.verdict) == ("better", "not yet known")
     assert (grown.difference, grown.p) == (once.difference, once.p)
     assert grown.sentence.startswith(
@@ -89,10 +88,7 @@ def test_seeds_added_after_a_verdict_give_an_estimate_and_a_hint() -> None:
 
 def test_a_sweep_that_declared_its_growth_has_verdicts_on_the_way_and_none_past_it() -> None:
     design = Design(most=6)
-    found = {
-        seeds: of(judge(two(seeds), AXES, {}, "val/loss", "min", design), "rms")
-        for seeds in (3, 5, 6, 7)
-    }
+    found = {seeds: of(judged(two(seeds), design=design), "rms") for seeds in (3, 5, 6, 7)}
     assert {seeds: one.verdict for seeds, one in found.items()} == {
         3: "better",
         5: "better",
@@ -100,7 +96,7 @@ def test_a_sweep_that_declared_its_growth_has_verdicts_on_the_way_and_none_past_
         7: "not yet known",
     }
     assert "it grew past the 6 seeds that it declared" in found[7].sentence
-    plain = of(judge(two(5), AXES, {}, "val/loss", "min"), "rms")
+    plain = of(judged(two(5)), "rms")
     assert (found[5].p or 0) > (plain.p or 0)
 
 
@@ -113,7 +109,7 @@ def test_a_verdict_waits_for_runs_that_failed_or_are_not_finished() -> None:
     ):
         table = two(5)
         table[-1] |= {"status": status}
-        one = of(judge(table, AXES, {}, "val/loss", "min", Design(most=most)), "rms")
+        one = of(judged(table, design=Design(most=most)), "rms")
         assert one.verdict == verdict, (status, most)
         assert f"because {said}: " in one.sentence or not said
 
@@ -165,7 +161,7 @@ def test_equivalent_and_not_yet_known_are_different_sentences() -> None:
     far = [2.1, 2.3, 3.1, 2.4, 2.6]
     table = rows({"layer": base, "rms": near, "batch": far})
     design = Design(margin=Margin(0.01, is_share=True))
-    found = judge(table, AXES, {}, "val/loss", "min", design)
+    found = judged(table, design=design)
     rms, batch = of(found, "rms"), of(found, "batch")
     assert (rms.verdict, batch.verdict) == ("equivalent", "not yet known")
     assert rms.sentence.startswith(
@@ -177,7 +173,7 @@ def test_equivalent_and_not_yet_known_are_different_sentences() -> None:
     assert " seeds would decide, if the difference is as large as it seems" in batch.sentence
     p = [float(equivalence(np.subtract(own, base), np.multiply(0.01, base))) for own in (near, far)]
     assert [rms.p_equivalent_corrected, batch.p_equivalent_corrected] == pytest.approx(correct(p))
-    without = judge(table, AXES, {}, "val/loss", "min")
+    without = judged(table)
     assert of(without, "rms").verdict == "not yet known"
 
 
@@ -189,7 +185,7 @@ def test_a_difference_that_is_real_and_small_says_both() -> None:
             "rms": [a - 0.01 + b for a, b in zip(base, [0.001, -0.001, 0, 0.0005, 0], strict=True)],
         }
     )
-    one = of(judge(table, AXES, {}, "val/loss", "min", Design(margin=Margin(0.1))), "rms")
+    one = of(judged(table, design=Design(margin=Margin(0.1))), "rms")
     assert one.verdict == "better"
     assert one.sentence.endswith("; by less than the margin of 0.1")
 
@@ -224,10 +220,10 @@ def test_diverged_runs_are_counted_and_leave_the_differences() -> None:
     table = two(6)
     for row in table[-2:]:
         row |= {"status": "diverged", "reason": "train/loss is 9"}
-    found = judge(table, AXES, {}, "val/loss", "min")
+    found = judged(table)
     rms = of(found, "rms")
     assert rms.seeds == 4
-    assert rms.p == pytest.approx(of(judge(two(4), AXES, {}, "val/loss", "min"), "rms").p)
+    assert rms.p == pytest.approx(of(judged(two(4)), "rms").p)
     assert "seed 5 diverged: train/loss is 9" in rms.notes
     (one,) = found.diverged
     assert (one.own, one.base) == ((2, 6), (0, 6))
@@ -242,14 +238,14 @@ def test_a_cell_that_always_diverges_is_said_to_do_so() -> None:
     table = two(6)
     for row in table[-6:]:
         row["val/loss"] = float("nan")
-    found = judge(table, AXES, {}, "val/loss", "min")
+    found = judged(table)
     assert of(found, "rms").sentence == "rms: not judged: all its runs diverged"
     (one,) = found.diverged
     assert one.sentence == (
         "rms: 6 of 6 runs diverged, 0 of 6 of layer: more often, p = 0.0022 (Fisher's exact test)"
     )
-    (grown,) = judge(table, AXES, {}, "val/loss", "min", Design(earlier=(3,))).diverged
+    (grown,) = judged(table, design=Design(earlier=(3,))).diverged
     assert "not yet known whether that differs" in grown.sentence
     # By 6 of at most 12 seeds an eighth of the level is spent, of which this look has its part.
-    (declared,) = judge(table, AXES, {}, "val/loss", "min", Design(most=12)).diverged
+    (declared,) = judged(table, design=Design(most=12)).diverged
     assert declared.p == pytest.approx(one.p * 12**3 / (6**3 - 5**3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 from scipy.stats import ttest_1samp, ttest_rel
 
 from tfzoo.sweep.judge import sentences
-from tfzoo.sweep.judge.paired import detectable, holm, seeds_needed
+from tfzoo.sweep.judge.design import UNDECLARED, Design
+from tfzoo.sweep.judge.paired import Mode, detectable, holm, seeds_needed
 from tfzoo.sweep.judge.verdicts import Judged, Verdicts, judge
 
 AXES = {"model.norm": ["layer", "rms", "batch"]}
@@ -32,6 +33,18 @@ def rows(scores: Mapping[str, Any], metric: str = "val/loss") -> list[dict[str, 
     ]
 
 
+def judged(
+    table: Iterable[Mapping[str, Any]],
+    axes: Mapping[str, list[str]] = AXES,
+    baseline: Mapping[str, str] | None = None,
+    *,
+    mode: Mode = "min",
+    design: Design = UNDECLARED,
+) -> Verdicts:
+    """By the loss in validation."""
+    return judge(table, axes, baseline or {}, "val/loss", mode, design)
+
+
 def of(verdicts: Verdicts, *labels: str) -> Judged:
     return next(
         one for one in [*verdicts.cells, *verdicts.axes] if tuple(one.labels.values()) == labels
@@ -39,7 +52,7 @@ def of(verdicts: Verdicts, *labels: str) -> Judged:
 
 
 def test_a_cell_has_the_numbers_of_a_paired_test() -> None:
-    verdicts = judge(rows(SCORES), AXES, {}, "val/loss", "min")
+    verdicts = judged(rows(SCORES))
     rms, batch = of(verdicts, "rms"), of(verdicts, "batch")
     test, other = (ttest_rel(SCORES[name], SCORES["layer"]) for name in ("rms", "batch"))
     assert (rms.seeds, rms.mean, rms.difference, rms.p) == pytest.approx(
@@ -66,8 +79,8 @@ def test_a_cell_has_the_numbers_of_a_paired_test() -> None:
 
 
 def test_which_way_is_better_is_the_metrics_to_say() -> None:
-    assert of(judge(rows(SCORES), AXES, {}, "val/loss", "max"), "rms").verdict == "worse"
-    turned = judge(rows(SCORES), AXES, {"model.norm": "rms"}, "val/loss", "min")
+    assert of(judged(rows(SCORES), mode="max"), "rms").verdict == "worse"
+    turned = judged(rows(SCORES), AXES, {"model.norm": "rms"})
     assert of(turned, "layer").verdict == "worse"
     assert of(turned, "layer").sentence.startswith(
         "layer: worse than rms by 0.195 (95 % CI 0.174 to 0.216), p"
@@ -75,7 +88,7 @@ def test_which_way_is_better_is_the_metrics_to_say() -> None:
 
 
 def test_sentences_say_how_much_or_how_many_seeds_it_would_take() -> None:
-    verdicts = judge(rows(SCORES), AXES, {}, "val/loss", "min")
+    verdicts = judged(rows(SCORES))
     better = (
         r"rms: better than layer by 0\.195 \(95 % CI 0\.174 to 0\.216\), "
         r"p < 0\.001 after Holm's correction for 2 comparisons"
@@ -88,16 +101,14 @@ def test_sentences_say_how_much_or_how_many_seeds_it_would_take() -> None:
     assert re.fullmatch(better, of(verdicts, "rms").sentence), of(verdicts, "rms").sentence
     assert re.fullmatch(open_, of(verdicts, "batch").sentence), of(verdicts, "batch").sentence
     assert of(verdicts, "layer").sentence == "layer: the baseline"
-    alone = judge(
-        rows({"layer": [10.0, 11, 12], "rms": [10.01, 11.02, 11.98]}), AXES, {}, "val/loss", "min"
-    )
+    alone = judged(rows({"layer": [10.0, 11, 12], "rms": [10.01, 11.02, 11.98]}))
     assert of(alone, "rms").sentence.endswith(
         "; a difference of 0.11 (1 % of layer's mean) would have been detected"
     )
 
 
 def test_the_smallest_effect_is_that_of_the_middle_comparison() -> None:
-    verdicts = judge(rows(SCORES), AXES, {}, "val/loss", "min")
+    verdicts = judged(rows(SCORES))
     spreads = sorted(
         np.std(np.subtract(SCORES[name], SCORES["layer"]), ddof=1) for name in ("rms", "batch")
     )
@@ -111,17 +122,17 @@ def test_the_smallest_effect_is_that_of_the_middle_comparison() -> None:
     )
     alone = {"layer": [10.0, 11.0, 12.0], "rms": [10.01, 11.02, 11.98]}
     spread = float(np.std([0.01, 0.02, -0.02], ddof=1))
-    assert judge(rows(alone), AXES, {}, "val/loss", "min").smallest == (
+    assert judged(rows(alone)).smallest == (
         "3 seeds detect a difference of "
         f"{detectable(3) * spread:.2g} ({100 * detectable(3) * spread / 11:.2g} % of the "
         "baseline's mean)"
     ), "which is less than 1 %"
-    assert judge(rows({"layer": [1.0]}), AXES, {}, "val/loss", "min").smallest == ""
+    assert judged(rows({"layer": [1.0]})).smallest == ""
 
 
 def test_an_interval_without_0_beside_not_yet_known_is_explained_in_its_sentence() -> None:
     scores = {"layer": [2.0, 2.5, 3.0], "rms": [2.1, 2.65, 3.2], "batch": [2.0, 2.4, 3.3]}
-    rms = of(judge(rows(scores), AXES, {}, "val/loss", "min"), "rms")
+    rms = of(judged(rows(scores)), "rms")
     assert rms.verdict == "not yet known"
     assert rms.p is not None
     assert rms.p < 0.05 < (rms.p_corrected or 0)
@@ -130,7 +141,7 @@ def test_an_interval_without_0_beside_not_yet_known_is_explained_in_its_sentence
         ". The interval excludes 0 because it is not corrected for the number of comparisons; "
         f"the verdict is (uncorrected p = {rms.p:.2g})"
     )
-    batch = of(judge(rows(scores), AXES, {}, "val/loss", "min"), "batch")
+    batch = of(judged(rows(scores)), "batch")
     assert "excludes 0" not in batch.sentence
 
 
@@ -139,9 +150,7 @@ def test_all_that_is_missing_is_said() -> None:
     table[0] |= {"status": "failed", "reason": "out of memory"}
     table[5] |= {"status": "missing", "val/loss": None}
     table += [{"model.norm": "none", "seed": "", "status": "refused", "reason": "leaky-norm"}]
-    verdicts = judge(
-        table, {"model.norm": [*AXES["model.norm"], "none", "instance"]}, {}, "val/loss", "min"
-    )
+    verdicts = judged(table, {"model.norm": [*AXES["model.norm"], "none", "instance"]})
     assert of(verdicts, "layer").notes == ["seed 1 failed: out of memory"]
     assert of(verdicts, "rms").notes == [
         "seed 2 is not finished (missing)",
@@ -167,7 +176,7 @@ def test_all_that_is_missing_is_said() -> None:
 
 
 def test_without_the_baseline_means_stand_and_nothing_is_compared() -> None:
-    verdicts = judge(rows({"rms": SCORES["rms"]}), AXES, {}, "val/loss", "min")
+    verdicts = judged(rows({"rms": SCORES["rms"]}))
     assert (
         "the baseline (layer) has no completed run with a val/loss: no cell can be compared with it"
         in verdicts.notes
@@ -197,9 +206,7 @@ def test_one_seed_and_no_spread_have_no_p() -> None:
             "none": [0.5],
         }
     )
-    verdicts = judge(
-        table, {"model.norm": ["layer", "rms", "batch", "none"]}, {}, "val/loss", "max"
-    )
+    verdicts = judged(table, {"model.norm": ["layer", "rms", "batch", "none"]}, mode="max")
     assert [one.p for one in verdicts.cells] == [None] * 4
     assert [one.verdict for one in verdicts.cells] == [
         "baseline",
@@ -227,8 +234,8 @@ def test_one_seed_and_no_spread_have_no_p() -> None:
 
 
 def test_a_run_that_stands_twice_counts_once() -> None:
-    twice = judge([*rows(SCORES), *rows({"rms": SCORES["rms"]})], AXES, {}, "val/loss", "min")
-    assert of(twice, "rms").p == of(judge(rows(SCORES), AXES, {}, "val/loss", "min"), "rms").p
+    twice = judged([*rows(SCORES), *rows({"rms": SCORES["rms"]})])
+    assert of(twice, "rms").p == of(judged(rows(SCORES)), "rms").p
     assert "seed 1 occurs 2 times; the mean is used" in of(twice, "rms").notes
 
 
@@ -261,7 +268,7 @@ def mean(table: list[dict[str, Any]], axis: str, label: str, seed: int) -> float
 
 def test_an_axis_is_judged_by_the_mean_over_the_others_seed_by_seed() -> None:
     table = list(grid())
-    verdicts = judge(table, GRID, {}, "val/loss", "min")
+    verdicts = judged(table, GRID)
     own, base = (
         [mean(table, "position", label, seed) for seed in range(5)] for label in ("rotary", "index")
     )
@@ -291,7 +298,7 @@ def test_an_axis_over_a_grid_with_holes_says_which() -> None:
         for row in table
         if (row["norm"], row["position"], row["seed"]) != ("layer", "rotary", 3)
     ]
-    verdicts = judge(table, GRID, {}, "val/loss", "min")
+    verdicts = judged(table, GRID)
     rms = of(verdicts, "rms")
     assert (
         rms.notes[0] == "unbalanced: averaged over 2 of 3 settings of position, without alibi, "
@@ -303,7 +310,7 @@ def test_an_axis_over_a_grid_with_holes_says_which() -> None:
 
 def test_a_sweep_around_its_baseline_has_its_cells_as_effects() -> None:
     table = [row for row in grid() if row["norm"] == "layer" or row["position"] == "index"]
-    verdicts = judge(table, GRID, {}, "val/loss", "min")
+    verdicts = judged(table, GRID)
     assert verdicts.comparisons == 3
     assert [one.labels for one in verdicts.axes] == [
         {axis: label} for axis in GRID for label in GRID[axis]
@@ -323,7 +330,7 @@ def test_the_family_wise_error_rate_of_a_grid_is_at_most_5_percent(
         shared, noise = random.normal(size=3), random.normal(size=len(table))
         for row, own in zip(table, noise, strict=True):
             row["val/loss"] = 5 + shared[row["seed"]] + own * (1 + 3 * (row["norm"] == "rms"))
-        verdicts = judge(table, GRID, {}, "val/loss", "min")
+        verdicts = judged(table, GRID)
         called += any(
             one.verdict in ("better", "worse") for one in [*verdicts.cells, *verdicts.axes]
         )

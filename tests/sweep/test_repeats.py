@@ -34,10 +34,18 @@ def rows(difference: float, seeds: range, machine: float = 0.0) -> list[dict[str
     ]
 
 
+def compared(
+    first: list[dict[str, Any]],
+    again: list[dict[str, Any]],
+    axes: dict[str, list[str]] = AXES,
+    **options: Any,
+) -> Repeats:
+    """By the loss in validation."""
+    return repeats(first, again, axes, {}, "val/loss", "min", **options)
+
+
 def repeated(first: float, again: float, machine: float = 0.0) -> Repeats:
-    return repeats(
-        rows(first, range(1, 6)), rows(again, range(6, 11), machine), AXES, {}, "val/loss", "min"
-    )
+    return compared(rows(first, range(1, 6)), rows(again, range(6, 11), machine))
 
 
 def only(found: Repeats) -> Repeat:
@@ -67,12 +75,12 @@ def test_a_repeat_of_one_seed_is_too_few_to_tell_and_of_three_is_enough() -> Non
     first, again = rows(-0.05, range(1, 6)), rows(-0.05, range(6, 11))
     outcomes = {}
     for seeds in (1, 2, 3, 5):
-        found = only(repeats(first, again[: 2 * seeds], AXES, {}, "val/loss", "min"))
+        found = only(compared(first, again[: 2 * seeds]))
         outcomes[seeds] = found.outcome
         assert (found.p is None) == (seeds < 3)
     assert outcomes == {1: "too few to tell", 2: "too few to tell", 3: "held", 5: "held"}
     failed = [{**row, "status": "failed"} if row["seed"] == 10 else row for row in again]
-    found = only(repeats(first, failed, AXES, {}, "val/loss", "min"))
+    found = only(compared(first, failed))
     assert found.outcome == "too few to tell", "which run failed may depend on the score"
 
 
@@ -96,13 +104,13 @@ def test_both_together_are_an_estimate_and_no_verdict() -> None:
 def test_equivalence_is_repeated_as_equivalence() -> None:
     design = Design(margin=Margin(0.05))
     first, again = rows(0.001, range(1, 6)), rows(0.002, range(6, 11))
-    one = only(repeats(first, again, AXES, {}, "val/loss", "min", design))
+    one = only(compared(first, again, design=design))
     assert (one.first.verdict, one.again.verdict, one.outcome) == (
         "equivalent",
         "equivalent",
         "held",
     )
-    wide = only(repeats(first, rows(0.06, range(6, 11)), AXES, {}, "val/loss", "min", design))
+    wide = only(compared(first, rows(0.06, range(6, 11)), design=design))
     assert (wide.again.verdict, wide.outcome) == ("worse", "not confirmed")
 
 
@@ -125,7 +133,7 @@ def test_the_verdicts_are_counted_in_one_sentence() -> None:
 
 def test_another_setting_is_compared_and_not_pooled() -> None:
     first, again = rows(-0.05, range(1, 6)), rows(-0.2, range(1, 6))
-    one = only(repeats(first, again, AXES, {}, "val/loss", "min", pool=False))
+    one = only(compared(first, again, pool=False))
     assert (one.outcome, one.pooled.difference, one.pooled.seeds) == (
         "held",
         pytest.approx(-0.2),
@@ -136,21 +144,18 @@ def test_another_setting_is_compared_and_not_pooled() -> None:
 def test_what_shares_seeds_or_has_other_cells_is_no_repeat() -> None:
     first = rows(-0.05, range(1, 6))
     with pytest.raises(BadRun, match=r"seed 3, 4, 5 is in both: a repeat has other seeds"):
-        repeats(first, rows(-0.05, range(3, 8)), AXES, {}, "val/loss", "min")
+        compared(first, rows(-0.05, range(3, 8)))
     more = [*rows(-0.05, range(6, 11)), {**first[0], "seed": 6, "norm": "batch"}]
     with pytest.raises(BadRun, match="batch is in one of the two only"):
-        repeats(first, more, AXES, {}, "val/loss", "min")
+        compared(first, more)
 
 
 def test_a_refused_cell_is_in_both_and_judged_in_neither() -> None:
     refused = {"norm": "batch", "seed": None, "status": "refused", "reason": "sees the future"}
-    found = repeats(
+    found = compared(
         [*rows(-0.05, range(1, 6)), refused],
         [*rows(-0.05, range(6, 11)), refused],
-        {"norm": ["layer", "rms", "batch"]},
-        {},
-        "val/loss",
-        "min",
+        axes={"norm": ["layer", "rms", "batch"]},
     )
     assert [one.outcome for one in found.all] == ["held", "not judged"]
     assert found.all[1].pooled.notes == ["refused: sees the future"]

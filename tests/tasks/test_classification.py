@@ -16,6 +16,7 @@ import torch
 
 import tfzoo
 from tests.daily import sampled
+from tests.tiny import ready
 from tests.trainers import quiet
 from tfzoo.data.classification_batch import ClassificationBatch
 from tfzoo.errors import BadData, BadOption, BadRun
@@ -56,12 +57,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def data(folder: Path) -> tfzoo.ClassificationData:
-    made = tfzoo.ClassificationData(
-        root=str(folder), tokenizer={"name": "bpe", "vocab_size": 280}, max_tokens=300
+    return ready(
+        tfzoo.ClassificationData(
+            root=str(folder), tokenizer={"name": "bpe", "vocab_size": 280}, max_tokens=300
+        )
     )
-    made.prepare_data()
-    made.setup()
-    return made
 
 
 def task_of(

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tests.exact import close
 from tests.golden import load
 from tfzoo.base.soft_cap import soft_cap
 from tfzoo.learning.cross_entropy import chunk_rows, cross_entropy, cross_entropy_of_logits
@@ -56,7 +57,7 @@ def test_value_and_gradients_are_those_of_the_formula(
         torch.autograd.grad(wanted / 3, (hidden, weight)),
         strict=True,
     ):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+        close(one, other)
 
 
 def relative(error: Tensor, wanted: Tensor) -> float:
@@ -102,12 +103,12 @@ def test_function_transforms_are_right_or_refused() -> None:
     hidden, weight, target = drawn(5, v=7, d=3)
     ours = torch.func.grad(lambda w: cross_entropy(hidden, w, target, 0.1, pad=0)[0])(weight)
     (wanted,) = torch.autograd.grad(plain(hidden, weight, target, 0.1, 0), weight)
-    torch.testing.assert_close(ours, wanted, rtol=1e-9, atol=1e-9)
+    close(ours, wanted)
     hessian = torch.func.jacrev(
         torch.func.grad(lambda h: cross_entropy(h, weight, target, 0.1, pad=0)[0])
     )(hidden)
     theirs = torch.autograd.functional.hessian(lambda h: plain(h, weight, target, 0.1, 0), hidden)
-    torch.testing.assert_close(hessian, theirs, rtol=1e-9, atol=1e-9)
+    close(hessian, theirs)
     with pytest.raises(RuntimeError, match=r"vmap over .*CrossEntropy"):
         torch.func.vmap(lambda h: cross_entropy(h, weight, target[:1])[0])(hidden[:, None])
 

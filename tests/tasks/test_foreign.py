@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import tfzoo
+from tests.exact import close
 from tests.trainers import quiet
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
@@ -133,6 +134,6 @@ def test_the_loss_of_logits_is_that_of_the_fused_layer() -> None:
     target = torch.randint(1, 9, (7,))
     wanted, wanted_nll = cross_entropy(hidden, weight, target, 0.1, pad=0)
     found, nll = cross_entropy_of_logits(hidden @ weight.mT, target, 0.1, pad=0)
-    torch.testing.assert_close((found, nll), (wanted, wanted_nll), rtol=1e-9, atol=1e-9)
+    close((found, nll), (wanted, wanted_nll))
     gradients = [torch.autograd.grad(one, hidden)[0] for one in (found, wanted)]
-    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-9, atol=1e-9)
+    close(gradients[0], gradients[1])

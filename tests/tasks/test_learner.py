@@ -17,7 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
-from tests.tiny import numbers
+from tests.tiny import number_pairs, numbers
 from tests.trainers import quiet
 from tfzoo.base import adapters
 from tfzoo.commands.main import main
@@ -31,13 +31,7 @@ SMALL = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.1, "encoder": {"norm":
 
 @pytest.fixture(scope="module")
 def data() -> tfzoo.TranslationData:
-    numbers = {"name": "numbers", "train": 100, "val": 4, "test": 4, "long": 4}
-    made = tfzoo.TranslationData(
-        dataset=numbers, tokenizer={"name": "bpe", "vocab_size": 300}, max_tokens=200
-    )
-    made.prepare_data()
-    made.setup()
-    return made
+    return number_pairs()
 
 
 def task_of(data: tfzoo.TranslationData, **optim: Any) -> tfzoo.TranslationTask:

@@ -16,6 +16,7 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader
 
 import tfzoo
+from tests.tiny import ready
 from tests.trainers import quiet
 from tfzoo import list_components
 from tfzoo.commands.main import main
@@ -139,14 +140,13 @@ def test_what_an_optimiser_does_not_have_is_refused_when_the_recipe_is_read(
 
 @pytest.fixture(scope="module")
 def data() -> tfzoo.ClassificationData:
-    made = tfzoo.ClassificationData(
-        dataset={"name": "listops", "train": 60, "val": 4, "test": 4, "max_length": 30},
-        tokenizer="word",
-        max_tokens=200,
+    return ready(
+        tfzoo.ClassificationData(
+            dataset={"name": "listops", "train": 60, "val": 4, "test": 4, "max_length": 30},
+            tokenizer="word",
+            max_tokens=200,
+        )
     )
-    made.prepare_data()
-    made.setup()
-    return made
 
 
 @pytest.mark.parametrize("name", list_components()["optimizer"])

@@ -13,6 +13,7 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 import tfzoo
+from tests.tiny import number_pairs
 from tests.trainers import quiet
 from tfzoo.errors import BadData, BadOption
 from tfzoo.search import Hypothesis, Search
@@ -23,12 +24,7 @@ SMALL = {"name": "numbers", "train": 200, "val": 12, "test": 12, "long": 4}
 
 @pytest.fixture(scope="module")
 def data() -> tfzoo.TranslationData:
-    made = tfzoo.TranslationData(
-        dataset=SMALL, tokenizer={"name": "bpe", "vocab_size": 300}, max_tokens=400
-    )
-    made.prepare_data()
-    made.setup()
-    return made
+    return number_pairs(200, 12, 12, max_tokens=400)
 
 
 def task_of(data: tfzoo.TranslationData, **recipe: Any) -> tfzoo.TranslationTask:

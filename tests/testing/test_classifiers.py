@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.exact import close
 from tests.testing.covering import covering, interactions
 from tests.testing.rules import CHOSEN, classifiers, refused_by, traits
 from tests.testing.test_stacks import (
@@ -92,7 +93,7 @@ def test_a_classifier_is_refused_only_where_every_text_would_get_one_class(
     monkeypatch.setattr("tfzoo.models.classifier.check_clashes", lambda *args, **named: None)
     with reproducible():
         out = clashing.build()(FULL)
-    torch.testing.assert_close(out, out[:1].expand_as(out), rtol=1e-9, atol=1e-9)
+    close(out, out[:1].expand_as(out))
 
 
 @pytest.mark.parametrize("reader", READING_FIRST)
@@ -108,7 +109,7 @@ def test_a_pooling_of_the_first_token_is_refused_where_it_sees_no_other(
     text[:, 0] = FULL[0, 0]
     with reproducible():
         out = clashing.build()(text)
-    torch.testing.assert_close(out, out[:1].expand_as(out), rtol=1e-9, atol=1e-9)
+    close(out, out[:1].expand_as(out))
 
 
 def test_the_refusal_names_poolings_that_work() -> None:

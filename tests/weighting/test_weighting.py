@@ -13,13 +13,13 @@ from torch.testing import assert_close
 from transformers.models.gemma2 import modeling_gemma2
 from transformers.models.gpt_oss import modeling_gpt_oss
 
+from tests.exact import close
 from tfzoo.base.registry import create, registry
 from tfzoo.contracts import Attention, Weighting
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 
 B, H, N = 2, 3, 12
-EXACT = {"atol": 1e-9, "rtol": 1e-9}
 VALID = torch.arange(N) < torch.tensor([[N], [5]])
 
 
@@ -46,12 +46,12 @@ def test_sparse_weights_are_those_of_the_entmax_package(
     for mask, shown in ((Mask(), N), (Mask(keys=VALID), 5)):
         ours = weighting(given, mask)[1, ..., :shown]
         theirs = package(given[1, ..., :shown], dim=-1)
-        assert_close(ours, theirs, **EXACT)
-        assert_close(gradient(ours, given), gradient(theirs, given), **EXACT)
+        close(ours, theirs)
+        close(gradient(ours, given), gradient(theirs, given))
     for row, (ours, theirs) in enumerate(
         zip(weighting(given, Mask(causal=True)).unbind(2), given.unbind(2), strict=True)
     ):
-        assert_close(ours[..., : row + 1], package(theirs[..., : row + 1], dim=-1), **EXACT)
+        close(ours[..., : row + 1], package(theirs[..., : row + 1], dim=-1))
 
 
 def tensors(heads: int = H) -> tuple[Tensor, Tensor, Tensor]:
@@ -76,9 +76,9 @@ def test_sinks_are_those_of_gpt_oss() -> None:
         module, q, k, v, additive(mask), scaling=8**-0.5
     )
     attention = create("attention", "scaled_dot_product")
-    assert_close(attention(q, k, v, mask=mask, weighting=sink), theirs.transpose(1, 2), **EXACT)
+    close(attention(q, k, v, mask=mask, weighting=sink), theirs.transpose(1, 2))
     ours = attention.weights(q, k, mask=mask, weighting=sink)
-    assert_close(gradient(ours, sink.sink), gradient(weights, sink.sink), **EXACT)
+    close(gradient(ours, sink.sink), gradient(weights, sink.sink))
 
 
 def test_a_soft_cap_is_that_of_gemma_2() -> None:
@@ -125,13 +125,13 @@ def test_weights_are_their_formula_over_the_visible_keys(name: str) -> None:
         sees = visible.expand(B, H, N, N)[tuple(place)]
         if sees.any():
             expected[tuple(place)][sees] = one_row(name, given[tuple(place)][sees])
-    assert_close(weighting(given, mask), expected, **EXACT)
+    close(weighting(given, mask), expected)
 
 
 def test_the_gradient_of_hardmax_is_that_of_softmax() -> None:
     given, mask = scores(), Mask(causal=True)
     found = gradient(create("weighting", "hardmax")(given, mask), given)
-    assert_close(found, gradient(mask.softmax(given), given), **EXACT)
+    close(found, gradient(mask.softmax(given), given))
 
 
 def test_the_first_of_equal_scores_has_all_weight() -> None:
@@ -201,8 +201,8 @@ def test_a_score_that_is_no_number_is_not_hidden() -> None:
 def test_a_weighting_alone_hides_nothing(name: str) -> None:
     weighting, given = create("weighting", name, heads=H).double(), scores().detach()
     expected = weighting(given, Mask())
-    assert_close(weighting(given), expected, **EXACT)
-    assert_close(weighting(given, None), expected, **EXACT)
-    assert_close(weighting(given, mask=None), expected, **EXACT)
+    close(weighting(given), expected)
+    close(weighting(given, None), expected)
+    close(weighting(given, mask=None), expected)
     with pytest.raises(BadOption, match=r"mask must be a tfzoo.Mask, not Tensor"):
         weighting(given, VALID)
