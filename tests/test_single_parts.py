@@ -5,7 +5,7 @@ what it says of arguments that it cannot take.
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from tfzoo.base.registry import create, registry
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
+from tfzoo.models.options import StackOptions
 
 X, Q, PLACES = torch.randn(2, 5, 16), torch.randn(2, 4, 5, 8), torch.arange(5)
 SUPPLIED = {"dim": 16, "heads": 4, "head_dim": 8, "max_length": 5, "causal": False}
@@ -28,20 +28,6 @@ def test_a_mixer_takes_options_of_attention_by_their_names(name: str) -> None:
     by_name.load_state_dict(by_object.state_dict())
     assert_close(by_name(X), by_object(X))
     assert by_name.heads == 2
-
-
-def test_self_attention_reads_each_option_that_a_mixer_takes() -> None:
-    class Read(StackOptions):
-        names: ClassVar[set[str]] = set()
-
-        def __getattribute__(self, name: str) -> Any:
-            Read.names.add(name)
-            return super().__getattribute__(name)
-
-    options = Read(heads=4)
-    Read.names.clear()
-    create("mixer", "multihead", dim=16, options=options)
-    assert Read.names & set(StackOptions.__dataclass_fields__) == ATTENTION_OPTIONS
 
 
 @pytest.mark.parametrize(

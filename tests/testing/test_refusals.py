@@ -18,11 +18,12 @@ from tfzoo.base.registry import create, registry
 from tfzoo.errors import Clash
 from tfzoo.masks import Mask
 from tfzoo.mixer.multihead import SelfAttention
-from tfzoo.models.clashes import ATTENTION_OPTIONS, check_clashes
+from tfzoo.models.clashes import check_clashes
 from tfzoo.models.context import Context
 from tfzoo.models.decoder import Decoder
 from tfzoo.models.encoder import Encoder
-from tfzoo.models.options import StackOptions
+from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
+from tfzoo.models.traits import options_read
 from tfzoo.models.transformer import Transformer
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import SIZES, randomize
@@ -128,14 +129,20 @@ def test_queries_and_keys_may_have_any_norm_that_mixes_no_tokens(name: str) -> N
 
 
 ATTENTION = {
+    "attention": "additive",
+    "attention_dropout": 0.1,
+    "bias": False,
     "cap": 2.0,
     "gate": True,
+    "head_dim": 5,
     "head_scale": True,
     "kv_heads": 1,
     "projections": "none",
     "query_key_norm": {"norm": "rms"},
     "share_query_key": True,
     "temperature": 1.7,
+    "value_head_dim": 3,
+    "weighting": "sparsemax",
 }
 WITHOUT = [name for name in registry("mixer").names() if "attends" not in traits("mixer", name)]
 
@@ -144,16 +151,18 @@ WITHOUT = [name for name in registry("mixer").names() if "attends" not in traits
 def test_an_option_of_attention_changes_nothing_where_there_is_none(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ATTENTION.keys() == set(ATTENTION_OPTIONS)
+    assert {"heads", *ATTENTION} == ATTENTION_OPTIONS
     parts: dict[str, Any] = {"mixer": name, "position": "none"}
     build = partial(Encoder, SIZES["dim"], SIZES["heads"], layers=1, **parts)
-    build(attention_dropout=0.1, value_head_dim=3)  # other mixers read these
-    for option, value in ATTENTION.items():
-        with pytest.raises(Clash, match=f"nothing reads {option}: mixer '{name}' has no attention"):
+    read = options_read(registry("mixer").entry(name))
+    build(**{option: value for option, value in ATTENTION.items() if option in read})
+    unread = {option: value for option, value in ATTENTION.items() if option not in read}
+    for option, value in unread.items():
+        with pytest.raises(Clash, match=f"nothing reads {option}: .* mixer '{name}' reads"):
             build(**{option: value})
     assert build(layers=0, gate=True).config["gate"]
     monkeypatch.setattr("tfzoo.models.constructor.check_attention_options", lambda *args: None)
-    for option, value in ATTENTION.items():
+    for option, value in unread.items():
         with reproducible():
             plain, other = build().eval(), build(**{option: value}).eval()
             other.load_state_dict(plain.state_dict())

@@ -50,6 +50,8 @@ class Convolution(Mixer):
     torch.Size([2, 3, 8])
     """
 
+    reads = frozenset(("heads", "bias", "attention_dropout"))
+
     def __init__(
         self, dim: int, options: StackOptions, causal: bool, *, kernel_size: int = 31
     ) -> None:

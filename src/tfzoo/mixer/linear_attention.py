@@ -35,6 +35,8 @@ class LinearAttention(Mixer):
     torch.Size([2, 3, 8])
     """
 
+    reads = frozenset(("heads", "head_dim", "value_head_dim", "bias"))
+
     def __init__(self, dim: int, options: StackOptions, causal: bool) -> None:
         super().__init__()
         self.heads, self.causal = options.heads, causal

@@ -11,18 +11,11 @@ from typing import Any
 from torch import nn
 
 from tfzoo.base.registry import registry
-from tfzoo.errors import BadOption, Clash, UnknownName
-from tfzoo.models.multihead import SelfOrCrossAttention
-from tfzoo.models.options import StackOptions
+from tfzoo.errors import BadOption, Clash, UnknownName, listing
+from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
 from tfzoo.models.rules import RULES, Parts
-from tfzoo.models.traits import names_that_fit
+from tfzoo.models.traits import names_that_fit, options_read
 from tfzoo.models.transformer_layer import TransformerLayer
-
-ATTENTION_OPTIONS = (
-    *("cap", "gate", "head_scale", "kv_heads", "projections", "query_key_norm"),
-    *("share_query_key", "temperature"),
-)
-"""The options of a stack that only self-attention and cross-attention read."""
 
 
 def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
@@ -54,23 +47,23 @@ def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
 
 
 def check_attention_options(module: nn.Module, config: Mapping[str, Any]) -> None:
-    """Check that a model, stack or layer has an attention, if ``config``, the arguments of its
-    constructor, has options of attention that are not the defaults.
+    """Check that something in a model, stack or layer reads the options of attention that are not
+    the defaults in ``config``, the arguments of its constructor.
 
     Raises:
-        Clash: no sublayer reads these options.
+        Clash: nothing reads them.
     """
-    names = [key for key in ATTENTION_OPTIONS if config[key] != getattr(StackOptions, key)]
-    if not names:
+    if not any(isinstance(part, TransformerLayer) for part in module.modules()):
         return
-    inside = list(module.modules())
-    attends = any(isinstance(one, SelfOrCrossAttention) for one in inside)
-    if attends or not any(isinstance(one, TransformerLayer) for one in inside):
+    read = {"heads"}.union(*(getattr(part, "reads", ()) for part in module.modules()))
+    unread = {key for key in ATTENTION_OPTIONS - read if config[key] != getattr(StackOptions, key)}
+    if not unread:
         return
-    mixer = registry("mixer").options(config["mixer"])[0].name
-    others = names_that_fit("mixer", lambda one: "attends" in one.traits)
+    mixer = registry("mixer").options(config["mixer"])[0]
+    others = names_that_fit("mixer", lambda entry: unread <= options_read(entry))
     raise Clash(
         "unread-option",
-        f"nothing reads {', '.join(names)}: mixer {mixer!r} has no attention.",
+        f"nothing reads {listing(unread)}: of the options of attention, mixer {mixer.name!r} reads "
+        f"{listing(options_read(mixer))}.",
         f"Leave it out, or use another mixer: {others}. This cannot be allowed (unread-option)",
     )

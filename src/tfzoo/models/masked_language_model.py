@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Unpack, get_args
+from collections.abc import Set
+from typing import Any, ClassVar, Literal, Unpack, get_args
 
 import torch
 from torch import Tensor, nn
@@ -58,6 +59,9 @@ class MaskedLanguageModel(nn.Module):
 
     config: dict[str, Any]
     """The arguments of the constructor."""
+
+    reads: ClassVar[Set[str]] = frozenset(("bias",))
+    """The options of attention that its head reads."""
 
     @with_stack_options
     def __init__(

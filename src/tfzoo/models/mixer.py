@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, ClassVar
 
 import torch
@@ -13,7 +13,7 @@ from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.models.context import Context
 from tfzoo.models.inputs import check_tokens
-from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
+from tfzoo.models.options import StackOptions
 from tfzoo.models.traits import names_that_fit, reads_any_mask
 
 
@@ -44,13 +44,17 @@ class Mixer(Component):
     }
     """What :func:`tfzoo.create` supplies where its caller does not."""
 
+    reads: ClassVar[Set[str]] = frozenset()
+    """The options of attention that its constructor reads in ``options``. A model in which nothing
+    reads such an option refuses a value other than the default.
+    """
+
     @classmethod
     def gather(cls, supplied: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of :func:`tfzoo.create`, with options of attention in ``options``:
         ``heads=4`` is ``options=StackOptions(heads=4)``.
         """
-        read = ATTENTION_OPTIONS if "options" in cls.entry.supplied else ()
-        options = {key: value for key, value in supplied.items() if key in read}
+        options = {key: value for key, value in supplied.items() if key in cls.reads}
         rest = {key: value for key, value in supplied.items() if key not in options}
         return {**rest, "options": rest.get("options", StackOptions()).updated(options)}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Set
+from typing import Any, ClassVar
 
 import torch
 from einops import rearrange, repeat
@@ -16,7 +16,7 @@ from tfzoo.contracts import Attention, Norm, Weighting, value_matrices
 from tfzoo.masks import Mask, Pairs
 from tfzoo.models.cache import LayerCache
 from tfzoo.models.context import Context
-from tfzoo.models.options import StackOptions
+from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
 
 
 def repeat_kv(x: Tensor, heads: int) -> Tensor:
@@ -37,6 +37,8 @@ class SelfOrCrossAttention(nn.Module):
     Raises:
         BadOption: ``dim`` is not divisible by ``options.heads``, and ``head_dim`` is not given.
     """
+
+    reads: ClassVar[Set[str]] = ATTENTION_OPTIONS
 
     def __init__(self, dim: int, options: StackOptions, layer: int = 0, layers: int = 1) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, get_type_hints
@@ -230,7 +230,7 @@ def check_query_key_norm(option: object) -> None:
     registry("norm").options(option["norm"])
 
 
-ATTENTION_OPTIONS = frozenset(
+ATTENTION_OPTIONS: Set[str] = frozenset(
     (
         "heads",
         "attention",
@@ -249,7 +249,7 @@ ATTENTION_OPTIONS = frozenset(
         "attention_dropout",
     )
 )
-"""Options that a mixer reads, self-attention all of them."""
+"""Options of attention, which self-attention and cross-attention read, other mixers in part."""
 STACK_KEYS = ("layers", "pattern", "embedding_norm", "embedding_projection", "first_norm")
 """Options of a whole stack, which an entry of ``pattern`` cannot override."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import suppress
 
 from tfzoo.base.registry import Entry, registry
@@ -39,6 +39,12 @@ def mixes_tokens(norm: Entry) -> bool:
 def reads_any_mask(mixer: Entry) -> bool:
     """Whether a mixer hides from each token what a mask hides, or mixes no tokens."""
     return bool(mixer.traits & {"attends", "identity"})
+
+
+def options_read(mixer: Entry) -> Set[str]:
+    """The options of attention that a mixer reads."""
+    reads: Set[str] = getattr(mixer.cls, "reads", frozenset())
+    return reads
 
 
 def has_auxiliary_loss(feedforward: Entry) -> bool:

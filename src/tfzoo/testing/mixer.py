@@ -5,17 +5,20 @@ else, so that cache and masks are those of use.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError
 
-from tfzoo.base.registry import Entry
+from tfzoo.base.registry import Entry, create
+from tfzoo.errors import listing
 from tfzoo.masks import Mask
 from tfzoo.models.context import Context
 from tfzoo.models.decoder import Decoder
 from tfzoo.models.encoder import Encoder
+from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
+from tfzoo.models.traits import options_read
 from tfzoo.testing.contract import (
     EXACT,
     Violation,
@@ -236,6 +239,25 @@ def attends_says_the_truth(entry: Entry) -> None:
 
 
 @contract("mixer")
+def reads_says_the_truth(entry: Entry) -> None:
+    """Of the options of attention, the constructor reads those that ``reads`` names."""
+
+    class Recorded(StackOptions):
+        names: ClassVar[set[str]] = set()
+
+        def __getattribute__(self, name: str) -> Any:
+            Recorded.names.add(name)
+            return super().__getattribute__(name)
+
+    options = Recorded(heads=SIZES["heads"])
+    Recorded.names.clear()
+    create("mixer", entry.name, dim=D, options=options)
+    read = Recorded.names & ATTENTION_OPTIONS
+    if read != options_read(entry):
+        raise Violation(f"reads {listing(read)}, but claims {listing(options_read(entry))}")
+
+
+@contract("mixer")
 def texts_of_no_token_are_harmless(entry: Entry) -> None:
     """A text of no token gives finite outputs and gradients."""
     for module in sides(entry):
@@ -252,7 +274,8 @@ def texts_of_no_token_are_harmless(entry: Entry) -> None:
 @contract("mixer")
 def gradients_reach_every_parameter_and_real_tokens_alone(entry: Entry) -> None:
     """Gradients reach every parameter and every real token, and no padding."""
-    for module in sides(entry, bias=False):  # a bias of keys has no influence
+    without_bias = {"bias": False} if "bias" in options_read(entry) else {}
+    for module in sides(entry, **without_bias):  # a bias of keys has no influence
         for valid in (RIGHT, LEFT):
             x = torch.randn(B, N, D, requires_grad=True)
             out = module(x, mask=Mask(keys=valid))[valid]
