@@ -19,11 +19,13 @@ import time
 import warnings
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import yaml
 
 import tfzoo
 from tests.docs.pages import ROOT
@@ -54,6 +56,19 @@ GOOD = {
 }
 
 
+def given(key: str, class_path: str, **options: Any) -> str:
+    """A recipe that gives the Trainer an object of a class."""
+    made = {"class_path": class_path, "init_args": options}
+    return yaml.safe_dump({"trainer": {key: [made] if key == "callbacks" else made}})
+
+
+callback, logger = partial(given, "callbacks"), partial(given, "logger")
+AVERAGING = "StochasticWeightAveraging"
+PASSED_ON = logger("WandbLogger", settings={"x_executable": "evil.sh"}).replace(
+    "init_args", "dict_kwargs"
+)
+
+
 def nested(levels: int) -> str:
     return "[" * levels + "]" * levels
 
@@ -65,143 +80,133 @@ def bomb(levels: int, each: int = 9) -> str:
     )
 
 
-RECIPES = {
-    "callback beside": ("trainer: {callbacks: [{class_path: beside.Mine}]}", "'beside.Mine'"),
-    "callback beside, by name": ("trainer: {callbacks: [beside.Mine]}", "'beside.Mine'"),
-    "callback beside, alone": ("trainer: {callbacks: beside.Mine}", "'beside.Mine'"),
-    "logger beside": ("trainer: {logger: {class_path: beside.Mine}}", "'beside.Mine'"),
-    "strategy beside": ("trainer: {strategy: {class_path: beside.Mine}}", "'beside.Mine'"),
-    "profiler beside": ("trainer: {profiler: beside.Mine}", "'beside.Mine'"),
-    "plugin beside": ("trainer: {plugins: [beside.Mine]}", "'beside.Mine'"),
-    "accelerator beside": ("trainer: {accelerator: beside.Mine}", "'beside.Mine'"),
-    "optimiser beside": ("optim: {class_path: beside.Mine}", "'beside.Mine'"),
-    "lambda": (
-        f"trainer: {{callbacks: [{{class_path: LambdaCallback, init_args: {{on_fit_start: "
-        f"'{TOUCH}'}}}}]}}",
-        "LambdaCallback",
-    ),
-    "lambda of os.system": (
-        "trainer: {callbacks: [{class_path: lightning.pytorch.callbacks.LambdaCallback, "
-        "init_args: {setup: os.system}}]}",
-        "LambdaCallback",
-    ),
-    "a function as an option": (
-        "trainer: {callbacks: [{class_path: StochasticWeightAveraging, init_args: "
-        "{swa_lrs: 1.0, avg_fn: os.system}}]}",
-        "os.system",
-    ),
-    "os behind a file of Lightning's": (
-        f"trainer: {{callbacks: [{{class_path: {SYSTEM}}}]}}",
-        "os.system",
-    ),
-    "os behind a file, as an option": (
-        f"trainer: {{callbacks: [{{class_path: StochasticWeightAveraging, init_args: "
-        f"{{swa_lrs: 1.0, avg_fn: {SYSTEM}}}}}]}}",
-        "os.system",
-    ),
-    "a class in a string": ("trainer: {callbacks: ['{class_path: beside.Mine}']}", "beside.Mine"),
-    "a class in a string of an option": (
-        "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {monitor: "
-        '\'{"class_path": "beside.Mine"}\'}}]}',
-        "beside.Mine",
-    ),
-    "python/object/apply": (f"model: !!python/object/apply:os.system ['{TOUCH}']", "tag"),
-    "python/object/new": (f"model: !!python/object/new:os.system ['{TOUCH}']", "tag"),
-    "python/name": ("model: {norm: !!python/name:os.system ''}", "tag"),
-    "python/module": ("model: !!python/module:beside ''", "tag"),
-    "include": ("model: !include /etc/passwd", "tag"),
-    "alias bomb": (bomb(12), "more than 10,000 values"),
-    "merge bomb": (
-        "\n".join(
+REFUSED: dict[str, dict[str, str]] = {
+    "'beside.Mine'": {
+        "callback beside": "trainer: {callbacks: [{class_path: beside.Mine}]}",
+        "callback beside, by name": "trainer: {callbacks: [beside.Mine]}",
+        "callback beside, alone": "trainer: {callbacks: beside.Mine}",
+        "logger beside": "trainer: {logger: {class_path: beside.Mine}}",
+        "strategy beside": "trainer: {strategy: {class_path: beside.Mine}}",
+        "profiler beside": "trainer: {profiler: beside.Mine}",
+        "plugin beside": "trainer: {plugins: [beside.Mine]}",
+        "accelerator beside": "trainer: {accelerator: beside.Mine}",
+        "optimiser beside": "optim: {class_path: beside.Mine}",
+    },
+    "LambdaCallback": {
+        "lambda": callback("LambdaCallback", on_fit_start=TOUCH),
+        "lambda of os.system": callback(
+            "lightning.pytorch.callbacks.LambdaCallback", setup="os.system"
+        ),
+    },
+    "os.system": {
+        "a function as an option": callback(AVERAGING, swa_lrs=1.0, avg_fn="os.system"),
+        "os behind a file of Lightning's": f"trainer: {{callbacks: [{{class_path: {SYSTEM}}}]}}",
+        "os behind a file, as an option": callback(AVERAGING, swa_lrs=1.0, avg_fn=SYSTEM),
+    },
+    "beside.Mine": {
+        "a class in a string": "trainer: {callbacks: ['{class_path: beside.Mine}']}",
+        "a class in a string of an option": callback(
+            "EarlyStopping", monitor='{"class_path": "beside.Mine"}'
+        ),
+    },
+    "tag": {
+        "python/object/apply": f"model: !!python/object/apply:os.system ['{TOUCH}']",
+        "python/object/new": f"model: !!python/object/new:os.system ['{TOUCH}']",
+        "python/name": "model: {norm: !!python/name:os.system ''}",
+        "python/module": "model: !!python/module:beside ''",
+        "include": "model: !include /etc/passwd",
+    },
+    "more than 10,000 values": {
+        "alias bomb": bomb(12),
+        "merge bomb": "\n".join(
             [
                 "a0: &a0 {x: 1}",
                 *(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)),
             ]
         ),
-        "more than 10,000 values",
-    ),
-    "an alias of itself": ("model: &model {encoder: *model}", "an alias that contains itself"),
-    "deep brackets": (f"model: {nested(100_000)}", "nested deeper"),
-    "deep lines": ("\n".join(f"{' ' * n}a:" for n in range(400)), "nested deeper"),
-    "deep aliases": (bomb(60, 1), "nested deeper"),
-    "many values": (f"model: [{', '.join(['1'] * 20_000)}]", "more than 10,000 values"),
-    "many bytes": ("#" * 300_000, "bytes"),
-    "many digits": (f"seed: {'9' * 5000}", "digits"),
-    "a huge seed": (f"seed: {10**30}", "the most is"),
-    "many layers": ("model: {layers: 1000000000}", "model.layers is 1e+09; the most is 1,000"),
-    "many layers of one side": ("model: {encoder: {layers: 100000}}", "the most is 1,000"),
-    "a wide model": ("model: {dim: 1000000000000}", "the most is"),
-    "a long table": ("model: {max_length: 1e12}", "the most is"),
-    "a section twice": ("model: {dim: 8}\nmodel: {dim: 9}", "'model' occurs twice"),
-    "a key twice": ("model: {dim: 8, 'dim': 9}", "'dim' occurs twice"),
-    "a key twice, deep": (
-        "trainer: {callbacks: [{class_path: EarlyStopping, class_path: beside.Mine}]}",
-        "occurs twice",
-    ),
-    "weights of an address": ("from: 'https://example.com/bert'", "https://example.com/bert"),
-    "an address as data": ("data: {root: 'https://example.com/text'}", "https://example.com/text"),
-    "an address of this machine": (
-        "data: {train: 'file:///etc/passwd'}",
-        "no address that tfzoo reads",
-    ),
-    "an address that is cached elsewhere": (
-        "data: {test: {a: ['simplecache::https://example.com/a.tsv']}}",
-        "no address that tfzoo reads",
-    ),
-    "an address of a cloud's passwords": (
-        "data: {val: 'http://169.254.169.254/latest'}",
-        "only https://",
-    ),
-    "an address of another section": ("model: {attention: 's3://bucket/x'}", "s3://bucket/x"),
-    "an address of a logger": (
-        "trainer: {logger: {class_path: MLFlowLogger, init_args: {tracking_uri: 'http://example.com'}}}",
-        "http://example.com",
-    ),
-    "a file's address": (
-        "trainer: {logger: {class_path: MLFlowLogger, init_args: {tracking_uri: "
-        "'file:/elsewhere/x'}}}",
-        "file:/elsewhere/x",
-    ),
-    "a callback to fetch": (
-        "trainer: {callbacks: 'https://example.com/callbacks.yaml'}",
-        "https://example.com",
-    ),
-    "checkpoints outside": ("checkpoint: {filename: ../../../evil}", "--run FOLDER"),
-    "checkpoints elsewhere": ("checkpoint: {dirpath: /elsewhere/evil}", "--run FOLDER"),
-    "metrics outside": (
-        "trainer: {logger: {class_path: CSVLogger, init_args: {name: ../../evil}}}",
-        "--run FOLDER",
-    ),
-    "metrics elsewhere": (
-        "trainer: {logger: {class_path: TensorBoardLogger, init_args: {version: /elsewhere/evil}}}",
-        "--run FOLDER",
-    ),
-    "metrics at home": (
-        "trainer: {logger: {class_path: TensorBoardLogger, init_args: {sub_dir: ~/evil}}}",
-        "--run FOLDER",
-    ),
-    "a profile outside": (
-        "trainer: {profiler: {class_path: SimpleProfiler, init_args: {filename: a/../../evil}}}",
-        "--run FOLDER",
-    ),
-    "a callback's own folder": (
-        "trainer: {callbacks: [{class_path: ModelCheckpoint, init_args: {dirpath: evil, "
-        "monitor: x}}]}",
-        "--run FOLDER",
-    ),
-    "a program for W&B": (
-        "trainer: {logger: {class_path: WandbLogger, init_args: {settings: {x_executable: "
-        "evil.sh}}}}",
-        "could start a program",
-    ),
-    "a program for W&B, passed on": (
-        "trainer: {logger: {class_path: WandbLogger, dict_kwargs: {settings: "
-        "{x_executable: evil.sh}}}}",
-        "could start a program",
-    ),
-    "not text": ("model: \udcff", "not UTF-8"),
-    "no recipe": ("]", "line"),
+        "many values": f"model: [{', '.join(['1'] * 20_000)}]",
+    },
+    "an alias that contains itself": {
+        "an alias of itself": "model: &model {encoder: *model}",
+    },
+    "nested deeper": {
+        "deep brackets": f"model: {nested(100_000)}",
+        "deep lines": "\n".join(f"{' ' * n}a:" for n in range(400)),
+        "deep aliases": bomb(60, 1),
+    },
+    "bytes": {
+        "many bytes": "#" * 300_000,
+    },
+    "digits": {
+        "many digits": f"seed: {'9' * 5000}",
+    },
+    "the most is": {
+        "a huge seed": f"seed: {10**30}",
+        "a wide model": "model: {dim: 1000000000000}",
+        "a long table": "model: {max_length: 1e12}",
+    },
+    "model.layers is 1e+09; the most is 1,000": {
+        "many layers": "model: {layers: 1000000000}",
+    },
+    "the most is 1,000": {
+        "many layers of one side": "model: {encoder: {layers: 100000}}",
+    },
+    "'model' occurs twice": {
+        "a section twice": "model: {dim: 8}\nmodel: {dim: 9}",
+    },
+    "'dim' occurs twice": {
+        "a key twice": "model: {dim: 8, 'dim': 9}",
+    },
+    "occurs twice": {
+        "a key twice, deep": "trainer: {callbacks: [{class_path: EarlyStopping, class_path: x.Y}]}",
+    },
+    "https://example.com/bert": {
+        "weights of an address": "from: 'https://example.com/bert'",
+    },
+    "https://example.com/text": {
+        "an address as data": "data: {root: 'https://example.com/text'}",
+    },
+    "no address that tfzoo reads": {
+        "an address of this machine": "data: {train: 'file:///etc/passwd'}",
+        "an address that is cached elsewhere": "data: {test: {a: ['simplecache::https://example.com/a.tsv']}}",
+    },
+    "only https://": {
+        "an address of a cloud's passwords": "data: {val: 'http://169.254.169.254/latest'}",
+    },
+    "s3://bucket/x": {
+        "an address of another section": "model: {attention: 's3://bucket/x'}",
+    },
+    "http://example.com": {
+        "an address of a logger": logger("MLFlowLogger", tracking_uri="http://example.com"),
+    },
+    "file:/elsewhere/x": {
+        "a file's address": logger("MLFlowLogger", tracking_uri="file:/elsewhere/x"),
+    },
+    "https://example.com": {
+        "a callback to fetch": "trainer: {callbacks: 'https://example.com/callbacks.yaml'}",
+    },
+    "--run FOLDER": {
+        "checkpoints outside": "checkpoint: {filename: ../../../evil}",
+        "checkpoints elsewhere": "checkpoint: {dirpath: /elsewhere/evil}",
+        "metrics outside": logger("CSVLogger", name="../../evil"),
+        "metrics elsewhere": logger("TensorBoardLogger", version="/elsewhere/evil"),
+        "metrics at home": logger("TensorBoardLogger", sub_dir="~/evil"),
+        "a profile outside": given("profiler", "SimpleProfiler", filename="a/../../evil"),
+        "a callback's own folder": callback("ModelCheckpoint", dirpath="evil", monitor="x"),
+    },
+    "could start a program": {
+        "a program for W&B": logger("WandbLogger", settings={"x_executable": "evil.sh"}),
+        "a program for W&B, passed on": PASSED_ON,
+    },
+    "not UTF-8": {
+        "not text": "model: \udcff",
+    },
+    "line": {
+        "no recipe": "]",
+    },
 }
+"""Lines of recipes, by a part of the message that refuses them."""
+RECIPES = {name: (made, says) for says, found in REFUSED.items() for name, made in found.items()}
 OPTIONS = {
     "callback": ("--trainer.callbacks+=beside.Mine", "'beside.Mine'"),
     "callback's class": ("--trainer.callbacks.class_path=beside.Mine", "'beside.Mine'"),
@@ -452,119 +457,119 @@ def legacy(value: Any) -> bytes:
 
 BESIDE = {"trainer": {"callbacks": [{"class_path": "beside.Mine"}]}}
 Make = Callable[[dict[str, Any]], bytes]
-CHECKPOINTS: dict[str, tuple[Make, str]] = {
-    "a bare pickle": (lambda good: pickle.dumps(touch()), "bare pickle"),
-    "an old pickle": (lambda good: pickle.dumps(touch(), 0), "no checkpoint"),
-    "the old format": (lambda good: legacy({**good, "callbacks": touch()}), "bare pickle"),
-    "os.system": (lambda good: saved({**good, "callbacks": touch()}), "holds more than tensors"),
-    "eval": (
-        lambda good: saved(
+SPOILT: dict[str, dict[str, Make]] = {
+    "bare pickle": {
+        "a bare pickle": lambda good: pickle.dumps(touch()),
+        "the old format": lambda good: legacy({**good, "callbacks": touch()}),
+    },
+    "no checkpoint": {
+        "an old pickle": lambda good: pickle.dumps(touch(), 0),
+    },
+    "holds more than tensors": {
+        "os.system": lambda good: saved({**good, "callbacks": touch()}),
+        "eval": lambda good: saved(
             {**good, "loops": Calls(eval, "__import__('os').system('touch $MARKER')")}
         ),
-        "holds more than tensors",
-    ),
-    "exec": (lambda good: saved(Calls(exec, "import beside")), "holds more than tensors"),
-    "a module beside it": (
-        lambda good: archived(saved(good), data_pkl=b"\x80\x02cbeside\nMine\n)R."),
-        "holds more than tensors",
-    ),
-    "torch's own loader": (
-        lambda good: saved(Calls(torch.load, "other.ckpt")),
-        "holds more than tensors",
-    ),
-    "a whole module": (
-        lambda good: saved({**good, "model": torch.nn.Linear(2, 2)}),
-        "holds more than tensors",
-    ),
-    "an instantiator": (
-        lambda good: saved({**good, "callbacks": {"x": {"_instantiator": "os.system"}}}),
-        "_instantiator",
-    ),
-    "an instantiator of a module": (
-        lambda good: saved(
+        "exec": lambda good: saved(Calls(exec, "import beside")),
+        "a module beside it": lambda good: archived(
+            saved(good), data_pkl=b"\x80\x02cbeside\nMine\n)R."
+        ),
+        "torch's own loader": lambda good: saved(Calls(torch.load, "other.ckpt")),
+        "a whole module": lambda good: saved({**good, "model": torch.nn.Linear(2, 2)}),
+    },
+    "_instantiator": {
+        "an instantiator": lambda good: saved(
+            {**good, "callbacks": {"x": {"_instantiator": "os.system"}}}
+        ),
+    },
+    "hyper_parameters": {
+        "an instantiator of a module": lambda good: saved(
             {**good, "hyper_parameters": {"_instantiator": "os.system", "command": TOUCH}}
         ),
-        "hyper_parameters",
-    ),
-    "a flipped bit": (lambda good: flipped(saved(good)), "damaged"),
-    "cut short": (lambda good: saved(good)[:-100], "cut short"),
-    "nothing": (lambda good: b"", "empty"),
-    "deflated": (lambda good: archived(saved(good), zipfile.ZIP_DEFLATED), "compressed"),
-    "a deflated bomb": (
-        lambda good: archived(saved({**good, "x": torch.zeros(25_000_000)}), zipfile.ZIP_DEFLATED),
-        "compressed",
-    ),
-    "entries over each other": (lambda good: overlapping(saved(good)), "more than its"),
-    "a stride of 0": (
-        lambda good: saved(with_weight(good, torch.zeros(1).expand(10**12))),
-        "holds a tensor of shape [1000000000000]",
-    ),
-    "rows over each other": (
-        lambda good: saved({**good, "x": torch.zeros(10**4).as_strided((9000, 1000), (1, 1))}),
-        "holds a tensor",
-    ),
-    "a storage larger than the file": (lambda good: lying(saved(good)), "damaged"),
-    "a tensor without memory": (
-        lambda good: saved(with_weight(good, torch.empty(10**12, device="meta"))),
-        "holds a tensor of a kind",
-    ),
-    "a sparse tensor": (
-        lambda good: saved(with_weight(good, torch.eye(3).to_sparse())),
-        "holds a tensor of a kind",
-    ),
-    "a quantized tensor": (lambda good: saved(with_weight(good, quantized())), "refused"),
-    "values in values": (lambda good: saved({**good, "loops": laughs(12)}), "values or"),
-    "a list in itself": (lambda good: saved({**good, "loops": within_itself()}), "levels"),
-    "a wider model than is stored": (
-        lambda good: saved(changed(good, recipe__model__dim=4096)),
-        "do not fit",
-    ),
-    "more layers than are stored": (
-        lambda good: saved(changed(good, recipe__model__layers=900)),
-        "model.layers is 900; the most is",
-    ),
-    "a million layers": (
-        lambda good: saved(changed(good, recipe__model__layers=10**6)),
-        "model.layers is 1e+06; the most is",
-    ),
-    "a table of gigabytes": (
-        lambda good: saved(
+    },
+    "damaged": {
+        "a flipped bit": lambda good: flipped(saved(good)),
+        "a storage larger than the file": lambda good: lying(saved(good)),
+    },
+    "cut short": {
+        "cut short": lambda good: saved(good)[:-100],
+    },
+    "empty": {
+        "nothing": lambda good: b"",
+    },
+    "compressed": {
+        "deflated": lambda good: archived(saved(good), zipfile.ZIP_DEFLATED),
+        "a deflated bomb": lambda good: archived(
+            saved({**good, "x": torch.zeros(25_000_000)}), zipfile.ZIP_DEFLATED
+        ),
+    },
+    "more than its": {
+        "entries over each other": lambda good: overlapping(saved(good)),
+    },
+    "holds a tensor of shape [1000000000000]": {
+        "a stride of 0": lambda good: saved(with_weight(good, torch.zeros(1).expand(10**12))),
+    },
+    "holds a tensor": {
+        "rows over each other": lambda good: saved(
+            {**good, "x": torch.zeros(10**4).as_strided((9000, 1000), (1, 1))}
+        ),
+    },
+    "holds a tensor of a kind": {
+        "a tensor without memory": lambda good: saved(
+            with_weight(good, torch.empty(10**12, device="meta"))
+        ),
+        "a sparse tensor": lambda good: saved(with_weight(good, torch.eye(3).to_sparse())),
+    },
+    "refused": {
+        "a quantized tensor": lambda good: saved(with_weight(good, quantized())),
+    },
+    "values or": {
+        "values in values": lambda good: saved({**good, "loops": laughs(12)}),
+    },
+    "levels": {
+        "a list in itself": lambda good: saved({**good, "loops": within_itself()}),
+    },
+    "do not fit": {
+        "a wider model than is stored": lambda good: saved(changed(good, recipe__model__dim=4096)),
+        "a table of gigabytes": lambda good: saved(
             changed(good, recipe__model__position="relative_bias", recipe__model__max_length=10**7)
         ),
-        "do not fit",
-    ),
-    "a recipe that names code": (
-        lambda good: saved(changed(good, recipe__model__norm="beside.Mine")),
-        "no norm named",
-    ),
-    "a recipe of a list": (lambda good: saved(changed(good, recipe=[1])), "incomplete"),
-    "a model of a list": (
-        lambda good: saved(changed(good, recipe__model=[1])),
-        "contents do not match",
-    ),
-    "a tokenizer of nothing": (
-        lambda good: saved(changed(good, tokenizer={})),
-        "contents do not match",
-    ),
-    "a tokenizer by path": (
-        lambda good: saved(changed(good, tokenizer__tokenizer="../../evil")),
-        "no tokenizer named",
-    ),
-    "a tokenizer of noise": (
-        lambda good: saved(changed(good, tokenizer__states=["{"])),
-        "contents do not match",
-    ),
-    "a counter that is none": (
-        lambda good: saved(changed(good, batches="many")),
-        "contents do not match",
-    ),
-    "weights that are none": (lambda good: saved({**good, "state_dict": "none"}), ""),
-    "a missing weight": (
-        lambda good: saved({**good, "state_dict": {"x": torch.ones(1)}}),
-        "it is missing",
-    ),
-    "another task": (lambda good: saved(changed(good, task="os:system")), "not 'translation'"),
+    },
+    "model.layers is 900; the most is": {
+        "more layers than are stored": lambda good: saved(changed(good, recipe__model__layers=900)),
+    },
+    "model.layers is 1e+06; the most is": {
+        "a million layers": lambda good: saved(changed(good, recipe__model__layers=10**6)),
+    },
+    "no norm named": {
+        "a recipe that names code": lambda good: saved(
+            changed(good, recipe__model__norm="beside.Mine")
+        ),
+    },
+    "incomplete": {
+        "a recipe of a list": lambda good: saved(changed(good, recipe=[1])),
+    },
+    "contents do not match": {
+        "a model of a list": lambda good: saved(changed(good, recipe__model=[1])),
+        "a tokenizer of nothing": lambda good: saved(changed(good, tokenizer={})),
+        "a tokenizer of noise": lambda good: saved(changed(good, tokenizer__states=["{"])),
+        "a counter that is none": lambda good: saved(changed(good, batches="many")),
+    },
+    "no tokenizer named": {
+        "a tokenizer by path": lambda good: saved(changed(good, tokenizer__tokenizer="../../evil")),
+    },
+    "": {
+        "weights that are none": lambda good: saved({**good, "state_dict": "none"}),
+    },
+    "it is missing": {
+        "a missing weight": lambda good: saved({**good, "state_dict": {"x": torch.ones(1)}}),
+    },
+    "not 'translation'": {
+        "another task": lambda good: saved(changed(good, task="os:system")),
+    },
 }
+"""Checkpoints, by a part of the message that refuses them."""
+CHECKPOINTS = {name: (made, says) for says, found in SPOILT.items() for name, made in found.items()}
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,9 @@ import pytest
 import torch
 
 from tests import forked
+from tests.daily import sampled
 from tests.exporting.tasks import translator
+from tests.typed import typed
 from tfzoo import Transformer
 from tfzoo.base import memory
 from tfzoo.base.linear import Experts
@@ -37,107 +39,80 @@ from tfzoo.training.sizes import PROCESS, check_processes, check_sizes, demands,
 pytestmark = pytest.mark.usefixtures("own_folder")
 
 GB = 10**9
+RECIPE = "translation/numbers"
 TINY = (
-    *("translation/numbers", "--data.dataset.train", "100", "--data.dataset.val", "4"),
-    *("--data.dataset.test", "4", "--data.dataset.long", "4", "--trainer.accelerator", "cpu"),
-    *("--trainer.max_steps", "2", "--trainer.limit_val_batches", "0"),
+    "--data.dataset.train 100 --data.dataset.val 4 --data.dataset.test 4 --data.dataset.long 4 "
+    "--trainer.accelerator cpu --trainer.max_steps 2 --trainer.limit_val_batches 0"
 )
-LABELS = ("classification/listops", "--trainer.accelerator", "cpu")
-MIXTURE = ("--model.feedforward", "mixture", "--model.feedforward.experts")
-SWIGLU = ("--model.feedforward", "swiglu", "--model.feedforward.hidden")
-ADDITIVE = ("--model.attention", "additive", "--model.attention.hidden")
-LEARNED = ("--model.position", "learned", "--model.max_length")
-KERNEL = ("--model.mixer", "convolution", "--model.mixer.kernel_size")
-TOP_K = ("--model.weighting", "top_k", "--model.weighting.k")
-DEEP = ("--model.layers", "1000", "--model.dim")
+MIXTURE = "--model.feedforward mixture --model.feedforward.experts"
+SWIGLU = "--model.feedforward swiglu --model.feedforward.hidden"
+ADDITIVE = "--model.attention additive --model.attention.hidden"
+LEARNED = "--model.position learned --model.max_length"
+KERNEL = "--model.mixer convolution --model.mixer.kernel_size"
+TOP_K = "--model.weighting top_k --model.weighting.k"
+DEEP = "--model.layers 1000 --model.dim"
 
-Case = tuple[tuple[str, ...], str]
-DAILY: dict[str, Case] = {
-    "dim": (("--model.dim", "20000"), "model.dim=20000: .* 89.6 GB.* 16.0 GB"),
-    "the optimiser": (("--model.dim", "8192"), "model.dim=8192: .*optimiser's.* 60.1 GB.* 16.0 GB"),
-    "dim, layers": ((*DEEP, "10000000"), r"model.dim=10000000: .* 140,737.5 GB"),
-    "experts": ((*MIXTURE, "20000"), "experts=20000: .* 41.9 GB.* 16.0 GB"),
-    "too many experts": ((*MIXTURE, "10000000"), "experts=10000000 .* at most 100000"),
-    "one side": (
-        ("--model.decoder.value_head_dim", "2000000"),
-        "model.decoder.value_head_dim=2000000: .* GB.* 16.0 GB",
-    ),
-    "table": ((*LEARNED, "10000000"), "model.max_length=10000000: .* 41.0 GB.* 16.0 GB"),
-    "beam": (("--search.beam", "1000000"), "beam=1000000: .* 27.9 GB.* 16.0 GB"),
-    "devices": (("--trainer.devices", "5000"), "trainer.devices=5000 .* cores; the most is"),
+DAILY = {
+    "--model.dim 20000": "model.dim=20000: .* 89.6 GB.* 16.0 GB",
+    "--model.dim 8192": "model.dim=8192: .*optimiser's.* 60.1 GB.* 16.0 GB",
+    f"{DEEP} 10000000": "model.dim=10000000: .* 140,737.5 GB",
+    f"{MIXTURE} 20000": "experts=20000: .* 41.9 GB.* 16.0 GB",
+    f"{MIXTURE} 10000000": "experts=10000000 .* at most 100000",
+    "--model.decoder.value_head_dim 2000000": "value_head_dim=2000000: .* GB.* 16.0 GB",
+    f"{LEARNED} 10000000": "model.max_length=10000000: .* 41.0 GB.* 16.0 GB",
+    "--search.beam 1000000": "beam=1000000: .* 27.9 GB.* 16.0 GB",
+    "--trainer.devices 5000": "trainer.devices=5000 .* cores; the most is",
 }
 """What is refused, and the line that names the option and both numbers."""
-NIGHTLY: dict[str, Case] = {
-    "fit: a trillion": (("--model.dim", "1000000"), "model.dim=1000000: .* GB.* GB"),
-    "fit: deep": ((*DEEP, "16384"), "(layers|dim)=[0-9]+: .* GB.* GB"),
-    "fit: deep encoder": (
-        ("--model.encoder.layers", "1000", "--model.dim", "16384"),
-        "(layers|dim)=[0-9]+: .* GB.* GB",
-    ),
-    "fit: too deep": (("--model.layers", "1000000"), "model.layers is 1e[+]06; the most is 1,000"),
-    "fit: hidden": ((*SWIGLU, "10000000"), "hidden=10000000: .* GB.* GB"),
-    "fit: additive": ((*ADDITIVE, "10000000"), "hidden=10000000: .* GB.* GB"),
-    "fit: wide heads": (("--model.head_dim", "9000000"), "head_dim=9000000: .* GB.* GB"),
-    "fit: a hundred thousand experts": ((*MIXTURE, "100000"), "experts=100000: .* GB.* GB"),
-    "fit: kernel": ((*KERNEL, "10000000"), "kernel_size=10000000 .* at most 65536"),
-    "fit: positions": (
-        (*LEARNED, "1000000000000"),
-        "max_length is 1e[+]12; the most is 10,000,000",
-    ),
-    "fit: half precision": (
-        ("--model.dim", "65536", "--trainer.precision", "bf16-true"),
-        "model.dim=65536: .* GB.* GB",
-    ),
-    "fit: sgd": (
-        ("--model.dim", "65536", "--optim.optimizer", "sgd"),
-        "model.dim=65536: .* GB.* GB",
-    ),
-    "fit: muon": (
-        ("--model.dim", "32768", "--optim.optimizer", "muon"),
-        "model.dim=32768: .* GB.* GB",
-    ),
-    "fit: pattern": (
-        ("--model.pattern", "[{feedforward: {name: relu, hidden: 9000000}}, {}]"),
-        "hidden=9000000: .* GB.* GB",
-    ),
-    "fit: gru": (
-        *[(("--model.mixer", "gru", "--model.dim", "65536", "--model.position", "none"))],
-        "model.dim=65536: .* GB.* GB",
-    ),
-    "fit: processes": (("--trainer.devices", "1000000"), "devices=1000000 .* cores; the most is"),
-    "fit: beam": (("--search.beam", "100000000"), "beam=100000000: .* GB.* GB"),
-    "fit: workers": (("--data.workers", "1000000"), "data.workers=1000000 must be .* at most 1024"),
-    "fit: tokens": (("--data.max_tokens", "1000000000000"), "max_tokens=10+ must be .* at most 1e"),
-    "fit: pairs": (("--data.dataset.train", "1000000000"), "'train'=10+ must be .* at most 1e"),
-    "fit: vocabulary": (
-        ("--data.tokenizer", "bpe", "--data.tokenizer.vocab_size", "1000000000"),
-        "vocab_size.*=10+ must be .* at most 1e",
-    ),
+NIGHTLY = {
+    "--model.dim 1000000": "model.dim=1000000: .* GB.* GB",
+    f"{DEEP} 16384": "(layers|dim)=[0-9]+: .* GB.* GB",
+    "--model.encoder.layers 1000 --model.dim 16384": "(layers|dim)=[0-9]+: .* GB.* GB",
+    "--model.layers 1000000": "model.layers is 1e[+]06; the most is 1,000",
+    f"{SWIGLU} 10000000": "hidden=10000000: .* GB.* GB",
+    f"{ADDITIVE} 10000000": "hidden=10000000: .* GB.* GB",
+    "--model.head_dim 9000000": "head_dim=9000000: .* GB.* GB",
+    f"{MIXTURE} 100000": "experts=100000: .* GB.* GB",
+    f"{KERNEL} 10000000": "kernel_size=10000000 .* at most 65536",
+    f"{LEARNED} 1000000000000": "max_length is 1e[+]12; the most is 10,000,000",
+    "--model.dim 65536 --trainer.precision bf16-true": "model.dim=65536: .* GB.* GB",
+    "--model.dim 65536 --optim.optimizer sgd": "model.dim=65536: .* GB.* GB",
+    "--model.dim 32768 --optim.optimizer muon": "model.dim=32768: .* GB.* GB",
+    "--model.pattern '[{feedforward: {name: relu, hidden: 9000000}}, {}]'": "hidden=9000000: .* GB",
+    "--model.mixer gru --model.dim 65536 --model.position none": "model.dim=65536: .* GB.* GB",
+    "--trainer.devices 1000000": "devices=1000000 .* cores; the most is",
+    "--search.beam 100000000": "beam=100000000: .* GB.* GB",
+    "--data.workers 1000000": "data.workers=1000000 must be .* at most 1024",
+    "--data.max_tokens 1000000000000": "max_tokens=10+ must be .* at most 1e",
+    "--data.dataset.train 1000000000": "'train'=10+ must be .* at most 1e",
+    "--data.tokenizer bpe --data.tokenizer.vocab_size 1000000000": "vocab_size.*=10+ must be .* 1e",
 }
-FITS: dict[str, tuple[str, ...]] = {
-    "as it is": (),
-    "dim": ("--model.dim", "1024"),
-    "deep": ("--model.layers", "60", "--model.dim", "64"),
-    "heads": ("--model.dim", "512", "--model.heads", "256"),
-    "experts": (*MIXTURE, "64"),
-    "many small experts": (*MIXTURE, "2000", "--model.feedforward.hidden", "4"),
-    "hidden": (*SWIGLU, "65536"),
-    "additive": (*ADDITIVE, "4096"),
-    "table": (*LEARNED, "100000"),
-    "no table": ("--model.max_length", "10000000"),
-    "k over all keys": (*TOP_K, "10000000"),
-    "window over all": ("--model.window", "10000000"),
-    "kernel over all": (*KERNEL, "1023", "--model.dim", "32"),
-    "beam": ("--search.beam", "200"),
-    "two processes": ("--trainer.devices", "2"),
-    "one process a core, many cores": ("--trainer.devices", "4"),
-    "half precision": ("--model.dim", "1536", "--trainer.precision", "bf16-true"),
-    "tokens": ("--data.max_tokens", "1000000"),
-    "muon": ("--optim.optimizer", "muon", "--model.dim", "768"),
-    "one side": ("--model.decoder.value_head_dim", "2000"),
-    "much dropout, small numbers": ("--model.dropout", "0.9", "--optim.eps", "1e-30"),
-}
-OFTEN = {"as it is", "many small experts", "k over all keys", "no table", "beam", "two processes"}
+OFTEN = (
+    "",
+    f"{MIXTURE} 2000 --model.feedforward.hidden 4",
+    f"{TOP_K} 10000000",
+    "--model.max_length 10000000",  # without a table
+    "--search.beam 200",
+    "--trainer.devices 2",
+)
+FITS = (
+    *OFTEN,
+    "--model.dim 1024",
+    "--model.layers 60 --model.dim 64",
+    "--model.dim 512 --model.heads 256",
+    f"{MIXTURE} 64",
+    f"{SWIGLU} 65536",
+    f"{ADDITIVE} 4096",
+    f"{LEARNED} 100000",
+    "--model.window 10000000",
+    f"{KERNEL} 1023 --model.dim 32",
+    "--trainer.devices 4",
+    "--model.dim 1536 --trainer.precision bf16-true",
+    "--data.max_tokens 1000000",
+    "--optim.optimizer muon --model.dim 768",
+    "--model.decoder.value_head_dim 2000",
+    "--model.dropout 0.9 --optim.eps 1e-30",
+)
 
 
 @pytest.fixture
@@ -146,10 +121,10 @@ def of_16_gb(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("of_16_gb")
-@pytest.mark.parametrize("name", DAILY)
-def test_what_no_machine_has_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    words, line = DAILY[name]
-    is_refused(main(["fit", *TINY, *words]), capsys.readouterr().err, line)
+@pytest.mark.parametrize("options", DAILY)
+def test_what_no_machine_has_is_refused(options: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(typed(f"fit {RECIPE} {TINY} {options}"))
+    is_refused(code, capsys.readouterr().err, DAILY[options])
     assert not list(Path().glob("runs/*/*"))
 
 
@@ -163,14 +138,15 @@ def is_refused(code: int, err: str, line: str) -> None:
     assert "Traceback" not in err
 
 
+def resolved(options: str) -> Any:
+    return resolve(load_recipe(RECIPE), parse_arguments(typed(f"{TINY} {options}")))
+
+
 @pytest.mark.usefixtures("of_16_gb")
-@pytest.mark.parametrize(
-    "name",
-    [name if name in OFTEN else pytest.param(name, marks=pytest.mark.nightly) for name in FITS],
-)
-def test_what_a_machine_has_is_not_refused(name: str) -> None:
+@pytest.mark.parametrize("options", sampled(FITS, OFTEN))
+def test_what_a_machine_has_is_not_refused(options: str) -> None:
     """The check of the sizes and of the beam, as ``tfzoo fit`` does them before data is read."""
-    config = resolve(load_recipe(TINY[0]), parse_arguments([*TINY[1:], *FITS[name]]))
+    config = resolved(options)
     check_sizes(config)
     _, processes, _ = demands(config.recipe["trainer"])
     check_processes(processes)
@@ -195,21 +171,13 @@ STORED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "layers": (lambda r: r["model"].update(layers=10**6), "layers is 1e[+]06; the most is"),
     "beam": (lambda r: r.update(search={"beam": 10**9}), "beam=1000000000: .* GB.* GB"),
 }
-COMMANDS: dict[str, Case] = {
-    "translate --beam": (("translate", "RUN", "text", "--beam", "1000000000"), "beam=10+: .* GB"),
-    "translate --n-best": (
-        ("translate", "RUN", "text", "--n-best", "1000000000"),
-        "beam=10+: .* GB",
-    ),
-    "dry run": (("fit", *TINY, "--model.dim", "1000000", "--dry-run"), "dim=1000000: .* GB.* GB"),
-    "dry run: devices": (
-        ("fit", *TINY, "--trainer.devices", "5000", "--dry-run"),
-        "trainer.devices=5000 .* the most is",
-    ),
-    "classification": (
-        ("fit", *LABELS, "--model.pooling", "convolution", "--model.pooling.filters", "10000000"),
-        "filters=10000000: .* GB.* GB",
-    ),
+CONVOLUTION = "--model.pooling convolution --model.pooling.filters 10000000"
+COMMANDS = {
+    "translate run.ckpt text --beam 1000000000": "beam=10+: .* GB",
+    "translate run.ckpt text --n-best 1000000000": "beam=10+: .* GB",
+    f"fit {RECIPE} {TINY} --model.dim 1000000 --dry-run": "dim=1000000: .* GB.* GB",
+    f"fit {RECIPE} {TINY} --trainer.devices 5000 --dry-run": "devices=5000 .* the most is",
+    f"fit classification/listops --trainer.accelerator cpu {CONVOLUTION}": "filters=10+: .* GB",
 }
 
 
@@ -242,23 +210,16 @@ def test_a_run_of_a_stranger_is_refused_alike(
 @pytest.mark.nightly
 def test_sizes_that_no_machine_has_take_ten_seconds_and_a_gigabyte_at_most() -> None:
     """On this machine, whatever it has."""
-    cases = [(("fit", *TINY, *words), line) for words, line in {**NIGHTLY}.values()]
-    cases += [*COMMANDS.values()]
+    cases = {f"fit {RECIPE} {TINY} {options}": line for options, line in NIGHTLY.items()}
     attempts = []
     store()
-    for words, line in cases:
-        given = ["run.ckpt" if word == "RUN" else word for word in words]
-        attempts.append((given, line, forked.call(attempt, given)))
+    for words, line in {**cases, **COMMANDS}.items():
+        attempts.append((words, line, forked.call(attempt, words)))
     for change, line in STORED.values():
         store(change)
-        for command, run in (
-            ("translate", "run.ckpt"),
-            ("translate", "shared"),
-            ("serve", "run.ckpt"),
-            ("serve", "shared"),
-        ):
-            words = (command, run, *(["text"] if command == "translate" else ["--port", "0"]))
-            attempts.append(([*words], line, forked.call(attempt, [*words])))
+        for run in ("run.ckpt", "shared"):
+            for words in (f"translate {run} text", f"serve {run} --port 0"):
+                attempts.append((words, line, forked.call(attempt, words)))
     for words, line, (code, err, seconds, taken) in attempts:
         print(f"{seconds:5.1f} s {taken / 1e6:5.0f} MB  {err.splitlines()[-1]}")
         is_refused(code, err, line)
@@ -267,24 +228,28 @@ def test_sizes_that_no_machine_has_take_ten_seconds_and_a_gigabyte_at_most() -> 
     print(f"{len(attempts)} refused")
 
 
-def attempt(words: list[str]) -> tuple[int, str, float, int]:
+def attempt(words: str) -> tuple[int, str, float, int]:
     """The exit code of a command, what it printed on stderr, its seconds and bytes."""
     torch.set_num_threads(1)
     err = StringIO()
     resource.setrlimit(resource.RLIMIT_DATA, (4 * GB, 4 * GB))  # for the machine that tests
     start = time.perf_counter()
     with redirect_stderr(err), redirect_stdout(StringIO()):
-        code = main(words)
+        code = main(typed(words))
     taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return code, err.getvalue(), time.perf_counter() - start, taken
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    "name", ["as it is", "k over all keys", "window over all", "kernel over all", "beam", "deep"]
+    "options",
+    [
+        *("", f"{TOP_K} 10000000", "--model.window 10000000", f"{KERNEL} 1023 --model.dim 32"),
+        *("--search.beam 200", "--model.layers 60 --model.dim 64"),
+    ],
 )
-def test_what_fits_trains(name: str) -> None:
-    assert main(["fit", *TINY, *FITS[name], "--trainer.devices", "1", "--dry-run"]) == 0
+def test_what_fits_trains(options: str) -> None:
+    assert main(typed(f"fit {RECIPE} {TINY} {options} --trainer.devices 1 --dry-run")) == 0
 
 
 # What there is and what is needed -----------------------------------------------------------------
@@ -382,20 +347,21 @@ def test_top_k_of_all_keys_is_softmax_and_takes_no_more(k: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("options", "line"),
     [
-        (("--model.cap", "1e-40"), "cap=1e-40 must be .* at least 0.001"),
-        (("--model.temperature", "1e-40"), "temperature=1e-40 must be .* at least 1e-06"),
-        (("--optim.lr", "1e-40"), "lr=1e-40 must be .* at least 1.17549e-38"),
-        (("--optim.eps", "1e-60"), "eps=1e-60 must be .* at least 1.17549e-38"),
-        (("--model.norm.eps", "1e-60"), "eps=1e-60 must be .* at least 1.17549e-38"),
-        (("--model.init_std", "1e-50"), "init_std=1e-50 must be .* at least 1.17549e-38"),
+        ("--model.cap 1e-40", "cap=1e-40 must be .* at least 0.001"),
+        ("--model.temperature 1e-40", "temperature=1e-40 must be .* at least 1e-06"),
+        ("--optim.lr 1e-40", "lr=1e-40 must be .* at least 1.17549e-38"),
+        ("--optim.eps 1e-60", "eps=1e-60 must be .* at least 1.17549e-38"),
+        ("--model.norm.eps 1e-60", "eps=1e-60 must be .* at least 1.17549e-38"),
+        ("--model.init_std 1e-50", "init_std=1e-50 must be .* at least 1.17549e-38"),
     ],
 )
 def test_numbers_that_are_zero_where_models_compute_are_refused(
-    words: tuple[str, ...], line: str, capsys: pytest.CaptureFixture[str]
+    options: str, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    is_refused(main(["fit", *TINY, *words, "--print_config"]), capsys.readouterr().err, line)
+    code = main(typed(f"fit {RECIPE} {TINY} {options} --print_config"))
+    is_refused(code, capsys.readouterr().err, line)
 
 
 @pytest.mark.nightly
@@ -414,7 +380,7 @@ def test_a_gpu_that_is_too_small_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(memory, "gpu", lambda: Place(GB, "the GPU"))
-    config = resolve(load_recipe(TINY[0]), parse_arguments([*TINY[1:], "--model.dim", "2048"]))
+    config = resolved("--model.dim 2048")
     config.recipe["trainer"]["accelerator"] = "auto"
     with pytest.raises(BadRecipe, match=r"model.dim=2048: .*the GPU has 1.0 GB"):
         check_sizes(config)
@@ -433,8 +399,7 @@ def test_an_optimiser_that_cannot_be_counted_is_refused_where_gradients_alone_do
         raise RuntimeError("no data")
 
     monkeypatch.setattr(sizes, "training_size", looks_at_data)
-    check_sizes(resolve(load_recipe(TINY[0]), parse_arguments([*TINY[1:], "--model.dim", "4096"])))
-    options = parse_arguments([*TINY[1:], "--model.dim", "7168"])
-    large = resolve(load_recipe(TINY[0]), options)
+    check_sizes(resolved("--model.dim 4096"))
+    large = resolved("--model.dim 7168")
     with pytest.raises(BadRecipe, match=r"model.dim=7168: parameters, gradients .* take at least"):
         check_sizes(large)
