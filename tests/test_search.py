@@ -15,7 +15,6 @@ from torch import Tensor
 
 import tfzoo
 import tfzoo.search as search_module
-from tests.golden import load
 from tfzoo.base.host_copies import HostCopies
 from tfzoo.base.special_ids import OWN
 from tfzoo.errors import BadOption, NoNextToken
@@ -274,31 +273,6 @@ def test_log_probabilities_are_added_in_fp32(dtype: torch.dtype) -> None:
         assert best.score == pytest.approx(wanted, rel=len(best.ids) * 2**-23)
 
 
-@pytest.mark.parametrize(
-    "case_id", ["search/beam_v8_l6", "search/beam_v8_l6_b", "search/beam_wide"]
-)
-def test_a_wide_beam_finds_the_best_that_enumeration_found_elsewhere(case_id: str) -> None:
-    case, arrays = load(case_id)
-    # There unknown is 0 and padding 1; here it is the other way round.
-    swap = torch.tensor([1, 0, *range(2, case["config"]["vocab"])])
-    table = arrays["in.logprob_table"][:, swap][:, :, swap]
-    length = case["config"]["max_new_tokens"]
-    for key, wanted in case["data"]["exhaustive_best_finished"].items():
-        if "gnmt" not in key:
-            continue  # formulas that are not used here
-        how = Search(
-            beam=5000, n_best=len(wanted), length_penalty=float(key.rpartition("alpha=")[2])
-        )
-        found = search(
-            Table(table[None], max_positions=length), torch.ones(1, length, dtype=torch.long), how
-        )[0]
-        for hypothesis, best in zip(found, wanted, strict=True):
-            assert [*hypothesis.ids, EOS] == [
-                {0: 1, 1: 0}.get(token, token) for token in best["tokens"]
-            ]
-            assert hypothesis.score == pytest.approx(best["score"], abs=1e-4)  # stored in fp32
-
-
 def test_a_sentence_is_decoded_alike_in_any_company() -> None:
     model = tfzoo.Transformer(30, 16, 2, 2, dropout=0.0, position="relative_bias")
     initialise(model, 5)
@@ -329,29 +303,6 @@ def test_candidates_are_the_best_of_all_continuations(v: int, count: int) -> Non
     assert torch.equal(top, wanted.values)
     real = ~top.isneginf()
     assert torch.equal((parent * v + token)[real], wanted.indices[real])
-
-
-def test_n_best_are_different_and_in_order() -> None:
-    model = random_table(2, 6, 5, 0)
-    for best in search(model, torch.ones(2, 5, dtype=torch.long), Search(beam=8, n_best=8)):
-        assert len({tuple(h.ids) for h in best}) == len(best) > 1
-        finished = [h.finished for h in best]
-        assert finished == sorted(finished, reverse=True)
-        for part in (True, False):
-            scores = [h.score for h in best if h.finished is part]
-            assert scores == sorted(scores, reverse=True)
-
-
-def test_a_hypothesis_that_the_limit_cut_never_beats_a_finished_one() -> None:
-    v = 5
-    table = torch.full((1, 3, v, v), -5.0)
-    table[..., 4] = -0.01  # going on is always likelier than to end
-    table[..., EOS] = -3.0
-    found = search(
-        Table(table, max_positions=3), torch.ones(1, 3, dtype=torch.long), Search(beam=3, n_best=3)
-    )[0]
-    assert found[0].finished
-    assert not found[-1].finished or all(h.finished for h in found)
 
 
 def test_finished_sentences_stop_costing_time() -> None:

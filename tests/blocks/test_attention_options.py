@@ -16,7 +16,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tfzoo
 from tests.exact import close
 from tfzoo.base.registry import registry
-from tfzoo.errors import BadOption, Clash, UnknownName
 from tfzoo.masks import Mask
 from tfzoo.mixer.multihead import SelfAttention
 from tfzoo.models.context import Context
@@ -195,24 +194,3 @@ def test_without_bias_no_linear_layer_of_attention_has_one() -> None:
     biased = {name for name in linear if model.get_submodule(name).bias is not None}
     assert len(linear) == 19
     assert biased == {name for name in linear if ".feedforward." in name}
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"query_key_norm": {"norm": "instance"}}, Clash, "norm 'instance', which mixes tokens"),
-        ({"query_key_norm": {"norm": "rsm"}}, UnknownName, "Did you mean 'rms'"),
-        ({"query_key_norm": {"over": "head"}}, BadOption, "must be {norm: NAME, over"),
-        ({"projections": "none", "head_dim": 4}, BadOption, "projections: none .* head_dim"),
-        ({"projections": "none", "share_query_key": True}, BadOption, "none leaves .* share_q"),
-        ({"cap": -1.0}, BadOption, "cap=-1.0 must be a finite number at least 0.001"),
-        ({"gate": "maybe"}, BadOption, "gate must be bool, not 'maybe'"),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_a_wrong_choice_is_refused_in_one_line(
-    options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message) as caught:
-        tfzoo.Encoder(8, 2, 1, **options)
-    assert "\n" not in str(caught.value)

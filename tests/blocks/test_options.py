@@ -10,7 +10,7 @@ import pytest
 from torch import nn
 
 import tfzoo
-from tfzoo.errors import BadOption
+from tfzoo.errors import BadOption, Clash, UnknownName
 from tfzoo.mixer.multihead import SelfAttention
 from tfzoo.models.constructor import LayerKeywords, StackKeywords
 from tfzoo.models.multihead import CrossAttention
@@ -121,3 +121,32 @@ def test_the_norm_of_embeddings_mixes_no_tokens() -> None:
 def test_layers_of_a_pattern_differ_in_options_of_layers(key: str) -> None:
     with pytest.raises(BadOption, match=f"pattern: {key} belongs to the stack"):
         tfzoo.Encoder(8, 2, 1, pattern=[{key: None}])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"query_key_norm": {"norm": "instance"}}, Clash, "norm 'instance', which mixes tokens"),
+        ({"query_key_norm": {"norm": "rsm"}}, UnknownName, "Did you mean 'rms'"),
+        ({"query_key_norm": {"over": "head"}}, BadOption, "must be {norm: NAME, over"),
+        ({"projections": "none", "head_dim": 4}, BadOption, "projections: none .* head_dim"),
+        ({"projections": "none", "share_query_key": True}, BadOption, "none leaves .* share_q"),
+        ({"cap": -1.0}, BadOption, "cap=-1.0 must be a finite number at least 0.001"),
+        ({"gate": "maybe"}, BadOption, "gate must be bool, not 'maybe'"),
+        ({"pattern": [{"position": "learned"}]}, BadOption, "0.: position 'learned' adds to"),
+        ({"pattern": [{"windw": 3}]}, BadOption, r"pattern\[0\] has no option 'windw'. Did you"),
+        ({"pattern": [{}, {"window": 0}]}, BadOption, r"pattern\[1\]: window=0 must be a whole"),
+        ({"pattern": [{"position": "rotary", "attention": "additive"}]}, Clash, "'rotary' rotates"),
+        ({"pattern": {"window": 3}}, BadOption, "pattern must be a list such as"),
+        ({"parallel": "one_norm", "residual": "post"}, BadOption, "use residual: pre"),
+        ({"parallel": "one_norm", "feedforward": "none"}, BadOption, "feedforward other than none"),
+        ({"parallel": "one_norm", "first_norm": False}, BadOption, "first_norm: false does"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_wrong_choice_is_refused_in_one_line(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        tfzoo.Encoder(8, 2, 2, **options)
+    assert "\n" not in str(caught.value)

@@ -254,28 +254,6 @@ def test_parallel_sublayers_drop_out_each_by_itself() -> None:
     assert set(y.unique().tolist()) == {0.0, 2.0}
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"pattern": [{"position": "learned"}]}, BadOption, "0.: position 'learned' adds to"),
-        ({"pattern": [{"windw": 3}]}, BadOption, r"pattern\[0\] has no option 'windw'. Did you"),
-        ({"pattern": [{}, {"window": 0}]}, BadOption, r"pattern\[1\]: window=0 must be a whole"),
-        ({"pattern": [{"position": "rotary", "attention": "additive"}]}, Clash, "'rotary' rotates"),
-        ({"pattern": {"window": 3}}, BadOption, "pattern must be a list such as"),
-        ({"parallel": "one_norm", "residual": "post"}, BadOption, "use residual: pre"),
-        ({"parallel": "one_norm", "feedforward": "none"}, BadOption, "feedforward other than none"),
-        ({"parallel": "one_norm", "first_norm": False}, BadOption, "first_norm: false does"),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_a_wrong_choice_is_refused_in_one_line(
-    options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message) as caught:
-        tfzoo.Encoder(DIM, 2, 2, **options)
-    assert "\n" not in str(caught.value)
-
-
 def test_a_parallel_layer_has_no_cross_attention() -> None:
     with pytest.raises(BadOption, match="parallel does not work with cross-attention"):
         tfzoo.Transformer(12, DIM, 2, 1, parallel="one_norm")

@@ -5,14 +5,11 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-import tfzoo
-from tests.browser import opened
-from tests.pages.test_attention import data_of, weights_beside
+from tests.pages.test_attention import data_of
 from tests.tasks.test_attention import classifier, translator
 from tfzoo.commands.main import main
 from tfzoo.learning.task import Task
@@ -101,26 +98,6 @@ def test_two_runs_of_other_sizes_are_side_by_side(
     said = capsys.readouterr().err
     assert "other.ckpt has no attention map of layer 1; layers with one: 0" in said
     assert main([*words, "--layers", "0,1", "--output", "both.html"]) == 0
-
-
-def test_hovering_over_a_token_shows_the_weights_of_both_models(browser: Any, here: Path) -> None:
-    paths = ["numbers.ckpt", "sigmoid.ckpt"]
-    saved(translator(weighting="sigmoid"), here / paths[1])
-    assert main(["attention", paths[0], "one two", "--compare", paths[1]]) == 0
-    shown, said = opened(browser, here / "attention.html")
-    shown.wait_for_selector(".token")
-    sums = []
-    for path, run in zip(paths, shown.locator(".run").all(), strict=True):
-        cross = tfzoo.TranslationTask.load(path).attention("one two")[-1].weights.mean(0)
-        for token, row in zip(run.locator(".queries .token").all(), cross, strict=True):
-            token.hover()
-            found = torch.tensor(weights_beside(run, "keys"))
-            torch.testing.assert_close(found, row, rtol=0, atol=1 / 255)
-            sums.append(f"sum {row.sum():.2f}")
-            assert sums[-1] in run.locator(".status").inner_text()
-    assert sums[0] == "sum 1.00" != sums[-1]
-    assert said == []
-    shown.close()
 
 
 def test_a_layer_without_a_map_is_said_on_the_page_and_on_stderr(

@@ -63,6 +63,22 @@ def test_a_language_model_goes_on_with_the_same_tokens(name: str, tmp_path: Path
             assert ours == new.replace("\n", " ").replace("\r", " ")
 
 
+def assert_same_translations(task: Any, peer: Any, tokenizer: Any, start: int) -> list[Any]:
+    """Of both by greedy search; the ids that the peer generates. No search of tfzoo writes
+    ``start``, the padding.
+    """
+    found = []
+    for text, ours in zip(LINES[:3], task.translate(LINES[:3], beam=1), strict=True):
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        theirs = peer.generate(
+            **{"input_ids": ids, "max_new_tokens": 2 * ids.shape[1] + 10, "num_beams": 1},
+            **{"do_sample": False, "bad_words_ids": [[start]], "use_cache": False},
+        )
+        assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
+        found.append(theirs[0])
+    return found
+
+
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_a_translator_writes_the_same_tokens(name: str, tmp_path: Path) -> None:
     family, class_name, config = TRANSLATORS[name]
@@ -70,17 +86,7 @@ def test_a_translator_writes_the_same_tokens(name: str, tmp_path: Path) -> None:
     config = {**config, "decoder_start_token_id": start}
     peer, tokenizer = save(family, class_name, config, tmp_path)
     task = tfzoo.TranslationTask.load(tmp_path)
-    for text, ours in zip(LINES[:3], task.translate(LINES[:3], beam=1), strict=True):
-        ids = tokenizer(text, return_tensors="pt").input_ids
-        theirs = peer.generate(
-            input_ids=ids,
-            max_new_tokens=2 * ids.shape[1] + 10,
-            do_sample=False,
-            num_beams=1,
-            bad_words_ids=[[start]],  # no search of tfzoo writes padding
-            use_cache=False,
-        )
-        assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
+    assert_same_translations(task, peer, tokenizer, start)
 
 
 def test_a_translation_begins_with_the_forced_token_as_generate_writes_and_training_learns_it(
@@ -94,14 +100,8 @@ def test_a_translation_begins_with_the_forced_token_as_generate_writes_and_train
     task, peer = tfzoo.TranslationTask.load(tmp_path / "there").double(), peer.double()
     word = tokenizer.convert_ids_to_tokens(7).strip("\u2581")
     assert all(one.startswith(word) for one in task.translate(LINES, beam=3))
-    for text, ours in zip(LINES[:3], task.translate(LINES[:3], beam=1), strict=True):
-        ids = tokenizer(text, return_tensors="pt").input_ids
-        theirs = peer.generate(
-            **{"input_ids": ids, "max_new_tokens": 2 * ids.shape[1] + 10, "num_beams": 1},
-            **{"do_sample": False, "bad_words_ids": [[2]], "use_cache": False},
-        )
-        assert theirs[0][1] == 7
-        assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
+    found = assert_same_translations(task, peer, tokenizer, 2)
+    assert all(ids[1] == 7 for ids in found)
     ids = tokenizer(LINES[0], add_special_tokens=False).input_ids
     batch = tfzoo.ParallelBatch.collate([(ids, ids), (ids[:3], ids[:2])], task.tokenizer.special)
     task.optim.label_smoothing = 0.0
@@ -149,13 +149,7 @@ def test_marians_files_of_sentencepiece_are_read_and_trained_on(
     peer.save_pretrained(there)
     task = tfzoo.TranslationTask.load(there)
     start = said["decoder_start_token_id"]
-    for text, ours in zip(LINES[:3], task.translate(LINES[:3], beam=1), strict=True):
-        ids = tokenizer(text, return_tensors="pt").input_ids
-        theirs = peer.generate(
-            **{"input_ids": ids, "max_new_tokens": 2 * ids.shape[1] + 10, "num_beams": 1},
-            **{"do_sample": False, "bad_words_ids": [[start]], "use_cache": False},
-        )
-        assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
+    assert_same_translations(task, peer, tokenizer, start)
     for side in (task.tokenizer.source, task.tokenizer.target):
         assert len(set(ctranslate2.tokens(side))) == len(side), "each id has a name of its own"
     assert main(["export", "there", "--to", "transformers", "--output", "back"]) == 0

@@ -33,46 +33,29 @@ def write(folder: Path, **files: str | bytes) -> Path:
     return folder / "train"
 
 
-def test_two_files_are_read_side_by_side(tmp_path: Path) -> None:
-    assert pairs(write(tmp_path, train_en="a\nb\n", train_de="x\ny\n")) == [("a", "x"), ("b", "y")]
-
-
-def test_plain_and_compressed_files_mix(tmp_path: Path) -> None:
-    assert pairs(write(tmp_path, train_en="a\n", train_de_gz="x\n")) == [("a", "x")]
-
-
-def test_a_plain_file_goes_before_a_compressed_one(tmp_path: Path) -> None:
-    assert pairs(write(tmp_path, train_en="plain\n", train_en_gz="packed\n", train_de="x\n")) == [
-        ("plain", "x")
-    ]
-
-
-def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
-    assert pairs(write(tmp_path, train_en="a\nb", train_de="x\ny\n")) == [("a", "x"), ("b", "y")]
-
-
 @pytest.mark.parametrize(
-    "inside", ["\r", "\u0085", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"]
+    ("english", "german", "expected"),
+    [
+        ("a\nb\n", "x\ny\n", [("a", "x"), ("b", "y")]),
+        ("a\nb", "x\ny\n", [("a", "x"), ("b", "y")]),  # the last line needs no end
+        ("\n \nb\n", "x\ny\n\n", [("", "x"), (" ", "y"), ("b", "")]),  # empty lines are kept
+        (b"\xef\xbb\xbfa\r\n", "x\n", [("a", "x")]),  # no text are Windows' mark and line ends,
+        (b"\n\xef\xbb\xbfb\n", "\n\ry\n", [("", ""), ("\ufeffb", "\ry")]),  # but elsewhere they are
+        *(
+            (f"a{inside}b\nc\n", "x\ny\n", [(f"a{inside}b", "x"), ("c", "y")])
+            for inside in "\r\u0085\u2028\u2029\x0b\x0c\x1c\x1d\x1e"
+        ),
+    ],
 )
-def test_only_a_line_feed_ends_a_line(tmp_path: Path, inside: str) -> None:
-    odd = f"a{inside}b"
-    assert pairs(write(tmp_path, train_en=f"{odd}\nc\n", train_de="x\ny\n")) == [
-        (odd, "x"),
-        ("c", "y"),
-    ]
+def test_two_files_are_read_side_by_side_and_only_a_line_feed_ends_a_line(
+    english: str | bytes, german: str, expected: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    assert pairs(write(tmp_path, train_en=english, train_de=german)) == expected
 
 
-def test_line_ends_and_the_byte_order_mark_of_windows_are_no_text(tmp_path: Path) -> None:
-    path = write(tmp_path, train_en=b"\xef\xbb\xbfa\r\n\xef\xbb\xbfb\r\n", train_de="x\n\ry\n")
-    assert pairs(path) == [("a", "x"), ("\ufeffb", "\ry")]
-
-
-def test_empty_lines_are_kept(tmp_path: Path) -> None:
-    assert pairs(write(tmp_path, train_en="\n \nb\n", train_de="x\ny\n\n")) == [
-        ("", "x"),
-        (" ", "y"),
-        ("b", ""),
-    ]
+def test_plain_and_compressed_files_mix_and_a_plain_one_goes_first(tmp_path: Path) -> None:
+    assert pairs(write(tmp_path, train_en="a\n", train_de_gz="x\n")) == [("a", "x")]
+    assert pairs(write(tmp_path, train_en_gz="packed\n")) == [("a", "x")]
 
 
 @pytest.mark.parametrize(("english", "german"), [(3, 5), (5, 3), (0, 2), (4097, 4096)])
@@ -94,39 +77,30 @@ def test_an_empty_file_is_an_error(tmp_path: Path, name: str) -> None:
     assert f"{name}: the file is empty" in message
 
 
+@pytest.mark.parametrize(
+    ("files", "asked", "says"),
+    [
+        (("train.en", "train.fr"), "train", "no train.de in"),
+        (("train.en", "train.fr"), "train", "train.fr"),
+        (("train.en", "train.de"), "val", "val.en and val.de (or val.tsv, .csv"),
+        (("train.en", "train.de"), "val", "train.de, train.en"),
+        ((), "nowhere/train", "no folder "),
+        (("train.en", "train.de"), "train.en", "without its ending"),
+        (("table.json",), "table.json", "table.json is no table by its ending, .tsv, .csv, .jsonl"),
+        (("table.CSV",), "table.CSV", "table.CSV is no table by its ending, .tsv, .csv, .jsonl"),
+    ],
+)
+def test_what_is_not_there_is_named_with_what_is(
+    files: tuple[str, ...], asked: str, says: str, tmp_path: Path
+) -> None:
+    write(tmp_path, **dict.fromkeys(files, "a\n"))
+    assert says in error(tmp_path / asked)
+
+
 def test_a_gz_that_is_none_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, train_de="x\n")
     (tmp_path / "train.en.gz").write_bytes(b"plain text\n")
     assert "train.en.gz: damaged" in error(path)
-
-
-def test_a_missing_file_is_named_with_what_lies_beside_it(tmp_path: Path) -> None:
-    message = error(write(tmp_path, train_en="a\n", train_fr="x\n"))
-    assert "no train.de in" in message
-    assert "train.fr" in message
-
-
-def test_a_folder_of_another_split_says_what_was_looked_for(tmp_path: Path) -> None:
-    write(tmp_path, train_en="a\n", train_de="x\n")
-    message = error(tmp_path / "val")
-    assert "val.en and val.de (or val.tsv, .csv" in message
-    assert "train.de, train.en" in message
-
-
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    assert f"no folder {tmp_path / 'nowhere'}" in error(tmp_path / "nowhere" / "train")
-
-
-def test_the_path_of_one_language_is_explained(tmp_path: Path) -> None:
-    write(tmp_path, train_en="a\n", train_de="x\n")
-    assert "without its ending" in error(tmp_path / "train.en")
-
-
-def test_a_table_of_another_form_is_told_the_endings_that_are_read(tmp_path: Path) -> None:
-    for name in ("table.json", "table.CSV"):
-        (tmp_path / name).write_text("[]", "utf-8")
-        says = f"{name} is no table by its ending, .tsv, .csv, .jsonl, .parquet"
-        assert says in error(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["train.tsv", "train.tsv.gz", "train"])

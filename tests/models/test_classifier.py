@@ -105,12 +105,6 @@ def test_it_shares_the_start_of_its_encoder_with_any_other() -> None:
         )
 
 
-def test_init_std_is_what_matrices_start_with() -> None:
-    for name, weight in small(init_std=0.02).named_parameters():
-        if weight.dim() == 2:
-            torch.testing.assert_close(weight.square().mean().sqrt().item(), 0.02, msg=name)
-
-
 def test_dropout_on_the_pooled_vector_acts_in_training_alone() -> None:
     model = small(pooled_dropout=0.5)
     torch.testing.assert_close(model(TEXT), small()(TEXT))

@@ -36,14 +36,20 @@ def test_two_vocabularies_cannot_be_tied_to_one() -> None:
         small(source_vocab_size=30)
 
 
-@pytest.mark.parametrize("tie", ["all", "none"])
-def test_init_std_is_what_matrices_start_with(tie: str) -> None:
-    model = small(vocab_size=200, dim=64, tie=tie, init_std=0.02, position="learned")
-    for name, weight in model.named_parameters():
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        *((tfzoo.Transformer, {"tie": tie}) for tie in ("all", "none")),
+        (tfzoo.LanguageModel, {"tie": False}),
+        (tfzoo.TransformerClassifier, {"classes": 3}),
+    ],
+)
+def test_init_std_is_what_matrices_start_with(model: Any, options: dict[str, Any]) -> None:
+    sizes = {"vocab_size": 200, "dim": 64, "heads": 2, "layers": 1, "position": "learned"}
+    for name, weight in model(**sizes, **options, init_std=0.02).named_parameters():
         if weight.dim() == 2 and "position" not in name:
-            torch.testing.assert_close(
-                weight.square().mean().sqrt().item(), 0.02, rtol=0.05, atol=0.0
-            )
+            found = weight.square().mean().sqrt().item()
+            torch.testing.assert_close(found, 0.02, rtol=0.05, atol=0.0, msg=name)
 
 
 @pytest.mark.parametrize("init_std", [None, 0.02])
