@@ -23,10 +23,10 @@ Resolved = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def resolved(capsys: pytest.CaptureFixture[str]) -> Resolved:
-    """The configuration that a command line comes to."""
+    """The configuration that a command line comes to: a recipe and its options."""
 
-    def run(recipe: str, *args: str) -> dict[str, Any]:
-        assert main(["fit", recipe, "--print_config", *args]) == 0, capsys.readouterr().err
+    def run(line: str) -> dict[str, Any]:
+        assert main(typed(f"fit {line} --print_config")) == 0, capsys.readouterr().err
         tree = yaml.safe_load(capsys.readouterr().out)
         assert isinstance(tree, dict)
         return tree
@@ -45,83 +45,65 @@ def recipe(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("args", "norm"),
+    ("options", "norm"),
     [
-        ([], {"name": "layer", "eps": 1e-3}),
-        (["--model.norm", "rms"], "rms"),  # a new name drops the old one's options
-        (["--model.norm", "rms", "--model.norm.eps", "1e-6"], {"name": "rms", "eps": 1e-6}),
-        (["--model.norm.eps", "1e-6"], {"name": "layer", "eps": 1e-6}),  # an option keeps the name
-        (["--model.norm", "{name: rms, eps: 1e-6}"], {"name": "rms", "eps": 1e-6}),
-        (["--model.norm.eps", "1e-6", "--model.norm", "rms"], {"name": "rms", "eps": 1e-6}),
-        (["--model.norm={name: rms, eps: 1e-6}", "--model.norm=none"], "none"),
+        ("", {"name": "layer", "eps": 1e-3}),
+        ("--model.norm rms", "rms"),  # a new name drops the old one's options
+        ("--model.norm rms --model.norm.eps 1e-6", {"name": "rms", "eps": 1e-6}),
+        ("--model.norm.eps 1e-6", {"name": "layer", "eps": 1e-6}),  # an option keeps the name
+        ("--model.norm '{name: rms, eps: 1e-6}'", {"name": "rms", "eps": 1e-6}),
+        ("--model.norm.eps 1e-6 --model.norm rms", {"name": "rms", "eps": 1e-6}),
+        ("--model.norm='{name: rms, eps: 1e-6}' --model.norm=none", "none"),
     ],
 )
 def test_a_dotted_option_keeps_the_name_and_a_new_name_drops_the_options(
-    args: list[str], norm: Any, recipe: str, resolved: Resolved
+    options: str, norm: Any, recipe: str, resolved: Resolved
 ) -> None:
-    assert resolved(recipe, *args)["model"]["norm"] == norm
+    assert resolved(f"{recipe} {options}")["model"]["norm"] == norm
 
 
-def test_an_option_of_a_component_that_nobody_named_is_the_default_components(
-    resolved: Resolved,
+RMS = {"norm": {"name": "rms", "eps": 1e-3}}
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "value"),
+    [
+        ("--model.norm.eps 1e-3", "model.norm", {"name": "layer", "eps": 1e-3}),  # the default's
+        (
+            "--model.encoder.norm.eps 1e-3 --model.norm rms --model.encoder.layers 1",
+            "model.encoder",  # alone, whatever the order
+            {**RMS, "layers": 1},
+        ),
+        ("--model.encoder.layers 1", "model.decoder", None),
+        ("--model.decoder.norm.eps 1e-3 --model.decoder.norm rms", "model.decoder", RMS),
+        *(
+            (f"--checkpoint.filename '{text}'", "checkpoint.filename", text)
+            for text in ("{step}", "{epoch}-{step}", "[best]", "null-model", "2024")
+        ),
+        *((f"--data.source {text}", "data.source", None) for text in ("null", "None")),
+        *((f"--model.init_std {text}", "model.init_std", None) for text in ("null", "None")),
+        ("--data.dataset null --data.source '{en}' --data.name a/b", "data.source", "{en}"),
+        ("--data.dataset null --data.train 'a[:5]' --data.name a/b", "data.train", "a[:5]"),
+    ],
+)
+def test_an_option_sets_its_key_alone_and_a_text_stays_one(
+    options: str, key: str, value: Any, resolved: Resolved
 ) -> None:
-    model = resolved(
-        "translation/numbers", "--model.norm.eps", "1e-3", "--optim.schedule", "constant"
-    )["model"]
-    assert model["norm"] == {"name": "layer", "eps": 1e-3}
-
-
-def test_one_side_of_a_model_is_changed_alone(resolved: Resolved) -> None:
-    args = typed("--model.encoder.norm.eps 1e-3 --model.norm rms --model.encoder.layers 1")
-    model = resolved("translation/numbers", *args)["model"]
-    assert model["norm"] == "rms"
-    assert model["encoder"] == {"norm": {"name": "rms", "eps": 1e-3}, "layers": 1}
-    assert model["decoder"] is None
-
-
-def test_options_of_one_side_can_be_given_in_any_order(resolved: Resolved) -> None:
-    args = ("--model.decoder.norm.eps", "1e-3", "--model.decoder.norm", "rms")
-    model = resolved("translation/numbers", *args)["model"]
-    assert model["decoder"] == {"norm": {"name": "rms", "eps": 1e-3}}
-
-
-@pytest.mark.parametrize("text", ["{step}", "{epoch}-{step}", "[best]", "null-model", "2024"])
-def test_an_option_that_is_a_text_stays_one(text: str, resolved: Resolved) -> None:
-    tree = resolved("translation/numbers", "--checkpoint.filename", text)
-    assert tree["checkpoint"]["filename"] == text
-
-
-@pytest.mark.parametrize("text", ["null", "None"])
-def test_an_option_can_be_unset(text: str, resolved: Resolved) -> None:
-    args = ("--data.dataset", "numbers", "--data.source", text, "--model.init_std", text)
-    tree = resolved("translation/numbers", *args)
-    assert (tree["data"]["source"], tree["model"]["init_std"]) == (None, None)
-
-
-def test_a_text_of_data_stays_one(resolved: Resolved) -> None:
-    args = ("--data.name", "owner/name", "--data.source", "{en}", "--data.train", "a[:5]")
-    data = resolved("translation/multi30k", *args)["data"]
-    assert (data["source"], data["train"]) == ("{en}", "a[:5]")
-
-
-def test_the_options_of_a_callback_can_be_given_one_by_one(resolved: Resolved) -> None:
-    args = ("--trainer.callbacks", "EarlyStopping", "--trainer.callbacks.monitor", "val/loss")
-    (callback,) = resolved("translation/numbers", *args)["trainer"]["callbacks"]
-    assert callback["class_path"].endswith("EarlyStopping")
-    assert callback["init_args"]["monitor"] == "val/loss"
+    section, _, name = key.partition(".")
+    assert resolved(f"translation/numbers {options}")[section][name] == value
 
 
 def test_an_option_of_a_callback_belongs_to_the_one_that_was_named_before_it(
     resolved: Resolved,
 ) -> None:
-    args = typed(
-        "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor=val/loss",
-        "--trainer.callbacks+=LearningRateMonitor",
-        "--trainer.callbacks.logging_interval=step --trainer.logger.version 7",
-        "--trainer.logger CSVLogger",
-    )
-    trainer = resolved("translation/numbers", *args)["trainer"]
+    trainer = resolved(
+        "translation/numbers "
+        "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor=val/loss "
+        "--trainer.callbacks+=LearningRateMonitor --trainer.callbacks.logging_interval=step "
+        "--trainer.logger.version 7 --trainer.logger CSVLogger"
+    )["trainer"]
     first, second = trainer["callbacks"]
+    assert first["class_path"].endswith("EarlyStopping")
     assert first["init_args"]["monitor"] == "val/loss"
     assert second["init_args"]["logging_interval"] == "step"
     (logger,) = trainer["logger"]
@@ -131,7 +113,7 @@ def test_an_option_of_a_callback_belongs_to_the_one_that_was_named_before_it(
 def test_a_whole_number_and_a_share_stay_what_they_are(resolved: Resolved) -> None:
     """Lightning reads 1 as one batch, and 1.0 as all."""
     for text, wanted in (("1", 1), ("1.0", 1.0), ("0.5", 0.5)):
-        found = resolved("translation/numbers", "--trainer.limit_val_batches", text)
+        found = resolved(f"translation/numbers --trainer.limit_val_batches {text}")
         share = found["trainer"].get("limit_val_batches", 1.0)
         assert (share, type(share)) == (wanted, type(wanted))
 
@@ -140,21 +122,15 @@ def test_a_config_file_lies_over_the_recipe_and_under_the_options(
     recipe: str, resolved: Resolved, tmp_path: Path
 ) -> None:
     (tmp_path / "more.yaml").write_text("model: {norm: {eps: 1e-2}, dim: 64}\n", "utf-8")
-    model = resolved(recipe, "--config", str(tmp_path / "more.yaml"), "--model.dim", "32")["model"]
+    model = resolved(f"{recipe} --config {tmp_path}/more.yaml --model.dim 32")["model"]
     assert (model["norm"], model["dim"]) == ({"name": "layer", "eps": 1e-2}, 32)
 
 
 def test_what_print_config_prints_runs_unchanged(resolved: Resolved, tmp_path: Path) -> None:
     first = resolved(
-        "translation/numbers",
-        *typed(
-            "--model.norm rms --model.norm.eps 1e-6 --trainer.callbacks+=EarlyStopping",
-            "--trainer.callbacks.monitor=val/chrf",
-        ),
-        *typed(
-            "--trainer.logger WandbLogger --checkpoint.train_time_interval 00:00:10:00",
-            "--trainer.max_time 00:01:00:00",
-        ),
+        "translation/numbers --model.norm rms --model.norm.eps 1e-6 --trainer.logger WandbLogger "
+        "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor=val/chrf "
+        "--checkpoint.train_time_interval 00:00:10:00 --trainer.max_time 00:01:00:00"
     )
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(first), "utf-8")
     assert resolved(str(tmp_path / "again.yaml")) == first
@@ -178,15 +154,12 @@ def test_yaml_words_that_python_mistakes_are_what_they_look_like(
 
 
 def test_paths_of_data_become_absolute(resolved: Resolved, own_folder: Path) -> None:
-    args = ("--data.train", "a.tsv", "--data.val", "b.tsv", "--data.test.one", "c.tsv")
-    data = resolved("translation/zh_en", *args)["data"]
-    assert (data["train"], data["test"]) == (
-        str(own_folder / "a.tsv"),
-        {"one": str(own_folder / "c.tsv")},
-    )
-    assert resolved("translation/multi30k", "--data.root", "text")["data"]["root"] == str(
-        own_folder / "text"
-    )
+    given = "--data.train a.tsv --data.val b.tsv --data.test.one c.tsv"
+    data = resolved(f"translation/zh_en {given}")["data"]
+    assert data["train"] == str(own_folder / "a.tsv")
+    assert data["test"] == {"one": str(own_folder / "c.tsv")}
+    data = resolved("translation/multi30k --data.root text")["data"]
+    assert data["root"] == str(own_folder / "text")
 
 
 def test_a_path_that_is_typed_is_relative_to_the_working_directory(
@@ -194,8 +167,8 @@ def test_a_path_that_is_typed_is_relative_to_the_working_directory(
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    args = ("--data.root", "../text", "--data.test.mine", "mine.tsv")
-    data = resolved("translation/multi30k", *args)["data"]
+    given = "--data.root ../text --data.test.mine mine.tsv"
+    data = resolved(f"translation/multi30k {given}")["data"]
     assert data["root"] == str(tmp_path / "text")
     assert data["test"] == {"mine": str(tmp_path / "elsewhere" / "mine.tsv")}
 
@@ -221,8 +194,8 @@ def test_the_checkpoint_of_the_least_score_is_kept_where_that_is_asked_for(
     resolved: Resolved, recipe: str, tmp_path: Path
 ) -> None:
     """``min`` is Lightning's default, and not the one here."""
-    given = "--checkpoint.monitor", "val/loss", "--checkpoint.mode", "min"
-    settings = resolved(recipe, *given)["checkpoint"]
+    given = "--checkpoint.monitor val/loss --checkpoint.mode min"
+    settings = resolved(f"{recipe} {given}")["checkpoint"]
     assert best_checkpoint(settings, "val/chrf", tmp_path).mode == "min"
     assert best_checkpoint({}, "val/chrf", tmp_path).mode == "max"
 

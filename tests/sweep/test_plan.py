@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.sweep.files import AXES, METRIC, sweep_file
+from tests.sweep.files import AXES, sweep_file
 from tfzoo.config import lightning
 from tfzoo.errors import TfzooError
 from tfzoo.sweep.plan.load import load
+
+RATES = [n / 10 for n in range(1, 100)]
 
 
 def refused(folder: Path, **changes: Any) -> str:
@@ -37,114 +39,100 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"task": "translation"}, "a recipe, which a sweep varies, and no sweep: tfzoo fit"),
-        ({"sedes": [1]}, "a sweep has no key 'sedes'. Did you mean 'seeds'?"),
-        ({"model.norm": "rms"}, "Keys of the recipe stand under overrides"),
-        ({"model.dim": 64}, "Keys of the recipe stand under overrides: {model.dim: ...}"),
-        ({"recipe": None}, "no recipe"),
-        ({"recipe": "translation/number"}, "Did you mean 'translation/numbers'?"),
-        ({"seeds": [1, 1]}, "seeds: each once"),
-        ({"seeds": "three"}, "seeds is a list of whole numbers"),
-        ({"mode": "gird"}, "mode is grid or one_at_a_time, not 'gird'. Did you mean 'grid'?"),
-        ({"baseline": {"model.norm": "rsm"}}, "model.norm has no value 'rsm'. Did you mean 'rms'?"),
+        ("task: translation", "a recipe, which a sweep varies, and no sweep: tfzoo fit"),
+        ("sedes: [1]", "a sweep has no key 'sedes'. Did you mean 'seeds'?"),
+        ("model.norm: rms", "Keys of the recipe stand under overrides"),
+        ("model.dim: 64", "Keys of the recipe stand under overrides: {model.dim: ...}"),
+        ("recipe: null", "no recipe"),
+        ("recipe: translation/number", "Did you mean 'translation/numbers'?"),
+        ("seeds: [1, 1]", "seeds: each once"),
+        ("seeds: three", "seeds is a list of whole numbers"),
+        ("mode: gird", "mode is grid or one_at_a_time, not 'gird'. Did you mean 'grid'?"),
+        ("baseline: {model.norm: rsm}", "model.norm has no value 'rsm'. Did you mean 'rms'?"),
         (
-            {"baseline": {"model.nrm": "rms"}},
+            "baseline: {model.nrm: rms}",
             "baseline has no key 'model.nrm'. Did you mean 'model.norm'?",
         ),
-        (
-            {"axes": {"norm": ["layer"]}},
-            "axes: norm is a list of values of a dotted key, or a mapping",
-        ),
-        ({"axes": {"model.norm": ["layer", "layer"]}}, "layer is given twice"),
-        ({"axes": {"size": {"a b": {}, "a_b": {}}}}, "would have the same folder"),
-        ({"axes": None}, "axes is a mapping such as"),
-        ({"axes": []}, "axes is a mapping such as"),
-        *[
+        ("axes: {norm: [layer]}", "axes: norm is a list of values of a dotted key, or a mapping"),
+        ("axes: {model.norm: [layer, layer]}", "layer is given twice"),
+        ("axes: {size: {a b: {}, a_b: {}}}", "would have the same folder"),
+        ("axes: null", "axes is a mapping such as"),
+        ("axes: []", "axes is a mapping such as"),
+        *(
             (
-                {"axes": {axis: {"a": {}, "b": {}}}},
+                f"axes: {{{axis}: {{a: {{}}, b: {{}}}}}}",
                 f"axes: {axis}: this is the name of a column of runs.csv",
             )
             for axis in ("parameters", "cell", "tuned")
-        ],
-        ({"axes": {"val/loss": {"a": {}, "b": {}}}}, "this is the name of a column of runs.csv"),
+        ),
+        ("axes: {val/loss: {a: {}, b: {}}}", "this is the name of a column of runs.csv"),
         (
-            {
-                "overrides": {"model.norm.eps": 1e-3},
-                "axes": {"model.norm": ["layer", {"name": "rms", "eps": 1e-5}]},
-            },
+            "{overrides: {model.norm.eps: 1}, axes: {model.norm: [layer, {name: rms, eps: 2}]}}",
             "model.norm.eps is set by overrides and by model.norm",
         ),
-        ({"axes": {"model.heads": [1, 2]}}, "model.heads is set by overrides and by model.heads"),
-        ({"budget": {"steps": 3}}, "trainer.max_steps is set by overrides and by budget"),
-        ({"budget": {"stepps": 3}}, "budget has no key 'stepps'. Did you mean 'steps'?"),
-        ({"budget": {"time": "10 minutes"}}, "budget.time is a time such as 00:10:00"),
-        ({"overrides": {"seed": 3}}, "the seed is set by seeds"),
-        ({"threads": 0}, "threads is a whole number from 1 on, not 0"),
-        ({"metric": None}, "no metric"),
-        ({"metric": {"name": "val/loss"}}, "metric needs a name and a mode, min or max"),
-        ({"also": [METRIC]}, "each name once"),
+        ("axes: {model.heads: [1, 2]}", "model.heads is set by overrides and by model.heads"),
+        ("budget: {steps: 3}", "trainer.max_steps is set by overrides and by budget"),
+        ("budget: {stepps: 3}", "budget has no key 'stepps'. Did you mean 'steps'?"),
+        ("budget: {time: 10 minutes}", "budget.time is a time such as 00:10:00"),
+        ("overrides: {seed: 3}", "the seed is set by seeds"),
+        ("threads: 0", "threads is a whole number from 1 on, not 0"),
+        ("metric: null", "no metric"),
+        ("metric: {name: val/loss}", "metric needs a name and a mode, min or max"),
+        ("also: [{name: val/loss, mode: min}]", "each name once"),
+        ("tune: {key: optim.lr, values: [0.001]}", "tune.values is a list of two values or more"),
         (
-            {"tune": {"key": "optim.lr", "values": [1e-3]}},
-            "tune.values is a list of two values or more",
-        ),
-        (
-            {"tune": {"key": "optim.lr", "values": [1e-3, 2e-3], "seed": 1}},
+            "tune: {key: optim.lr, values: [0.001, 0.002], seed: 1}",
             "tune.seed is a whole number that is not among seeds",
         ),
         (
-            {
-                "axes": {
-                    "optim.lr": [0.1 * n for n in range(1, 100)],
-                    "data.max_tokens": [*range(99, 200)],
-                }
-            },
+            f"axes: {{optim.lr: {RATES}, data.max_tokens: {[*range(99, 200)]}}}",
             "more than 1000 cells",
         ),
     ],
 )
 def test_a_slip_in_the_file_is_an_error_that_names_the_fix(
-    tmp_path: Path, changes: dict[str, Any], said: str
+    tmp_path: Path, changes: str, said: str
 ) -> None:
-    assert said in refused(tmp_path, **changes)
+    assert said in refused(tmp_path, **yaml.safe_load(changes))
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         (
-            {"overrides": {"model.nrm": "rms"}},
+            "overrides: {model.nrm: rms}",
             "tiny.yaml: model.nrm: model has no key 'nrm'. Did you mean 'norm'?",
         ),
         (
-            {"axes": {"model.norm": ["layer", "rsm"]}},
+            "axes: {model.norm: [layer, rsm]}",
             "tiny.yaml: model.norm: no norm named 'rsm'. Did you mean 'rms'?",
         ),
         (
-            {"axes": {"model.norm": ["layer", {"name": "rms", "epz": 1}]}},
+            "axes: {model.norm: [layer, {name: rms, epz: 1}]}",
             "no option 'epz'. Did you mean 'eps'?",
         ),
-        ({"axes": {"optim.lr": [0.1, "fast"]}}, "optim.lr must be float, not 'fast'"),
+        ("axes: {optim.lr: [0.1, fast]}", "optim.lr must be float, not 'fast'"),
         (
-            {"tune": {"key": "optim.lrr", "values": [1e-3, 2e-3]}},
+            "tune: {key: optim.lrr, values: [0.001, 0.002]}",
             "optim has no key 'lrr'. Did you mean 'lr'?",
         ),
         (
-            {"metric": {"name": "val/los", "mode": "min"}},
+            "metric: {name: val/los, mode: min}",
             "no metric 'val/los' on this data. Did you mean 'val/loss'?",
         ),
-        ({"metric": {"name": "val/accuracy", "mode": "max"}}, "no metric 'val/accuracy'"),
+        ("metric: {name: val/accuracy, mode: max}", "no metric 'val/accuracy'"),
         # BLEU is not computed for references under four words on average
-        ({"metric": {"name": "test/bleu", "mode": "max"}}, "no metric 'test/bleu' on this data"),
+        ("metric: {name: test/bleu, mode: max}", "no metric 'test/bleu' on this data"),
         (
-            {"also": [{"name": "test/longer/exact_match", "mode": "max"}]},
+            "also: [{name: test/longer/exact_match, mode: max}]",
             "Did you mean 'test/long/exact_match'?",
         ),
     ],
 )
 def test_so_is_one_in_a_key_of_the_recipe_or_in_a_metric(
-    tmp_path: Path, changes: dict[str, Any], said: str
+    tmp_path: Path, changes: str, said: str
 ) -> None:
-    assert said in refused(tmp_path, **changes)
+    assert said in refused(tmp_path, **yaml.safe_load(changes))
 
 
 @pytest.mark.parametrize("order", [1, -1])
