@@ -58,18 +58,6 @@ def test_positions_are_read_and_not_places(position: str) -> None:
     close(encoder(x[:, order], positions=order.expand(2, -1)), encoder(x)[:, order])
 
 
-@pytest.mark.parametrize("position", POSITIONS)
-def test_padding_does_not_count_on_any_side(position: str) -> None:
-    encoder, x = built(tfzoo.Encoder, layers=1, position=position), vectors()
-    for row in ("..xxxxx", "xxxxx..", ".xx.xxx"):
-        real = padded("xxxxxxx", row)
-        y = encoder(x, mask=Mask(keys=real))
-        close(y[1, real[1]], encoder(x[1:, real[1]])[0])
-        close(y[0], encoder(x[:1])[0])
-        if row == "xxxxx..":
-            close(encoder(x, mask=Mask(keys=real), padding="right")[real], y[real])
-
-
 @pytest.mark.parametrize("position", COUNTING)
 def test_packed_texts_are_read_as_if_alone(position: str) -> None:
     """Two texts of 3 and 4 tokens in one row; a decoder reads them in two pieces, too."""

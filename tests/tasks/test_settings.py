@@ -160,15 +160,6 @@ def test_a_recipe_without_options_gets_them(parts: Any) -> None:
     assert recipe.keys() == {"model"}
 
 
-def test_a_resumed_task_goes_on_counting(parts: Any) -> None:
-    task, again = Focal(*parts), Focal(*parts)
-    task.batches, task.skipped_steps.total = 7, 2
-    checkpoint: dict[str, Any] = {}
-    task.on_save_checkpoint(checkpoint)
-    again.on_load_checkpoint(checkpoint)
-    assert (again.batches, again.skipped) == (7, 2)
-
-
 def test_a_class_without_the_setting_does_not_load_it(parts: Any, tmp_path: Path) -> None:
     with pytest.raises(BadRun, match="gamma"):
         tfzoo.ClassificationTask.load(saved(Focal(*parts, gamma=3.0), tmp_path))
