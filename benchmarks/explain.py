@@ -21,7 +21,7 @@ import torch
 from scipy import stats
 
 from tfzoo.config.resolve import resolve
-from tfzoo.config.sources import load_recipe, parse_arguments
+from tfzoo.config.sources import Arguments, load_recipe, parse_options
 from tfzoo.training.train import TrainingRun
 
 RECIPE = "translation/numbers"
@@ -72,7 +72,9 @@ def main() -> None:
             "--trainer.enable_progress_bar",
             "false",
         ]
-        job = resolve(load_recipe(RECIPE), parse_arguments([*args, "--trainer.max_steps", "110"]))
+        job = resolve(
+            load_recipe(RECIPE), Arguments(parse_options([*args, "--trainer.max_steps", "110"]))
+        )
         data = job.task.Data(**job.recipe["data"], seed=1)
         data.prepare_data()
         data.setup("fit")

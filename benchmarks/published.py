@@ -107,7 +107,7 @@ def prepare(place: Path, dim: int, layers: int, rows: int, tokens: int) -> None:
     """A random BERT that classifies, its tokenizer, a recipe, and the batches of its training."""
     from tests.published_folders import LINES, save
     from tfzoo.config.resolve import resolve
-    from tfzoo.config.sources import load_recipe, parse_arguments
+    from tfzoo.config.sources import Arguments, load_recipe, parse_options
 
     config = {
         **{
@@ -131,7 +131,7 @@ def prepare(place: Path, dim: int, layers: int, rows: int, tokens: int) -> None:
         (place / f"{split}.tsv").write_text("\n".join(lines) + "\n", "utf-8")
     text = RECIPE.format(root=place, tokens=tokens, lr=RATE, decay=DECAY, clip=CLIP)
     (place / "recipe.yaml").write_text(text, "utf-8")
-    arguments = parse_arguments(["--from", str(place / "bert")])
+    arguments = Arguments(parse_options(["--from", str(place / "bert")]))
     data = resolve(load_recipe(str(place / "recipe.yaml")), arguments).data
     data.prepare_data()
     data.setup("fit")
@@ -178,11 +178,11 @@ def ours(place: Path, steps: int, double: bool) -> Clock:
 
     from tfzoo.base.allocator import keep_freed_memory
     from tfzoo.config.resolve import resolve
-    from tfzoo.config.sources import load_recipe, parse_arguments
+    from tfzoo.config.sources import Arguments, load_recipe, parse_options
     from tfzoo.training.train import prepared
 
     keep_freed_memory()
-    arguments = parse_arguments(["--from", str(place / "bert")])
+    arguments = Arguments(parse_options(["--from", str(place / "bert")]))
     config = resolve(load_recipe(str(place / "recipe.yaml")), arguments)
     task, data = prepared(config)
     assert config.start is not None  # --from

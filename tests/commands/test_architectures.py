@@ -11,7 +11,7 @@ import yaml
 import tfzoo
 from tfzoo.commands.main import main
 from tfzoo.config.resolve import resolve
-from tfzoo.config.sources import load_recipe, parse_arguments
+from tfzoo.config.sources import Arguments, load_recipe, parse_options
 from tfzoo.errors import UnknownName
 from tfzoo.models import architectures
 
@@ -36,7 +36,7 @@ def resolved(folder: Path, model: str, *words: str) -> dict[str, object]:
     """The section ``model`` of a recipe on built-in data."""
     path = folder / "mine.yaml"
     path.write_text(f"base: translation/numbers\nmodel: {model}\n", "utf-8")
-    found = resolve(load_recipe(str(path)), parse_arguments(words), make_data=False)
+    found = resolve(load_recipe(str(path)), Arguments(parse_options(words)), make_data=False)
     section: dict[str, object] = found.recipe["model"]
     return section
 

@@ -318,7 +318,7 @@ COMMANDS = [
     ("cache --cleer", "no option '--cleer'", "Did you mean '--clear'"),
     ("translate x --scor", "no option '--scor'", "Did you mean '--scores'"),
     ("translate x --beam two", "--beam", "two"),
-    ("test", "test needs one run"),
+    ("test", "RUN is missing: tfzoo test RUN"),
 ]
 
 

@@ -31,7 +31,7 @@ from tfzoo.base.memory import Place, size
 from tfzoo.base.registry import create
 from tfzoo.commands.main import main
 from tfzoo.config.resolve import resolve
-from tfzoo.config.sources import load_recipe, parse_arguments
+from tfzoo.config.sources import Arguments, load_recipe, parse_options
 from tfzoo.learning.optim import Optim
 from tfzoo.search import Search
 from tfzoo.training.sizes import PROCESS, check_processes, check_sizes, demands, training_size
@@ -139,7 +139,7 @@ def is_refused(code: int, err: str, line: str) -> None:
 
 
 def resolved(options: str) -> Any:
-    return resolve(load_recipe(RECIPE), parse_arguments(typed(f"{TINY} {options}")))
+    return resolve(load_recipe(RECIPE), Arguments(parse_options(typed(f"{TINY} {options}"))))
 
 
 @pytest.mark.usefixtures("of_16_gb")

@@ -13,7 +13,7 @@ from torch import Tensor
 from tests.commands.test_swap import refused_in_decoder
 from tests.testing.rules import can_be_allowed, refusals, refused_by
 from tfzoo.base.registry import Entry, register, registry
-from tfzoo.commands import check as command
+from tfzoo.commands.main import main
 from tfzoo.contracts import Attention, Component, Norm
 from tfzoo.testing.classifiers import Choice
 from tfzoo.testing.component import invalid_values_are_refused
@@ -165,11 +165,11 @@ def test_style_is_told_apart_from_contracts(
     ]
     some = [Result("a", True), Result("b", False, "how", style=True)]
     monkeypatch.setattr("tfzoo.testing.check", lambda *args, **named: iter(some))
-    assert command.run(["norm", "rms"]) == 0
+    assert main(["check", "norm", "rms"]) == 0
     assert "style   b: how" in capsys.readouterr().out
-    assert command.run(["norm", "rms", "--style"]) == 1
+    assert main(["check", "norm", "rms", "--style"]) == 1
     some[0] = Result("a", False, "why")
-    assert command.run(["norm", "rms"]) == 1
+    assert main(["check", "norm", "rms"]) == 1
     printed = capsys.readouterr().out
     assert "FAILED  a: why" in printed
     assert "norm rms: 0 of 1 contracts hold, 1 rule of style broken" in printed
@@ -194,13 +194,13 @@ def test_a_check_says_the_cause_first_and_how_to_see_all(
 ) -> None:
     monkeypatch.setattr("tfzoo.testing.runner.PLAIN", {})  # the contracts of the part alone
     monkeypatch.setattr("tfzoo.testing.runner.CLASSIFIER", {})
-    assert command.run(["attention", "wrong"]) == 1
+    assert main(["check", "attention", "wrong"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 10
     cause = r"RuntimeError: Expected size .*test_new_part.py, line \d+.*; the same in \d+ more"
     assert re.search(cause, lines[0])
     assert lines[-1] == "tfzoo check attention wrong --all prints every contract"
-    assert command.run(["attention", "wrong", "--all"]) == 1
+    assert main(["check", "attention", "wrong", "--all"]) == 1
     assert len(capsys.readouterr().out.splitlines()) > 20
 
 
@@ -209,7 +209,7 @@ def test_a_part_that_holds_has_two_lines(
 ) -> None:
     some = [Result("style", True, style=True), *(Result(f"contract {n}", True) for n in range(30))]
     monkeypatch.setattr("tfzoo.testing.check", lambda *args, **named: iter(some))
-    assert command.run(["norm", "rms"]) == 0
+    assert main(["check", "norm", "rms"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "norm rms: 30 of 30 contracts hold, 0 rules of style broken",
         "tfzoo check norm rms --all prints every contract",
@@ -222,7 +222,7 @@ def test_many_causes_are_counted(
     some = [Result("style", False, "how", style=True), Result("held", True)]
     some += [Result(f"contract {n}", False, f"off by {n}") for n in range(30)]
     monkeypatch.setattr("tfzoo.testing.check", lambda *args, **named: iter(some))
-    assert command.run(["norm", "rms"]) == 1
+    assert main(["check", "norm", "rms"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 10
     assert lines[0] == "FAILED  contract 0: off by 0"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 from tfzoo.base.terminal import print_result, print_verbatim
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.models import architectures
 
 
-def run(args: list[str]) -> int:
-    """List architectures with their model and paper, or print one."""
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
     parser = CommandParser(
         "architectures",
         "List published architectures with their model and paper, or print the parts of one.",
@@ -16,7 +18,11 @@ def run(args: list[str]) -> int:
         'tfzoo.Transformer(..., like="NAME").',
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="print this architecture")
-    given = parser.parse_intermixed_args(args)
+    return parser
+
+
+def run(given: Namespace) -> int:
+    """List architectures with their model and paper, or print one."""
     if given.name is not None:
         print_verbatim(architectures.text(given.name).rstrip())
         return 0

@@ -1,14 +1,31 @@
-"""The argument parser of commands that take no recipe options."""
+"""The parser of every command: what it declares is what ``--help`` prints, what completion offers
+and what the command line takes.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 from tfzoo.base.terminal import columns, print_result, reflow
+from tfzoo.config.sources import Arguments, parse_options, read_config
 from tfzoo.errors import TfzooError, did_you_mean
 from tfzoo.training.device import DEVICES, device_name
+
+SECTIONS = {
+    "model": "",
+    "data": "",
+    "optim": "",
+    "compute": "",
+    "trainer": "Lightning's Trainer",
+    "checkpoint": "its ModelCheckpoint",
+    "adapter": "LoRA",
+    "search": "of a translator",
+    "loss": "of a classifier",
+}
+"""The sections of recipes, and what is to be said of them."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -16,13 +33,55 @@ class CommandParser(argparse.ArgumentParser):
     of printing its usage and exiting, and :class:`HelpPrinted` after ``--help``.
     """
 
-    def __init__(self, command: str, description: str, epilog: str = "") -> None:
+    def __init__(
+        self, command: str, description: str, epilog: str = "", add_help: bool = True
+    ) -> None:
         super().__init__(
             f"tfzoo {command}",
             description=description,
             epilog=epilog,
+            add_help=False,
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        self.command = command
+        self.sections: tuple[str, ...] = ()
+        """Of options ``--SECTION.KEY``, which the command takes besides its own."""
+        self.of_recipe = False
+        """Whether any option that is not its own is one of a recipe."""
+        if add_help:
+            self.add_argument("--help", "-h", action="help", help="print this help and exit")
+
+    def takes_options(self, *sections: str) -> None:
+        """Take options ``--SECTION.KEY VALUE`` of these sections."""
+        self.sections = sections
+
+    def takes_recipe(self, *sections: str) -> None:
+        """Take options that override a recipe, above all those of these sections."""
+        self.takes_options(*sections)
+        self.of_recipe = True
+        words = f"{self.prog} {self.first_word()}"
+        self.usage = f"{words} [--OPTION VALUE ...] [--SECTION.KEY VALUE ...]"
+        self.add_argument(
+            "--config",
+            metavar="FILE",
+            action="append",
+            default=[],
+            help="a YAML file that overrides the recipe; may be repeated",
+        )
+        self.add_argument(
+            "--trust",
+            action="store_true",
+            help="allow the recipe to name classes outside Lightning; this runs their code",
+        )
+
+    def add_recipe(self) -> None:
+        """Add the positional argument RECIPE, for :func:`recipe_of`."""
+        self.add_argument(
+            "recipe",
+            metavar="RECIPE",
+            nargs="*",
+            help="a packaged name (see tfzoo recipes) or the path of a YAML file",
         )
 
     def add_run(self) -> None:
@@ -31,13 +90,10 @@ class CommandParser(argparse.ArgumentParser):
             "run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint"
         )
 
-    def add_device(self) -> None:
+    def add_device(self, default: str = "the first GPU, else the CPU") -> None:
         """Add the option ``--device``."""
         self.add_argument(
-            "--device",
-            type=device_name,
-            metavar="D",
-            help=f"{DEVICES}; default: the first GPU, else the CPU",
+            "--device", type=device_name, metavar="D", help=f"{DEVICES}; default: {default}"
         )
 
     def add_engine(self) -> None:
@@ -58,17 +114,69 @@ class CommandParser(argparse.ArgumentParser):
             help="replace what is at --output: a file, or a folder that tfzoo wrote",
         )
 
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """The values of the command's own arguments; ``words``, as they are; and ``arguments``,
+        what overrides a recipe.
+
+        Raises:
+            TfzooError: a word that the command does not take, or a value that is missing.
+        """
+        own, others = self._split(words)
+        given = self.parse_intermixed_args(own)
+        configs = [read_config(path) for path in getattr(given, "config", ())]
+        options = parse_options(others)
+        for option in options:
+            if self.of_recipe and (close := did_you_mean(option.key, self._names(), "--")):
+                raise TfzooError(f"no option '--{option.key}'.{close}")
+        given.command, given.words = self.command, list(words)
+        given.arguments = Arguments(options, configs, getattr(given, "trust", False))
+        return given
+
+    def _split(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The words of the command's own arguments, and the options of its sections."""
+        own, others, rest = list[str](), list[str](), list(words)
+        while rest:
+            word = rest.pop(0)
+            key, equals, value = word.partition("=")
+            action = self._option_string_actions.get(key)
+            is_other = self.of_recipe or key[2:].startswith(tuple(f"{s}." for s in self.sections))
+            is_last = not rest or rest[0].startswith("--")
+            if action is not None and action.nargs is None:  # it takes one value
+                if not value and (equals or is_last or not rest[0]):
+                    raise TfzooError(f"{key} needs a value")
+                own += [word] if equals else [word, rest.pop(0)]
+            elif action is not None or not word.startswith("--") or not is_other:
+                own.append(word)
+            else:
+                others += [word] if equals or is_last else [word, rest.pop(0)]
+        return own, others
+
+    def _names(self) -> list[str]:
+        """The command's own options, without ``--``."""
+        return [name[2:] for name in self._option_string_actions if name.startswith("--")]
+
+    def options(self) -> list[str]:
+        """What can begin an option: ``--run``, ``--model.``."""
+        return [
+            *(f"--{name}" for name in sorted(self._names())),
+            *(f"--{name}." for name in self.sections),
+        ]
+
+    def first_word(self) -> str:
+        """What the help calls the first word that is no option; "" if there is none."""
+        return next((str(a.metavar) for a in self._actions if not a.option_strings), "")
+
     def error(self, message: str) -> NoReturn:
         suggestion = ""
         if message.startswith("unrecognized arguments: "):
             word = message.removeprefix("unrecognized arguments: ").split()[0]
             is_option = word.startswith("-")
             message = f"no option {word!r}." if is_option else f"one word too many: {word!r}."
-            options = [name for name in self._option_string_actions if name.startswith("--")]
+            options = [f"--{name}" for name in self._names()]
             suggestion = did_you_mean(word.partition("=")[0], options)
         elif message.startswith("the following arguments are required: "):
             missing = message.rpartition(": ")[2]
-            usage = self.format_usage().removeprefix("usage: ").replace("[-h] ", "")
+            usage = self.format_usage().removeprefix("usage: ").replace("[--help] ", "")
             message = f"{missing} is missing: {' '.join(usage.split())}"
         raise TfzooError(f"{message}{suggestion} ({self.prog} --help)")
 
@@ -79,6 +187,24 @@ class CommandParser(argparse.ArgumentParser):
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise HelpPrinted
+
+
+def recipe_of(given: argparse.Namespace) -> str:
+    """The one RECIPE of a command line.
+
+    Raises:
+        TfzooError: there is none, or more than one.
+    """
+    command = given.command
+    if not given.recipe:
+        raise TfzooError(
+            f"{command} needs a recipe: tfzoo {command} translation/numbers "
+            "(tfzoo recipes lists all)"
+        )
+    name, *others = given.recipe
+    if others:
+        raise TfzooError(f"one recipe at a time, but also given: {' '.join(others)}")
+    return str(name)
 
 
 class HelpPrinted(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,9 +32,8 @@ tfzoo attention runs/numbers/1 "two plus two" --output map.png       a picture o
 """
 
 
-def run(args: list[str]) -> int:
+def run(given: Namespace) -> int:
     """Write the page or the picture of one text."""
-    given = attention_parser().parse_intermixed_args(args)
     suffix = parse_suffix(given.output)
     layers = parse_layers(given.layers)
     names = [given.run, *([given.compare] if given.compare else [])]
@@ -48,7 +48,7 @@ def run(args: list[str]) -> int:
     return 0
 
 
-def attention_parser() -> CommandParser:
+def make_parser() -> CommandParser:
     """The arguments of the command."""
     parser = CommandParser("attention", "Show the attention of a trained run in one text.", EPILOG)
     parser.add_run()

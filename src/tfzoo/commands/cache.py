@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 from tfzoo.base.terminal import print_result
 from tfzoo.base.values import readable
 from tfzoo.commands.argument_parser import CommandParser
 
 
-def run(args: list[str]) -> int:
-    """Print the folder and size of the cache, and the addresses of which it has copies; with
-    ``--clear`` empty it.
-    """
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
     parser = CommandParser(
         "cache",
         "Print the folder and size of the cache of prepared data. TFZOO_CACHE sets another folder.",
@@ -18,7 +18,13 @@ def run(args: list[str]) -> int:
     parser.add_argument(
         "--clear", action="store_true", help="delete it; data is prepared again when it is needed"
     )
-    given = parser.parse_intermixed_args(args)
+    return parser
+
+
+def run(given: Namespace) -> int:
+    """Print the folder and size of the cache, and the addresses of which it has copies; with
+    ``--clear`` empty it.
+    """
     from tfzoo.base import cache
     from tfzoo.data import remote
 

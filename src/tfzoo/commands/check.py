@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,8 @@ MOST_LINES = 10
 """The most lines that are printed without ``--all``."""
 
 
-def run(args: list[str]) -> int:
-    """Print why contracts do not hold, or with ``--all`` a line for each. Returns 1 if one does not
-    hold.
-    """
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
     parser = CommandParser(
         "check",
         "Run the contract tests of one component, also of another package. Exit code 1 when a "
@@ -44,7 +43,13 @@ def run(args: list[str]) -> int:
     )
     parser.add_argument("--style", action="store_true", help="fail where a rule of style is broken")
     parser.add_argument("--all", action="store_true", help="a line for every contract and rule")
-    given = parser.parse_intermixed_args(args)
+    return parser
+
+
+def run(given: Namespace) -> int:
+    """Print why contracts do not hold, or with ``--all`` a line for each. Returns 1 if one does not
+    hold.
+    """
     registry(given.kind).entry(given.name)
     from tfzoo.testing import check
 
@@ -67,7 +72,7 @@ def run(args: list[str]) -> int:
         f"{broken} {'rule' if broken == 1 else 'rules'} of style broken"
     )
     if not given.all:
-        with_all = " ".join(["tfzoo check", *args, "--all"])
+        with_all = " ".join(["tfzoo check", *given.words, "--all"])
         print_result(f"{with_all} prints every contract")
     return int(len(held) < count or not count or (given.style and broken > 0))
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import io
-import re
-from contextlib import redirect_stdout
+from argparse import Namespace
 
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_verbatim
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.commands.main import main, summaries
+from tfzoo.commands.main import command, summaries
 from tfzoo.config import sources
 from tfzoo.models import architectures
 
 SHELLS = ("bash", "zsh")
 RUNS = ("RUN", "WHAT")
-"""What ``--help`` calls a first argument that is a run."""
+"""What a parser calls a first argument that is a run."""
 
 EPILOG = """\
   tfzoo completion bash > ~/.local/share/bash-completion/completions/tfzoo
@@ -63,11 +61,15 @@ complete -o filenames -F _tfzoo tfzoo
 """
 
 
-def run(args: list[str]) -> int:
-    """Print the script of a shell."""
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
     parser = CommandParser("completion", "Print a script that completes tfzoo's words.", EPILOG)
     parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=" or ".join(SHELLS))
-    given = parser.parse_intermixed_args(args)
+    return parser
+
+
+def run(given: Namespace) -> int:
+    """Print the script of a shell."""
     start = (
         "autoload -Uz compinit bashcompinit && compinit && bashcompinit\n"
         if given.shell == "zsh"
@@ -82,11 +84,13 @@ def script() -> str:
     kinds = {kind: " ".join(registry(kind).names()) for kind in KINDS}
     values = [f'    --*.{kind} | {kind}) found="{names}" ;;' for kind, names in kinds.items()]
     values.append(f'    --model.like) found="{" ".join(architectures.names())}" ;;')
-    helps = {name: help_of(name) for name in summaries()}
-    options = [f'      {name}) found="{" ".join(options_in(helps[name]))}" ;;' for name in helps]
-    first = {name: first_argument(text) for name, text in helps.items()}
+    parsers = {name: command(name)[0] for name in summaries()}
+    options = [
+        f'      {name}) found="{" ".join(parser.options())}" ;;' for name, parser in parsers.items()
+    ]
+    first = {name: parser.first_word() for name, parser in parsers.items()}
     return SCRIPT % {
-        "commands": " ".join(helps),
+        "commands": " ".join(parsers),
         "values": "\n".join(values),
         "options": "\n".join(options),
         "architectures": " ".join(architectures.names()),
@@ -97,29 +101,3 @@ def script() -> str:
         "of_recipes": " | ".join(name for name in first if first[name] == "RECIPE"),
         "of_runs": " | ".join(name for name in first if first[name] in RUNS),
     }
-
-
-def help_of(command: str) -> str:
-    """The text of a command's ``--help``."""
-    text = io.StringIO()
-    with redirect_stdout(text):
-        main([command, "--help"])
-    return text.getvalue()
-
-
-def first_argument(text: str) -> str:
-    """The name of the first positional argument in a ``--help``; "" if there is none."""
-    usage = re.sub(r"\[[^]]*\]", "", text.partition("\n\n")[0])
-    return next(iter(re.findall(r"\b[A-Z]+\b", usage)), "")
-
-
-def options_in(text: str) -> list[str]:
-    """The options that a ``--help`` lists, and the sections of a recipe."""
-    found = {*re.findall(r"^\s+(--[a-z_-]+)\b(?!\.)", text, re.MULTILINE), "--help"}
-    return [*sorted(found), *(f"--{name}." for name in sections_in(text))]
-
-
-def sections_in(text: str) -> list[str]:
-    """The sections of a recipe that the ``--help`` of ``fit`` lists; none for other commands."""
-    listed = re.search(r"sections: (.+?)\n  --", text, re.DOTALL)
-    return [] if listed is None else re.findall(r"\w+", re.sub(r"\([^)]*\)", "", listed[1]))

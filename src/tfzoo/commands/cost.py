@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result
+from tfzoo.commands.argument_parser import SECTIONS, CommandParser, recipe_of
 from tfzoo.config.resolve import Config, resolve
-from tfzoo.config.sources import load_recipe, parse_arguments
+from tfzoo.config.sources import load_recipe
 from tfzoo.errors import BadOption
 
 if TYPE_CHECKING:
     from tfzoo.training.step_cost import Cost, Growth
 
-HELP = """\
-usage: tfzoo cost RECIPE [--length N] [--batch N] [--vocabulary N] [--SECTION.KEY VALUE ...]
-
-Print what a training step of a recipe's model takes, by part. Nothing is trained, no data is read.
-
-  --length N        tokens of a text, of source and target each (default: 32)
-  --batch N         texts of a batch; default: as many as data.max_tokens allows
-  --vocabulary N    number of tokens; default: the recipe's data.tokenizer.vocab_size
-  --SECTION.KEY V   override a value of the recipe, as in tfzoo fit
+EPILOG = """\
+Nothing is trained, no data is read. --SECTION.KEY V overrides a value of the recipe, as in
+tfzoo fit.
 
 Columns, of the forward pass in training mode on a CPU:
   parameters    trained numbers; a shared matrix is counted where it stands first
@@ -36,22 +32,32 @@ Columns, of the forward pass in training mode on a CPU:
 """
 LEAST = 4
 """Of a length, because formulas are found from three; of a vocabulary, for the special tokens."""
-OPTIONS = ("length", "batch", "vocabulary")
 LENGTH = 32
+OPTIONS = {
+    "length": f"tokens of a text, of source and target each (default: {LENGTH})",
+    "batch": "texts of a batch; default: as many as data.max_tokens allows",
+    "vocabulary": "number of tokens; default: the recipe's data.tokenizer.vocab_size",
+}
 LONGEST = 256
 """The longest text that the formulas are found from."""
 COLUMNS = ("part", "parameters", "products", "values", "saved", "products of a text")
 
 
-def run(args: Sequence[str]) -> int:
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
+    what = "Print what a training step of a recipe's model takes, by part."
+    parser = CommandParser("cost", what, EPILOG)
+    parser.add_recipe()
+    for name, text in OPTIONS.items():
+        parser.add_argument(f"--{name}", metavar="N", help=text)
+    parser.takes_recipe(*SECTIONS)
+    return parser
+
+
+def run(given: Namespace) -> int:
     """Print the costs of a recipe's parts."""
-    arguments = parse_arguments(args, ("help", "trust", *OPTIONS))
-    if "help" in arguments.own:
-        print_result(HELP.rstrip())
-        return 0
-    length, batch, vocabulary = (whole_number(name, arguments.own.get(name)) for name in OPTIONS)
-    source = load_recipe(arguments.recipe("cost", OPTIONS))
-    config = resolve(source, arguments, make_data=False)
+    length, batch, vocabulary = (whole_number(name, getattr(given, name)) for name in OPTIONS)
+    config = resolve(load_recipe(recipe_of(given)), given.arguments, make_data=False)
     length = length or LENGTH
     rows = batch or max(1, config.recipe["data"]["max_tokens"] // length)
     for line in report(config, length, rows, vocabulary or vocabulary_of(config)):

@@ -7,6 +7,7 @@ import platform
 import shutil
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
@@ -39,14 +40,18 @@ class Finding:
     mend: str = ""
 
 
-def run(args: list[str]) -> int:
-    """Print the report. Returns 1 if something is wrong."""
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
     parser = CommandParser(
         "doctor",
         "Print versions, devices, cache and optional packages, and how to mend what is wrong. "
         "Exit code 1 if something is wrong.",
     )
-    parser.parse_intermixed_args(args)
+    return parser
+
+
+def run(given: Namespace) -> int:
+    """Print the report. Returns 1 if something is wrong."""
     found = list(findings())
     rows = [(("! " if one.mend else "") + one.name, one.value) for one in found]
     print_table(rows, f"tfzoo doctor: {platform.platform()}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfzoo.base.terminal import notify, print_result, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
@@ -38,8 +39,8 @@ OUTPUTS = {
 """The formats, and the name of what is written to the run's folder if no other place is given."""
 
 
-def run(args: list[str]) -> int:
-    """Read a checkpoint, file or folder, and write it in the format asked for."""
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
     parser = CommandParser(
         "export", "Write a trained run, or one checkpoint of it, in another format.", EPILOG
     )
@@ -51,7 +52,11 @@ def run(args: list[str]) -> int:
         "--output", metavar="PATH", help="what to write; default: a place in the run's folder"
     )
     parser.add_overwrite()
-    given = parser.parse_intermixed_args(args)
+    return parser
+
+
+def run(given: Namespace) -> int:
+    """Read a checkpoint, file or folder, and write it in the format asked for."""
     from tfzoo.runs import files
     from tfzoo.runs.run import Run
 
@@ -79,7 +84,7 @@ def run(args: list[str]) -> int:
     return 0
 
 
-def output_path(given: Any, trained: Run) -> Path:
+def output_path(given: Namespace, trained: Run) -> Path:
     """Where to write: ``--output``, or a place in the run's folder."""
     from tfzoo.runs.checkpoints import FOLDER
 

@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from argparse import Namespace
 
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import print_result, print_verbatim
+from tfzoo.commands.argument_parser import SECTIONS, CommandParser, recipe_of
 from tfzoo.config.help import help_text
 from tfzoo.config.resolve import resolve
 from tfzoo.config.sections import find_task
-from tfzoo.config.sources import FLAGS, load_recipe, parse_arguments
+from tfzoo.config.sources import load_recipe
 from tfzoo.errors import BadRecipe
 from tfzoo.runs.folder import as_yaml
 
-OWN = (*FLAGS, "run")
-"""The options that are not of a recipe."""
-
-HELP = """\
-usage: tfzoo fit RECIPE [--run FOLDER] [--from RUN] [--SECTION.KEY VALUE ...]
-                        [--config FILE] [--print_config] [--dry-run] [--trust]
-
-Train a recipe. RECIPE is a packaged name (see tfzoo recipes) or the path of a YAML file.
-
-  --run FOLDER      the folder of this run; default runs/<recipe>/<n>. If it holds a run with the
-                    same recipe and options, training resumes from its last checkpoint, unless the
-                    run is complete. One process at a time trains in a folder
-  --from RUN        start with the weights of another run or checkpoint, as far as they fit, and
-                    with its tokenizer; a folder of transformers, or hf://owner/name, also gives
-                    the recipe its model, and options on top change parts of it
-  --SECTION.KEY V   override a value of the recipe:
-                    --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
-                    sections: model, data, optim, compute, trainer (Lightning's Trainer),
-                    checkpoint (its ModelCheckpoint), adapter (LoRA), search (of a translator),
-                    loss (of a classifier)
-  --seed N          the seed of parameters, batches and dropout
-  --config FILE     a YAML file that overrides the recipe; may be repeated
-  --print_config    print the resolved recipe and exit
-  --dry-run         train a few steps, print parameters, batches, and estimates of the whole
-                    training's memory and time, and exit; nothing is kept
-  --trust           allow the recipe to name classes outside Lightning; this runs their code
+EPILOG = """\
+options of the recipe:
+  --SECTION.KEY V  override a value of the recipe:
+                   --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
+                   sections: {sections}
+  --from RUN       start with the weights of another run or checkpoint, as far as they fit, and
+                   with its tokenizer; a folder of transformers, or hf://owner/name, also gives
+                   the recipe its model, and options on top change parts of it
+  --seed N         the seed of parameters, batches and dropout
 
 tfzoo fit RECIPE --help    every key with its type and default
 tfzoo list / show          the components that the model can be built from
@@ -47,33 +32,59 @@ tfzoo list / show          the components that the model can be built from
 """
 
 
-def run(args: Sequence[str]) -> int:
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
+    listed = ", ".join(f"{name} ({said})" if said else name for name, said in SECTIONS.items())
+    sections = textwrap.fill(listed, 70).replace("\n", "\n" + " " * 19)
+    epilog = EPILOG.format(sections=sections)
+    parser = CommandParser("fit", "Train a recipe.", epilog, add_help=False)
+    parser.add_recipe()
+    parser.add_argument("--help", action="store_true", help="print this, or the keys of RECIPE")
+    parser.add_argument(
+        "--run",
+        metavar="FOLDER",
+        help="the folder of this run; default runs/<recipe>/<n>. If it holds a run with the same "
+        "recipe and options, training resumes from its last checkpoint, unless the run is "
+        "complete. One process at a time trains in a folder",
+    )
+    parser.add_argument(
+        "--print_config", action="store_true", help="print the resolved recipe and exit"
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="train a few steps, print parameters, batches, and estimates of the whole training's "
+        "memory and time, and exit; nothing is kept",
+    )
+    parser.takes_recipe(*SECTIONS)
+    return parser
+
+
+def run(given: Namespace) -> int:
     """Train a recipe, or print it resolved, or print its keys."""
-    arguments = parse_arguments(args, OWN)
-    own = arguments.own
-    if "help" in own and not arguments.positional:
-        print_result(HELP.rstrip())
+    if given.help and not given.recipe:
+        make_parser().print_help()
         return 0
-    files = load_recipe(arguments.recipe("fit", (*OWN, "config")))
+    arguments = given.arguments
+    files = load_recipe(recipe_of(given))
     if {"recipe", "axes"} & files[-1].values.keys():
         raise BadRecipe(
             f"{files[-1].origin} varies a recipe, which one training cannot: "
-            f"tfzoo sweep {arguments.positional[0]}"
+            f"tfzoo sweep {given.recipe[0]}"
         )
-    if "help" in own:
-        task = find_task(arguments.over(files))
-        print_result(help_text(task))
+    if given.help:
+        print_result(help_text(find_task(arguments.over(files))))
         return 0
-    config = resolve(files, arguments, make_data="print_config" not in own)
-    if "print_config" in own:
+    config = resolve(files, arguments, make_data=not given.print_config)
+    if given.print_config:
         print_verbatim(as_yaml(config.recipe).rstrip())
         return 0
     keep_freed_memory()
-    command = ["fit", *args]
-    if "dry-run" in own:
+    command = ["fit", *given.words]
+    if given.dry_run:
         from tfzoo.training.dry_run import dry_run
 
         return dry_run(config, command)
     from tfzoo.training.train import train  # imports lightning, so only after the checks
 
-    return train(config, own.get("run"), command)
+    return train(config, given.run, command)

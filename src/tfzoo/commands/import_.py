@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 from tfzoo.base.terminal import notify, print_result, relative_path
@@ -18,14 +19,18 @@ fit --from take it. They take SOURCE itself, too, and read it anew each time.
 """
 
 
-def run(args: list[str]) -> int:
-    """Read a published model, and write it as a run."""
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
     parser = CommandParser("import", "Make a run of a published model.", EPILOG)
     parser.add_argument("source", metavar="SOURCE", help="a folder, or hf://owner/name[@revision]")
     parser.add_argument(
         "--run", metavar="FOLDER", help="what to write; default: runs/<name of SOURCE>"
     )
-    given = parser.parse_intermixed_args(args)
+    return parser
+
+
+def run(given: Namespace) -> int:
+    """Read a published model, and write it as a run."""
     from tfzoo.runs import files
     from tfzoo.runs.folder import RUNS
     from tfzoo.runs.run import Run

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result
@@ -9,13 +11,17 @@ from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import BadComponent
 
 
-def run(args: list[str]) -> int:
-    """Print names, summaries and papers."""
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
     parser = CommandParser("list", "List components with name, summary and paper.")
     parser.add_argument(
         "kind", nargs="?", metavar="KIND", help=f"one of {', '.join(KINDS)}; all when left out"
     )
-    given = parser.parse_intermixed_args(args)
+    return parser
+
+
+def run(given: Namespace) -> int:
+    """Print names, summaries and papers."""
     kinds = [given.kind] if given.kind else list(KINDS)
     for kind in kinds:
         names = registry(kind).names()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -15,7 +16,7 @@ from tfzoo import __version__
 from tfzoo.base.loading import without_collections
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_error, print_result
-from tfzoo.commands.argument_parser import HelpPrinted
+from tfzoo.commands.argument_parser import CommandParser, HelpPrinted
 from tfzoo.errors import TfzooError, UnknownName
 
 COMMANDS = {
@@ -64,8 +65,8 @@ def summaries() -> dict[str, str]:
     return found
 
 
-def command(name: str) -> Callable[[list[str]], int]:
-    """Import a command; the function takes the arguments after its name.
+def command(name: str) -> tuple[CommandParser, Callable[[Namespace], int]]:
+    """Import a command: the parser of the words after its name, and what runs it.
 
     Raises:
         UnknownName: there is none of that name.
@@ -73,10 +74,11 @@ def command(name: str) -> Callable[[list[str]], int]:
     if name in COMMANDS:
         module = f"{name}_" if iskeyword(name) else name
         with without_collections():
-            run: Callable[[list[str]], int] = import_module(f"tfzoo.commands.{module}").run
-        return run
+            found = import_module(f"tfzoo.commands.{module}")
+        return found.make_parser(), found.run
     if task := task_commands().get(name):
-        return partial(import_module("tfzoo.commands.text_lines").run, task)
+        found = import_module("tfzoo.commands.text_lines")
+        return found.make_parser(task), partial(found.run, task)
     raise UnknownName("command", name, summaries(), "tfzoo --help")
 
 
@@ -107,7 +109,8 @@ def main(args: Sequence[str] | None = None) -> int:
             print_result(f"tfzoo {__version__}")
         else:
             with suppress(HelpPrinted):
-                code = command(name)(["--help" if word == "-h" else word for word in words[1:]])
+                parser, run_command = command(name)
+                code = run_command(parser.parse(words[1:]))
         sys.stdout.flush()
         return code
     except TfzooError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from tfzoo.base.registry import Spec, registry
 from tfzoo.base.terminal import notice_if_replaced, print_result, relative_path
 from tfzoo.base.values import check_range
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.config.sources import parse_text
 from tfzoo.errors import TfzooError
 from tfzoo.plots.style import check_suffix, save
 
@@ -37,8 +37,8 @@ OF = {"position": {"dim", "heads", "length", "causal"}, "attention": {"length"},
 """The options of each form of the command."""
 
 
-def run(args: list[str]) -> int:
-    """Draw a picture, write it and print its path."""
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
     parser = CommandParser("plot", "Draw a picture.", EPILOG)
     parser.add_argument("what", metavar="WHAT", nargs="+", help="runs, or position or attention")
     parser.add_argument(
@@ -58,20 +58,30 @@ def run(args: list[str]) -> int:
     parser.add_argument(
         "--causal", action="store_true", default=None, help="position: in a decoder"
     )
-    words, options = component_options(args)
-    given = parser.parse_intermixed_args(words)
+    parser.takes_options(*PARTS)
+    return parser
+
+
+def run(given: Namespace) -> int:
+    """Draw a picture, write it and print its path."""
     kind = kind_of(given.what)
     for name in ("metric", *SIZES, "causal"):
         if getattr(given, name) is not None and name not in OF[kind]:
             raise TfzooError(
                 f"--{name} is nothing of tfzoo plot {kind or 'RUN'} (tfzoo plot --help)"
             )
-    for name in options.keys() - {kind}:
-        raise TfzooError(f"--{name}.{next(iter(options[name]))} belongs to tfzoo plot {name} NAME")
+    options = {}
+    for option in given.arguments.options:
+        part, _, name = option.key.partition(".")
+        if part != kind:
+            raise TfzooError(f"--{option.key} belongs to tfzoo plot {part} NAME")
+        if option.text is None:
+            raise TfzooError(f"--{option.key} needs a value")
+        options[name] = option.value
     if given.output is not None:
         check_suffix(given.output)
     if kind:
-        figure, default = draw_part(kind, given, options.get(kind, {}))
+        figure, default = draw_part(kind, given, options)
     else:
         figure, default = draw_runs(given)
     path = Path(given.output) if given.output is not None else default
@@ -79,22 +89,6 @@ def run(args: list[str]) -> int:
         save(figure, path)
     print_result(relative_path(path))
     return 0
-
-
-def component_options(args: list[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """The command line without the options of components, and these by kind."""
-    words, options, rest = list[str](), dict[str, dict[str, Any]](), list(args)
-    while rest:
-        word = rest.pop(0)
-        if not word.startswith(tuple(f"--{kind}." for kind in PARTS)):
-            words.append(word)
-            continue
-        key, equals, text = word[2:].partition("=")
-        if not equals and (not rest or rest[0].startswith("--")):
-            raise TfzooError(f"--{key} needs a value")
-        kind, _, name = key.partition(".")
-        options.setdefault(kind, {})[name] = parse_text(key, text if equals else rest.pop(0))
-    return words, options
 
 
 def kind_of(words: list[str]) -> str:
@@ -116,7 +110,7 @@ def kind_of(words: list[str]) -> str:
     return ""
 
 
-def draw_part(kind: str, given: Any, options: dict[str, Any]) -> tuple[Any, Path]:
+def draw_part(kind: str, given: Namespace, options: dict[str, Any]) -> tuple[Any, Path]:
     """The picture of components, and the file it is written to by default."""
     names = given.what[1:]
     if options and len(names) != 1:
@@ -146,7 +140,7 @@ def check_sizes(sizes: dict[str, int], limits: dict[str, tuple[int, int]]) -> No
         check_range(f"--{name}", sizes[name], ge=least, le=most, whole=True)
 
 
-def draw_runs(given: Any) -> tuple[Any, Path]:
+def draw_runs(given: Namespace) -> tuple[Any, Path]:
     """The learning curves of runs, and the file they are written to by default."""
     from tfzoo.plots import curves
     from tfzoo.plots.metrics import read_runs

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tfzoo.base.terminal import notify, relative_path, tsv_cell
+from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.exporting.engine import set_engine
 from tfzoo.runs.files import replacing
@@ -17,38 +19,46 @@ from tfzoo.training.evaluation import check_test_sets, open_run
 TEXT = """\
 Write the predictions for each test set to predictions/<name>.tsv in the run's folder, one row per
 item in the order of the test set: text, prediction, reference, and the score or probability. The
-first row has the names of the columns.
-
-  --device D             cpu, cuda, cuda:N or mps; default: the first GPU, else the CPU
-  --format jsonl         one JSON object per line instead, with texts unchanged; in .tsv, tabs and
-                         line breaks within a text become spaces
-  --engine E             what decodes translations: torch, ctranslate2 or ctranslate2-int8, which
-                         is faster and close
-  --data.X, --search.X   override the recipe, such as --search.beam 5 of a translator"""
+first row has the names of the columns."""
+EPILOG = "--data.X and --search.X override the recipe, such as --search.beam 5 of a translator."
 FORMATS = ("tsv", "jsonl")
 
 
-def run(args: list[str]) -> int:
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
+    parser = CommandParser("predict", TEXT, EPILOG)
+    parser.add_run()
+    parser.add_device()
+    parser.add_engine()
+    parser.add_argument(
+        "--format",
+        default=FORMATS[0],
+        metavar="F",
+        help="tsv, in which tabs and line breaks within a text become spaces, or jsonl: one JSON "
+        "object per line instead, with texts unchanged (default: %(default)s)",
+    )
+    parser.takes_recipe("data", "search")
+    return parser
+
+
+def run(given: Namespace) -> int:
     """Write a file for each test set."""
-    trained = open_run("predict", args, TEXT, options=("format", "engine"))
-    if trained is None:
-        return 0
-    form = trained.options.get("format") or "tsv"
-    if form not in FORMATS:
-        raise UnknownName("format", form, FORMATS)
+    trained = open_run("predict", given)
+    if given.format not in FORMATS:
+        raise UnknownName("format", given.format, FORMATS)
     path, folder = trained.run.path, trained.run.folder
     if folder is None:
         raise TfzooError(
             f"{path} lies in no run's folder; use tfzoo {trained.task.command} {path} FILE"
         )
-    trained.task.to(find_device(trained.options.get("device")))
-    set_engine(trained.task, trained.options.get("engine") or "torch")
+    trained.task.to(find_device(given.device))
+    set_engine(trained.task, given.engine)
     data = trained.data()
     check_test_sets("predict", data)
     (folder / "predictions").mkdir(exist_ok=True)
     files = {}
     for name in data.test_names:
-        path = folder / "predictions" / f"{name}.{form}"
+        path = folder / "predictions" / f"{name}.{given.format}"
         rows = trained.task.predictions(data, name)
         write(path, rows)
         files[name] = str(path)

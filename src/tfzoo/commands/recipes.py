@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 from tfzoo.base.terminal import notify, print_result, print_verbatim
@@ -10,8 +11,8 @@ from tfzoo.config import sources
 from tfzoo.errors import TfzooError
 
 
-def run(args: list[str]) -> int:
-    """List recipes, print one, or copy it."""
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
     parser = CommandParser(
         "recipes", "List the packaged recipes and sweeps, print one, or copy one to edit it."
     )
@@ -21,7 +22,11 @@ def run(args: list[str]) -> int:
         metavar="PATH",
         help="write it to a new file, or into a folder; an existing file is not overwritten",
     )
-    given = parser.parse_intermixed_args(args)
+    return parser
+
+
+def run(given: Namespace) -> int:
+    """List recipes, print one, or copy it."""
     if given.name is None:
         if given.copy:
             raise TfzooError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,8 @@ another machine, are merged; if the others have other seeds, the report says whi
 """
 
 
-def run(args: list[str]) -> int:
-    """Compare, print the verdicts, and write the report."""
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
     parser = CommandParser(
         "report",
         "Write the report of a sweep: means, differences with confidence intervals, plots.",
@@ -38,7 +39,11 @@ def run(args: list[str]) -> int:
         metavar="NAME",
         help="compare by this column of runs.csv instead of the sweep's metrics",
     )
-    given = parser.parse_intermixed_args(args)
+    return parser
+
+
+def run(given: Namespace) -> int:
+    """Compare, print the verdicts, and write the report."""
     from tfzoo.sweep.report import repeated, save
     from tfzoo.sweep.report.quote import quote
     from tfzoo.sweep.report.results import gather

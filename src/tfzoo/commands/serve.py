@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
@@ -30,8 +31,8 @@ each request, and no text.
 """
 
 
-def run(args: list[str]) -> int:
-    """Serve one run until it is stopped."""
+def make_parser() -> CommandParser:
+    """The arguments of the command."""
     parser = CommandParser("serve", "Serve a trained run: a page and a JSON API.", EPILOG)
     parser.add_run()
     parser.add_argument(
@@ -53,7 +54,11 @@ def run(args: list[str]) -> int:
             metavar="N",
             help=f"{LIMITS[one.name]} (default: %(default)s)",
         )
-    given = parser.parse_intermixed_args(args)
+    return parser
+
+
+def run(given: Namespace) -> int:
+    """Serve one run until it is stopped."""
     limits = Limits(**{one.name: getattr(given, f"max_{one.name}") for one in fields(Limits)})
     load_run = partial(load, given.run, given.device, given.engine)
     serve_run(given.run, given.host, given.port, load_run, limits)

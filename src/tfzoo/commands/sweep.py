@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from importlib import import_module
 
 from tfzoo.base.terminal import print_result
@@ -27,12 +28,11 @@ given up early, prune: {after: 0.5, keep: 0.5}.
 """
 
 
-def run(args: list[str]) -> int:
+def run(given: Namespace) -> int:
     """Train all runs of a sweep that are missing, and report.
 
     Returns 0 if all are completed or refused, 1 if one failed, 75 or 130 if a signal stopped it.
     """
-    given = make_parser().parse_intermixed_args(args)
     if given.jobs is not None and given.jobs < 1:
         raise TfzooError(f"--jobs {given.jobs}: at least 1")
     if given.address and given.engine != "ray":
@@ -47,7 +47,13 @@ def run(args: list[str]) -> int:
         from tfzoo.sweep.start import start_one
 
         return start_one(
-            given.file, given.run, given.cell, args, retry=retry, trust=given.trust, seeds=seeds
+            given.file,
+            given.run,
+            given.cell,
+            given.words,
+            retry=retry,
+            trust=given.trust,
+            seeds=seeds,
         )
     from tfzoo.sweep.plan.load import load
     from tfzoo.sweep.start import start, sweep_folder
@@ -71,7 +77,7 @@ def run(args: list[str]) -> int:
     return start(
         plan,
         folder,
-        args,
+        given.words,
         engine=given.engine,
         jobs=given.jobs,
         address=given.address,

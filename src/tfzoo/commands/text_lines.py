@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from io import TextIOWrapper
@@ -25,16 +26,15 @@ from tfzoo.runs.run import Run
 from tfzoo.training.device import find_device
 
 if TYPE_CHECKING:
-    from tfzoo.learning.task import LineFunction, OnProgress, Task
+    from tfzoo.learning.task import LineFunction, OnProgress
 
 CHUNK = 20_000
 """The most lines that are held in memory, and sorted by length, at a time."""
 
 
-def run(name: str, args: list[str]) -> int:
+def run(name: str, given: Namespace) -> int:
     """Run the command of the task ``name``."""
     cls = task_class(name)
-    given = line_parser(cls).parse_intermixed_args(args)
     cls.check_arguments(given)
     trained = open_run(given, cls.command)
     task = load_task(trained, given.device, name, getattr(given, "engine", "torch"))
@@ -45,8 +45,9 @@ def run(name: str, args: list[str]) -> int:
     return 0
 
 
-def line_parser(task: type[Task]) -> CommandParser:
-    """The arguments of a task's command."""
+def make_parser(name: str) -> CommandParser:
+    """The arguments of the command of the task ``name``."""
+    task = task_class(name)
     text = f"{task.command_help[:1].upper()}{task.command_help[1:]} with a trained run."
     parser = CommandParser(task.command, text)
     parser.add_run()
@@ -72,7 +73,7 @@ def line_parser(task: type[Task]) -> CommandParser:
     return parser
 
 
-def open_run(given: Any, command: str) -> Run:
+def open_run(given: Namespace, command: str) -> Run:
     """The run, when the arguments have been checked, so that none is wrong after it was read."""
     if given.max_tokens < 1:
         raise TfzooError("--max-tokens must be at least 1")
@@ -113,7 +114,7 @@ def load_task(
     return task
 
 
-def process_lines(given: Any, process: LineFunction, header: str | None = None) -> None:
+def process_lines(given: Namespace, process: LineFunction, header: str | None = None) -> None:
     """Read lines in chunks, process each chunk, and write the results, below a header if any."""
     from tfzoo.learning.task import Part
 

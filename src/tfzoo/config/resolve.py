@@ -59,7 +59,7 @@ def resolve(files: Sequence[ConfigSource], arguments: Arguments, make_data: bool
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
     """
-    sources, trust = arguments.over(files), "trust" in arguments.own
+    sources, trust = arguments.over(files), arguments.trust
     for source in sources:
         check_values(source.values, source.origin, trust)
     if make_data and "lightning" not in sys.modules:  # importing it takes seconds

@@ -17,8 +17,6 @@ import yaml
 from tfzoo.base.values import DEPTH
 from tfzoo.errors import BadRecipe, did_you_mean, listing
 
-FLAGS = ("help", "print_config", "trust", "dry-run")
-"""Options that take no value."""
 PACKAGE = Path(__file__).resolve().parents[1]
 TEXTS = (".csv", ".tsv", ".jsonl", ".parquet", ".conll", ".txt")
 """The endings of what may be taken for a recipe, but is text."""
@@ -90,75 +88,39 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 
 @dataclass
 class Arguments:
-    """A parsed command line.
+    """What a command line has to say of a recipe.
 
     Args:
-        positional: the words that are no options.
-        options: the options in their order, except the following.
+        options: the options that override it, in their order.
         configs: the files of ``--config``.
-        own: the last value of each option of the command itself that was given, ``""`` if it was
-            given without a value.
+        trust: whether it may name classes outside Lightning.
     """
 
-    positional: list[str] = field(default_factory=list)
     options: list[Option] = field(default_factory=list)
     configs: list[ConfigSource] = field(default_factory=list)
-    own: dict[str, str] = field(default_factory=dict)
+    trust: bool = False
 
     def over(self, files: Sequence[ConfigSource]) -> list[Source]:
         """The files of a recipe with what overrides them."""
         return [*files, *self.configs, *self.options]
 
-    def recipe(self, command: str, options: Sequence[str]) -> str:
-        """The recipe: the one positional argument of a command with these options.
 
-        Raises:
-            BadRecipe: there is none, more than one, or an option that resembles one of the
-                command's.
-        """
-        if not self.positional:
-            raise BadRecipe(
-                f"{command} needs a recipe: tfzoo {command} translation/numbers "
-                "(tfzoo recipes lists all)"
-            )
-        name, *others = self.positional
-        if others:
-            raise BadRecipe(f"one recipe at a time, but also given: {' '.join(others)}")
-        for option in self.options:
-            if close := did_you_mean(option.key, options, "--"):
-                raise BadRecipe(f"no option '--{option.key}'.{close}")
-        return name
-
-
-def parse_arguments(args: Sequence[str], own: Sequence[str] = ()) -> Arguments:
-    """Parse ``--key value``, ``--key=value``, and ``--key`` without a value: at the end, before
-    another option, or if it is one of :data:`FLAGS`. ``own`` are the options of the command itself.
-    Files of ``--config`` are read.
+def parse_options(words: Sequence[str]) -> list[Option]:
+    """Parse ``--key value``, ``--key=value``, and ``--key`` without a value: at the end, or before
+    another option.
 
     Raises:
-        BadRecipe: a value that is larger than a recipe may be or, of an option of the command, is
-            missing; or a file that cannot be read.
+        BadRecipe: a value that is larger than a recipe may be.
     """
-    result, rest = Arguments(), list(args)
+    options, rest = list[Option](), list(words)
     while rest:
-        word = rest.pop(0)
-        if not word.startswith("--"):
-            result.positional.append(word)
-            continue
-        key, equals, value = word[2:].partition("=")
+        key, equals, value = rest.pop(0).removeprefix("--").partition("=")
         text = value if equals else None
-        if not equals and key not in FLAGS and rest and not rest[0].startswith("--"):
+        if not equals and rest and not rest[0].startswith("--"):
             text = rest.pop(0)
-        name, adds = key.removesuffix("+"), key.endswith("+")
-        if name in own and not text and name not in FLAGS:
-            raise BadRecipe(f"--{name} needs a value")
-        if name in own:
-            result.own[name] = text or ""
-        elif name == "config":
-            result.configs.append(read_config(text))
-        else:
-            result.options.append(Option(name, adds, text, parse_text(name, text)))
-    return result
+        name = key.removesuffix("+")
+        options.append(Option(name, key.endswith("+"), text, parse_text(name, text)))
+    return options
 
 
 def parse_text(key: str, text: str | None) -> Any:
@@ -217,10 +179,8 @@ def find_base(base: Any, path: Path, origin: str) -> tuple[Path, str]:
     )
 
 
-def read_config(text: str | None) -> ConfigSource:
+def read_config(text: str) -> ConfigSource:
     """Read the file of ``--config``. A URL is an error."""
-    if not text:
-        raise BadRecipe("--config needs the path of a YAML file")
     scheme, colon, _ = text.partition(":")
     if colon and scheme.isidentifier() and not Path(text).exists():
         raise BadRecipe(

@@ -5,7 +5,8 @@ it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ from typing import Any
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores, scores_of
-from tfzoo.base.terminal import notify, print_result, print_table, relative_path
+from tfzoo.base.terminal import notify, print_table, relative_path
 from tfzoo.config.resolve import Config, resolve
-from tfzoo.config.sources import Arguments, ConfigSource, parse_arguments
+from tfzoo.config.sources import Arguments, ConfigSource
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs.folder import environment, peak_memory, write_summary
 from tfzoo.runs.run import Run
@@ -30,15 +31,13 @@ class TrainedRun:
         run: the checkpoint.
         config: the configuration of its training with the overrides of the command line.
         task: the task with the checkpoint's weights.
-        args: the arguments of the command.
-        options: the values of the command's own options that were given.
+        words: those of the command line, after the command.
     """
 
     run: Run
     config: Config
     task: Any
-    args: list[str]
-    options: Mapping[str, str]
+    words: list[str]
 
     def data(self) -> Any:
         """Prepare and return the data, with the run's own tokenizer."""
@@ -60,33 +59,21 @@ class TrainedRun:
             notify(f"{relative_path(self.run.folder)} may not be written: nothing is kept there")
         if self.folder and not rank():
             section = {"ended": "completed", **section, "checkpoint": str(self.run.path.absolute())}
-            used = {"peak_memory": peak_memory(), **environment([command, *self.args])}
+            used = {"peak_memory": peak_memory(), **environment([command, *self.words])}
             write_summary(self.folder, command, {**section, **used})
 
 
-def open_run(
-    command: str, args: list[str], text: str, options: Sequence[str] = ()
-) -> TrainedRun | None:
-    """Load the run that the first argument names; None after ``--help`` was printed. ``options``
-    are the names of the command's own options besides ``--device``.
+def open_run(command: str, given: Namespace) -> TrainedRun:
+    """Load the run that the command line of ``test``, ``validate`` or ``predict`` names.
 
     Raises:
         TfzooError: there is no such device.
         BadRun: no such run, or a damaged checkpoint.
         BadRecipe: a bad option, or one that would change the model.
     """
-    arguments = parse_arguments(args, ("help", "trust", "device", *options))
-    if "help" in arguments.own:
-        print_result(f"usage: tfzoo {command} RUN [--SECTION.KEY VALUE ...]\n\n{text}")
-        return None
-    device = arguments.own.get("device")
-    chosen = {} if device is None else trainer_device(device)
-    if len(arguments.positional) != 1:
-        raise TfzooError(
-            f"{command} needs one run: its folder or a checkpoint, such as "
-            f"tfzoo {command} runs/numbers/1"
-        )
-    run = Run(arguments.positional[0])
+    arguments = given.arguments
+    chosen = {} if given.device is None else trainer_device(given.device)
+    run = Run(given.run)
     keep_freed_memory()
     notify(f"checkpoint: {relative_path(run.path)}")
     kept = run.entry["recipe"]
@@ -107,7 +94,7 @@ def open_run(
         if before != now:
             notify(f"{section}.{keys[0]}: {now!r} here, {before!r} in training")
     run.entry["recipe"] = config.recipe
-    return TrainedRun(run, config, run.load(), args, arguments.own)
+    return TrainedRun(run, config, run.load(), given.words)
 
 
 def check_overrides(command: str, arguments: Arguments, task: Any) -> None:
@@ -156,11 +143,9 @@ def check_test_sets(command: str, data: Any) -> None:
         )
 
 
-def evaluate(command: str, args: list[str], text: str) -> int:
+def evaluate(command: str, given: Namespace) -> int:
     """Run Lightning's ``validate`` or ``test``, print the scores and write them to the summary."""
-    trained = open_run(command, args, text)
-    if trained is None:
-        return 0
+    trained = open_run(command, given)
     from tfzoo.training.progress import Bar
     from tfzoo.training.trainer import launching, make_trainer
 
@@ -168,7 +153,7 @@ def evaluate(command: str, args: list[str], text: str) -> int:
     if command == "test":
         check_test_sets(command, data)
     trainer = make_trainer(trained.config.lightning, None, [Bar()])
-    with launching([command, *args]):
+    with launching([command, *given.words]):
         getattr(trainer, command)(trained.task, datamodule=data, verbose=False)
     scores = scores_of(trainer)
     intervals = trained.task.intervals() if command == "test" and not rank() else {}

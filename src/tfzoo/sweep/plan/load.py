@@ -16,7 +16,14 @@ from tfzoo.base.loading import task_class
 from tfzoo.base.registry import create
 from tfzoo.base.terminal import notify
 from tfzoo.config.resolve import resolve
-from tfzoo.config.sources import ConfigSource, find_recipe, load_recipe, parse_arguments, read_yaml
+from tfzoo.config.sources import (
+    Arguments,
+    ConfigSource,
+    find_recipe,
+    load_recipe,
+    parse_options,
+    read_yaml,
+)
 from tfzoo.config.start import FROM, SEED
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing
 from tfzoo.runs.folder import SCHEME
@@ -140,7 +147,7 @@ def resolve_recipe(
     _, *options = plan.fit_arguments(cell, tuned)
     options.append(f"--seed={plan.seeds[0]}")  # a run that it begins with may be named by its seed
     try:
-        return resolve(recipe, parse_arguments(options)).recipe
+        return resolve(recipe, Arguments(parse_options(options))).recipe
     except Clash:
         raise
     except TfzooError as error:

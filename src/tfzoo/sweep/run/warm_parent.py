@@ -79,9 +79,9 @@ def warm_up(modules: list[str], arguments: list[str]) -> None:
             import_module(name)
         if arguments:
             from tfzoo.config.resolve import resolve
-            from tfzoo.config.sources import load_recipe, parse_arguments
+            from tfzoo.config.sources import Arguments, load_recipe, parse_options
 
-            resolve(load_recipe(arguments[0]), parse_arguments(arguments[1:]))
+            resolve(load_recipe(arguments[0]), Arguments(parse_options(arguments[1:])))
     gc.collect()
     gc.freeze()  # a collection in a fork would copy every page that it marks
 
