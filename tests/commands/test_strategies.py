@@ -276,21 +276,18 @@ def test_and_so_is_it_when_two_processes_have_started(capsys: pytest.CaptureFixt
     assert "use trainer.strategy fsdp2" in capsys.readouterr().err
 
 
+def variables(words: str) -> dict[str, str]:
+    """Of an environment, as a shell writes them."""
+    return dict(word.split("=") for word in words.split())
+
+
 @pytest.mark.nightly
 def test_torchrun_and_slurm_start_the_processes_themselves(ddp: str) -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(tfzoo.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    fit = [
-        "fit",
-        "translation/numbers",
-        *TINY,
-        *HARD,
-    ]  # and the number of devices is what the launcher says
-    launcher = [
-        sys.executable,
-        *typed("-m torch.distributed.run --nproc_per_node 2 --master_port 29533"),
-    ]
+    fit = ["fit", "translation/numbers", *TINY, *HARD]  # on as many as the launcher says
+    launcher = typed("-m torch.distributed.run --nproc_per_node 2 --master_port 29533")
     done = subprocess.run(
-        [*launcher, "-m", "tfzoo", "--", *fit, "--run", "torchrun"],
+        [sys.executable, *launcher, "-m", "tfzoo", "--", *fit, "--run", "torchrun"],
         env=env,
         capture_output=True,
         text=True,
@@ -298,20 +295,10 @@ def test_torchrun_and_slurm_start_the_processes_themselves(ddp: str) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert_close(logged("torchrun"), logged(ddp), rtol=2e-4, atol=1e-5)
-    slurm = {
-        "SLURM_NTASKS": "2",
-        "SLURM_NTASKS_PER_NODE": "2",
-        "SLURM_NODEID": "0",
-        "SLURM_JOB_ID": "1234",
-        "SLURM_JOB_NAME": "fit",
-        "SLURM_NODELIST": "localhost",
-    }
-    slurm |= {
-        "SLURM_NNODES": "1",
-        "SLURM_NODEID": "0",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": "29534",
-    }
+    slurm = variables(
+        "SLURM_NTASKS=2 SLURM_NTASKS_PER_NODE=2 SLURM_NNODES=1 SLURM_NODEID=0 SLURM_JOB_ID=1234 "
+        "SLURM_JOB_NAME=fit SLURM_NODELIST=localhost MASTER_ADDR=127.0.0.1 MASTER_PORT=29534"
+    )
     tasks = [
         subprocess.Popen(
             [sys.executable, "-m", "tfzoo", *fit, "--run", "slurm"],
@@ -331,43 +318,21 @@ def test_torchrun_and_slurm_start_the_processes_themselves(ddp: str) -> None:
     [
         (
             "torchrun",
-            {
-                "TORCHELASTIC_RUN_ID": "1",
-                "WORLD_SIZE": "6",
-                "LOCAL_WORLD_SIZE": "2",
-                "RANK": "0",
-                "LOCAL_RANK": "0",
-            },
+            "TORCHELASTIC_RUN_ID=1 WORLD_SIZE=6 LOCAL_WORLD_SIZE=2 RANK=0 LOCAL_RANK=0",
         ),
         (
             "srun",
-            {
-                "SLURM_NTASKS": "6",
-                "SLURM_NNODES": "3",
-                "SLURM_NTASKS_PER_NODE": "2",
-                "SLURM_NODEID": "0",
-                "SLURM_JOB_NAME": "fit",
-                "SLURM_PROCID": "0",
-                "SLURM_LOCALID": "0",
-            },
+            "SLURM_NTASKS=6 SLURM_NNODES=3 SLURM_NTASKS_PER_NODE=2 SLURM_NODEID=0 "
+            "SLURM_JOB_NAME=fit SLURM_PROCID=0 SLURM_LOCALID=0",
         ),
     ],
 )
 def test_more_or_fewer_processes_than_were_started_are_refused(
-    name: str,
-    environment: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    name: str, environment: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    for variable, value in environment.items():
+    for variable, value in variables(environment).items():
         monkeypatch.setenv(variable, value)
-    assert (
-        main(
-            ["fit", "translation/numbers", *TINY, "--trainer.devices", "3", "--run", f"{name} of 9"]
-        )
-        == 2
-    )
-    assert (
-        f"{name} started 2 on each of 3 machines, but the recipe asks for trainer.devices 3 and"
-        in capsys.readouterr().err
-    )
+    given = ("--trainer.devices", "3", "--run", f"{name} of 9")
+    assert main(["fit", "translation/numbers", *TINY, *given]) == 2
+    said = f"{name} started 2 on each of 3 machines, but the recipe asks for trainer.devices 3 and"
+    assert said in capsys.readouterr().err

@@ -78,10 +78,14 @@ ALONGSIDE = {"source_vocab_size": {"tie": "target"}}
 OF_STACKS = [field.name for field in fields(StackOptions)]
 
 
+def built(**options: Any) -> Transformer:
+    return Transformer(**{**PLAIN, **options})
+
+
 def computed(**options: Any) -> list[Tensor]:
     """Parameters and outputs, in training and outside, all drawn from one seed."""
     torch.manual_seed(0)
-    model = Transformer(**{**PLAIN, **options})
+    model = built(**options)
     randomize(model)
     with torch.no_grad():
         torch.manual_seed(1)
@@ -122,10 +126,10 @@ def test_every_option_of_a_model_changes_something(option: str) -> None:
 )
 def test_every_option_of_a_stack_changes_its_side_alone(side: str, option: str) -> None:
     torch.manual_seed(0)
-    model = Transformer(**{**PLAIN, side: {option: OTHER[option]}})
+    model = built(**{side: {option: OTHER[option]}})
     stacks = {"encoder": model.encoder, "decoder": model.decoder}
     changed, other = stacks.pop(side), *stacks.values()
-    plain = Transformer(**PLAIN)
+    plain = built()
     assert repr(other) == repr(getattr(plain, next(iter(stacks))))
     assert differs(computed(**{side: {option: OTHER[option]}}), unchanged())
     assert changed is not other
@@ -159,7 +163,7 @@ def test_a_position_is_told_where_it_stands(position: Entry) -> None:
 @pytest.mark.parametrize("option", ["dropout", "attention_dropout", "feedforward_dropout"])
 def test_dropout_acts_in_training_and_nowhere_else(option: str) -> None:
     torch.manual_seed(0)
-    model = Transformer(**{**PLAIN, option: 0.4})
+    model = built(**{option: 0.4})
     randomize(model)
     with torch.no_grad():
         model.eval()
@@ -169,7 +173,7 @@ def test_dropout_acts_in_training_and_nowhere_else(option: str) -> None:
 
 
 def test_scores_are_divided_by_the_temperature() -> None:
-    model, other = (Transformer(**{**PLAIN, "temperature": t}) for t in (1.0, 2.0))
+    model, other = (built(temperature=t) for t in (1.0, 2.0))
     randomize(model)
     other.load_state_dict(model.state_dict())
     with torch.no_grad():
@@ -180,7 +184,7 @@ def test_scores_are_divided_by_the_temperature() -> None:
 
 
 def test_one_projection_for_queries_and_keys_equals_two_that_are_equal() -> None:
-    one, two = (Transformer(**{**PLAIN, "share_query_key": share}) for share in (True, False))
+    one, two = (built(share_query_key=share) for share in (True, False))
     state = randomize(one).state_dict()
     for name in [name for name in state if ".query." in name]:
         state[name.replace(".query.", ".key.")] = state[name]
@@ -193,7 +197,7 @@ def test_keys_and_values_are_shared_by_neighbouring_heads(by: str) -> None:
     """Heads 0 and 1 have the first ones, heads 2 and 3 the second, as when weights of Llama and T5
     are read.
     """
-    few, many = (Transformer(**{**PLAIN, "attention": by, "kv_heads": n}) for n in (2, None))
+    few, many = (built(attention=by, kv_heads=n) for n in (2, None))
     randomize(few)
     spread = {}
     for name, value in few.state_dict().items():
@@ -217,7 +221,7 @@ def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(
         "position": order,
         "allow": ["unrotatable-attention"],
     }
-    model = Transformer(**{**PLAIN, **few}).eval()
+    model = built(**few).eval()
     randomize(model)
     with torch.no_grad():
         cache = model.init_cache(SOURCE)
@@ -232,31 +236,15 @@ def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(
 
 
 def test_embeddings_are_tied_as_told() -> None:
-    everything, target, none = (
-        Transformer(**{**PLAIN, "tie": tie}) for tie in ("all", "target", "none")
-    )
-    assert (
-        everything.source_embedding.weight
-        is everything.target_embedding.weight
-        is everything.output_weight
-    )
-    assert (
-        target.source_embedding.weight is not target.target_embedding.weight is target.output_weight
-    )
-    assert (
-        len(
-            {
-                id(none.source_embedding.weight),
-                id(none.target_embedding.weight),
-                id(none.output_weight),
-            }
-        )
-        == 3
-    )
+    for tie, different in (("all", 1), ("target", 2), ("none", 3)):
+        model = built(tie=tie)
+        target = {id(model.target_embedding.weight), id(model.output_weight)}
+        assert len(target) == (2 if tie == "none" else 1)
+        assert len({id(model.source_embedding.weight), *target}) == different
 
 
 def test_embeddings_are_scaled_as_told() -> None:
-    scaled, plain = (Transformer(**{**PLAIN, "scale_embeddings": scale}) for scale in (True, False))
+    scaled, plain = (built(scale_embeddings=scale) for scale in (True, False))
     torch.testing.assert_close(
         scaled.target_embedding(TEXT), 4.0 * scaled.target_embedding.weight[TEXT]
     )
@@ -264,7 +252,7 @@ def test_embeddings_are_scaled_as_told() -> None:
 
 
 def test_a_final_norm_stands_where_the_residual_connection_asks_for_it(residual: Entry) -> None:
-    model = Transformer(**{**PLAIN, "residual": residual.name})
+    model = built(residual=residual.name)
     asked = "final_norm" in residual.traits
     for stack in (model.encoder, model.decoder):
         assert (stack.final_norm is not None) == asked
@@ -277,7 +265,7 @@ def test_a_final_norm_stands_where_the_residual_connection_asks_for_it(residual:
 def test_layers_of_nothing_pass_on_what_they_get_if_there_is_a_residual_connection(
     connection: str,
 ) -> None:
-    model = Transformer(**{**PLAIN, "residual": connection, "norm": "none", "position": "none"})
+    model = built(residual=connection, norm="none", position="none")
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if ".output." in name or ".outer." in name:
