@@ -47,10 +47,12 @@ class CommandParser(argparse.ArgumentParser):
         self.command = command
         self.sections: tuple[str, ...] = ()
         """Of options ``--SECTION.KEY``, which the command takes besides its own."""
+        self.keys: list[str] = []
+        """Of options of a recipe that the help lists."""
         self.of_recipe = False
         """Whether any option that is not its own is one of a recipe."""
         if add_help:
-            self.add_argument("--help", "-h", action="help", help="print this help and exit")
+            self.add_argument("-h", "--help", action="help", help="show this help message and exit")
 
     def takes_options(self, *sections: str) -> None:
         """Take options ``--SECTION.KEY VALUE`` of these sections."""
@@ -74,6 +76,11 @@ class CommandParser(argparse.ArgumentParser):
             action="store_true",
             help="allow the recipe to name classes outside Lightning; this runs their code",
         )
+
+    def add_key(self, key: str, metavar: str, about: str) -> None:
+        """Add ``--KEY``, an option of the recipe: it is not among the values of :meth:`parse`."""
+        self.add_argument(f"--{key}", metavar=metavar, default=argparse.SUPPRESS, help=about)
+        self.keys.append(f"--{key}")
 
     def add_recipe(self) -> None:
         """Add the positional argument RECIPE, for :func:`recipe_of`."""
@@ -125,9 +132,9 @@ class CommandParser(argparse.ArgumentParser):
         given = self.parse_intermixed_args(own)
         configs = [read_config(path) for path in getattr(given, "config", ())]
         options = parse_options(others)
-        for option in options:
-            if self.of_recipe and (close := did_you_mean(option.key, self._names(), "--")):
-                raise TfzooError(f"no option '--{option.key}'.{close}")
+        for key in [option.key for option in options if self.of_recipe]:
+            if f"--{key}" not in self.keys and (close := did_you_mean(key, self._names(), "--")):
+                raise TfzooError(f"no option '--{key}'.{close}")
         given.command, given.words = self.command, list(words)
         given.arguments = Arguments(options, configs, getattr(given, "trust", False))
         return given
@@ -138,7 +145,7 @@ class CommandParser(argparse.ArgumentParser):
         while rest:
             word = rest.pop(0)
             key, equals, value = word.partition("=")
-            action = self._option_string_actions.get(key)
+            action = None if key in self.keys else self._option_string_actions.get(key)
             is_other = self.of_recipe or key[2:].startswith(tuple(f"{s}." for s in self.sections))
             is_last = not rest or rest[0].startswith("--")
             if action is not None and action.nargs is None:  # it takes one value
@@ -176,7 +183,7 @@ class CommandParser(argparse.ArgumentParser):
             suggestion = did_you_mean(word.partition("=")[0], options)
         elif message.startswith("the following arguments are required: "):
             missing = message.rpartition(": ")[2]
-            usage = self.format_usage().removeprefix("usage: ").replace("[--help] ", "")
+            usage = self.format_usage().removeprefix("usage: ").replace("[-h] ", "")
             message = f"{missing} is missing: {' '.join(usage.split())}"
         raise TfzooError(f"{message}{suggestion} ({self.prog} --help)")
 

@@ -16,14 +16,9 @@ from tfzoo.errors import BadRecipe
 from tfzoo.runs.folder import as_yaml
 
 EPILOG = """\
-options of the recipe:
   --SECTION.KEY V  override a value of the recipe:
                    --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
                    sections: {sections}
-  --from RUN       start with the weights of another run or checkpoint, as far as they fit, and
-                   with its tokenizer; a folder of transformers, or hf://owner/name, also gives
-                   the recipe its model, and options on top change parts of it
-  --seed N         the seed of parameters, batches and dropout
 
 tfzoo fit RECIPE --help    every key with its type and default
 tfzoo list / show          the components that the model can be built from
@@ -47,6 +42,14 @@ def make_parser() -> CommandParser:
         "recipe and options, training resumes from its last checkpoint, unless the run is "
         "complete. One process at a time trains in a folder",
     )
+    parser.add_key(
+        "from",
+        "RUN",
+        "start with the weights of another run or checkpoint, as far as they fit, and with its "
+        "tokenizer; a folder of transformers, or hf://owner/name, also gives the recipe its "
+        "model, and options on top change parts of it",
+    )
+    parser.add_key("seed", "N", "the seed of parameters, batches and dropout")
     parser.add_argument(
         "--print_config", action="store_true", help="print the resolved recipe and exit"
     )

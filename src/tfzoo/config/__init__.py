@@ -2,7 +2,7 @@
 
 :func:`tfzoo.config.resolve.resolve` calls, in this order:
 
-- ``sources``: recipes with their bases, ``--config`` files and the words of a command line, to
+- ``sources``: recipes with their bases, ``--config`` files and options of a command line, to
   plain values of limited size;
 - ``security``: refuses values that would run code, fetch something or write elsewhere;
 - ``sections``: the keys of a recipe, with types and defaults, from constructors;
