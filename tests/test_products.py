@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -55,6 +56,26 @@ def test_values_and_gradients(
             results[-1] += torch.autograd.grad(squares, given)
     assert bool(chosen) == (0 not in shape)
     assert_close(*results, rtol=1e-4, atol=1e-3)
+
+
+def test_a_kept_copy_follows_its_weight(
+    chosen: list[Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(products, "LARGE", 1)
+    (x, weight, bias), kept = inputs(3, 5), products.KeptWeights()
+    with torch.no_grad():
+        for step in range(6):
+            with kept.used():
+                found = products.linear(x, weight, bias)
+            assert_close(found, nn.functional.linear(x, weight, bias), rtol=1e-4, atol=1e-4)
+            if step == 2:
+                weight.mul_(2.0)
+            copied = kept.copies[id(weight)][2]
+            assert (copied is not None) == (step in (1, 2, 4, 5))
+    with kept.used():
+        products.linear(x, weight).sum().backward()
+    assert weight.grad is not None
+    assert not copy.deepcopy(kept).copies
 
 
 def test_only_what_needs_a_gradient_gets_one(chosen: list[Tensor]) -> None:

@@ -189,6 +189,20 @@ def onednn_linear(x: Any, weight: Any, bias: Any) -> Any:
     return onednn_linear_operation()(x, weight, bias, "none", [], "")
 
 
+def onednn_order(weight: Any, rows: int) -> Any:
+    """A copy of a contiguous weight for :func:`onednn_linear`, in oneDNN's own order."""
+    import torch
+
+    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
+
+
+def forward_mode() -> bool:
+    """Whether forward-mode differentiation may be running."""
+    from torch.autograd import forward_ad
+
+    return forward_ad._current_level >= 0
+
+
 def scale_in_place(tensors: Sequence[Any], factor: Any) -> None:
     """Multiply tensors by a number, or by a tensor of one element, in one call."""
     import torch

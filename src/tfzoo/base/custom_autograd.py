@@ -25,7 +25,10 @@ def custom_functions_apply(*inputs: Tensor) -> bool:
     return (
         not torch.compiler.is_compiling()
         and not adapters.transforms_active()
-        and all(forward_ad.unpack_dual(x).tangent is None for x in inputs)
+        and not (
+            adapters.forward_mode()
+            and any(forward_ad.unpack_dual(x).tangent is not None for x in inputs)
+        )
     )
 
 

@@ -16,9 +16,12 @@ def compute_dtype(*tensors: Tensor) -> torch.dtype:
     >>> compute_dtype(torch.zeros(1, dtype=torch.float64), torch.zeros(1))
     torch.float64
     """
-    return reduce(torch.promote_types, (x.dtype for x in tensors), torch.float32)
+    dtypes = {x.dtype for x in tensors}
+    if dtypes <= {torch.float32}:
+        return torch.float32
+    return reduce(torch.promote_types, dtypes, torch.float32)
 
 
 def at_least_fp32(x: Tensor) -> Tensor:
     """bf16 and fp16 become fp32; fp32 and float64 stay."""
-    return x.to(compute_dtype(x))
+    return x if x.dtype == torch.float32 else x.to(compute_dtype(x))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from tfzoo.base.products import KeptWeights
 from tfzoo.masks import Mask
 
 
@@ -63,7 +64,8 @@ class DecoderCache:
 
     ``length`` is the number ``t`` of target tokens so far. ``positions`` ``(r|1 t)`` holds their
     positions; None: 0, 1, ..., t - 1 in each row. ``non_padding`` ``(r t)`` is False at padding;
-    None: there is no padding.
+    None: there is no padding. ``weights`` are copies of the model's, which must not change while it
+    decodes.
     """
 
     layers: int
@@ -73,6 +75,7 @@ class DecoderCache:
     non_padding: Tensor | None = None
     target: list[LayerCache] = field(init=False)
     source: list[LayerCache] = field(init=False)
+    weights: KeptWeights = field(init=False, repr=False, compare=False, default_factory=KeptWeights)
 
     def __post_init__(self) -> None:
         self.target = [LayerCache() for _ in range(self.layers)]

@@ -190,5 +190,6 @@ class LanguageModel(nn.Module):
         """Append one token to each row, and return the logits of the next token: ``(b) -> (b v)``.
         No token is padding.
         """
-        logits: Tensor = self(tokens[:, None], padding="none", cache=cache)[:, 0]
-        return logits
+        with cache.weights.used():
+            logits: Tensor = self(tokens[:, None], padding="none", cache=cache)
+        return logits[:, 0]

@@ -192,4 +192,6 @@ class Transformer(nn.Module):
         """Append one token to each of ``r`` hypotheses, and return the logits of the next token:
         ``(r) -> (r v)``.
         """
-        return self.logits(self.decoder(self.target_embedding(tokens[:, None]), cache=cache)[:, 0])
+        with cache.weights.used():
+            hidden = self.decoder(self.target_embedding(tokens[:, None]), cache=cache)
+            return self.logits(hidden[:, 0])
