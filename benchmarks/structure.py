@@ -1,7 +1,7 @@
 """Structure of the source in figures: rooms, floors, circles, size, and the way of one argument.
 
 python -m benchmarks.structure                                     # sizes, rooms, floors, circles
-python -m benchmarks.structure walk commands/fit.py:run:args       # follows one argument
+python -m benchmarks.structure walk commands/fit.py:run:given      # follows one argument
 python -m benchmarks.structure equal                               # equal constants and functions
 python -m benchmarks.structure tasks                               # what each task costs
 python -m benchmarks.structure --source OTHER/src                  # of another checkout
@@ -493,7 +493,7 @@ def main() -> None:
     given = parser.parse_args()
     source = Source(given.source / "tfzoo")
     if given.what == "walk":
-        show_walk(source, given.argument or "commands/fit.py:run:args")
+        show_walk(source, given.argument or "commands/fit.py:run:given")
     elif given.what == "equal":
         print("\n".join(", ".join(places) for places in same(source)))
     elif given.what == "tasks":

@@ -16,7 +16,12 @@ EPILOG = "--data.X, --search.X and --trainer.X override the recipe, such as --se
 
 def make_parser() -> CommandParser:
     """The arguments of the command."""
-    parser = CommandParser("test", TEXT, EPILOG)
+    return scoring_parser("test", TEXT)
+
+
+def scoring_parser(command: str, text: str) -> CommandParser:
+    """The arguments of a command that scores a run with Lightning's Trainer."""
+    parser = CommandParser(command, text, EPILOG)
     parser.add_run()
     parser.add_device(default="that of the training")
     parser.takes_recipe("data", "search", "trainer")
