@@ -150,7 +150,7 @@ class CommandParser(argparse.ArgumentParser):
             is_last = not rest or rest[0].startswith("--")
             if action is not None and action.nargs is None:  # it takes one value
                 if not value and (equals or is_last or not rest[0]):
-                    raise TfzooError(f"{key} needs a value")
+                    raise TfzooError(f"{key} needs a value: {help_of(action)}")
                 own += [word] if equals else [word, rest.pop(0)]
             elif action is not None or not word.startswith("--") or not is_other:
                 own.append(word)
@@ -184,7 +184,9 @@ class CommandParser(argparse.ArgumentParser):
         elif message.startswith("the following arguments are required: "):
             missing = message.rpartition(": ")[2]
             usage = self.format_usage().removeprefix("usage: ").replace("[-h] ", "")
-            message = f"{missing} is missing: {' '.join(usage.split())}"
+            abouts = [help_of(one) for one in self._actions if one.metavar == missing]
+            about = "".join(f". {missing}: {about}" for about in abouts)
+            message = f"{missing} is missing: {' '.join(usage.split())}{about}"
         raise TfzooError(f"{message}{suggestion} ({self.prog} --help)")
 
     def print_help(self, file: object = None) -> None:
@@ -194,6 +196,11 @@ class CommandParser(argparse.ArgumentParser):
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise HelpPrinted
+
+
+def help_of(action: argparse.Action) -> str:
+    """What the help says of an argument."""
+    return (action.help or "") % vars(action)
 
 
 def recipe_of(given: argparse.Namespace) -> str:
