@@ -126,6 +126,21 @@ def test_memory_is_used_again_without_page_faults() -> None:
     assert numbers == same
 
 
+def products_kept() -> str | None:
+    tfzoo.keep_freed_memory()
+    return os.environ.get(allocator.PRODUCTS[0])
+
+
+@requires_glibc
+def test_code_of_few_products_is_kept_unless_the_user_says_a_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(allocator.PRODUCTS[0], raising=False)
+    assert forked.call(products_kept) == allocator.PRODUCTS[1]
+    monkeypatch.setenv(allocator.PRODUCTS[0], "7")
+    assert forked.call(products_kept) == "7"
+
+
 @maps_no_tensor
 @pytest.mark.nightly
 def test_memory_is_used_again_in_threads() -> None:

@@ -79,6 +79,13 @@ def assert_same_translations(task: Any, peer: Any, tokenizer: Any, start: int) -
     return found
 
 
+def test_a_source_that_is_not_there_is_no_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", str(tmp_path / "nope")]) == 2
+    assert f"no folder {tmp_path / 'nope'}; at the Hub it is hf://" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_a_translator_writes_the_same_tokens(name: str, tmp_path: Path) -> None:
     family, class_name, config = TRANSLATORS[name]

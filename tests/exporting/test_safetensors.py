@@ -51,6 +51,14 @@ def test_what_is_shared_is_stored_once_and_no_folder_of_the_machine_is_told(fold
     assert "/home/me" not in (folder / "README.md").read_text("utf-8")
 
 
+def test_only_parts_of_a_larger_tensor_are_copied_before_they_are_written() -> None:
+    whole, joined = torch.rand(4, 3), torch.rand(8, 3)
+    own, aliases = pretrained.unshared({"a": whole, "b": joined[:4], "tied": whole})
+    assert own["a"].data_ptr() == whole.data_ptr()
+    assert own["b"].data_ptr() != joined.data_ptr()
+    assert aliases == {"tied": "a"}
+
+
 def test_the_tokenizer_is_a_file_of_its_library(folder: Path) -> None:
     from tokenizers import Tokenizer
 

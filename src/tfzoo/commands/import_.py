@@ -32,12 +32,14 @@ def make_parser() -> CommandParser:
 def run(given: Namespace) -> int:
     """Read a published model, and write it as a run."""
     from tfzoo.runs import files
-    from tfzoo.runs.folder import RUNS
+    from tfzoo.runs.folder import RUNS, SCHEME
     from tfzoo.runs.run import Run
 
     name = Path(given.source.partition("@")[0]).name
     output = Path(given.run) if given.run else RUNS / name
     files.check_new(output)
+    if not given.source.startswith(SCHEME) and not Path(given.source).expanduser().exists():
+        raise BadRun(f"no folder {given.source}; at the Hub it is hf://owner/name")
     source = Run(given.source)
     if not source.is_published:
         raise BadRun(

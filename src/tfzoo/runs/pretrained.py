@@ -82,7 +82,7 @@ def write(
     tokenizer, files = split_texts(kept["tokenizer"])
     with new_folder(folder) as place:
         save_file(own, place / WEIGHTS, metadata={"format": "pt", **aliases})
-        own.clear()  # a copy of all weights, before they are read back
+        own.clear()  # of what was copied, before it is read back
         config = {**kept, "recipe": without_folders(kept["recipe"]), "tokenizer": tokenizer}
         config["sha256"] = checksum(place / WEIGHTS)
         files |= {CONFIG: json.dumps(config, indent=2, ensure_ascii=False) + "\n", CARD: card}
@@ -151,7 +151,9 @@ def unshared(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, 
         place = (value.data_ptr(), value.shape, value.stride(), value.dtype)
         known = first.setdefault(place, name) if value.numel() else name
         if known == name:
-            own[name] = value.detach().cpu().contiguous().clone()
+            whole = value.detach().cpu().contiguous()
+            alone = whole.untyped_storage().nbytes() == whole.numel() * whole.element_size()
+            own[name] = whole if alone else whole.clone()  # safetensors refuses parts of a storage
         else:
             aliases[name] = known
     return own, aliases
