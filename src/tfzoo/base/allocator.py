@@ -19,8 +19,7 @@ that glibc takes. Before version 2.35 it takes no more than the second.
 """
 PRODUCTS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 """How many products oneDNN keeps the code of. By default it is 1,024: batches of other lengths are
-products of other sizes, with code of 100 KiB each, and a training grows by 7 MiB a step. A step of
-a translator has about 40.
+products of other sizes, and a training keeps code that it rarely runs again.
 """
 
 GROWTH = 1.1
