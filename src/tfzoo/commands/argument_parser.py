@@ -133,7 +133,8 @@ class CommandParser(argparse.ArgumentParser):
         configs = [read_config(path) for path in getattr(given, "config", ())]
         options = parse_options(others)
         for key in [option.key for option in options if self.of_recipe]:
-            if f"--{key}" not in self.keys and (close := did_you_mean(key, self._names(), "--")):
+            is_known = "." in key or f"--{key}" in self.keys
+            if not is_known and (close := did_you_mean(key, self._names(), "--")):
                 raise TfzooError(f"no option '--{key}'.{close}")
         given.command, given.words = self.command, list(words)
         given.arguments = Arguments(options, configs, getattr(given, "trust", False))

@@ -41,6 +41,9 @@ COMMANDS = {
     "doctor": "print versions and devices, and how to mend what is wrong",
     "completion": "print a completion script for bash or zsh",
 }
+"""Each is a file of this folder: ``make_parser`` declares its arguments, of which help and
+completion are made, and ``run`` gets their values.
+"""
 
 OF_A_FILE = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT),
