@@ -109,7 +109,7 @@ def package(session: nox.Session) -> None:
     session.install(*TESTED, "build")
     session.run("python", "-m", "build", "--outdir", str(dist), ".")
     session.install(*TESTED, *map(str, dist.glob("*.whl")))
-    session.run("python", "tests/wheel.py", str(dist))
+    session.run("python", "-m", "tests.wheel", str(dist))
     wheels = [f"{wheel}[adapter,export,sentencepiece,serve]" for wheel in dist.glob("*.whl")]
     session.install(*TESTED, *wheels, "mypy", "types-PyYAML")
     session.run("mypy")

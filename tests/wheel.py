@@ -1,4 +1,4 @@
-"""Try the installed package where nothing of its source is: ``python tests/wheel.py DIST``; run by
+"""Try the installed package where nothing of its source is: ``python -m tests.wheel DIST``; run by
 ``nox -s package``.
 
 DIST is the folder of the wheel that was installed, and of the sdist.
