@@ -25,8 +25,11 @@ def test_every_key_is_described(task: str) -> None:
 
 
 def test_the_help_is_grouped_by_section(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "translation/numbers", "-h"]) == 0
+    short = capsys.readouterr().out
     assert main(["fit", "translation/numbers", "--help"]) == 0
     out = capsys.readouterr().out
+    assert short == out
     model, data = out.index("\nmodel: An encoder"), out.index("\ndata: Batches of")
     assert model < out.index("--model.kv_heads int or None\n      number of heads of keys") < data
     assert "--optim.schedule SCHEDULE = inverse_sqrt\n      name and options" in out

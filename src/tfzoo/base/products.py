@@ -75,8 +75,8 @@ def by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 class KeptWeights:
     """Weights that stay the same for many products, such as those of a decoder's steps. Products
-    inside :meth:`used` read a copy in oneDNN's order from their second time on. With 32 rows and a
-    vocabulary of 8,000, they take half of the time, and the copy that of one product.
+    inside :meth:`used` read a copy in oneDNN's order from their second time on, which costs about
+    as much as a product. ``benchmarks/beside_marian.md`` has the speed of decoding.
     """
 
     def __init__(self) -> None:

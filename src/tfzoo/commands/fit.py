@@ -34,7 +34,9 @@ def make_parser() -> CommandParser:
     epilog = EPILOG.format(sections=sections)
     parser = CommandParser("fit", "Train a recipe.", epilog, add_help=False)
     parser.add_recipe()
-    parser.add_argument("--help", action="store_true", help="print this, or the keys of RECIPE")
+    parser.add_argument(
+        "-h", "--help", action="store_true", help="print this, or the keys of RECIPE"
+    )
     parser.add_argument(
         "--run",
         metavar="FOLDER",
