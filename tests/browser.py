@@ -1,7 +1,5 @@
 """Chromium without a network, for the tests of pages. The fixture ``browser`` is in conftest.py."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,13 +3,9 @@ a processor capability that is chosen for PyTorch holds for oneDNN too; pytest-x
 by files.
 """
 
-from __future__ import annotations
-
 import gc
 import os
-from collections.abc import Iterator
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,7 +47,7 @@ FIRST = (
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def own_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TFZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(os, "fsync", lambda number: None)  # no test cuts the power
@@ -59,7 +55,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_folder(tmp_path, monkeypatch):
     """The working directory of a test, empty, in which no training has begun."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
@@ -67,19 +63,19 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def empty_cache(tmp_path, monkeypatch):
     """A cache of the test's own, where others have prepared nothing."""
     monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_pictures(monkeypatch):
     """Trainings draw no curves, which takes a quarter of the time of a tiny one."""
     monkeypatch.setattr("tfzoo.training.train.draw_curves", lambda *_: None)
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     if CHROMIUM is None:
         pytest.skip("no Chromium is installed")
     with chromium() as opened:

@@ -1,7 +1,5 @@
 """A sample by day, all of them by night."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from typing import Any
 

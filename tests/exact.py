@@ -1,7 +1,5 @@
 """What is exact in float64, whatever a processor rounds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch.testing import assert_close

@@ -2,8 +2,6 @@
 nothing: a new Python would import for ten seconds.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

@@ -2,8 +2,6 @@
 what each case is.
 """
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Kernels in Triton without a GPU: through its interpreter, and through its compiler for CUDA."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

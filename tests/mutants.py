@@ -14,8 +14,6 @@ forked for each change inside of a function; a change of a default or a constant
 that imports tfzoo with it.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import hashlib
@@ -141,7 +139,7 @@ class Learn:
             return (yield)
         finally:
             sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]  # None ends it
+            threading.settrace(None)
             signal.setitimer(signal.ITIMER_PROF, 0)
             self.known[item.nodeid] = {
                 "seconds": round(time.process_time() - start, 3),

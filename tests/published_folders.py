@@ -2,8 +2,6 @@
 tokenizers.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 A test that fails here after an upgrade names the function of ``tfzoo/base/adapters.py`` to mend.
 """
 
-from __future__ import annotations
-
 import ast
 import csv
 import inspect
@@ -52,7 +50,7 @@ class Logging(BoringModel):
         return super().training_step(batch, batch_idx)
 
 
-def test_the_loops_of_a_trainer(tmp_path: Path) -> None:
+def test_the_loops_of_a_trainer(tmp_path):
     seen, model = Seen(), Logging()
     assert adapters.trainer_of(model) is None
     trainer = quiet(
@@ -84,7 +82,7 @@ def test_the_loops_of_a_trainer(tmp_path: Path) -> None:
     assert trainer.fit_loop._combined_loader not in (None, loader)
 
 
-def test_samplers_are_kept_in_several_processes() -> None:
+def test_samplers_are_kept_in_several_processes():
     trainer = L.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
     adapters.keep_samplers(trainer)
     assert trainer._accelerator_connector.use_distributed_sampler is False
@@ -94,9 +92,9 @@ def test_samplers_are_kept_in_several_processes() -> None:
     )
 
 
-def test_a_killed_worker_of_a_data_loader_is_no_error_elsewhere() -> None:
+def test_a_killed_worker_of_a_data_loader_is_no_error_elsewhere():
     loader = torch.utils.data.DataLoader(range(100), num_workers=1)
-    batches: Any = iter(loader)
+    batches = iter(loader)
     next(batches)
     adapters.unwatch_workers(batches)
     adapters.unwatch_workers(iter(torch.utils.data.DataLoader(range(2))))
@@ -107,7 +105,7 @@ def test_a_killed_worker_of_a_data_loader_is_no_error_elsewhere() -> None:
         list(batches)
 
 
-def test_the_sizes_of_a_device_mesh() -> None:
+def test_the_sizes_of_a_device_mesh():
     source = inspect.getsource(ModelParallelStrategy.setup_environment)
     strategy = ModelParallelStrategy()
     adapters.set_parallel_sizes(strategy, data=3)
@@ -116,7 +114,7 @@ def test_the_sizes_of_a_device_mesh() -> None:
     assert (strategy._data_parallel_size, strategy._tensor_parallel_size) == (3, 1)
 
 
-def test_buffers_that_ddp_leaves_alone() -> None:
+def test_buffers_that_ddp_leaves_alone():
     model = torch.nn.BatchNorm1d(2)
     adapters.ignore_in_ddp(model, ["running_mean"])
     source = inspect.getsource(torch.nn.parallel.DistributedDataParallel.__init__)
@@ -124,18 +122,18 @@ def test_buffers_that_ddp_leaves_alone() -> None:
     assert model._ddp_params_and_buffers_to_ignore == ["running_mean"]
 
 
-def test_a_fused_optimiser_can_be_clipped() -> None:
+def test_a_fused_optimiser_can_be_clipped():
     from lightning.pytorch.plugins.precision.amp import MixedPrecision
 
     optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(2))], fused=True)
-    assert optimizer._step_supports_amp_scaling is True  # type: ignore[attr-defined]
+    assert optimizer._step_supports_amp_scaling is True
     adapters.allow_clipping_of_fused(optimizer)
-    assert optimizer._step_supports_amp_scaling is False  # type: ignore[attr-defined]
+    assert optimizer._step_supports_amp_scaling is False
     assert "clip_gradients" in vars(MixedPrecision), "Lightning refuses it elsewhere now"
 
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="no oneDNN")
-def test_a_product_by_onednn_takes_any_rows_and_strides() -> None:
+def test_a_product_by_onednn_takes_any_rows_and_strides():
     weight, bias = torch.randn(130, 24), torch.randn(130)
     for w in (weight, weight.T.contiguous().T):
         for b in (bias, None):
@@ -146,7 +144,7 @@ def test_a_product_by_onednn_takes_any_rows_and_strides() -> None:
                     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_views_and_changes_in_place() -> None:
+def test_views_and_changes_in_place():
     x = torch.zeros(2, 3)
     view = x.view(6)
     assert adapters.viewed(view) is adapters.viewed(x) is x
@@ -154,20 +152,20 @@ def test_views_and_changes_in_place() -> None:
     assert adapters.version(x) == adapters.version(view) == 1
 
 
-def test_the_hooks_for_what_autograd_keeps() -> None:
+def test_the_hooks_for_what_autograd_keeps():
     assert adapters.saved_tensors_hooks() is None
     hooks = torch.nn.Identity(), torch.nn.Identity()
     with torch.autograd.graph.saved_tensors_hooks(*hooks):
         assert adapters.saved_tensors_hooks() == hooks
 
 
-def test_tensors_are_scaled_in_place() -> None:
+def test_tensors_are_scaled_in_place():
     tensors = [torch.ones(2), torch.full((3, 1), 2.0)]
     adapters.scale_in_place(tensors, 0.5)
     assert [one.tolist() for one in tensors] == [[0.5, 0.5], [[1.0], [1.0], [1.0]]]
 
 
-def test_the_attention_function_of_a_transformers_model() -> None:
+def test_the_attention_function_of_a_transformers_model():
     transformers = pytest.importorskip("transformers", minversion="5")
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     model = transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=4, patch_size=4))
@@ -180,7 +178,7 @@ def test_the_attention_function_of_a_transformers_model() -> None:
 
 
 @pytest.mark.parametrize("name", ["BLEU", "CHRF"])
-def test_statistics_of_lines_give_the_score_of_a_corpus(name: str) -> None:
+def test_statistics_of_lines_give_the_score_of_a_corpus(name):
     import sacrebleu.metrics
 
     metric = getattr(sacrebleu.metrics, name)()
@@ -192,8 +190,8 @@ def test_statistics_of_lines_give_the_score_of_a_corpus(name: str) -> None:
     assert adapters.score_of_statistics(metric, sums) == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_run_of_a_wandb_logger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[dict[str, Any]] = []
+def test_the_run_of_a_wandb_logger(tmp_path, monkeypatch):
+    calls = []
     wandb = pytest.importorskip("wandb")
     monkeypatch.setattr(wandb, "init", lambda **given: calls.append(given))
     logger = WandbLogger(project="p", save_dir=tmp_path, offline=True)
@@ -207,7 +205,7 @@ def test_the_run_of_a_wandb_logger(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert adapters.wandb_sends_model(WandbLogger(project="p", log_model=True))
 
 
-def test_ray_prints_through_one_function() -> None:
+def test_ray_prints_through_one_function():
     ray = pytest.importorskip("ray")
     before = ray._private.worker.print_to_stdstream
     try:
@@ -218,7 +216,7 @@ def test_ray_prints_through_one_function() -> None:
         ray._private.worker.print_to_stdstream = before
 
 
-def test_the_fast_path_of_torchs_layers() -> None:
+def test_the_fast_path_of_torchs_layers():
     """It computes an attention of its own; an attention that is called leaves each token alone."""
 
     class Fast(torch.nn.MultiheadAttention):
@@ -238,7 +236,7 @@ def test_the_fast_path_of_torchs_layers() -> None:
         assert torch.allclose(found, alone, atol=1e-6) is called
 
 
-def test_what_is_compiled_can_run_as_written() -> None:
+def test_what_is_compiled_can_run_as_written():
     compiled = torch.compile(lambda x: torch.compiler.is_compiling(), backend="eager")
     assert compiled(torch.ones(1))
     assert "torch._dynamo" in sys.modules
@@ -266,7 +264,7 @@ def private_names(path: Path) -> list[str]:
     ]
 
 
-def test_no_other_file_uses_a_private_name() -> None:
+def test_no_other_file_uses_a_private_name():
     """``_softmax_backward_data`` is an operator of ATen, for which torch has no public name."""
     found = [
         line
@@ -278,7 +276,7 @@ def test_no_other_file_uses_a_private_name() -> None:
     assert found == []
 
 
-def test_wandb_is_called_without_the_argument_that_it_warns_of(tmp_path: Path) -> None:
+def test_wandb_is_called_without_the_argument_that_it_warns_of(tmp_path):
     arguments = adapters.wandb_arguments(WandbLogger(save_dir=tmp_path, offline=True))
     assert "anonymous" not in arguments
     assert arguments["dir"] == str(tmp_path)

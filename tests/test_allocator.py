@@ -1,18 +1,15 @@
 """Freed memory stays in the process where a command or a script asks for it, and only there."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -34,15 +31,15 @@ maps_no_tensor = pytest.mark.skipif(HAS_LIMIT, reason="maps tensors from 32 MiB 
 
 
 @pytest.fixture(autouse=True)
-def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_chosen(monkeypatch):
     for name in [*os.environ]:
         if name.startswith("MALLOC_") or name in ("GLIBC_TUNABLES", allocator.VARIABLE):
             monkeypatch.delenv(name)
 
 
-def test_a_training_that_grows_gives_back_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_grows_gives_back_what_is_free(monkeypatch):
     """Once a tenth is added to the most that a step took since memory was given back."""
-    returned: list[int] = []
+    returned = []
     pages = iter([100, 120, 105, 115, 116, 104, 112, 116])
     monkeypatch.setattr(allocator, "_kept", [SimpleNamespace(malloc_trim=returned.append)])
     monkeypatch.setattr(allocator.Path, "read_text", lambda *given: f"9 {next(pages)} 9")
@@ -54,7 +51,7 @@ def test_a_training_that_grows_gives_back_what_is_free(monkeypatch: pytest.Monke
     assert found == [0, 1, 1, 1, 2, 2, 2, 3]
 
 
-def test_memory_that_is_not_kept_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_is_not_kept_is_not_looked_at(monkeypatch):
     monkeypatch.setattr(allocator, "_kept", [])
     monkeypatch.setattr(allocator.Path, "read_text", None)
     allocator.Fragments().check()
@@ -116,7 +113,7 @@ PAGES = 10 * 80 * 2**20 // 4096
 
 
 @maps_no_tensor
-def test_memory_is_used_again_without_page_faults() -> None:
+def test_memory_is_used_again_without_page_faults():
     """And changes no number."""
     kept, after, numbers = forked.call(training)
     _, before, same = forked.call(training, False)
@@ -132,9 +129,7 @@ def products_kept() -> str | None:
 
 
 @requires_glibc
-def test_code_of_few_products_is_kept_unless_the_user_says_a_number(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_code_of_few_products_is_kept_unless_the_user_says_a_number(monkeypatch):
     monkeypatch.delenv(allocator.PRODUCTS[0], raising=False)
     assert forked.call(products_kept) == allocator.PRODUCTS[1]
     monkeypatch.setenv(allocator.PRODUCTS[0], "7")
@@ -143,7 +138,7 @@ def test_code_of_few_products_is_kept_unless_the_user_says_a_number(
 
 @maps_no_tensor
 @pytest.mark.nightly
-def test_memory_is_used_again_in_threads() -> None:
+def test_memory_is_used_again_in_threads():
     """In a process of its own: threads of processes that were forked may find an arena there."""
     for keep in (True, False):
         said = f"from tests.test_allocator import faults; print(*faults(True, {keep}))"
@@ -155,7 +150,7 @@ def test_memory_is_used_again_in_threads() -> None:
 
 @requires_glibc
 @pytest.mark.nightly
-def test_batches_of_all_lengths_take_no_more_than_a_tenth_more_memory() -> None:
+def test_batches_of_all_lengths_take_no_more_than_a_tenth_more_memory():
     kept, default = forked.together(peak_of_fifty_steps, [(True,), (False,)])
     assert kept <= 1.1 * default
 
@@ -171,9 +166,7 @@ def test_batches_of_all_lengths_take_no_more_than_a_tenth_more_memory() -> None:
         ),
     ],
 )
-def test_what_the_user_has_chosen_stays(
-    chosen: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_user_has_chosen_stays(chosen, monkeypatch):
     for name, value in chosen.items():
         monkeypatch.setenv(name, value)
     kept, found = forked.call(faults)
@@ -181,7 +174,7 @@ def test_what_the_user_has_chosen_stays(
     assert found > 0.9 * PAGES
 
 
-def test_another_value_of_the_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_value_of_the_variable_is_refused(monkeypatch):
     monkeypatch.setenv(allocator.VARIABLE, "no")
     with pytest.raises(BadOption, match="TFZOO_KEEP_FREED_MEMORY=no: set it to 0"):
         tfzoo.keep_freed_memory()
@@ -189,7 +182,7 @@ def test_another_value_of_the_variable_is_refused(monkeypatch: pytest.MonkeyPatc
 
 @requires_glibc
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_another_allocator_is_left_alone(tmp_path: Path) -> None:
+def test_another_allocator_is_left_alone(tmp_path):
     """A library with a malloc of its own takes the place of jemalloc, which few machines have."""
     source, library = tmp_path / "other.c", tmp_path / "other.so"
     source.write_text(
@@ -219,16 +212,14 @@ class FakeLibrary:
         return 1
 
 
-def test_an_older_glibc_gets_the_largest_value_that_it_takes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_older_glibc_gets_the_largest_value_that_it_takes(monkeypatch):
     library = FakeLibrary()
     monkeypatch.setattr(allocator, "glibc", lambda: library)
     assert tfzoo.keep_freed_memory()
     assert library.chosen[allocator.MMAP_THRESHOLD] == 2**25
 
 
-def test_without_glibc_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_glibc_nothing_is_done(monkeypatch):
     monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: object())  # musl
     assert not tfzoo.keep_freed_memory()
     monkeypatch.setattr(sys, "platform", "darwin")
@@ -270,11 +261,11 @@ def of_a_module(folder: Path) -> object:
     ],
 )
 def test_training_and_inference_begin_with_it(
-    begin: Callable[[Path], Any],
-    here: Path,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def asked() -> bool:
+    begin,
+    here,  # noqa: F811
+    monkeypatch,
+):
+    def asked():
         raise Asked
 
     monkeypatch.setattr(allocator, "is_wanted", asked)

@@ -1,7 +1,5 @@
 """Dropout draws fairly, remembers what it drew, and leaves the rest alone."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.testing import assert_close
@@ -11,7 +9,7 @@ from tfzoo.base.dropout import dropout
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_zeros_a_share_and_scales_the_rest(p: float, dtype: torch.dtype) -> None:
+def test_zeros_a_share_and_scales_the_rest(p, dtype):
     torch.manual_seed(0)
     x = torch.ones(501, 403, dtype=dtype, requires_grad=True)
     y = dropout(x, p)
@@ -28,20 +26,20 @@ def test_zeros_a_share_and_scales_the_rest(p: float, dtype: torch.dtype) -> None
     assert_close(grad, y.detach())
 
 
-def test_neighbours_are_independent() -> None:
+def test_neighbours_are_independent():
     """Four decisions come from one random number: no two of them may know of each other."""
     torch.manual_seed(0)
     kept = (dropout(torch.ones(100_000, 4), 0.5) != 0).float()
     assert_close(torch.corrcoef(kept.T), torch.eye(4), atol=0.02, rtol=0.0)
 
 
-def test_ends() -> None:
+def test_ends():
     x = torch.randn(5)
     assert dropout(x, 0.0) is x
     assert not dropout(x, 1.0).any()
 
 
-def test_same_seed_same_draw_also_for_views() -> None:
+def test_same_seed_same_draw_also_for_views():
     x = torch.randn(6, 7, 8)
     for view in (x, x.transpose(0, 2)):
         torch.manual_seed(3)
@@ -51,7 +49,7 @@ def test_same_seed_same_draw_also_for_views() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (8,), (3, 5, 7)])
-def test_the_backward_keeps_a_bit_of_each_entry(shape: tuple[int, ...]) -> None:
+def test_the_backward_keeps_a_bit_of_each_entry(shape):
     kept = []
     x = torch.ones(shape, requires_grad=True)
     with torch.autograd.graph.saved_tensors_hooks(

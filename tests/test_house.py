@@ -1,7 +1,5 @@
 """The rules of the house: imports point down, names live in the registry, pages stay short."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -64,7 +62,7 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
                     yield from ((f"tfzoo.{alias.name}", typing_only) for alias in inner.names)
 
 
-def test_imports_point_down() -> None:
+def test_imports_point_down():
     """Lazily loaded names of the package itself are what it is for."""
     wrong = []
     for path in FILES:
@@ -79,7 +77,7 @@ def test_imports_point_down() -> None:
     assert wrong == []
 
 
-def test_a_sweep_is_read_in_its_order() -> None:
+def test_a_sweep_is_read_in_its_order():
     """Statistics know no folder, a plan knows no run, a run knows no report."""
     order = ["judge", "plan", "run", "report", "start"]
     wrong = []
@@ -110,7 +108,7 @@ def names() -> set[str]:
     return {name for kind in KINDS for name in registry(kind).names()} - ordinary
 
 
-def test_names_of_components_live_in_the_registry_alone() -> None:
+def test_names_of_components_live_in_the_registry_alone():
     """A component says its own name, a constructor has its defaults, and nothing else knows any."""
     known, wrong = names(), []
     for path in FILES:
@@ -128,7 +126,7 @@ def test_names_of_components_live_in_the_registry_alone() -> None:
     assert wrong == []
 
 
-def test_a_function_fits_on_a_screen() -> None:
+def test_a_function_fits_on_a_screen():
     """Without its docstring."""
     wrong = []
     for path in FILES:
@@ -141,7 +139,7 @@ def test_a_function_fits_on_a_screen() -> None:
     assert wrong == []
 
 
-def test_there_are_no_asserts_no_keyword_collectors_and_no_stray_todos() -> None:
+def test_there_are_no_asserts_no_keyword_collectors_and_no_stray_todos():
     wrong = []
     for path in FILES:
         if re.search(r"\b(TODO|FIXME|XXX)\b", path.read_text("utf-8")):
@@ -156,7 +154,7 @@ def test_there_are_no_asserts_no_keyword_collectors_and_no_stray_todos() -> None
     assert wrong == []
 
 
-def test_everything_public_says_what_it_is() -> None:
+def test_everything_public_says_what_it_is():
     wrong = [inside(path) for path in FILES if not ast.get_docstring(tree(path))]
     for path in FILES:
         if inside(path).startswith("testing/"):
@@ -168,14 +166,14 @@ def test_everything_public_says_what_it_is() -> None:
     assert wrong == [], "no docstring"
 
 
-def test_no_two_rooms_import_each_other() -> None:
+def test_no_two_rooms_import_each_other():
     """Also not through others, and not within functions; imports for type checkers are left out."""
     graph = source().rooms()
     assert len(graph) > 15
     assert circles(graph) == []
 
 
-def test_no_two_files_import_each_other() -> None:
+def test_no_two_files_import_each_other():
     """Also not through others, within functions or for type checkers: who reads one of them has to
     read the other.
     """

@@ -1,7 +1,5 @@
 """Attention maps are those that the outputs are made with, and recording them leaves nothing."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest
@@ -37,7 +35,7 @@ def is_as_before(model: nn.Module) -> bool:
 
 
 @every_attention
-def test_every_layer_has_its_maps_and_the_output_is_the_same(name: str) -> None:
+def test_every_layer_has_its_maps_and_the_output_is_the_same(name):
     model = translator(name)
     with tfzoo.attention_maps(model) as maps:
         found = model(SOURCE, TARGET)
@@ -57,7 +55,7 @@ def test_every_layer_has_its_maps_and_the_output_is_the_same(name: str) -> None:
 
 
 @every_attention
-def test_a_cached_step_gives_the_row_of_its_query(name: str) -> None:
+def test_a_cached_step_gives_the_row_of_its_query(name):
     model = translator(name)
     with tfzoo.attention_maps(model) as at_once, torch.no_grad():
         model(SOURCE, TARGET)
@@ -72,7 +70,7 @@ def test_a_cached_step_gives_the_row_of_its_query(name: str) -> None:
 
 
 @every_attention
-def test_multihead_attention_has_one_map_for_each_call(name: str) -> None:
+def test_multihead_attention_has_one_map_for_each_call(name):
     torch.manual_seed(0)
     model = tfzoo.MultiheadAttention(8, 2, attention=name, batch_first=True).double()
     x, hidden = torch.randn(2, 5, 8).double(), torch.ones(5, 5, dtype=torch.bool).tril()
@@ -88,7 +86,7 @@ def test_multihead_attention_has_one_map_for_each_call(name: str) -> None:
     assert is_as_before(model)
 
 
-def test_maps_of_torchs_encoder_and_of_compiled_models() -> None:
+def test_maps_of_torchs_encoder_and_of_compiled_models():
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     layer.self_attn = tfzoo.MultiheadAttention(8, 2, batch_first=True)
     model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
@@ -103,7 +101,7 @@ def test_maps_of_torchs_encoder_and_of_compiled_models() -> None:
             assert [len(calls) for calls in maps.values()] == [1, 1]
 
 
-def test_nothing_is_left_after_an_exception() -> None:
+def test_nothing_is_left_after_an_exception():
     model = translator("cosine")
     with pytest.raises(RuntimeError, match="mine"), tfzoo.attention_maps(model):
         raise RuntimeError("mine")
@@ -119,7 +117,7 @@ def test_nothing_is_left_after_an_exception() -> None:
     assert [len(calls) for calls in maps.values()] == [1]
 
 
-def test_what_has_no_map_says_so() -> None:
+def test_what_has_no_map_says_so():
     theirs = nn.TransformerEncoderLayer(8, 2)
     with pytest.raises(BadOption, match="TransformerEncoderLayer has no attention of tfzoo"):
         tfzoo.attention_maps(theirs).__enter__()

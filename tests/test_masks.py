@@ -1,7 +1,5 @@
 """A mask says the same whatever it was asked before."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor
@@ -20,14 +18,14 @@ def visible(mask: Mask, q: int, k: int) -> Tensor:
     return torch.ones(q, k, dtype=torch.bool) if found is None else found[0, 0].expand(q, k)
 
 
-def test_a_mask_used_at_one_length_is_right_at_another() -> None:
+def test_a_mask_used_at_one_length_is_right_at_another():
     mask = Mask(causal=True)
     for n in (1, 6, 3, 6):
         assert torch.equal(visible(mask, n, n), torch.ones(n, n, dtype=torch.bool).tril())
 
 
 @pytest.mark.parametrize("name", registry("attention").names())
-def test_a_reused_causal_mask_does_not_show_the_future(name: str) -> None:
+def test_a_reused_causal_mask_does_not_show_the_future(name):
     torch.manual_seed(0)
     attention = create("attention", name, heads=2, head_dim=4, layer=0)
     for parameter in attention.parameters():
@@ -38,7 +36,7 @@ def test_a_reused_causal_mask_does_not_show_the_future(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", registry("attention").names())
-def test_decoding_with_a_cache_of_plain_keys_equals_reading_at_once(name: str) -> None:
+def test_decoding_with_a_cache_of_plain_keys_equals_reading_at_once(name):
     """The last query stands beside the last key, and the plain call takes plain keys."""
     torch.manual_seed(0)
     attention = create("attention", name, heads=2, head_dim=4, layer=0).double()
@@ -57,12 +55,12 @@ def test_decoding_with_a_cache_of_plain_keys_equals_reading_at_once(name: str) -
     assert_close(last, at_once[:, :, 4:], atol=1e-9, rtol=0.0)
 
 
-def test_start_places_the_first_query() -> None:
+def test_start_places_the_first_query():
     assert torch.equal(visible(Mask(True, start=0), 1, 3), torch.tensor([[True, False, False]]))
     assert torch.equal(visible(Mask(True), 1, 3), torch.tensor([[True, True, True]]))
 
 
-def test_queries_before_the_first_key_see_nothing() -> None:
+def test_queries_before_the_first_key_see_nothing():
     mask = Mask(causal=True)
     assert visible(mask, 3, 2).tolist() == [[False, False], [True, False], [True, True]]
     q, k = torch.randn(1, 2, 3, 4, requires_grad=True), torch.randn(1, 2, 2, 4)
@@ -72,19 +70,19 @@ def test_queries_before_the_first_key_see_nothing() -> None:
         assert torch.autograd.grad(out.sum(), q)[0].isfinite().all()
 
 
-def test_without_causality_there_may_be_more_queries_than_keys() -> None:
+def test_without_causality_there_may_be_more_queries_than_keys():
     scores = torch.randn(1, 1, 5, 3, dtype=torch.float64)
     assert_close(Mask().softmax(scores), scores.softmax(-1), atol=1e-9, rtol=0.0)
 
 
-def test_layers_that_share_a_mask_share_its_matrices() -> None:
+def test_layers_that_share_a_mask_share_its_matrices():
     mask = Mask(causal=True, keys=torch.tensor([[False, True, True]]))
     for matrix in (mask.boolean, mask.fully_masked, mask.shown):
         assert matrix(3, 3, CPU) is not None
         assert matrix(3, 3, CPU) is matrix(3, 3, CPU)
 
 
-def test_a_mask_of_inference_mode_can_be_trained_with() -> None:
+def test_a_mask_of_inference_mode_can_be_trained_with():
     mask, q = Mask(causal=True), torch.randn(1, 1, 20, 4, requires_grad=True)
     attention = create("attention", "cosine", heads=1)
     with torch.inference_mode():
@@ -96,7 +94,7 @@ def test_a_mask_of_inference_mode_can_be_trained_with() -> None:
     assert q.grad.any()
 
 
-def test_masks_of_all_kinds_are_combined() -> None:
+def test_masks_of_all_kinds_are_combined():
     allowed = torch.rand(2, 1, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.7
     keys = torch.arange(5) < torch.tensor([[5], [3]])
     mask = Mask(True, keys, start=1, allowed=allowed)
@@ -110,7 +108,7 @@ def test_masks_of_all_kinds_are_combined() -> None:
 
 
 @pytest.mark.parametrize("name", registry("attention").names())
-def test_texts_packed_into_one_row_are_read_as_if_alone(name: str) -> None:
+def test_texts_packed_into_one_row_are_read_as_if_alone(name):
     torch.manual_seed(0)
     attention = create("attention", name, heads=2, head_dim=4, layer=0).double()
     for parameter in attention.parameters():
@@ -124,7 +122,7 @@ def test_texts_packed_into_one_row_are_read_as_if_alone(name: str) -> None:
         assert_close(found[:, :, part], alone, atol=1e-9, rtol=0.0)
 
 
-def test_what_is_no_mask_is_refused() -> None:
+def test_what_is_no_mask_is_refused():
     with pytest.raises(BadOption, match=r"keys must be boolean.*int64"):
         Mask(keys=torch.ones(2, 3, dtype=torch.int64))
     with pytest.raises(BadOption, match="3 keys, but there are 4"):
@@ -142,7 +140,7 @@ def test_what_is_no_mask_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", registry("attention").names())
-def test_an_attention_takes_a_mask_or_none_which_hides_nothing(name: str) -> None:
+def test_an_attention_takes_a_mask_or_none_which_hides_nothing(name):
     q = torch.randn(1, 2, 3, 4)
     attention = create("attention", name, heads=2, head_dim=4, layer=0)
     with pytest.raises(BadOption, match=r"mask must be a tfzoo\.Mask, not Tensor"):
@@ -151,7 +149,7 @@ def test_an_attention_takes_a_mask_or_none_which_hides_nothing(name: str) -> Non
     assert_close(attention.weights(q, q), attention.weights(q, q, mask=Mask()))
 
 
-def test_an_attention_that_would_mistake_its_keys_is_refused() -> None:
+def test_an_attention_that_would_mistake_its_keys_is_refused():
     with pytest.raises(BadComponent, match="prepared_scores"):
 
         class Half(Attention):
@@ -167,9 +165,7 @@ def test_an_attention_that_would_mistake_its_keys_is_refused() -> None:
 
 @pytest.mark.parametrize("mask", [Mask(), Mask(causal=True), Mask(keys=torch.arange(5)[None] < 3)])
 @pytest.mark.parametrize("bias", [None, torch.arange(20.0).double().view(1, 1, 4, 5)])
-def test_softmax_of_scores_of_minus_infinity_is_that_of_the_weighting(
-    mask: Mask, bias: Tensor | None
-) -> None:
+def test_softmax_of_scores_of_minus_infinity_is_that_of_the_weighting(mask, bias):
     """Zeros where nothing else is left, with finite gradients."""
     given = torch.randn(1, 2, 4, 5, dtype=torch.float64)
     given[0, 0, 1], given[0, 1, 2, 1:] = float("-inf"), float("-inf")

@@ -2,8 +2,6 @@
 is used.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import os
@@ -35,7 +33,7 @@ def failed_imports() -> list[str]:
     import wandb  # noqa: F401
 
     for name in POSIX_MODULES:
-        sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails
+        sys.modules[name] = None
     for module, names in ((os, POSIX_OF_OS), (signal, POSIX_OF_SIGNAL)):
         for name in names:
             vars(module).pop(name, None)
@@ -57,11 +55,11 @@ def failed_imports() -> list[str]:
 
 
 @forked.requires_fork
-def test_every_module_can_be_imported_without_what_only_posix_has() -> None:
+def test_every_module_can_be_imported_without_what_only_posix_has():
     assert forked.call(failed_imports, fresh=True) == []
 
 
-def test_no_text_is_read_or_written_in_the_encoding_of_the_system() -> None:
+def test_no_text_is_read_or_written_in_the_encoding_of_the_system():
     """Windows reads and writes text in the code page of the country where no encoding is given."""
     places = {"open": 3, "read_text": 0, "write_text": 1}  # of the encoding, if it has no name
     found = []

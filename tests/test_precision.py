@@ -1,8 +1,5 @@
 """Every component computes in at least fp32, keeps float64, and trains in every dtype."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -24,7 +21,7 @@ every_component = pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: f"{e.k
 
 
 @pytest.fixture(autouse=True)
-def as_contracts_run() -> Iterator[None]:
+def as_contracts_run():
     """In float64, from one seed."""
     with reproducible():
         yield
@@ -56,7 +53,7 @@ def results(
 
 
 @every_component
-def test_float64_is_computed_in_float64(entry: Entry) -> None:
+def test_float64_is_computed_in_float64(entry):
     """No operation returns fp32, forward or backward."""
     if entry.name == "relative_bias":
         pytest.skip("buckets are integers; their logarithm is taken in fp32, as T5 does")
@@ -78,7 +75,7 @@ class Float64Only(TorchDispatchMode):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @every_component
-def test_weights_of_every_dtype_train_on_a_cpu(entry: Entry, dtype: torch.dtype) -> None:
+def test_weights_of_every_dtype_train_on_a_cpu(entry, dtype):
     """The output has the input's dtype, and is within rounding of float64 computed from the same
     weights.
     """
@@ -103,7 +100,7 @@ def limit(dtype: torch.dtype, right: Tensor) -> dict[str, float]:
     }
 
 
-def test_weight_gradients_of_half_precision_are_summed_in_fp32() -> None:
+def test_weight_gradients_of_half_precision_are_summed_in_fp32():
     """Thousands of tokens that agree: a sum in bf16 would stop growing at 256 terms."""
     for kind, name in (
         ("norm", "rms"),

@@ -1,9 +1,6 @@
 """Products by oneDNN, where it is chosen, are those of PyTorch."""
 
-from __future__ import annotations
-
 import copy
-from typing import Any
 
 import pytest
 import torch
@@ -17,12 +14,12 @@ pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason
 
 
 @pytest.fixture
-def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+def chosen(monkeypatch):
     """oneDNN on any processor, for any size; the inputs of its products."""
-    seen: list[Tensor] = []
+    seen = []
     by_onednn = adapters.onednn_linear
 
-    def noted(x: Tensor, *more: Any) -> Any:
+    def noted(x, *more):
         seen.append(x)
         return by_onednn(x, *more)
 
@@ -41,10 +38,8 @@ def inputs(*shape: int) -> tuple[Tensor, nn.Parameter, nn.Parameter]:
 @pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 0, 3)], ids=str)
-def test_values_and_gradients(
-    shape: tuple[int, ...], bias: bool, again: bool, chosen: list[Tensor]
-) -> None:
-    given: Any = inputs(*shape)[: 2 + bias]
+def test_values_and_gradients(shape, bias, again, chosen):
+    given = inputs(*shape)[: 2 + bias]
     results = []
     for function in (products.linear, nn.functional.linear):
         y = function(*given)
@@ -58,9 +53,7 @@ def test_values_and_gradients(
     assert_close(*results, rtol=1e-4, atol=1e-3)
 
 
-def test_a_kept_copy_follows_its_weight(
-    chosen: list[Tensor], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kept_copy_follows_its_weight(chosen, monkeypatch):
     monkeypatch.setattr(products, "LARGE", 1)
     (x, weight, bias), kept = inputs(3, 5), products.KeptWeights()
     with torch.no_grad():
@@ -78,7 +71,7 @@ def test_a_kept_copy_follows_its_weight(
     assert not copy.deepcopy(kept).copies
 
 
-def test_only_what_needs_a_gradient_gets_one(chosen: list[Tensor]) -> None:
+def test_only_what_needs_a_gradient_gets_one(chosen):
     x, weight, _ = inputs(3, 5)
     products.linear(x.detach(), weight).sum().backward()
     assert (len(chosen), x.grad) == (2, None)
@@ -86,7 +79,7 @@ def test_only_what_needs_a_gradient_gets_one(chosen: list[Tensor]) -> None:
     assert len(chosen) == 4
 
 
-def test_other_tensors_are_left_to_pytorch(chosen: list[Tensor]) -> None:
+def test_other_tensors_are_left_to_pytorch(chosen):
     x, weight, _ = inputs(3, 5)
     products.linear(x.double(), weight.double())
     products.linear(x.to("meta"), weight.to("meta"))
@@ -97,9 +90,9 @@ def test_other_tensors_are_left_to_pytorch(chosen: list[Tensor]) -> None:
     assert not chosen
 
 
-def test_a_layer_with_hooks_is_called(chosen: list[Tensor]) -> None:
-    layer: Any = create("feedforward", "relu", dim=24)
-    called: list[Any] = []
+def test_a_layer_with_hooks_is_called(chosen):
+    layer = create("feedforward", "relu", dim=24)
+    called = []
     layer.inner.register_forward_hook(lambda *given: called.append(given))
     layer(inputs(3, 5)[0])
     assert called

@@ -1,7 +1,5 @@
 """Workflows, forms and project files name what exists, and say what pyproject.toml says."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib
@@ -47,7 +45,7 @@ def commands(job: dict[str, Any]) -> list[str]:
     return [step["run"] for step in job["steps"] if "run" in step]
 
 
-def test_workflows_run_sessions_that_exist() -> None:
+def test_workflows_run_sessions_that_exist():
     ran = {
         path.stem: {one for job in read(path)["jobs"].values() for one in run_sessions(job)}
         for path in WORKFLOWS
@@ -62,7 +60,7 @@ def test_workflows_run_sessions_that_exist() -> None:
     assert ran["ci"] == set(re.findall(r"\b(tests|lint|package)\b", (ROOT / ".ci/run").read_text()))
 
 
-def test_continuous_integration_tests_the_pythons_of_the_classifiers() -> None:
+def test_continuous_integration_tests_the_pythons_of_the_classifiers():
     marker = "Programming Language :: Python :: 3."
     claimed = ["3." + one.removeprefix(marker) for one in PROJECT["classifiers"] if marker in one]
     tested = read(ROOT / ".github/workflows/ci.yml")["jobs"]["tests"]["strategy"]["matrix"][
@@ -73,7 +71,7 @@ def test_continuous_integration_tests_the_pythons_of_the_classifiers() -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_workflow_can_do_no_more_than_it_needs(path: Path) -> None:
+def test_a_workflow_can_do_no_more_than_it_needs(path):
     """Reads the repository; only publishing asks for more, and holds no secret."""
     workflow = read(path)
     assert workflow["permissions"] == {"contents": "read"}
@@ -93,7 +91,7 @@ def test_a_workflow_can_do_no_more_than_it_needs(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
-def test_a_form_has_what_the_site_needs_to_show_it(path: Path) -> None:
+def test_a_form_has_what_the_site_needs_to_show_it(path):
     form = read(path)
     if path.stem == "config":
         assert form == {"blank_issues_enabled": False}
@@ -105,7 +103,7 @@ def test_a_form_has_what_the_site_needs_to_show_it(path: Path) -> None:
     assert any(part.get("validations", {}).get("required") for part in form["body"])
 
 
-def test_the_citation_and_the_changelog_are_of_this_version() -> None:
+def test_the_citation_and_the_changelog_are_of_this_version():
     citation = read(ROOT / "CITATION.cff")
     assert citation["cff-version"] == "1.2.0"
     assert citation["version"] == tfzoo.__version__
@@ -117,7 +115,7 @@ def test_the_citation_and_the_changelog_are_of_this_version() -> None:
     assert re.findall(r"^## \[([^\]]+)\]", changes, re.MULTILINE)[0] == tfzoo.__version__
 
 
-def test_project_files_name_no_person_and_no_address_but_the_index_of_pytorch() -> None:
+def test_project_files_name_no_person_and_no_address_but_the_index_of_pytorch():
     files = [*WORKFLOWS, *FORMS, ROOT / "SECURITY.md", ROOT / "CITATION.cff"]
     files.append(ROOT / ".github/pull_request_template.md")
     text = "\n".join(file.read_text("utf-8") for file in files)

@@ -1,13 +1,8 @@
 """What may be registered, and what is said of what may not."""
 
-from __future__ import annotations
-
 import importlib
 import sys
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -21,7 +16,7 @@ from tfzoo.models.transformer import Transformer
 from tfzoo.norm.rms import RMS
 
 
-def test_a_subclass_has_the_constructor_that_it_inherits() -> None:
+def test_a_subclass_has_the_constructor_that_it_inherits():
     class Negative(RMS):
         def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
             return -super().forward(x, mask)
@@ -35,12 +30,12 @@ def test_a_subclass_has_the_constructor_that_it_inherits() -> None:
 
 
 @pytest.mark.parametrize("spec", [None, 5, ["rms"], b"rms", RMS, {}, {"eps": 1.0}, {"name": 5}])
-def test_what_names_no_component_is_told_what_does(spec: Any) -> None:
+def test_what_names_no_component_is_told_what_does(spec):
     with pytest.raises(BadOption, match=r"norm wants a name or \{name: batch, \.\.\.\}, not "):
         create("norm", spec, dim=4)
 
 
-def test_what_a_model_does_not_supply_is_called_an_option_only_if_it_is_one() -> None:
+def test_what_a_model_does_not_supply_is_called_an_option_only_if_it_is_one():
     with pytest.raises(
         BadOption, match=r'as an option: create\("norm", {"name": "rms", "eps": \.\.\.}\)'
     ):
@@ -50,14 +45,14 @@ def test_what_a_model_does_not_supply_is_called_an_option_only_if_it_is_one() ->
 
 
 @pytest.mark.parametrize("name", registry("residual").own_names())
-def test_a_residual_connection_alone_needs_its_sublayer_and_its_norm(name: str) -> None:
+def test_a_residual_connection_alone_needs_its_sublayer_and_its_norm(name):
     x = torch.randn(2, 3, 4)
     sublayer = create("residual", name, inner=torch.nn.Linear(4, 4), norm="rms", dim=4)
     assert sublayer(x).shape == x.shape
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def broken(monkeypatch):
     """Another package whose norm cannot be imported."""
     points = {
         "gone": EntryPoint("gone", "a_package_that_is_gone:Norm", "tfzoo.norm"),
@@ -66,9 +61,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry("norm"), "_points", lambda: points)
 
 
-def test_a_package_that_takes_a_name_of_tfzoos_own_is_named_and_left_out(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_package_that_takes_a_name_of_tfzoos_own_is_named_and_left_out(monkeypatch, capsys):
     taken = EntryPoint("rms", "math:pi", "tfzoo.norm")
     monkeypatch.setattr("tfzoo.base.registry.entry_points", lambda group: [taken])
     fresh = Registry("norm")
@@ -76,9 +69,7 @@ def test_a_package_that_takes_a_name_of_tfzoos_own_is_named_and_left_out(
     assert capsys.readouterr().err.count("norm 'rms': math:pi is left out") == 1
 
 
-def test_what_cannot_be_imported_is_named_and_the_others_are_listed(
-    broken: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_imported_is_named_and_the_others_are_listed(broken, capsys):
     with pytest.raises(
         BadComponent,
         match=r"norm 'gone': cannot import a_package_that_is_gone:Norm \(ModuleNotFoundError",
@@ -95,7 +86,7 @@ def test_what_cannot_be_imported_is_named_and_the_others_are_listed(
     assert capsys.readouterr().err.startswith("tfzoo: norm 'gone': cannot import")
 
 
-def test_a_class_of_another_kind_is_refused_when_it_is_registered() -> None:
+def test_a_class_of_another_kind_is_refused_when_it_is_registered():
     with pytest.raises(BadComponent, match=r"norm 'layerlike' .*subclass of tfzoo.contracts.Norm"):
         Registry("norm").add(torch.nn.LayerNorm, "layerlike")
 
@@ -115,7 +106,7 @@ class Faster(Attention):
 
 
 @pytest.fixture
-def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def two(tmp_path, monkeypatch):
     """A module of another package with two parts, the second of which cannot be defined."""
     (tmp_path / "two_parts.py").write_text(TWO, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -126,7 +117,7 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("two_parts", None)
 
 
-def test_a_class_that_raises_is_named_for_each_of_its_neighbours(two: Path) -> None:
+def test_a_class_that_raises_is_named_for_each_of_its_neighbours(two):
     """At each time, also where the neighbour was registered before its module failed."""
     for _ in range(2):
         with pytest.raises(BadComponent) as caught:
@@ -138,7 +129,7 @@ def test_a_class_that_raises_is_named_for_each_of_its_neighbours(two: Path) -> N
     assert registry("norm").entry("neighbour").paper == "mine"
 
 
-def test_a_class_that_is_defined_again_takes_its_own_place(two: Path) -> None:
+def test_a_class_that_is_defined_again_takes_its_own_place(two):
     two.write_text(TWO.partition("class Faster")[0], "utf-8")
     first = registry("norm").entry("neighbour").cls
     importlib.reload(sys.modules["two_parts"])
@@ -148,6 +139,6 @@ def test_a_class_that_is_defined_again_takes_its_own_place(two: Path) -> None:
         registry("norm").add(other, "neighbour")
 
 
-def test_an_attention_that_overrides_forward_is_told_what_to_write() -> None:
+def test_an_attention_that_overrides_forward_is_told_what_to_write():
     with pytest.raises(BadComponent, match=r"write scores\(q, k\), and softmax_att"):
         type("Faster", (Attention,), {"forward": lambda self: None})

@@ -1,13 +1,9 @@
 """Search finds what an exhaustive enumeration and a plain restatement in Python find."""
 
-from __future__ import annotations
-
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
@@ -88,7 +84,7 @@ def best_by_enumeration(
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(alpha: float, seed: int) -> None:
+def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(alpha, seed):
     v, length = 6, 4
     model = random_table(3, length, v, seed)
     found = search(
@@ -148,7 +144,7 @@ def restated(
 
 @pytest.mark.parametrize("alpha", [-1.0, 0.0, 0.6, 2.0])
 @pytest.mark.parametrize(("beam", "n_best"), [(1, 1), (2, 1), (2, 2), (3, 2), (5, 5)])
-def test_search_is_what_its_restatement_finds(beam: int, n_best: int, alpha: float) -> None:
+def test_search_is_what_its_restatement_finds(beam, n_best, alpha):
     """Several sentences with limits of their own, also where greedy and a narrow beam miss the
     best.
     """
@@ -173,9 +169,7 @@ def test_search_is_what_its_restatement_finds(beam: int, n_best: int, alpha: flo
 @pytest.mark.parametrize("beam", [1, 2])
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 @pytest.mark.parametrize("step", [0, 2])
-def test_logits_that_give_no_next_token_are_one_clear_error(
-    wrong: float, step: int, beam: int
-) -> None:
+def test_logits_that_give_no_next_token_are_one_clear_error(wrong, step, beam):
     model = random_table(3, 5, 6, 1)
     model.tables[..., EOS] = -50.0  # nothing ends before
     model.tables[1, step, :, 4] = wrong
@@ -186,7 +180,7 @@ def test_logits_that_give_no_next_token_are_one_clear_error(
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_a_sentence_whose_every_token_is_impossible_is_the_same_error(beam: int) -> None:
+def test_a_sentence_whose_every_token_is_impossible_is_the_same_error(beam):
     model = random_table(3, 5, 6, 1)
     model.tables[2, 0] = -math.inf
     model.tables[2, 0, :, 0] = 0.0  # padding is never decoded
@@ -194,7 +188,7 @@ def test_a_sentence_whose_every_token_is_impossible_is_the_same_error(beam: int)
         search(model, torch.ones(3, 5, dtype=torch.long), Search(beam=beam))
 
 
-def test_what_a_model_says_after_an_impossible_prefix_does_not_matter() -> None:
+def test_what_a_model_says_after_an_impossible_prefix_does_not_matter():
     """One word and the end are possible, so that most of a beam is not."""
     table = torch.full((1, 4, 6, 6), math.nan)
     table[:, :, [BOS, 4]] = -math.inf
@@ -209,7 +203,7 @@ def test_what_a_model_says_after_an_impossible_prefix_does_not_matter() -> None:
         assert [h.score for h in found] == pytest.approx(scores)
 
 
-def test_a_sentence_is_dropped_once_nothing_is_left_to_extend() -> None:
+def test_a_sentence_is_dropped_once_nothing_is_left_to_extend():
     table = torch.full((1, 30, 6, 6), -math.inf)
     table[..., EOS] = 0.0
     model = Table(table, max_positions=30)
@@ -227,14 +221,12 @@ def test_a_sentence_is_dropped_once_nothing_is_left_to_extend() -> None:
         (1000.0, None, [3010, 1010]),
     ],
 )
-def test_limits_count_real_source_tokens(
-    max_length: float, max_positions: int | None, limits: list[int]
-) -> None:
+def test_limits_count_real_source_tokens(max_length, max_positions, limits):
     source = torch.tensor([[5, 6, 3], [3, 0, 0]])
     assert Search(max_length=max_length).limits(source, 0, max_positions) == limits
 
 
-def test_a_sentence_is_dropped_once_nothing_can_enter_its_n_best() -> None:
+def test_a_sentence_is_dropped_once_nothing_can_enter_its_n_best():
     """The first hypothesis ends with almost all of the probability; a beam of 4 would go on."""
     table = torch.full((1, 30, 6, 6), -9.0)
     table[..., EOS] = -0.01
@@ -246,7 +238,7 @@ def test_a_sentence_is_dropped_once_nothing_can_enter_its_n_best() -> None:
     assert 1 < model.steps <= 1 + 4
 
 
-def test_a_penalty_that_rewards_short_hypotheses_ends_the_search_early() -> None:
+def test_a_penalty_that_rewards_short_hypotheses_ends_the_search_early():
     """alpha = -1: the end scores -1.0 after one token, and the rest -0.9 * 7/6 at best."""
     table = torch.full((1, 30, 6, 6), -9.0)
     table[..., EOS], table[..., 4] = -1.0, -0.9
@@ -259,7 +251,7 @@ def test_a_penalty_that_rewards_short_hypotheses_ends_the_search_early() -> None
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_log_probabilities_are_added_in_fp32(dtype: torch.dtype) -> None:
+def test_log_probabilities_are_added_in_fp32(dtype):
     model = random_table(2, 12, 6, 0)
     model.tables[..., EOS] = -50.0
     model.tables = model.tables.log_softmax(-1).to(dtype)
@@ -273,7 +265,7 @@ def test_log_probabilities_are_added_in_fp32(dtype: torch.dtype) -> None:
         assert best.score == pytest.approx(wanted, rel=len(best.ids) * 2**-23)
 
 
-def test_a_sentence_is_decoded_alike_in_any_company() -> None:
+def test_a_sentence_is_decoded_alike_in_any_company():
     model = tfzoo.Transformer(30, 16, 2, 2, dropout=0.0, position="relative_bias")
     initialise(model, 5)
     model.eval().double()
@@ -291,7 +283,7 @@ def test_a_sentence_is_decoded_alike_in_any_company() -> None:
 
 @pytest.mark.parametrize("v", [5, 64, 200, 650])
 @pytest.mark.parametrize("count", [1, 4, 30])
-def test_candidates_are_the_best_of_all_continuations(v: int, count: int) -> None:
+def test_candidates_are_the_best_of_all_continuations(v, count):
     generator = torch.Generator().manual_seed(v)
     scores = torch.randn(3, 2, generator=generator)
     log_p = torch.randn(6, v, generator=generator)
@@ -305,7 +297,7 @@ def test_candidates_are_the_best_of_all_continuations(v: int, count: int) -> Non
     assert torch.equal((parent * v + token)[real], wanted.indices[real])
 
 
-def test_finished_sentences_stop_costing_time() -> None:
+def test_finished_sentences_stop_costing_time():
     v, length, b = 6, 30, 10
     table = torch.full((b, length, v, v), -10.0)
     table[0, ..., 4] = -0.01
@@ -325,7 +317,7 @@ NONE_OF_THEM = [
 ]
 
 
-def test_a_batch_without_sentences_has_no_translations() -> None:
+def test_a_batch_without_sentences_has_no_translations():
     table = torch.zeros(1, 3, 5, 5).log_softmax(-1)
     for beam in (1, 2):
         assert (
@@ -349,7 +341,7 @@ def test_a_batch_without_sentences_has_no_translations() -> None:
         *NONE_OF_THEM,
     ],
 )
-def test_numbers_that_no_search_can_have_are_refused(wrong: dict[str, float]) -> None:
+def test_numbers_that_no_search_can_have_are_refused(wrong):
     with pytest.raises(BadOption):
         Search(**wrong)
 
@@ -367,9 +359,7 @@ class Late(HostCopies):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, -1.0, 2.0])
 @pytest.mark.parametrize("beam", [1, 2, 5])
-def test_a_host_that_is_a_step_late_finds_the_same(
-    beam: int, alpha: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_that_is_a_step_late_finds_the_same(beam, alpha, monkeypatch):
     for seed, n_best in itertools.product(range(6), {1, beam}):
         options = Search(beam, alpha, n_best=n_best, max_length=0.5)
         source = (torch.arange(9) < torch.tensor([[9], [1], [4], [9], [7]])).long()
@@ -386,9 +376,7 @@ def test_a_host_that_is_a_step_late_finds_the_same(
 
 @pytest.mark.parametrize("beam", [1, 2])
 @pytest.mark.parametrize("step", [0, 2, 4])
-def test_a_late_host_sees_logits_that_are_not_finite(
-    step: int, beam: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_host_sees_logits_that_are_not_finite(step, beam, monkeypatch):
     monkeypatch.setattr(search_module, "HostCopies", Late)
     model = random_table(3, 5, 6, 1)
     model.tables[..., EOS] = -50.0
@@ -397,15 +385,13 @@ def test_a_late_host_sees_logits_that_are_not_finite(
         search(model, torch.ones(3, 5, dtype=torch.long), Search(beam=beam))
 
 
-def test_the_host_reads_no_more_of_many_sentences_or_steps(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_host_reads_no_more_of_many_sentences_or_steps(monkeypatch):
     """Each read waits for a GPU. What was found is read when all is over."""
     reads = 0
     for name in ("tolist", "item"):
         read = getattr(Tensor, name)
 
-        def counted(self: Tensor, read: Callable[[Tensor], Any] = read) -> Any:
+        def counted(self, read=read):
             nonlocal reads
             reads += 1
             return read(self)

@@ -2,10 +2,7 @@
 what it says of arguments that it cannot take.
 """
 
-from __future__ import annotations
-
 import re
-from typing import Any
 
 import pytest
 import torch
@@ -21,7 +18,7 @@ SUPPLIED = {"dim": 16, "heads": 4, "head_dim": 8, "max_length": 5, "causal": Fal
 
 
 @pytest.mark.parametrize("name", ["multihead", "linear_attention", "convolution"])
-def test_a_mixer_takes_options_of_attention_by_their_names(name: str) -> None:
+def test_a_mixer_takes_options_of_attention_by_their_names(name):
     options = {"heads": 2, "bias": False}
     by_name = create("mixer", name, dim=16, **options)
     by_object = create("mixer", name, dim=16, options=StackOptions(**options))
@@ -41,15 +38,13 @@ def test_a_mixer_takes_options_of_attention_by_their_names(name: str) -> None:
         ("position", "rotary", {}, 'create("position", "rotary", head_dim=...)'),
     ],
 )
-def test_a_wrong_argument_is_answered_with_the_right_call(
-    kind: str, name: str, supplied: dict[str, Any], message: str
-) -> None:
+def test_a_wrong_argument_is_answered_with_the_right_call(kind, name, supplied, message):
     with pytest.raises(BadOption, match=re.escape(message)):
         create(kind, name, **supplied)
 
 
 @pytest.mark.parametrize("name", registry("position").own_names())
-def test_the_hooks_of_a_position_take_positions_of_one_axis(name: str) -> None:
+def test_the_hooks_of_a_position_take_positions_of_one_axis(name):
     one = create("position", name, **SUPPLIED)
     length = torch.full((2, 1), 5)
     assert_close(one.embed(X, PLACES, length), one.embed(X, PLACES[None], length))
@@ -71,7 +66,7 @@ def test_the_hooks_of_a_position_take_positions_of_one_axis(name: str) -> None:
         ("none", "none, as it does nothing"),
     ],
 )
-def test_a_position_that_is_called_says_which_hook_to_call(name: str, call: str) -> None:
+def test_a_position_that_is_called_says_which_hook_to_call(name, call):
     with pytest.raises(BadOption, match=re.escape(call)):
         create("position", name, **SUPPLIED)(X)
 
@@ -85,14 +80,14 @@ def test_a_position_that_is_called_says_which_hook_to_call(name: str, call: str)
         (Mask(), "not Mask"),
     ],
 )
-def test_what_is_no_padding_mask_is_refused(kind: str, valid: object, said: str) -> None:
+def test_what_is_no_padding_mask_is_refused(kind, valid, said):
     for name in registry(kind).own_names():
         part = create(kind, name, dim=16)
         with pytest.raises(BadOption, match=re.escape(said)):
             part(X, valid)
 
 
-def test_attention_says_what_it_wants_instead() -> None:
+def test_attention_says_what_it_wants_instead():
     attention = create("attention", "cosine", heads=4)
     with pytest.raises(BadOption, match=r"\(b h q c\), not \(2, 5, 16\): split the heads"):
         attention(X, X, X)
@@ -113,7 +108,7 @@ def test_attention_says_what_it_wants_instead() -> None:
         ("pooling", "mean", "Mean()"),
     ],
 )
-def test_a_part_prints_its_options_and_sizes(kind: str, name: str, printed: str) -> None:
+def test_a_part_prints_its_options_and_sizes(kind, name, printed):
     supplied = {
         key: SUPPLIED[key] for key in registry(kind).entry(name).supplied if key in SUPPLIED
     }

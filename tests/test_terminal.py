@@ -1,7 +1,5 @@
 """What is printed keeps to the width of the terminal, and is left as it is elsewhere."""
 
-from __future__ import annotations
-
 import io
 from contextlib import redirect_stderr, redirect_stdout
 
@@ -18,7 +16,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture(autouse=True)
-def _columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def _columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "50")
 
 
@@ -36,14 +34,14 @@ def printed(command: str, screen: io.StringIO) -> list[str]:
         "--help 'serve --help'",
     ),
 )
-def test_nothing_is_wider_than_the_terminal(command: str) -> None:
+def test_nothing_is_wider_than_the_terminal(command):
     lines, plain = printed(command, Terminal()), printed(command, io.StringIO())
     assert [line for line in lines if len(line) > 50 and not line.startswith(">>>")] == []
     assert max(map(len, plain)) > 50
     assert " ".join(plain).split() == " ".join(lines).split(), "no word is lost or cut"
 
 
-def test_what_is_left_of_a_line_stands_below_its_column() -> None:
+def test_what_is_left_of_a_line_stands_below_its_column():
     row = "  softmax  Exponentials that sum to one, over the keys that a query may look at"
     first, *rest = wrap(row, Terminal()).split("\n")
     assert first.startswith("  softmax  Exponentials")
@@ -53,13 +51,13 @@ def test_what_is_left_of_a_line_stands_below_its_column() -> None:
     assert wrap(row, io.StringIO()) == row, "a file and a pipe get the line as it is"
 
 
-def test_a_configuration_is_printed_as_it_is() -> None:
+def test_a_configuration_is_printed_as_it_is():
     command = "recipes translation/numbers"
     assert printed(command, Terminal()) == printed(command, io.StringIO())
     assert max(map(len, printed(command, Terminal()))) > 50
 
 
-def test_a_paragraph_is_one_line_before_it_is_wrapped() -> None:
+def test_a_paragraph_is_one_line_before_it_is_wrapped():
     long = " ".join(["word"] * 17)  # of 84 columns: no other word would have fitted
     text = f"{long}\nmore\n\n  item: {long}\n    and more\n  next: one\nend"
     assert reflow(text) == f"{long} more\n\n  item: {long} and more\n  next: one\nend"

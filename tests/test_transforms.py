@@ -1,7 +1,5 @@
 """Every component can be differentiated twice, transformed by ``torch.func``, and exported."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +17,7 @@ from tfzoo.base import rotation
 from tfzoo.base.adapters import transforms_active
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.dropout import dropout
-from tfzoo.base.registry import Entry, registry
+from tfzoo.base.registry import registry
 from tfzoo.masks import Mask
 from tfzoo.norm._rms_kernel import rms_norm
 from tfzoo.testing import derivatives
@@ -36,9 +34,9 @@ every_component = pytest.mark.parametrize(
 
 
 @pytest.fixture(autouse=True)
-def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def kernels(monkeypatch):
     monkeypatch.setattr(_tanh_scores, "SMALL", 0)
-    monkeypatch.setitem(PROBES, "norm", evaluated)  # type: ignore[arg-type]  # it is a dict
+    monkeypatch.setitem(PROBES, "norm", evaluated)
 
 
 def evaluated(norm: nn.Module, given: Mapping[str, Tensor]) -> list[Tensor]:
@@ -47,12 +45,10 @@ def evaluated(norm: nn.Module, given: Mapping[str, Tensor]) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("name", registry("norm").names())
-def test_no_norm_refuses_a_second_derivative_or_torch_func(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_norm_refuses_a_second_derivative_or_torch_func(name, monkeypatch):
     """A contract lets a component of somebody else's refuse them."""
 
-    def raised(error: Exception) -> None:
+    def raised(error):
         raise error
 
     monkeypatch.setattr(derivatives, "_clear", raised)
@@ -63,7 +59,7 @@ def test_no_norm_refuses_a_second_derivative_or_torch_func(
 
 
 @every_component
-def test_gradients_of_each_example_are_those_of_each_alone(entry: Entry) -> None:
+def test_gradients_of_each_example_are_those_of_each_alone(entry):
     """``vmap(grad(...))`` of inputs and parameters, as differential privacy wants it, and a
     directional derivative.
     """
@@ -73,7 +69,7 @@ def test_gradients_of_each_example_are_those_of_each_alone(entry: Entry) -> None
         start = dict(module.named_parameters())
         tensors = [one.detach().requires_grad_() for one in (*given.values(), *start.values())]
 
-        def loss(*tensors: Tensor) -> Tensor:
+        def loss(*tensors):
             named = dict(zip([*given, *start], tensors, strict=True))
             parameters = {f"inner.{name}": named.pop(name) for name in start}
             outs = functional_call(Called(module, entry.kind), parameters, ({**inputs(), **named},))
@@ -108,15 +104,15 @@ class Called(nn.Module):
 
 @pytest.mark.parametrize("name", registry("attention").names())
 @pytest.mark.parametrize("n", [20, 130])
-def test_torch_func_differentiates_attention_over_longer_texts(name: str, n: int) -> None:
+def test_torch_func_differentiates_attention_over_longer_texts(name, n):
     """In forward mode and twice, where PyTorch's fused kernels have no derivative."""
     attention = build_randomized(registry("attention").entry(name)).double()
     q, k, v, d = drawn(4, 1, HEADS, n, WIDTH).detach()
 
-    def loss(q: Tensor) -> Tensor:
+    def loss(q):
         return attention(q, k, v, mask=Mask(causal=True)).sin().sum()
 
-    def slope(q: Tensor) -> Tensor:
+    def slope(q):
         return (grad(loss)(q) * d).sum()
 
     close(jvp(loss, (q,), (d,))[1], slope(q))
@@ -149,18 +145,18 @@ def halves(x: Tensor) -> Tensor:
     ],
     ids=["rms", "rotary halves", "dropout", "tanh scores, narrow", "tanh scores, wide"],
 )
-def test_hand_written_backwards_are_right(function: Any, shapes: list[tuple[int, ...]]) -> None:
+def test_hand_written_backwards_are_right(function, shapes):
     given = [drawn(*shape) for shape in shapes]
     assert custom_functions_apply(*given)
     assert gradcheck(function, given)
     assert gradgradcheck(function, given)
 
 
-def test_transforms_are_noticed() -> None:
+def test_transforms_are_noticed():
     """By a private name of PyTorch, which has no public one."""
     seen = []
 
-    def note(x: Tensor) -> Tensor:
+    def note(x):
         seen.append((transforms_active(), custom_functions_apply(x)))
         return x.sum()
 
@@ -205,11 +201,11 @@ def forward_names(module: nn.Module) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("kind", sampled(KINDS, ["norm", "feedforward"]))
-def test_one_export_serves_all_lengths(kind: str) -> None:
+def test_one_export_serves_all_lengths(kind):
     """All components of a kind in one graph, which costs less than one each."""
     module = Calls(kind).eval()
 
-    def given(n: int) -> tuple[Tensor, ...]:
+    def given(n):
         torch.manual_seed(n)
         valid = torch.arange(n) < torch.tensor([[n], [n - 1], [n]])
         if kind == "attention":

@@ -1,7 +1,5 @@
 """The smallest training of ``translation/numbers``: words of a command line, and its data."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import lightning.pytorch as L

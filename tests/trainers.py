@@ -1,7 +1,5 @@
 """A Trainer of Lightning's that prints and writes nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A command line as it is typed."""
 
-from __future__ import annotations
-
 import shlex
 
 

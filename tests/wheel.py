@@ -4,8 +4,6 @@
 DIST is the folder of the wheel that was installed, and of the sdist.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

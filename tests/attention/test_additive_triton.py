@@ -4,10 +4,7 @@ interpreter, which needs no GPU. They also go through its compiler, which needs 
     TRITON_INTERPRET=1 pytest -m nightly tests/attention/test_additive_triton.py
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +12,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from tests.attention.test_tanh_attention import B, C, H, K, Q, agrees, inputs, masks, reference
-from tests.in_triton import Case, compile_for_cuda, needs_interpreter
+from tests.in_triton import compile_for_cuda, needs_interpreter
 from tfzoo.attention import additive
 from tfzoo.attention.additive import triton_applies
 from tfzoo.base import kernels
@@ -27,7 +24,7 @@ MASKS = {name: mask for name, mask in masks().items() if mask.allowed is None}
 
 
 @pytest.fixture
-def attend() -> Attend:
+def attend():
     needs_interpreter()
     from tfzoo.attention._additive_triton import triton_attention
 
@@ -36,7 +33,7 @@ def attend() -> Attend:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", MASKS)
-def test_any_mask_it_takes(name: str, attend: Attend) -> None:
+def test_any_mask_it_takes(name, attend):
     """Of lengths that are no multiple of a block."""
     mask = MASKS[name]
     for dtype, limit in ((torch.float64, 1e-9), (torch.float32, 1e-5)):
@@ -51,7 +48,7 @@ def test_any_mask_it_takes(name: str, attend: Attend) -> None:
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:overflow encountered in exp")  # 1 / (1 + inf) is 0, as meant
 @pytest.mark.parametrize(("scale", "shift"), [(1e-4, 0.0), (20.0, 30.0), (1.0, 1e3), (1e4, 0.0)])
-def test_extreme_inputs(scale: float, shift: float, attend: Attend) -> None:
+def test_extreme_inputs(scale, shift, attend):
     """Flat scores, and tanhs that are flat, where queries and keys lie far from zero."""
     mask = Mask(causal=True)
     for dtype, limit in ((torch.float64, 1e-9), (torch.float32, 1e-4)):
@@ -76,7 +73,7 @@ def test_extreme_inputs(scale: float, shift: float, attend: Attend) -> None:
     ("q", "k", "hidden", "width"),
     [(1, 1, 1, 1), (1, 65, 7, 70), (130, 3, 2, 16), (64, 64, 16, 300)],
 )
-def test_any_sizes(q: int, k: int, hidden: int, width: int, attend: Attend) -> None:
+def test_any_sizes(q, k, hidden, width, attend):
     draw = torch.Generator().manual_seed(0)
     shapes = (1, 1, q, hidden), (1, 1, k, hidden), (1, hidden), (1, 1, k, width)
     given = [torch.randn(s, generator=draw).double().requires_grad_() for s in shapes]
@@ -85,7 +82,7 @@ def test_any_sizes(q: int, k: int, hidden: int, width: int, attend: Attend) -> N
 
 
 @pytest.mark.nightly
-def test_bf16_inputs_keep_their_dtype_and_second_derivatives_are_right(attend: Attend) -> None:
+def test_bf16_inputs_keep_their_dtype_and_second_derivatives_are_right(attend):
     given = inputs(torch.bfloat16)
     found = attend(*given, Mask())
     assert found.dtype == torch.bfloat16
@@ -100,12 +97,12 @@ def test_bf16_inputs_keep_their_dtype_and_second_derivatives_are_right(attend: A
 
 
 @pytest.mark.nightly
-def test_the_compiler_for_cuda_takes_the_kernels(tmp_path: Path) -> None:
+def test_the_compiler_for_cuda_takes_the_kernels(tmp_path):
     sizes = "heads", "queries", "keys", "hidden", "width", "first"
     pointers = {"x", "y", "w", "values", "out", "norm", "grad", "delta", "of_x", "share", "of_y"}
     types = dict.fromkeys((*pointers, "of_values"), "*fp32") | {"real": "*i8"}
     blocks = {"causal": True, "block_q": 32, "block_k": 32, "block_e": 16}
-    cases: list[Case] = [
+    cases = [
         (kernel, types, blocks | {"padded": padded} | dict.fromkeys(constant, 1))
         for kernel in ("forward_kernel", "queries_kernel", "keys_kernel")
         for padded, constant in ((True, ()), (False, sizes))  # sizes of one become constants
@@ -113,7 +110,7 @@ def test_the_compiler_for_cuda_takes_the_kernels(tmp_path: Path) -> None:
     compile_for_cuda("tfzoo.attention._additive_triton", cases, tmp_path)
 
 
-def test_what_it_is_chosen_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_is_chosen_for(monkeypatch):
     given = [x.detach() for x in inputs(torch.float32)]
     open_mask = Mask(causal=True, keys=torch.ones(B, K, dtype=torch.bool))
     assert not triton_applies(*given, open_mask, 0.0), "on a CPU"
@@ -129,7 +126,7 @@ def test_what_it_is_chosen_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.nightly
-def test_the_attention_calls_it(attend: Attend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_attention_calls_it(attend, monkeypatch):
     """As on CUDA, with a temperature."""
     attention = create("attention", "additive", heads=H, head_dim=C)
     torch.nn.init.normal_(attention.score)

@@ -1,7 +1,5 @@
 """Every attention is held to its own scores, and to code of others."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any
@@ -42,7 +40,7 @@ def call(
     torch.manual_seed(1)
     shapes = (q, 8), (k, 8), (k, value_dim)
     drawn = (torch.randn(4, n, HEADS, c, dtype=dtype).transpose(1, 2) for n, c in shapes)
-    return tuple(x.requires_grad_() for x in drawn)  # type: ignore[return-value]
+    return tuple(x.requires_grad_() for x in drawn)
 
 
 def mask(kind: str, k: int) -> Mask:
@@ -69,7 +67,7 @@ def biases(q: int, k: int) -> list[Tensor | None]:
 
 
 @pytest.mark.parametrize("name", INNER)
-def test_both_ways_to_multiply_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ways_to_multiply_agree(name, monkeypatch):
     """What an accelerator, a compiler and a CPU would choose."""
     attention = made(name)
     for kind, bias in product(KINDS, biases(12, 12)):
@@ -82,9 +80,7 @@ def test_both_ways_to_multiply_agree(name: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(("q", "k"), [(5, 5), (1, 20), (20, 40), (150, 150)])
 @pytest.mark.parametrize("name", APART)
-def test_a_bias_that_hides_all_keys_of_a_query_gives_zeros(
-    name: str, q: int, k: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bias_that_hides_all_keys_of_a_query_gives_zeros(name, q, k, monkeypatch):
     """Also together with a mask: each leaves some keys, both together none."""
     attention, inputs = made(name), call(q, k)
     bias = torch.randn(1, HEADS, q, k).double()
@@ -107,7 +103,7 @@ def test_a_bias_that_hides_all_keys_of_a_query_gives_zeros(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_dropout_that_keeps_next_to_nothing_is_finite(name: str) -> None:
+def test_dropout_that_keeps_next_to_nothing_is_finite(name):
     attention, inputs = made(name), call(20, 20)
     for dropout in (1.0, 0.999999, 1.0 - 2**-17):
         out = attention(*inputs, mask=Mask(), dropout=dropout)
@@ -116,7 +112,7 @@ def test_dropout_that_keeps_next_to_nothing_is_finite(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sampled(NAMES, ["additive", "scaled_dot_product"]))
-def test_gradients_of_compiled_attention_are_right(name: str) -> None:
+def test_gradients_of_compiled_attention_are_right(name):
     """By day of two that have kernels; a contract compiles all of them."""
     attention, inputs = made(name), call(20, 20)
     options = {"mask": mask("causal padded", 20), "bias": torch.randn(1, HEADS, 20, 20).double()}
@@ -130,7 +126,7 @@ def test_gradients_of_compiled_attention_are_right(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["additive", "bilinear"])
-def test_agrees_with_joeynmt(name: str) -> None:
+def test_agrees_with_joeynmt(name):
     """Theirs takes queries and keys of unequal width: the narrower is filled up with zeros."""
     _, arrays = load(f"attn/{name}_joeynmt")
     query, keys = arrays["in.query"].double(), arrays["in.keys"].double()
@@ -158,13 +154,13 @@ def test_agrees_with_joeynmt(name: str) -> None:
     close(weights[:, 0], arrays["out64.weights"].view_as(weights[:, 0]))
 
 
-def test_euclidean_measures_distance() -> None:
+def test_euclidean_measures_distance():
     q, k, _ = call(4, 6)
     wanted = -torch.cdist(q, k).square() / math.sqrt(8)
     close(create("attention", "euclidean").scores(q, k), wanted)
 
 
-def test_cosine_does_not_read_sizes() -> None:
+def test_cosine_does_not_read_sizes():
     attention, (q, k, v) = made("cosine"), call(4, 6)
     close(attention(q * 7, k * 0.1, v, mask=Mask()), attention(q, k, v, mask=Mask()))
 
@@ -172,12 +168,12 @@ def test_cosine_does_not_read_sizes() -> None:
 @pytest.mark.parametrize(
     "mask", [Mask(causal=True), Mask(keys=torch.arange(200).expand(4, -1) < 150)]
 )
-def test_long_text_has_second_derivatives_under_pytorchs_own_switch(mask: Mask) -> None:
+def test_long_text_has_second_derivatives_under_pytorchs_own_switch(mask):
     """From some length on a CPU, PyTorch's fused kernel computes the attention."""
     attention = made("scaled_dot_product")
     q, k, v = (x.requires_grad_() for x in call(200, 200))
 
-    def squared_gradients(y: Tensor) -> Tensor:
+    def squared_gradients(y):
         through = torch.autograd.grad(y.square().sum(), (q, k, v), create_graph=True)
         return torch.stack([one.square().sum() for one in through]).sum()
 

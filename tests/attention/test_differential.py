@@ -1,7 +1,5 @@
 """Differential attention is that of DiffLlama in ``transformers``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -52,7 +50,7 @@ def additive(mask: Mask) -> Tensor:
 
 @pytest.mark.parametrize("kv_heads", [2, 4])
 @pytest.mark.parametrize("mask", [Mask(causal=True), Mask(keys=torch.arange(N)[None] < 4)])
-def test_outputs_and_gradients_are_those_of_diffllama(kv_heads: int, mask: Mask) -> None:
+def test_outputs_and_gradients_are_those_of_diffllama(kv_heads, mask):
     """The softmax of DiffLlama's eager attention is in fp32."""
     ours, theirs = pair(kv_heads)
     x = torch.randn(1, N, DIM, dtype=torch.float64, requires_grad=True)
@@ -76,7 +74,7 @@ def test_outputs_and_gradients_are_those_of_diffllama(kv_heads: int, mask: Mask)
         assert_close(mine, other, atol=1e-5, rtol=1e-5)
 
 
-def test_equal_maps_cancel_but_for_the_weight_of_the_second() -> None:
+def test_equal_maps_cancel_but_for_the_weight_of_the_second():
     """With ``lambda = lambda_init``, the norm leaves the sign and the scale alone."""
     attention = create("attention", "differential", heads=2, head_dim=4, layer=0).double()
     torch.nn.init.zeros_(attention.lambda_q)
@@ -87,7 +85,7 @@ def test_equal_maps_cancel_but_for_the_weight_of_the_second() -> None:
     assert_close(out.transpose(1, 2).flatten(2), expected.expand(1, 3, 8), **EXACT)
 
 
-def test_heads_that_are_no_pairs_are_refused_in_one_line() -> None:
+def test_heads_that_are_no_pairs_are_refused_in_one_line():
     message = "two heads for each pair of maps: heads=3 must be even"
     with pytest.raises(BadOption, match=message):
         tfzoo.Encoder(6, 3, 1, attention="differential")

@@ -4,8 +4,6 @@ A CPU has its forward alone, and there its functions are computed for all pairs;
 are those of the same functions computed densely. On a GPU tests/gpu/test_flex.py holds its own.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -102,7 +100,7 @@ def reference(q: Tensor, k: Tensor, v: Tensor, call: Call) -> Tensor:
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("name", sampled(cases(), [*cases()][::2]))
-def test_its_forward_is_the_formula(name: str) -> None:
+def test_its_forward_is_the_formula(name):
     call = cases()[name]
     q, k, v = inputs(name)
     with torch.no_grad():
@@ -111,7 +109,7 @@ def test_its_forward_is_the_formula(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", cases())
-def test_gradients_of_the_dense_form_are_the_formula_s(name: str) -> None:
+def test_gradients_of_the_dense_form_are_the_formula_s(name):
     call = cases()[name]
     given = [x.requires_grad_() for x in inputs(name)]
     attention = create("attention", "scaled_dot_product")
@@ -127,7 +125,7 @@ def test_gradients_of_the_dense_form_are_the_formula_s(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RELATIVE)
-def test_a_table_of_distances_is_the_bias_with_its_gradients(name: str) -> None:
+def test_a_table_of_distances_is_the_bias_with_its_gradients(name):
     given = {"dim": 8, "heads": 3, "head_dim": C, "max_length": 500, "causal": True}
     position = create("position", name, **given).double()
     q_pos, k_pos = torch.tensor([[3, 4], [-1, 0]]), torch.arange(-1, 8).expand(2, -1)
@@ -158,23 +156,21 @@ MODELS: dict[str, dict[str, Any]] = {
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("packed", sampled([False, True], [True]), ids=["texts", "packed"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_that_chooses_it_computes_the_same(
-    name: str, packed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_chooses_it_computes_the_same(name, packed, monkeypatch):
     """As on CUDA, but for the kernel; in fp32, as it has no float64."""
     made = tfzoo.LanguageModel(50, dim=32, heads=2, layers=2, **MODELS[name])
     initialise(made, 1)
     made.eval()
     text = torch.randint(4, 50, (2, 270), generator=torch.Generator().manual_seed(0))
     text[1, 190:] = made.pad
-    call: Call = {}
+    call = {}
     if packed:
         part = (torch.arange(270) // 85)[None]
         same = Pairs(lambda b, h, q, k: part[b, q] == part[b, k])
         call["mask"] = Mask(causal=True, allowed=same)
     calls = 0
 
-    def chosen(*given: Any) -> Tensor:
+    def chosen(*given):
         nonlocal calls
         calls += 1
         return flex(*given)
@@ -205,7 +201,7 @@ def attend_compiled(length: int) -> None:
 
 
 @pytest.mark.nightly
-def test_it_is_compiled_once_for_all_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_compiled_once_for_all_lengths(monkeypatch):
     """By the compiler for CPUs, which makes a kernel of its own of the same functions."""
     monkeypatch.setattr(kernels, "apply_to", lambda x: True)
     made = _flex.library(compiled=True)
@@ -221,9 +217,9 @@ def test_it_is_compiled_once_for_all_lengths(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("value", ["", "no", "2"])
-def test_the_switch_takes_0_and_1(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_switch_takes_0_and_1(value, monkeypatch):
     monkeypatch.setenv(kernels.VARIABLE, value)
-    on_gpu: Any = type("OnGPU", (), {"is_cuda": True})
+    on_gpu = type("OnGPU", (), {"is_cuda": True})
     with pytest.raises(BadOption, match=f"TFZOO_KERNELS={value}: set it to 0"):
         kernels.apply_to(on_gpu)
     for chosen, wanted in (("0", False), ("1", True)):

@@ -2,10 +2,6 @@
 the other.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
@@ -23,7 +19,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch):
     """Also for small inputs, in several blocks of which the last are smaller."""
     monkeypatch.setattr(_tanh_scores, "SMALL", 0)
     monkeypatch.setattr(_tanh_attention, "BLOCK", 5000)
@@ -77,7 +73,7 @@ def agrees(one: Tensor, other: Tensor, given: list[Tensor], limit: float) -> Non
 
 
 @pytest.mark.parametrize("name", masks())
-def test_any_mask(name: str) -> None:
+def test_any_mask(name):
     mask = masks()[name]
     for dtype, limit, scale in (
         (torch.float64, 1e-9, 1.0),
@@ -96,13 +92,13 @@ def test_any_mask(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["open", "padded on the left, causal", "other keys for each text"])
-def test_dropout_leaves_out_its_share_in_forward_and_backward_alike(name: str) -> None:
+def test_dropout_leaves_out_its_share_in_forward_and_backward_alike(name):
     """Of values that are one key each, the output is the weights."""
     mask, p = masks()[name], 0.25
     a, b, v, values = given = inputs()
     keys = torch.eye(K).double().expand(B, H, -1, -1)
 
-    def dropped(values: Tensor) -> Any:
+    def dropped(values):
         torch.manual_seed(3)
         return tanh_attention(a, b, v, values, mask, p)
 
@@ -118,13 +114,13 @@ def test_dropout_leaves_out_its_share_in_forward_and_backward_alike(name: str) -
     agrees(dropped(values), (mask.softmax(scores) * factor) @ values, given, 1e-9)
 
 
-def test_gradients_and_second_derivatives_are_right() -> None:
+def test_gradients_and_second_derivatives_are_right():
     draw = torch.Generator().manual_seed(0)
     shapes = (2, 1, 3, 2), (2, 1, 50, 2), (1, 2), (2, 1, 50, 1)
     given = [torch.randn(s, generator=draw).double().requires_grad_() for s in shapes]
     real = torch.arange(50) < torch.tensor([[4], [0]])
 
-    def seeded(*given: Tensor) -> Any:
+    def seeded(*given):
         torch.manual_seed(0)
         return tanh_attention(*given, Mask(causal=True, keys=real), 0.3)
 
@@ -132,10 +128,10 @@ def test_gradients_and_second_derivatives_are_right() -> None:
     assert gradgradcheck(seeded, given, fast_mode=True)
 
 
-def test_autocast_changes_nothing() -> None:
+def test_autocast_changes_nothing():
     given, mask = inputs(torch.float32), masks()["padded on the left, causal"]
 
-    def results() -> list[Tensor]:
+    def results():
         out = tanh_attention(*given, mask, 0.0)
         assert out is not None
         return [out, *torch.autograd.grad(out.sum(), given)]
@@ -148,7 +144,7 @@ def test_autocast_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", masks())
-def test_blocks_are_all_pairs_that_are_seen(name: str) -> None:
+def test_blocks_are_all_pairs_that_are_seen(name):
     visible = masks()[name].boolean(Q, K, CPU)
     seen = torch.ones(B, H, Q, K) if visible is None else visible.expand(B, H, Q, K).float()
     times = torch.zeros(B * H, Q, K)
@@ -161,14 +157,14 @@ def test_blocks_are_all_pairs_that_are_seen(name: str) -> None:
         assert float(times.mean()) < 0.3, "keys that no query sees are left out"
 
 
-def test_the_attention_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_attention_takes_it(monkeypatch):
     """With a temperature; with a bias, or dropout of everything, it takes its parts."""
-    attention: Any = create("attention", "additive", heads=H, head_dim=C).double()
+    attention = create("attention", "additive", heads=H, head_dim=C).double()
     torch.nn.init.normal_(attention.score)
     q, k, _, v = (x.detach() for x in inputs())
     calls = list[bool]()
 
-    def noted(*given: Any) -> Tensor | None:
+    def noted(*given):
         out = tanh_attention(*given)
         calls.append(out is not None)
         return out

@@ -1,7 +1,5 @@
 """Scores of additive attention equal their formula in float64, whatever the sizes and ranges."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor
@@ -15,7 +13,7 @@ SIZES = pytest.mark.parametrize(("q", "k", "hidden"), [(5, 9, 8), (7, 60, 4), (3
 
 
 @pytest.fixture(autouse=True)
-def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def kernels(monkeypatch):
     """Also for small inputs, in several blocks of which the last is smaller."""
     monkeypatch.setattr(_tanh_scores, "SMALL", 0)
     monkeypatch.setattr(_tanh_scores, "BLOCK", 150)
@@ -54,15 +52,13 @@ def agrees(inputs: list[Tensor]) -> None:
         *((1, 100, 0.0), (100, 1, 0.0), (100, 100, 0.0)),
     ],
 )
-def test_scores_are_the_formula_whatever_the_ranges(
-    of_a: float, of_b: float, offset: float, q: int, k: int, hidden: int
-) -> None:
+def test_scores_are_the_formula_whatever_the_ranges(of_a, of_b, offset, q, k, hidden):
     a, b, v = drawn(q, k, hidden)
     a, b = (of_a * a + offset).float().double(), (of_b * b - offset).float().double()
     agrees([a.detach(), b.detach(), v])
 
 
-def test_the_batch_size_does_not_change_the_scores() -> None:
+def test_the_batch_size_does_not_change_the_scores():
     """One example of the review: sixteen hidden units of ``v = 1``."""
     for batch in (1, 2, 64):
         a, b = torch.full((batch, 1, 3, 16), 25.0), torch.full((batch, 1, 60, 16), -24.5)
@@ -71,7 +67,7 @@ def test_the_batch_size_does_not_change_the_scores() -> None:
         assert_close(scores, wanted.expand(scores.shape), atol=1e-5, rtol=0.0)
 
 
-def test_scores_are_finite_where_tanh_is_flat() -> None:
+def test_scores_are_finite_where_tanh_is_flat():
     a = torch.tensor([-1e4, -50.0, 0.0, 50.0, 1e4]).view(1, 1, 5, 1).requires_grad_()
     for k in (5, 60):
         b = torch.linspace(-5.0, 5.0, k).view(1, 1, k, 1).requires_grad_()
@@ -82,7 +78,7 @@ def test_scores_are_finite_where_tanh_is_flat() -> None:
 
 @pytest.mark.parametrize("k", [5, 60])
 @pytest.mark.parametrize("scale", [1.0, 400.0])
-def test_gradients_and_second_derivatives_are_right(k: int, scale: float) -> None:
+def test_gradients_and_second_derivatives_are_right(k, scale):
     torch.manual_seed(0)
     a, b, v = (torch.randn(s, dtype=torch.float64) for s in ((2, 1, 2, 2), (2, 1, k, 2), (1, 2)))
     a, b = a * scale, b * scale

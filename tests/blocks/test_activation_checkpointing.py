@@ -2,8 +2,6 @@
 see once.
 """
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -31,7 +29,7 @@ def trained(model: tfzoo.Transformer) -> dict[str, Tensor]:
     return {**gradients, **dict(model.named_buffers())}
 
 
-def test_a_recomputed_layer_has_the_same_gradients_and_moves_statistics_once() -> None:
+def test_a_recomputed_layer_has_the_same_gradients_and_moves_statistics_once():
     """With every pair of attention, norm and position."""
     kinds = ("attention", "norm", "position")
     for parts in covering({kind: registry(kind).names() for kind in kinds}, 2):
@@ -45,12 +43,12 @@ def test_a_recomputed_layer_has_the_same_gradients_and_moves_statistics_once() -
         assert_close(trained(other), trained(model), msg=lambda how, parts=parts: f"{parts}: {how}")
 
 
-def test_less_is_kept_for_the_backward() -> None:
+def test_less_is_kept_for_the_backward():
     kept = {}
     for recomputed in (False, True):
         model = tfzoo.Transformer(20, 8, 2, 4)
         Compute(activation_checkpointing=recomputed).apply(model)
-        sizes: list[int] = []
+        sizes = []
         with torch.autograd.graph.saved_tensors_hooks(
             lambda x, sizes=sizes: sizes.append(x.numel()) or x, lambda x: x
         ):
@@ -59,7 +57,7 @@ def test_less_is_kept_for_the_backward() -> None:
     assert kept[True] < kept[False] / 4
 
 
-def test_decoding_is_neither_compiled_nor_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoding_is_neither_compiled_nor_recomputed(monkeypatch):
     from tfzoo.models import transformer_layer
 
     model = tfzoo.Transformer(20, 8, 2, 1)
@@ -70,6 +68,6 @@ def test_decoding_is_neither_compiled_nor_recomputed(monkeypatch: pytest.MonkeyP
         model.train()(SOURCE, TARGET)
 
 
-def test_both_at_once_are_refused() -> None:
+def test_both_at_once_are_refused():
     with pytest.raises(BadOption, match="choose one"):
         Compute(compile=True, activation_checkpointing=True)

@@ -2,8 +2,6 @@
 that have it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 
@@ -81,7 +79,7 @@ def plain(block: Any, x: Tensor, y: Tensor, visible: Tensor, options: StackOptio
 
 
 @pytest.mark.parametrize("given", [*EACH, *COMBINED], ids=str)
-def test_the_block_is_its_formula_with_every_attention(given: dict[str, Any]) -> None:
+def test_the_block_is_its_formula_with_every_attention(given):
     """Self-attention under a causal mask, and cross-attention."""
     torch.manual_seed(0)
     x, memory = torch.randn(2, N, DIM).double(), torch.randn(2, 3, DIM).double()
@@ -133,9 +131,7 @@ def copy(block: Any, theirs: Any) -> None:
         ),
     ],
 )
-def test_norms_of_queries_and_keys_and_the_gate_equal_transformers(
-    name: str, given: dict[str, Any]
-) -> None:
+def test_norms_of_queries_and_keys_and_the_gate_equal_transformers(name, given):
     """Up to their norms, which compute in fp32."""
     torch.manual_seed(0)
     width = {"head_dim": given["head_dim"]} if "head_dim" in given else {}
@@ -172,7 +168,7 @@ class Operators(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_options_that_are_off_cost_no_kernel_and_no_module() -> None:
+def test_options_that_are_off_cost_no_kernel_and_no_module():
     """The operators and the modules of a decoder's layer before there were these options."""
     layer = tfzoo.DecoderLayer(8, 2, dropout=0.0)
     x, memory = torch.randn(2, 4, 8), torch.randn(2, 3, 8)
@@ -188,7 +184,7 @@ def test_options_that_are_off_cost_no_kernel_and_no_module() -> None:
         assert {name for name, _ in block.named_children()} == {"inner", "norm"}
 
 
-def test_without_bias_no_linear_layer_of_attention_has_one() -> None:
+def test_without_bias_no_linear_layer_of_attention_has_one():
     model = tfzoo.Transformer(12, 8, 2, 1, bias=False, gate=True)
     linear = {name for name, part in model.named_modules() if isinstance(part, nn.Linear)}
     biased = {name for name in linear if model.get_submodule(name).bias is not None}

@@ -2,8 +2,6 @@
 bytes, and everybody else's hooks and checks as without it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -62,9 +60,7 @@ def kept(module: nn.Module, x: Tensor) -> int:
 @pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
 @pytest.mark.parametrize("norm", ["layer", "rms"])
 @pytest.mark.parametrize("residual", ["pre", "post"])
-def test_gradients_are_the_same_bits(
-    residual: str, norm: str, again: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gradients_are_the_same_bits(residual, norm, again, monkeypatch):
     module, x = encoder(residual, norm), X.clone().requires_grad_()
     found = gradients(module, x, again)
     with everything_kept(monkeypatch):
@@ -72,9 +68,7 @@ def test_gradients_are_the_same_bits(
 
 
 @pytest.mark.parametrize("residual", ["pre", "post"])
-def test_outputs_of_norms_and_attention_are_not_kept(
-    residual: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outputs_of_norms_and_attention_are_not_kept(residual, monkeypatch):
     module, x = encoder(residual), X.clone().requires_grad_()
     found = kept(module, x)
     with everything_kept(monkeypatch):
@@ -85,14 +79,14 @@ def test_outputs_of_norms_and_attention_are_not_kept(
     assert whole - found == values * X.nbytes
 
 
-def test_a_graph_that_is_kept_gives_the_same_gradients_twice() -> None:
+def test_a_graph_that_is_kept_gives_the_same_gradients_twice():
     module, x = encoder(), X.clone().requires_grad_()
     loss = module(x).square().sum()
     first = torch.autograd.grad(loss, x, retain_graph=True)[0]
     assert torch.equal(first, torch.autograd.grad(loss, x)[0])
 
 
-def test_what_was_changed_in_place_is_not_used() -> None:
+def test_what_was_changed_in_place_is_not_used():
     module = encoder()
     loss = module(X).square().sum()
     with torch.no_grad():
@@ -113,7 +107,7 @@ class Product(nn.Module):
         return y * (x.add_(1.0) if self.in_place else x + 1.0)
 
 
-def test_a_norms_output_that_is_changed_in_place_has_right_gradients() -> None:
+def test_a_norms_output_that_is_changed_in_place_has_right_gradients():
     found = []
     for in_place in (True, False):
         module, x = encoder("pre"), X.clone().requires_grad_()
@@ -122,10 +116,10 @@ def test_a_norms_output_that_is_changed_in_place_has_right_gradients() -> None:
     assert torch.equal(*found)
 
 
-def test_hooks_of_others_see_every_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hooks_of_others_see_every_tensor(monkeypatch):
     module, x = encoder(), X.clone().requires_grad_()
 
-    def count() -> int:
+    def count():
         seen = []
         with torch.autograd.graph.saved_tensors_hooks(seen.append, lambda one: one):
             module(x)
@@ -136,7 +130,7 @@ def test_hooks_of_others_see_every_tensor(monkeypatch: pytest.MonkeyPatch) -> No
         assert count() == found
 
 
-def test_a_stack_that_is_checkpointed_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_that_is_checkpointed_as_a_whole(monkeypatch):
     module, x = encoder(), X.clone().requires_grad_()
     torch.manual_seed(1)
     loss = checkpoint(module, x, use_reentrant=False).square().sum()

@@ -1,13 +1,11 @@
 """Encoders, decoders and layers that are used alone: positions, padding, caches, misuse."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import Any, get_type_hints
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import tfzoo
 from tests.exact import close
@@ -47,7 +45,7 @@ def padded(*rows: str) -> Tensor:
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_positions_are_read_and_not_places(position: str) -> None:
+def test_positions_are_read_and_not_places(position):
     """Tokens in another order, each with its position, give the same outputs in that order."""
     encoder, x, order = (
         built(tfzoo.Encoder, layers=1, position=position),
@@ -59,7 +57,7 @@ def test_positions_are_read_and_not_places(position: str) -> None:
 
 
 @pytest.mark.parametrize("position", COUNTING)
-def test_packed_texts_are_read_as_if_alone(position: str) -> None:
+def test_packed_texts_are_read_as_if_alone(position):
     """Two texts of 3 and 4 tokens in one row; a decoder reads them in two pieces, too."""
     x, text = vectors(), torch.tensor([0, 0, 0, 1, 1, 1, 1])
     pos, allowed = torch.tensor([[0, 1, 2, 0, 1, 2, 3]]), (text[:, None] == text)[None, None]
@@ -76,7 +74,7 @@ def test_packed_texts_are_read_as_if_alone(position: str) -> None:
 
 @pytest.mark.parametrize("position", IN_LAYERS)
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
-def test_a_layer_alone_is_a_stack_of_one_layer(position: str, kind: str) -> None:
+def test_a_layer_alone_is_a_stack_of_one_layer(position, kind):
     alone = {"encoder": tfzoo.EncoderLayer, "decoder": tfzoo.DecoderLayer}[kind]
     stack = {"encoder": tfzoo.Encoder, "decoder": tfzoo.Decoder}[kind]
     layer = built(alone, position=position, residual="post")
@@ -96,7 +94,7 @@ def test_a_layer_alone_is_a_stack_of_one_layer(position: str, kind: str) -> None
 
 
 @pytest.mark.parametrize("attention", registry("attention").names())
-def test_generation_with_a_cache_equals_one_pass(attention: str) -> None:
+def test_generation_with_a_cache_equals_one_pass(attention):
     """For prompts that are padded on either side, or given in several pieces."""
     x = vectors()
     for position in COUNTING:
@@ -117,7 +115,7 @@ def test_generation_with_a_cache_equals_one_pass(attention: str) -> None:
 
 
 @pytest.mark.parametrize("cls", [tfzoo.Decoder, tfzoo.DecoderLayer])
-def test_a_cache_holds_the_memory_and_follows_its_rows(cls: Any) -> None:
+def test_a_cache_holds_the_memory_and_follows_its_rows(cls):
     """Two sentences with two beams each; a prompt that is padded on the left."""
     decoder, x, memory = built(cls, position="rotary"), vectors(), vectors(n=3) + 1
     real, source = padded("xxxxxxx", ".xxxxxx"), padded("xxx", "xx.")
@@ -133,7 +131,7 @@ def test_a_cache_holds_the_memory_and_follows_its_rows(cls: Any) -> None:
     close(y, alone.expand(2, -1, -1))
 
 
-def test_given_positions_go_on_in_the_cache() -> None:
+def test_given_positions_go_on_in_the_cache():
     for position in COUNTING:
         decoder = built(tfzoo.Decoder, layers=1, position=position, cross_attention=False)
         x, cache = vectors(), decoder.init_cache()
@@ -147,7 +145,7 @@ def test_given_positions_go_on_in_the_cache() -> None:
 # Memory -------------------------------------------------------------------------------------------
 
 
-def test_a_decoder_that_is_not_causal_sees_all_tokens() -> None:
+def test_a_decoder_that_is_not_causal_sees_all_tokens():
     decoder, x = built(tfzoo.Decoder, layers=1, causal=False, position="relative_bias"), vectors()
     changed = x.clone()
     changed[:, -1, 0] += 1
@@ -241,17 +239,17 @@ EVERYTHING = torch.ones(1, 1, 7, 7, dtype=torch.bool)
         ),
     ],
 )
-def test_misuse_is_refused_with_the_reason(call: Any, message: str) -> None:
+def test_misuse_is_refused_with_the_reason(call, message):
     with pytest.raises(BadOption, match=message):
         call()
 
 
-def test_an_argument_that_does_not_exist_is_named_with_the_one_that_does() -> None:
+def test_an_argument_that_does_not_exist_is_named_with_the_one_that_does():
     with pytest.raises(TypeError, match=r"Encoder has no argument 'num_heads'\. Did you mean"):
         encoder(num_heads=2)
 
 
-def test_parts_that_clash_are_refused_wherever_they_stand() -> None:
+def test_parts_that_clash_are_refused_wherever_they_stand():
     clash = {"attention": "additive", "position": "rotary"}
     for cls in (tfzoo.Encoder, tfzoo.EncoderLayer, tfzoo.Decoder, tfzoo.DecoderLayer):
         with pytest.raises(Clash, match="unrotatable-attention"):
@@ -261,7 +259,7 @@ def test_parts_that_clash_are_refused_wherever_they_stand() -> None:
     tfzoo.DecoderLayer(8, 2, norm="batch", causal=False)
 
 
-def test_a_norm_that_mixes_tokens_is_refused_where_a_mask_hides_tokens() -> None:
+def test_a_norm_that_mixes_tokens_is_refused_where_a_mask_hides_tokens():
     mask = Mask(allowed=EVERYTHING)
     for norm in registry("norm").names():
         reads_all = "mixes_tokens:always" in registry("norm").entry(norm).traits
@@ -272,7 +270,7 @@ def test_a_norm_that_mixes_tokens_is_refused_where_a_mask_hides_tokens() -> None
         tfzoo.EncoderLayer(8, 2, norm=norm, allow=["leaky-norm"]).double()(X, mask=mask)
 
 
-def test_a_constructor_says_its_name_and_the_types_of_its_arguments() -> None:
+def test_a_constructor_says_its_name_and_the_types_of_its_arguments():
     cls = tfzoo.TransformerClassifier
     init = cls.__init__
     types = get_type_hints(init, include_extras=True)
@@ -281,9 +279,9 @@ def test_a_constructor_says_its_name_and_the_types_of_its_arguments() -> None:
     assert init.__module__ == cls.__module__
 
 
-def test_the_stored_arguments_build_the_same_module() -> None:
+def test_the_stored_arguments_build_the_same_module():
     for cls in (tfzoo.Encoder, tfzoo.EncoderLayer, tfzoo.Decoder, tfzoo.DecoderLayer):
-        one: nn.Module = cls(8, 2, norm={"name": "rms", "eps": 1e-3}, position="alibi")
+        one = cls(8, 2, norm={"name": "rms", "eps": 1e-3}, position="alibi")
         other = cls(**one.config)
         assert repr(other) == repr(one)
         assert other.config == one.config

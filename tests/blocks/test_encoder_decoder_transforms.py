@@ -2,12 +2,8 @@
 spread over processes as any other module is.
 """
 
-from __future__ import annotations
-
 import copy
 import pickle
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,18 +45,18 @@ def given(n: int) -> tuple[Tensor, Tensor, Tensor]:
 
 @every_class
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
-def test_a_copy_computes_the_same(cls: Any, copied: Any) -> None:
+def test_a_copy_computes_the_same(cls, copied):
     module = Call(cls)
     assert torch.equal(copied(module)(*given(5)), module(*given(5)))
 
 
 @pytest.mark.nightly  # by day, models made of them are compiled in tests/models
 @every_class
-def test_one_graph_serves_all_lengths(cls: Any) -> None:
+def test_one_graph_serves_all_lengths(cls):
     torch.compiler.reset()
     module, graphs = Call(cls), []
 
-    def count(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+    def count(graph, inputs):
         graphs.append(graph)
         return graph.forward
 
@@ -72,12 +68,12 @@ def test_one_graph_serves_all_lengths(cls: Any) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("position", ["sinusoidal", "rotary", "alibi"])
-def test_few_graphs_serve_all_steps_of_a_cache(position: str) -> None:
+def test_few_graphs_serve_all_steps_of_a_cache(position):
     """One for the first step, one for the second, and one for all that follow."""
     torch.compiler.reset()
     decoder, graphs = built(tfzoo.Decoder, layers=1, position=position, cross_attention=False), []
 
-    def count(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+    def count(graph, inputs):
         graphs.append(graph)
         return graph.forward
 
@@ -93,7 +89,7 @@ def test_few_graphs_serve_all_steps_of_a_cache(position: str) -> None:
 
 @pytest.mark.nightly  # by day, models made of them are exported in tests/models
 @every_class
-def test_one_export_serves_all_lengths(cls: Any) -> None:
+def test_one_export_serves_all_lengths(cls):
     module, n = Call(cls), torch.export.Dim("n", min=3, max=64)
     lengths = {"x": {1: n}, "real": {1: n}, "memory": {1: n - 1}}
     program = torch.export.export(module, given(9), dynamic_shapes=lengths).module()
@@ -102,7 +98,7 @@ def test_one_export_serves_all_lengths(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Encoder", "Decoder"])
-def test_a_layer_alone_rounds_as_in_a_stack(kind: str) -> None:
+def test_a_layer_alone_rounds_as_in_a_stack(kind):
     """Under autocast: rotary angles and statistics of norms have fp32 in both."""
     stack, layer = getattr(tfzoo, kind), getattr(tfzoo, f"{kind}Layer")
     whole = built(stack, position="rotary", layers=1, residual="post").float()
@@ -116,23 +112,21 @@ def test_a_layer_alone_rounds_as_in_a_stack(kind: str) -> None:
 
 
 @pytest.fixture
-def one_process(tmp_path: Path) -> Iterator[None]:
+def one_process(tmp_path):
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     yield
     dist.destroy_process_group()
 
 
 @every_class
-def test_distributed_wrappers_pass_masks_and_gradients(cls: Any, one_process: None) -> None:
+def test_distributed_wrappers_pass_masks_and_gradients(cls, one_process):
     plain, replicated, sharded = (Call(cls) for _ in range(3))
     shard(sharded, init_device_mesh("cpu", (1,), mesh_dim_names=("data_parallel",)))
     same_when_spread(plain, [DistributedDataParallel(replicated), sharded], given(5))
 
 
 @pytest.mark.parametrize("attention", ["scaled_dot_product", "additive"])
-def test_distributed_wrappers_train_attention_in_pytorchs_own_layers(
-    attention: str, one_process: None
-) -> None:
+def test_distributed_wrappers_train_attention_in_pytorchs_own_layers(attention, one_process):
     layer = nn.TransformerEncoderLayer(8, 2, 8, 0.0, batch_first=True, dtype=torch.float64)
     plain = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
     tfzoo.swap(plain, attention=attention)

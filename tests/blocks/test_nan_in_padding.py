@@ -2,8 +2,6 @@
 and models hold it by contract.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -55,7 +53,7 @@ def continued(module: Any, x: Tensor, memory: Tensor) -> Tensor:
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, nn.Module) else one.__name__,
 )
-def test_outputs_and_gradients_of_tokens_are_those_without_it(module: nn.Module, run: Any) -> None:
+def test_outputs_and_gradients_of_tokens_are_those_without_it(module, run):
     module.double()
     found = []
     for padding in (0.5, float("nan")):

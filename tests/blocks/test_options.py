@@ -1,13 +1,10 @@
 """The options of a stack are checked wherever they are built, and are written once."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import pytest
-from torch import nn
 
 import tfzoo
 from tfzoo.errors import BadOption, Clash, UnknownName
@@ -37,7 +34,7 @@ NAN, INF = float("nan"), float("inf")
         *("encoder layer", "decoder layer", "model"),
     ],
 )
-def test_every_block_refuses_heads_that_do_not_divide_its_width(build: Any) -> None:
+def test_every_block_refuses_heads_that_do_not_divide_its_width(build):
     with pytest.raises(
         BadOption, match=r"^heads=3 do not divide dim=8\. Choose one of \[1, 2, 4, 8\]"
     ):
@@ -75,19 +72,19 @@ def test_every_block_refuses_heads_that_do_not_divide_its_width(build: Any) -> N
     ],
     ids=str,
 )
-def test_options_out_of_range_are_refused_where_they_are_made(wrong: dict[str, Any]) -> None:
+def test_options_out_of_range_are_refused_where_they_are_made(wrong):
     with pytest.raises(BadOption, match=next(reversed(wrong))):
         StackOptions(**wrong)
     with pytest.raises(BadOption):
         StackOptions().updated(wrong)
 
 
-def test_values_of_a_command_line_are_converted() -> None:
+def test_values_of_a_command_line_are_converted():
     options = StackOptions().updated({"layers": "2", "dropout": "1e-1", "kv_heads": "none"})
     assert (options.layers, options.dropout, options.kv_heads) == (2, 0.1, None)
 
 
-def test_the_keywords_of_a_model_are_the_options_of_a_stack() -> None:
+def test_the_keywords_of_a_model_are_the_options_of_a_stack():
     keywords = get_type_hints(StackKeywords, include_extras=True)
     assert keywords == {
         key: option_types()[key] for key in option_types() if key not in ("layers", "heads")
@@ -98,9 +95,7 @@ def test_the_keywords_of_a_model_are_the_options_of_a_stack() -> None:
 
 
 @pytest.mark.parametrize("model", [tfzoo.Transformer, tfzoo.TransformerClassifier])
-def test_the_signature_of_a_model_lists_every_option_with_type_and_default(
-    model: type[nn.Module],
-) -> None:
+def test_the_signature_of_a_model_lists_every_option_with_type_and_default(model):
     parameters = inspect.signature(model).parameters
     for field in fields(StackOptions):
         assert parameters[field.name].default == field.default
@@ -112,13 +107,13 @@ def test_the_signature_of_a_model_lists_every_option_with_type_and_default(
         model(20, 8, nrom="rms")
 
 
-def test_the_norm_of_embeddings_mixes_no_tokens() -> None:
+def test_the_norm_of_embeddings_mixes_no_tokens():
     with pytest.raises(BadOption, match=r"embedding_norm must mix no tokens: .*layer"):
         tfzoo.Encoder(8, 2, 1, embedding_norm="batch")
 
 
 @pytest.mark.parametrize("key", STACK_KEYS)
-def test_layers_of_a_pattern_differ_in_options_of_layers(key: str) -> None:
+def test_layers_of_a_pattern_differ_in_options_of_layers(key):
     with pytest.raises(BadOption, match=f"pattern: {key} belongs to the stack"):
         tfzoo.Encoder(8, 2, 1, pattern=[{key: None}])
 
@@ -144,9 +139,7 @@ def test_layers_of_a_pattern_differ_in_options_of_layers(key: str) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_wrong_choice_is_refused_in_one_line(
-    options: dict[str, Any], error: type[Exception], message: str
-) -> None:
+def test_a_wrong_choice_is_refused_in_one_line(options, error, message):
     with pytest.raises(error, match=message) as caught:
         tfzoo.Encoder(8, 2, 2, **options)
     assert "\n" not in str(caught.value)

@@ -1,7 +1,5 @@
 """Prefix language models: the first tokens of a row see each other, all others see earlier ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -72,7 +70,7 @@ def in_pieces(model: Any, x: Tensor, *sizes: int) -> Tensor:
 
 
 @pytest.mark.parametrize("options", CHOICES, ids=str)
-def test_the_first_tokens_see_each_other_with_and_without_a_cache(options: dict[str, Any]) -> None:
+def test_the_first_tokens_see_each_other_with_and_without_a_cache(options):
     model, x = decoder(**options), vectors()
     whole = model(x, prefix=PREFIX)
     if "pattern" not in options:
@@ -87,7 +85,7 @@ def test_the_first_tokens_see_each_other_with_and_without_a_cache(options: dict[
 
 
 @pytest.mark.parametrize("mixer", registry("mixer").names())
-def test_a_mixer_that_cannot_see_a_prefix_refuses_it(mixer: str) -> None:
+def test_a_mixer_that_cannot_see_a_prefix_refuses_it(mixer):
     if "bidirectional" in registry("mixer").entry(mixer).traits:
         return  # in no decoder
     model = decoder(mixer=mixer, position="none")
@@ -100,7 +98,7 @@ def test_a_mixer_that_cannot_see_a_prefix_refuses_it(mixer: str) -> None:
         model(vectors(), prefix=PREFIX)
 
 
-def test_padding_on_any_side_is_no_part_of_a_prefix() -> None:
+def test_padding_on_any_side_is_no_part_of_a_prefix():
     model, x = decoder(position="rotary"), vectors()
     wanted = model(x[1:, :5], prefix=torch.tensor([2]))[0]
     for left in (0, 1, 2):
@@ -119,7 +117,7 @@ def test_padding_on_any_side_is_no_part_of_a_prefix() -> None:
         close(model(more, cache=cache)[1], model(alone, prefix=PREFIX[1:])[0, 5:])
 
 
-def test_a_prefix_and_a_mask_both_hold() -> None:
+def test_a_prefix_and_a_mask_both_hold():
     model, x = decoder(position="none"), vectors()
     hidden = torch.ones(1, 1, N, N, dtype=torch.bool)
     hidden[..., 3] = False  # nobody sees token 3
@@ -128,7 +126,7 @@ def test_a_prefix_and_a_mask_both_hold() -> None:
     close(y, model(x[:, rest], prefix=torch.tensor([3, 2])))
 
 
-def test_a_layer_alone_and_a_decoder_with_memory_take_a_prefix() -> None:
+def test_a_layer_alone_and_a_decoder_with_memory_take_a_prefix():
     torch.manual_seed(0)
     layer = randomize(tfzoo.DecoderLayer(DIM, 2, dropout=0.0)).double().eval()
     x, memory, cache = vectors(), vectors()[:, :3], None
@@ -139,7 +137,7 @@ def test_a_layer_alone_and_a_decoder_with_memory_take_a_prefix() -> None:
     assert not torch.allclose(whole[:, 0], layer(x, memory)[:, 0])
 
 
-def test_lengths_of_nothing_leave_a_decoder_causal() -> None:
+def test_lengths_of_nothing_leave_a_decoder_causal():
     model, x = decoder(), vectors()
     close(model(x, prefix=torch.tensor([0, 0])), model(x))
     close(model(x, prefix=torch.tensor([1, 1])), model(x))
@@ -156,15 +154,13 @@ def test_lengths_of_nothing_leave_a_decoder_causal() -> None:
         (PREFIX, {"causal": False}, "a prefix needs causal=True"),
     ],
 )
-def test_a_wrong_prefix_is_refused_in_one_line(
-    prefix: Tensor | int, options: dict[str, Any], message: str
-) -> None:
+def test_a_wrong_prefix_is_refused_in_one_line(prefix, options, message):
     with pytest.raises(BadOption, match=message) as caught:
         decoder(**options)(vectors(), prefix=prefix)
     assert "\n" not in str(caught.value)
 
 
-def test_a_prefix_belongs_to_the_first_call_with_a_cache() -> None:
+def test_a_prefix_belongs_to_the_first_call_with_a_cache():
     model, x = decoder(), vectors()
     cache = model.init_cache()
     model(x[:, :4], prefix=PREFIX, cache=cache)

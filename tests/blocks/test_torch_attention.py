@@ -1,7 +1,5 @@
 """``tfzoo.MultiheadAttention`` stands in for ``torch.nn.MultiheadAttention``."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator
@@ -22,7 +20,7 @@ INF = float("inf")
 
 
 @pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
+def float64():
     torch.manual_seed(0)
     torch.set_default_dtype(torch.float64)
     yield
@@ -80,9 +78,7 @@ def compare(ours: nn.Module, theirs: nn.Module, given: list[Tensor], **options: 
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("batch", [B, None])
-def test_every_mask_gives_what_torch_gives(
-    batch: int | None, batch_first: bool, need_weights: bool
-) -> None:
+def test_every_mask_gives_what_torch_gives(batch, batch_first, need_weights):
     ours, theirs = both(batch_first=batch_first)
     x, memory = torch.randn(B, Q, DIM), torch.randn(B, K, DIM)
     if batch is None:
@@ -99,13 +95,13 @@ def test_every_mask_gives_what_torch_gives(
 @pytest.mark.parametrize(
     "options", [{"kdim": 5}, {"vdim": 3}, {"kdim": 5, "vdim": 3, "bias": False}, {"bias": False}]
 )
-def test_widths_and_biases_are_those_of_torch(options: dict[str, Any]) -> None:
+def test_widths_and_biases_are_those_of_torch(options):
     ours, theirs = both(**options)
     k, v = torch.randn(K, B, options.get("kdim", DIM)), torch.randn(K, B, options.get("vdim", DIM))
     compare(ours, theirs, [torch.randn(Q, B, DIM), k, v])
 
 
-def test_the_hint_of_a_causal_mask_changes_nothing() -> None:
+def test_the_hint_of_a_causal_mask_changes_nothing():
     ours, theirs = both(batch_first=True)
     x = torch.randn(B, Q, DIM)
     hidden = torch.ones(Q, Q, dtype=torch.bool).triu(1)
@@ -119,9 +115,7 @@ def test_the_hint_of_a_causal_mask_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"kdim": 5, "vdim": 3}, {"bias": False}])
-def test_the_same_seed_gives_the_same_weights_and_they_load_both_ways(
-    options: dict[str, Any],
-) -> None:
+def test_the_same_seed_gives_the_same_weights_and_they_load_both_ways(options):
     torch.manual_seed(3)
     ours = tfzoo.MultiheadAttention(DIM, HEADS, **options)
     torch.manual_seed(3)
@@ -133,7 +127,7 @@ def test_the_same_seed_gives_the_same_weights_and_they_load_both_ways(
     theirs.load_state_dict(ours.state_dict())
 
 
-def test_a_query_that_may_look_at_nothing_gets_the_bias_of_the_output_projection() -> None:
+def test_a_query_that_may_look_at_nothing_gets_the_bias_of_the_output_projection():
     ours, _ = both(batch_first=True)
     x = torch.randn(B, Q, DIM, requires_grad=True)
     hidden = torch.zeros(Q, Q, dtype=torch.bool)
@@ -148,7 +142,7 @@ def test_a_query_that_may_look_at_nothing_gets_the_bias_of_the_output_projection
 
 
 @pytest.mark.parametrize("name", registry("attention").names())
-def test_heads_of_any_width_and_grouped_keys_work_with_every_attention(name: str) -> None:
+def test_heads_of_any_width_and_grouped_keys_work_with_every_attention(name):
     """The output is the same with weights and without, and the weights are those it is made with:
     values of ones give ones.
     """
@@ -164,13 +158,13 @@ def test_heads_of_any_width_and_grouped_keys_work_with_every_attention(name: str
         close(ours(*given, need_weights=False)[0], y)
 
 
-def test_keys_and_values_of_other_widths_have_heads_of_any_width() -> None:
+def test_keys_and_values_of_other_widths_have_heads_of_any_width():
     ours = tfzoo.MultiheadAttention(DIM, 4, kdim=5, vdim=3, head_dim=6, value_head_dim=2)
     y, _ = ours(torch.randn(Q, B, DIM), torch.randn(K, B, 5), torch.randn(K, B, 3))
     assert y.shape == (Q, B, DIM)
 
 
-def test_a_weighting_and_a_cap_act_with_weights_and_without() -> None:
+def test_a_weighting_and_a_cap_act_with_weights_and_without():
     """With values of ones, an output is the sum of its weights."""
     x = torch.randn(Q, B, DIM)
     ours = tfzoo.MultiheadAttention(DIM, HEADS, weighting="sink", cap=0.5)
@@ -208,7 +202,7 @@ def encoder(attention: str, change: bool) -> nn.TransformerEncoder:
 
 @pytest.mark.parametrize("change", [False, True])
 @pytest.mark.parametrize("name", registry("attention").names())
-def test_torchs_encoder_computes_its_attention_in_evaluation_too(name: str, change: bool) -> None:
+def test_torchs_encoder_computes_its_attention_in_evaluation_too(name, change):
     """PyTorch's fast path would compute another one, without a word."""
     model, x = encoder(name, change), torch.randn(B, Q, DIM)
     padding = torch.arange(Q) >= torch.tensor([[Q], [2], [1]])
@@ -221,7 +215,7 @@ def test_torchs_encoder_computes_its_attention_in_evaluation_too(name: str, chan
         close(found[shown], wanted[shown])
 
 
-def test_torchs_layers_keep_their_outputs() -> None:
+def test_torchs_layers_keep_their_outputs():
     for layer, given in (
         (nn.TransformerEncoderLayer, (torch.randn(Q, B, DIM),)),
         (nn.TransformerDecoderLayer, (torch.randn(Q, B, DIM), torch.randn(K, B, DIM))),
@@ -236,7 +230,7 @@ def test_torchs_layers_keep_their_outputs() -> None:
         close(theirs(*given), wanted)
 
 
-def test_dropout_is_in_force_in_training_alone() -> None:
+def test_dropout_is_in_force_in_training_alone():
     ours, x = tfzoo.MultiheadAttention(DIM, HEADS, dropout=0.5), torch.randn(Q, B, DIM)
     _, weights = ours.train()(x, x, x, average_attn_weights=False)
     assert (weights == 0).any()
@@ -244,7 +238,7 @@ def test_dropout_is_in_force_in_training_alone() -> None:
     assert torch.equal(*(ours.eval()(x, x, x, need_weights=False)[0] for _ in range(2)))
 
 
-def test_what_cannot_be_is_refused_in_one_line() -> None:
+def test_what_cannot_be_is_refused_in_one_line():
     build = tfzoo.MultiheadAttention
     for options in ({"add_bias_kv": True}, {"add_zero_attn": True}):
         with pytest.raises(BadOption, match="add_bias_kv"):

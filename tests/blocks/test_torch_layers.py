@@ -1,9 +1,5 @@
 """The blocks compute what PyTorch's own modules compute with the same weights, in float64."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -21,7 +17,7 @@ DIM, HEADS = 16, 4
 
 
 @pytest.fixture(autouse=True)
-def float64() -> Iterator[None]:
+def float64():
     torch.manual_seed(0)
     torch.set_default_dtype(torch.float64)
     yield
@@ -76,7 +72,7 @@ def padded() -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("residual", ["pre", "post"])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_an_encoder_layer_is_pytorchs(residual: str, activation: str) -> None:
+def test_an_encoder_layer_is_pytorchs(residual, activation):
     theirs = nn.TransformerEncoderLayer(
         DIM, HEADS, 32, 0.0, activation, batch_first=True, norm_first=residual == "pre"
     )
@@ -95,7 +91,7 @@ def test_an_encoder_layer_is_pytorchs(residual: str, activation: str) -> None:
 
 
 @pytest.mark.parametrize("residual", ["pre", "post"])
-def test_a_decoder_layer_is_pytorchs(residual: str) -> None:
+def test_a_decoder_layer_is_pytorchs(residual):
     theirs = randomize(
         nn.TransformerDecoderLayer(DIM, HEADS, 32, batch_first=True, norm_first=residual == "pre")
     )
@@ -114,7 +110,7 @@ def test_a_decoder_layer_is_pytorchs(residual: str) -> None:
     )
 
 
-def test_a_pre_norm_stack_ends_with_a_norm_as_pytorchs() -> None:
+def test_a_pre_norm_stack_ends_with_a_norm_as_pytorchs():
     layer = nn.TransformerEncoderLayer(DIM, HEADS, 32, batch_first=True, norm_first=True)
     theirs = randomize(
         nn.TransformerEncoder(layer, 3, norm=nn.LayerNorm(DIM), enable_nested_tensor=False)

@@ -2,8 +2,6 @@
 equal to one pass.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 
@@ -59,7 +57,7 @@ def padded(*rows: str) -> Tensor:
 
 @pytest.mark.parametrize("window", [1, 2, 4, 5, 2 * N])
 @pytest.mark.parametrize("cls", [tfzoo.Encoder, tfzoo.Decoder])
-def test_a_window_equals_the_mask_of_transformers(cls: Any, window: int) -> None:
+def test_a_window_equals_the_mask_of_transformers(cls, window):
     """Of Mistral and Gemma 2, and of ModernBERT, whose window counts both sides."""
     from transformers import masking_utils as masks
 
@@ -79,7 +77,7 @@ def test_a_window_equals_the_mask_of_transformers(cls: Any, window: int) -> None
 
 @pytest.mark.parametrize("cls", [tfzoo.Encoder, tfzoo.Decoder])
 @pytest.mark.parametrize("attention", registry("attention").names())
-def test_a_window_counts_tokens_and_not_padding(cls: Any, attention: str) -> None:
+def test_a_window_counts_tokens_and_not_padding(cls, attention):
     """With padding on either side, and with several texts in one row."""
     cross = {"cross_attention": False} if cls is tfzoo.Decoder else {}
     given = {"window": 4, "attention": attention, "position": "none", **cross}
@@ -95,7 +93,7 @@ def test_a_window_counts_tokens_and_not_padding(cls: Any, attention: str) -> Non
 
 
 @pytest.mark.parametrize("heads", [{"share_query_key": True}, {"kv_heads": 1}, {}], ids=str)
-def test_a_window_is_of_self_attention_alone(heads: dict[str, Any]) -> None:
+def test_a_window_is_of_self_attention_alone(heads):
     """Cross-attention reads the whole memory."""
     decoder = built(tfzoo.Decoder, layers=1, window=1, **heads)
     memory = vectors(1).requires_grad_()
@@ -104,7 +102,7 @@ def test_a_window_is_of_self_attention_alone(heads: dict[str, Any]) -> None:
     assert (memory.grad.abs().amax(-1) > 0).all()
 
 
-def test_one_program_with_a_window_serves_all_lengths() -> None:
+def test_one_program_with_a_window_serves_all_lengths():
     """Those under the window and those over it."""
     encoder = built(tfzoo.Encoder, layers=1, window=4)
     shapes = {"x": {1: torch.export.Dim("n", min=2, max=32)}}
@@ -134,7 +132,7 @@ def pieces(model: Any, x: Tensor, sizes: tuple[int, ...], **masks: Tensor) -> tu
 
 
 @pytest.mark.parametrize("given", WINDOWED, ids=str)
-def test_token_by_token_equals_all_at_once(given: dict[str, Any]) -> None:
+def test_token_by_token_equals_all_at_once(given):
     """Also after prompts that are padded on either side, and for several texts in one row."""
     model, x = decoder(**given), vectors()
     wanted = model(x)
@@ -151,7 +149,7 @@ def test_token_by_token_equals_all_at_once(given: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("given", WINDOWED, ids=str)
-def test_beams_take_their_windows_along(given: dict[str, Any]) -> None:
+def test_beams_take_their_windows_along(given):
     model, x = decoder(**given), vectors(4)
     cache = model.init_cache()
     model(x[:, :5], cache=cache)
@@ -161,7 +159,7 @@ def test_beams_take_their_windows_along(given: dict[str, Any]) -> None:
     close(y, model(torch.cat([x[beams, :5], x[:3, 5:]], 1))[:, 5:])
 
 
-def test_a_cache_holds_no_more_than_its_window_needs() -> None:
+def test_a_cache_holds_no_more_than_its_window_needs():
     model = decoder(layers=4, pattern=[{"window": 3}, {}, {"window": 1}])
     cache = pieces(model, vectors(), (4, 1, 1, 3))[1]
     assert [kept.length for kept in cache.target] == [2, N, 0, 2]
@@ -176,7 +174,7 @@ PATTERN: list[dict[str, Any]] = [
 ]
 
 
-def test_layers_of_a_pattern_are_the_layers_that_it_names() -> None:
+def test_layers_of_a_pattern_are_the_layers_that_it_names():
     """Put together from layers of their own, in the order of the pattern, which repeats."""
     for stack, alone in (("Encoder", "EncoderLayer"), ("Decoder", "DecoderLayer")):
         cross = {"cross_attention": False} if stack == "Decoder" else {}
@@ -193,18 +191,16 @@ def test_layers_of_a_pattern_are_the_layers_that_it_names() -> None:
     assert built(tfzoo.Encoder, pattern=[{}, {"residual": "post"}]).final_norm is None
 
 
-def test_positions_of_a_pattern_are_computed_once_for_each_distinct_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_positions_of_a_pattern_are_computed_once_for_each_distinct_one(monkeypatch):
     model = built(
         tfzoo.Encoder, layers=6, pattern=[{"window": 3}, {"position": "alibi"}, {"window": 3}]
     )
-    calls: Counter[str] = Counter()
+    calls = Counter()
     for name in ("rotary", "alibi"):
         cls = registry("position").entry(name).cls
-        bias = cls.bias  # type: ignore[attr-defined]
+        bias = cls.bias
 
-        def counted(self: Any, *args: Any, name: str = name, bias: Any = bias) -> Any:
+        def counted(self, *args, name=name, bias=bias):
             calls[name] += 1
             return bias(self, *args)
 
@@ -213,13 +209,13 @@ def test_positions_of_a_pattern_are_computed_once_for_each_distinct_one(
     assert calls == {"rotary": 1, "alibi": 1}
 
 
-def test_a_position_of_the_embeddings_stays_where_heads_differ() -> None:
+def test_a_position_of_the_embeddings_stays_where_heads_differ():
     model = built(tfzoo.Encoder, position="sinusoidal", pattern=[{"heads": 4}, {"head_dim": 2}])
     assert not list(model.layer_positions)
     assert model(vectors()).shape == (2, N, DIM)
 
 
-def test_a_clash_names_the_entry_of_the_pattern() -> None:
+def test_a_clash_names_the_entry_of_the_pattern():
     with pytest.raises(Clash, match=r"^pattern\[1\]: in the decoder, norm 'batch' mixes tokens"):
         built(tfzoo.Decoder, cross_attention=False, pattern=[{}, {"norm": "batch"}])
 
@@ -228,7 +224,7 @@ def test_a_clash_names_the_entry_of_the_pattern() -> None:
 
 
 @pytest.mark.parametrize("parallel", ["one_norm", "two_norms"])
-def test_a_parallel_layer_is_its_formula(parallel: str) -> None:
+def test_a_parallel_layer_is_its_formula(parallel):
     layer, x = built(tfzoo.EncoderLayer, parallel=parallel, norm="layer"), vectors()
     mixer = built(tfzoo.EncoderLayer, feedforward="none", norm="layer")
     wrapped, inner = layer.self_attention, layer.self_attention.inner
@@ -242,10 +238,10 @@ def test_a_parallel_layer_is_its_formula(parallel: str) -> None:
     close(layer(x), mixer(x) + weights[1](weights[0](y).relu()))
 
 
-def test_parallel_sublayers_drop_out_each_by_itself() -> None:
+def test_parallel_sublayers_drop_out_each_by_itself():
     torch.manual_seed(0)
     layer = tfzoo.EncoderLayer(DIM, 2, parallel="one_norm", dropout=0.5, bias=False)
-    inner: Any = layer.self_attention.inner  # type: ignore[union-attr]
+    inner = layer.self_attention.inner
     torch.nn.init.zeros_(inner.mixer.output.weight)
     torch.nn.init.zeros_(inner.feedforward.outer.weight)
     torch.nn.init.ones_(inner.feedforward.outer.bias)
@@ -254,6 +250,6 @@ def test_parallel_sublayers_drop_out_each_by_itself() -> None:
     assert set(y.unique().tolist()) == {0.0, 2.0}
 
 
-def test_a_parallel_layer_has_no_cross_attention() -> None:
+def test_a_parallel_layer_has_no_cross_attention():
     with pytest.raises(BadOption, match="parallel does not work with cross-attention"):
         tfzoo.Transformer(12, DIM, 2, 1, parallel="one_norm")

@@ -1,11 +1,7 @@
 """What docs/claims.md states is what its formulas give, and its scripts run."""
 
-from __future__ import annotations
-
 import doctest
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -31,7 +27,7 @@ def rows(name: str) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def task() -> Any:
+def task():
     """A translator in float64 whose biases and gains are not those of the start."""
     torch.manual_seed(0)
     model = Transformer(20, dim=16, heads=2, layers=1).double().eval()
@@ -42,18 +38,18 @@ def task() -> Any:
 
 
 @pytest.fixture(scope="module")
-def batch() -> ParallelBatch:
+def batch():
     return ParallelBatch.collate([([5, 6, 7, 8, 5], [9, 8, 12]), ([5, 9], [6, 7, 4, 4])])
 
 
 @pytest.mark.parametrize("module", [heads, quadratic, sinusoids])
-def test_the_examples_of_the_scripts_are_true(module: Any) -> None:
+def test_the_examples_of_the_scripts_are_true(module):
     results = doctest.testmod(module)
     assert results.attempted
     assert not results.failed
 
 
-def test_the_page_says_how_sinusoids_move_and_where_their_similarity_rises() -> None:
+def test_the_page_says_how_sinusoids_move_and_where_their_similarity_rises():
     found = sinusoids.exact_rows()
     assert [[row[0], *row[2:]] for row in found] == [[r[0], *r[2:]] for r in rows("sinusoids")]
     assert all(float(row[1]) < 1e-11 for row in found)
@@ -61,7 +57,7 @@ def test_the_page_says_how_sinusoids_move_and_where_their_similarity_rises() -> 
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_the_parts_of_a_score_sum_to_it(side: str, task: Any, batch: ParallelBatch) -> None:
+def test_the_parts_of_a_score_sum_to_it(side, task, batch):
     with torch.no_grad():
         terms, visible = sinusoids.score_parts(task, batch, side)
         stack, norm, block = sinusoids.scored(task, side)
@@ -72,7 +68,7 @@ def test_the_parts_of_a_score_sum_to_it(side: str, task: Any, batch: ParallelBat
     assert sum(sinusoids.shares(terms, visible).values()) == pytest.approx(1)
 
 
-def test_the_page_says_what_variance_xavier_gives_to_embeddings() -> None:
+def test_the_page_says_what_variance_xavier_gives_to_embeddings():
     for vocabulary, dim, formula, drawn, multiple, *_ in rows("variance of embeddings"):
         variance = embeddings.xavier(int(vocabulary.replace(",", "")), int(dim))
         assert [formula, multiple] == [f"{variance:.3g}", f"{variance * int(dim):.3g}"]
@@ -81,19 +77,19 @@ def test_the_page_says_what_variance_xavier_gives_to_embeddings() -> None:
     assert found == pytest.approx(embeddings.xavier(420, 64), rel=0.02)
 
 
-def test_tokens_of_one_length_find_themselves_without_projections() -> None:
+def test_tokens_of_one_length_find_themselves_without_projections():
     assert own_token.own_share(1, "layer", own_token.OPTIONS["none"], texts=20) == 100
     assert rows("own token of random tokens")[-1][:2] == ["none", "100"]
     assert own_token.own_share(1, "layer", own_token.OPTIONS["separate"], texts=20) < 25
 
 
-def test_the_page_says_how_many_parameters_heads_have() -> None:
+def test_the_page_says_how_many_parameters_heads_have():
     found = heads.parameters()
     assert rows("parameters of heads") == found
     assert len({row[2] for row in found}) == 1
 
 
-def test_a_dropped_head_is_a_head_of_weight_zero(batch: ParallelBatch) -> None:
+def test_a_dropped_head_is_a_head_of_weight_zero(batch):
     torch.manual_seed(0)
     model = Transformer(20, dim=16, heads=2, layers=1, head_scale=True).double().eval()
     ids = batch.source, batch.target
@@ -103,25 +99,25 @@ def test_a_dropped_head_is_a_head_of_weight_zero(batch: ParallelBatch) -> None:
             dropped = model(*ids)
         torch.testing.assert_close(model(*ids), whole)
         with torch.no_grad():
-            block.head_scale[1] = 0.0  # type: ignore[index]
+            block.head_scale[1] = 0.0
         torch.testing.assert_close(model(*ids), dropped)
         assert not torch.allclose(dropped, whole)
 
 
-def test_equal_maps_correlate_and_the_mean_of_a_query_does_not_count() -> None:
+def test_equal_maps_correlate_and_the_mean_of_a_query_does_not_count():
     weights, visible = torch.rand(2, 4, 4, dtype=torch.float64), torch.ones(2, 4, 4).bool().tril()
     other = weights + torch.rand(2, 4, 1, dtype=torch.float64)
     assert heads.correlation(weights, other, visible) == pytest.approx(1)
     assert heads.correlation(weights, 1 - other, visible) == pytest.approx(-1)
 
 
-def test_the_page_says_what_layers_multiply() -> None:
+def test_the_page_says_what_layers_multiply():
     assert rows("products of layers") == quadratic.formulas()
     assert rows("share of the square") == quadratic.shares()
 
 
 @pytest.mark.nightly
-def test_the_scripts_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scripts_run(tmp_path, monkeypatch):
     (tmp_path / "tiny.yaml").write_text(TINY, "utf-8")
     monkeypatch.setattr(shared, "SETTING", tmp_path / "tiny.yaml")
     monkeypatch.setattr(shared, "IMAGES", tmp_path)

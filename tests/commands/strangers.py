@@ -2,8 +2,6 @@
 tests/commands/strangers.py < JSON``.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import sys

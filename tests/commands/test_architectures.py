@@ -1,7 +1,5 @@
 """The command, and ``like`` in a recipe."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -16,16 +14,14 @@ from tfzoo.errors import UnknownName
 from tfzoo.models import architectures
 
 
-def test_the_command_lists_architectures_with_model_and_paper(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_command_lists_architectures_with_model_and_paper(capsys):
     assert main(["architectures"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == architectures.names()
     assert all(architectures.architecture(line.split()[0]).model in line for line in lines)
 
 
-def test_it_prints_one_which_is_yaml(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_prints_one_which_is_yaml(capsys):
     assert main(["architectures", "t5"]) == 0
     assert yaml.safe_load(capsys.readouterr().out)["stack"]["position"]["name"] == "relative_bias"
     assert main(["architectures", "lama"]) == 2
@@ -41,9 +37,7 @@ def resolved(folder: Path, model: str, *words: str) -> dict[str, object]:
     return section
 
 
-def test_like_in_a_recipe_sets_the_parts_and_every_key_can_be_changed_on_top(
-    tmp_path: Path,
-) -> None:
+def test_like_in_a_recipe_sets_the_parts_and_every_key_can_be_changed_on_top(tmp_path):
     """It replaces what the base says of parts, and keeps its sizes."""
     found = resolved(tmp_path, "{like: t5, norm: {eps: 1.0e-5}, dropout: 0.0}")
     assert found["norm"] == {"name": "rms", "eps": 1e-5}
@@ -52,26 +46,26 @@ def test_like_in_a_recipe_sets_the_parts_and_every_key_can_be_changed_on_top(
     assert (found["dim"], found["dropout"]) == (128, 0.0)
 
 
-def test_a_recipe_is_written_without_like(tmp_path: Path) -> None:
+def test_a_recipe_is_written_without_like(tmp_path):
     found = resolved(tmp_path, "{like: t5}")
     assert "like" not in found
     assert resolved(tmp_path, json.dumps({**found, "like": None})) == found
     assert "like" not in tfzoo.LanguageModel(8, 8, 2, 1, like="llama").config
 
 
-def test_like_on_the_command_line_comes_before_its_options(tmp_path: Path) -> None:
+def test_like_on_the_command_line_comes_before_its_options(tmp_path):
     words = ("--model.norm.eps", "1e-4", "--model.like", "llama")
     found = resolved(tmp_path, "{norm: batch}", *words)
     assert found["norm"] == {"name": "rms", "eps": 1e-4}
     assert found["position"] == {"name": "rotary", "layout": "half"}
 
 
-def test_one_like_leaves_nothing_of_another(tmp_path: Path) -> None:
+def test_one_like_leaves_nothing_of_another(tmp_path):
     alone = resolved(tmp_path, "{like: t5}", "--model.dim", "64")
     both = resolved(tmp_path, "{like: gpt2, dim: 64}", "--model.like", "t5")
     assert both == alone
 
 
-def test_an_unknown_architecture_in_a_recipe_names_the_file(tmp_path: Path) -> None:
+def test_an_unknown_architecture_in_a_recipe_names_the_file(tmp_path):
     with pytest.raises(UnknownName, match=r"mine.yaml: model.like: no architecture named 'lama'"):
         resolved(tmp_path, "{like: lama}")

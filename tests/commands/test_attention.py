@@ -1,7 +1,5 @@
 """``tfzoo attention`` writes one page of one text, or says in one line why not."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path
@@ -25,16 +23,14 @@ def saved(task: Task, path: Path) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     saved(translator(), tmp_path / "numbers.ckpt")
     saved(classifier(), tmp_path / "toy.ckpt")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_a_translators_page_and_a_classifiers(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_translators_page_and_a_classifiers(here, capsys, monkeypatch):
     assert main(["attention", "numbers.ckpt", "one two"]) == 0
     assert capsys.readouterr().out == "attention.html\n"
     page = (here / "attention.html").read_text("utf-8")
@@ -48,9 +44,7 @@ def test_a_translators_page_and_a_classifiers(
     assert "probabilities" in page
 
 
-def test_a_page_or_a_picture_that_replaces_another_says_so(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_or_a_picture_that_replaces_another_says_so(here, capsys):
     for command, file, values in (
         ("attention numbers.ckpt {}", "attention.html", "448"),
         ("attention numbers.ckpt {} --output map.svg", "map.svg", "48"),
@@ -65,9 +59,7 @@ def test_a_page_or_a_picture_that_replaces_another_says_so(
         assert told == [*[False] * (len(values) - 1), True], "not where it is the same"
 
 
-def test_layers_are_chosen_and_a_page_that_is_too_large_is_not_written(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_layers_are_chosen_and_a_page_that_is_too_large_is_not_written(here, capsys, monkeypatch):
     assert main(["attention", "numbers.ckpt", "one two", "--layers", "1"]) == 0
     page = (here / "attention.html").read_text("utf-8")
     assert '"layer": 1' in page
@@ -82,9 +74,7 @@ def test_layers_are_chosen_and_a_page_that_is_too_large_is_not_written(
         assert not (here / "large.html").exists()
 
 
-def test_two_runs_of_other_sizes_are_side_by_side(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_runs_of_other_sizes_are_side_by_side(here, capsys):
     saved(translator(heads=4, layers=1, position="rotary"), here / "other.ckpt")
     assert main(["attention", "numbers.ckpt", "one two", "--compare", "other.ckpt"]) == 0
     page = (here / "attention.html").read_text("utf-8")
@@ -100,9 +90,7 @@ def test_two_runs_of_other_sizes_are_side_by_side(
     assert main([*words, "--layers", "0,1", "--output", "both.html"]) == 0
 
 
-def test_a_layer_without_a_map_is_said_on_the_page_and_on_stderr(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_layer_without_a_map_is_said_on_the_page_and_on_stderr(here, capsys):
     saved(translator(encoder={"mixer": "fourier"}), here / "fourier.ckpt")
     assert main(["attention", "numbers.ckpt", "one two", "--compare", "fourier.ckpt"]) == 0
     words = "no attention map of encoder layer 0 (mixer fourier), encoder layer 1 (mixer fourier)"
@@ -117,9 +105,7 @@ def test_a_layer_without_a_map_is_said_on_the_page_and_on_stderr(
     ("name", "start"),
     [("map.png", b"\x89PNG"), ("map.pdf", b"%PDF"), ("map.svg", b"<?xml"), ("MAP.HTML", b"<!doc")],
 )
-def test_the_suffix_of_the_output_decides_what_is_written(
-    name: str, start: bytes, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_suffix_of_the_output_decides_what_is_written(name, start, here, capsys):
     assert main(["attention", "toy.ckpt", "one $two$", "--output", name]) == 0
     assert capsys.readouterr().out == f"{name}\n"
     assert (here / name).read_bytes().startswith(start)
@@ -145,13 +131,7 @@ def test_the_suffix_of_the_output_decides_what_is_written(
         (["numbers.ckpt"], "standard input has 2 lines"),
     ],
 )
-def test_a_mistake_is_one_line(
-    words: list[str],
-    message: str,
-    here: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_mistake_is_one_line(words, message, here, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\n")))
     assert main(["attention", *words]) == 2
     said = capsys.readouterr().err

@@ -1,9 +1,5 @@
 """A recipe that begins with another one holds what that one says, and its own changes."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import yaml
 
@@ -11,7 +7,7 @@ from tfzoo.commands.main import main
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/small.yaml").write_text(
         "base: translation/numbers\nmodel: {dim: 16, norm: {name: rms, eps: 1.0e-3}}\n", "utf-8"
@@ -30,9 +26,7 @@ def resolved(*args: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict[s
     return found
 
 
-def test_levels_are_merged_and_shown_resolved(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_levels_are_merged_and_shown_resolved(here, capsys):
     own = resolved("translation/numbers", capsys=capsys)
     found = resolved("mine/smaller.yaml", "--model.layers", "1", capsys=capsys)
     changed = {"dim": 16, "heads": 2, "layers": 1, "norm": {"name": "rms", "eps": 1e-4}}
@@ -50,9 +44,7 @@ def test_levels_are_merged_and_shown_resolved(
         ("base: wrong.yaml", "wrong.yaml: model has no key 'dimm'"),
     ],
 )
-def test_what_a_base_cannot_be_is_one_line(
-    text: str, says: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_base_cannot_be_is_one_line(text, says, here, capsys):
     (here / "mine/again.yaml").write_text(text, "utf-8")
     (here / "mine/wrong.yaml").write_text("task: translation\nmodel: {dimm: 8}", "utf-8")
     assert main(["fit", "mine/again.yaml", "--print_config"]) == 2
@@ -60,6 +52,6 @@ def test_what_a_base_cannot_be_is_one_line(
     assert says in line
 
 
-def test_only_a_recipe_has_a_base(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_a_recipe_has_a_base(here, capsys):
     assert main(["fit", "translation/numbers", "--config", "mine/small.yaml"]) == 2
     assert "base" in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """What cannot work, or does less than it seems to, is said before the first step."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -41,9 +39,7 @@ STOPPING = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor")
         (("--trainer.limit_val_batches", "0.01"), "0.01"),
     ],
 )
-def test_what_cannot_work_is_refused_before_the_first_step(
-    options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_work_is_refused_before_the_first_step(options, said, capsys):
     assert main([*SMALL, *STEPS, *options]) in (1, 2)
     error = capsys.readouterr().err
     assert said in error
@@ -52,8 +48,8 @@ def test_what_cannot_work_is_refused_before_the_first_step(
 
 
 def test_a_metric_that_a_callback_of_ones_own_may_log_is_missed_at_the_first_validation(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    capsys, monkeypatch
+):
     Path("own_callback.py").write_text(
         "from lightning.pytorch import Callback\nclass Mine(Callback): pass\n"
     )
@@ -68,9 +64,7 @@ def test_a_metric_that_a_callback_of_ones_own_may_log_is_missed_at_the_first_val
     assert "Traceback" not in error
 
 
-def test_what_does_less_than_it_seems_to_is_told_before_the_first_step(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_does_less_than_it_seems_to_is_told_before_the_first_step(capsys):
     warmup = ("--optim.schedule", "constant", "--optim.schedule.warmup", "30")
     assert main([*SMALL, *STEPS, *warmup, "--trainer.limit_val_batches", "0"]) == 0
     error = capsys.readouterr().err
@@ -79,13 +73,13 @@ def test_what_does_less_than_it_seems_to_is_told_before_the_first_step(
     assert "reaches 0.1 of optim.lr" in error
 
 
-def test_validation_may_come_after_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_validation_may_come_after_a_time(capsys):
     time = ("--trainer.val_check_interval", "00:00:00:01")
     assert main([*SMALL, *STEPS, *time]) == 0, capsys.readouterr().err
     assert {"val/loss"} <= {name for name, _, _ in logged_values(Path("run"))}
 
 
-def test_a_task_says_truly_what_can_be_monitored(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_task_says_truly_what_can_be_monitored(capsys):
     """All that training logs, except the losses of parts that this model does not have."""
     warmup = ("--optim.schedule", "constant", "--optim.schedule.warmup", "3")
     assert main([*SMALL, *STEPS, *warmup]) == 0

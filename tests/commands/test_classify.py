@@ -1,7 +1,5 @@
 """A classifier from its text files to labels, by commands alone."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import gzip
@@ -9,10 +7,8 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -31,7 +27,7 @@ one without an end.
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory):
     """A folder with text, a recipe and ``runs/toy/1``, made by ``tfzoo fit``."""
     folder = tmp_path_factory.mktemp("toy")
     rows = [
@@ -61,7 +57,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(trained, tmp_path, monkeypatch):
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -74,7 +70,7 @@ def summary() -> dict[str, dict[str, dict[str, float]]]:
     return found
 
 
-def test_a_run_chooses_its_best_checkpoint_by_accuracy(here: Path) -> None:
+def test_a_run_chooses_its_best_checkpoint_by_accuracy(here):
     assert {path.name for path in Path("runs/toy/1").iterdir()} == {
         "config.yaml",
         "metrics.csv",
@@ -94,9 +90,7 @@ def test_a_run_chooses_its_best_checkpoint_by_accuracy(here: Path) -> None:
     assert task.class_weights.tolist() == [1.5, 1.0]
 
 
-def test_one_line_for_each_line_in_order(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_line_for_each_line_in_order(here, capsys, monkeypatch):
     Path("lines").write_bytes(LINES)
     assert main(["classify", "runs/toy/1", "lines"]) == 0
     out, err = capsys.readouterr()
@@ -122,9 +116,7 @@ def test_one_line_for_each_line_in_order(
     assert capsys.readouterr().out == ""
 
 
-def test_the_probabilities_of_all_labels_can_be_piped(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_probabilities_of_all_labels_can_be_piped(here, capsys):
     Path("lines").write_text("red two\none two\n", "utf-8")
     assert main(["classify", "runs/toy/1", "lines", "--device", "cpu"]) == 0
     best = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
@@ -148,17 +140,13 @@ def test_the_probabilities_of_all_labels_can_be_piped(
         ("cuda:1", "this PyTorch is a build for CPUs"),
     ],
 )
-def test_a_device_that_is_not_there_is_one_line(
-    command: str, device: str, says: str, here: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_is_not_there_is_one_line(command, device, says, here, capsys, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", None)
     assert main([command, "runs/toy/1", "--device", device]) == 2
     assert f"tfzoo: --device {device}: {says}" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_testing_draws_the_confusion_matrix_into_the_runs_folder(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_testing_draws_the_confusion_matrix_into_the_runs_folder(here, capsys):
     assert main(["test", "runs/toy/1", "--device", "cpu"]) == 0
     assert "runs/toy/1/confusion.svg" in capsys.readouterr().out
     assert Path("runs/toy/1/confusion.svg").read_text("utf-8").startswith("<?xml")
@@ -170,10 +158,8 @@ def test_testing_draws_the_confusion_matrix_into_the_runs_folder(
     assert set(here.iterdir()) == before, "a checkpoint in no run's folder has nowhere to draw"
 
 
-def test_a_run_of_somebody_else_is_tested_and_nothing_is_written(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(path: Path, *args: object) -> None:
+def test_a_run_of_somebody_else_is_tested_and_nothing_is_written(here, capsys, monkeypatch):
+    def refuse(path, *args):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr("tfzoo.training.evaluation.os.access", lambda path, mode: False)
@@ -191,16 +177,14 @@ def test_a_run_of_somebody_else_is_tested_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("command", ["test", "predict"])
-def test_a_run_without_a_test_set_is_told_how_to_name_one(
-    command: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_without_a_test_set_is_told_how_to_name_one(command, here, capsys):
     alone = ["--data.root", "null", "--data.train", "train.tsv"]
     assert main([command, "runs/toy/1", *alone]) == 2
     *_, said = capsys.readouterr().err.splitlines()
     assert said.startswith(f"tfzoo: {command}: the run's data has no test set; name one")
 
 
-def test_predictions_are_those_that_test_scored(here: Path) -> None:
+def test_predictions_are_those_that_test_scored(here):
     assert main(["test", "runs/toy/1"]) == 0
     accuracy = summary()["test"]["scores"]["test/accuracy"]
     for form in ("tsv", "jsonl"):
@@ -217,7 +201,7 @@ def test_predictions_are_those_that_test_scored(here: Path) -> None:
         assert accuracy == pytest.approx(right)
 
 
-def test_validating_scores_as_training_said(here: Path) -> None:
+def test_validating_scores_as_training_said(here):
     assert main(["validate", "runs/toy/1"]) == 0
     assert summary()["validate"]["scores"]["val/accuracy"] == pytest.approx(
         summary()["fit"]["best"]["val/accuracy"]
@@ -257,9 +241,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake[0][:60])
-def test_a_mistake_is_named_with_its_fix(
-    mistake: tuple[str, ...], here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_named_with_its_fix(mistake, here, capsys):
     line, *says = mistake
     Path("latin").write_bytes(b"two\n\xff\n")
     Path("torn.gz").write_bytes(gzip.compress(b"two\n" * 9, mtime=0)[:-9])
@@ -280,15 +262,13 @@ def test_a_mistake_is_named_with_its_fix(
     assert Path("toy.yaml").read_bytes() == kept
 
 
-def test_closed_standard_input_is_told(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closed_standard_input_is_told(here, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["classify", "runs/toy/1"]) == 2
     assert "standard input is closed; name a file to classify" in capsys.readouterr().err
 
 
-def test_who_types_gets_an_answer_to_each_line(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_types_gets_an_answer_to_each_line(here, monkeypatch):
     answers = io.StringIO()
 
     class Typed(io.BytesIO):
@@ -306,7 +286,7 @@ def test_who_types_gets_an_answer_to_each_line(here: Path, monkeypatch: pytest.M
     assert [line.split("\t")[0] for line in answers.getvalue().splitlines()] == ["0", "NUM"]
 
 
-def test_weights_by_label_are_given_on_the_command_line(here: Path) -> None:
+def test_weights_by_label_are_given_on_the_command_line(here):
     more = ["--trainer.max_steps", "1", "--loss.class_weights.NUM", "4"]
     assert main(["fit", "toy.yaml", *more, "--run", "weighed"]) == 0
     assert tfzoo.ClassificationTask.load("weighed").class_weights.tolist() == [1.5, 4.0]
@@ -323,10 +303,8 @@ def test_weights_by_label_are_given_on_the_command_line(here: Path) -> None:
     )
 
 
-def test_translators_and_classifiers_are_told_apart(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run: Callable[..., int] = lambda *args: main(list(args))  # noqa: E731
+def test_translators_and_classifiers_are_told_apart(here, capsys):
+    run = lambda *args: main(list(args))  # noqa: E731
     assert run("fit", "toy.yaml", "--help") == 0
     helped = capsys.readouterr().out
     assert "--model.pooling" in helped

@@ -1,7 +1,5 @@
 """Tab completes what can follow, in bash and in zsh."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from functools import cache
@@ -33,7 +31,7 @@ def completed(words: str, folder: Path) -> set[str]:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
-def test_what_can_follow_is_offered(tmp_path: Path) -> None:
+def test_what_can_follow_is_offered(tmp_path):
     for run in ("numbers/1", "mine"):
         (tmp_path / "runs" / run / "checkpoints").mkdir(parents=True)
         (tmp_path / "runs" / run / "config.yaml").touch()
@@ -58,12 +56,12 @@ def test_what_can_follow_is_offered(tmp_path: Path) -> None:
     assert completed("tfzoo translate x --n", tmp_path) == {"--n-best"}
 
 
-def test_the_sections_that_are_offered_are_those_of_all_tasks() -> None:
+def test_the_sections_that_are_offered_are_those_of_all_tasks():
     tasks = [sections(registry("task").entry(name).cls) for name in registry("task").names()]
     assert sorted(SECTIONS) == sorted(set().union(*tasks))
 
 
-def test_zsh_takes_the_same_script(capsys: pytest.CaptureFixture[str]) -> None:
+def test_zsh_takes_the_same_script(capsys):
     assert main(["completion", "bash"]) == 0
     bash = capsys.readouterr().out
     assert main(["completion", "zsh"]) == 0

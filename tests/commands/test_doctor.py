@@ -1,12 +1,9 @@
 """``tfzoo doctor`` finds what is wrong, and says how to mend it."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
 import torch
 
 from tfzoo.base import cache
@@ -14,7 +11,7 @@ from tfzoo.commands import doctor
 from tfzoo.commands.main import main
 
 
-def test_a_sound_installation_has_nothing_to_mend(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sound_installation_has_nothing_to_mend(capsys):
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert out.splitlines()[-1] == "nothing is wrong"
@@ -22,9 +19,7 @@ def test_a_sound_installation_has_nothing_to_mend(capsys: pytest.CaptureFixture[
         assert said in out
 
 
-def test_a_package_that_is_missing_or_too_old_is_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_package_that_is_missing_or_too_old_is_said(monkeypatch, capsys):
     found = {"einops": None, "lightning": "1.0"}
     wanted = ["einops<1,>=0.8", "lightning<3,>=2.6.6"]
     monkeypatch.setattr(doctor, "installed", lambda name: found.get(name, "9"))
@@ -37,9 +32,7 @@ def test_a_package_that_is_missing_or_too_old_is_said(
     assert out.splitlines()[-1] == "2 to mend"
 
 
-def test_a_cache_that_cannot_be_written_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_cannot_be_written_is_said(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "file"))
     found = doctor.cache()
@@ -47,9 +40,7 @@ def test_a_cache_that_cannot_be_written_is_said(
     assert "TFZOO_CACHE" in found.mend
 
 
-def test_every_extra_is_listed_with_what_it_installs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_extra_is_listed_with_what_it_installs(monkeypatch, capsys):
     wanted = {
         "tfzoo": [
             "torch>=2",
@@ -72,7 +63,7 @@ def test_every_extra_is_listed_with_what_it_installs(
     assert "ray 1.0 (needed: >=2.50); if you need it: pip install 'tfzoo[ray]'" in out
 
 
-def test_the_extras_are_those_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_extras_are_those_of_the_project(capsys):
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out

@@ -1,7 +1,5 @@
 """``fit --dry-run`` says what a training takes, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -22,15 +20,15 @@ Compare = Callable[..., tuple[Estimate, dict[str, Any]]]
 
 
 @pytest.fixture
-def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
+def compare(tmp_path, monkeypatch):
     """Estimates a training and runs it, if it gets a folder: the estimate, and the summary."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(dry_run, "MAX_SECONDS", 1.0)
-    estimates: list[Estimate] = []
+    estimates = []
     own = dry_run.rows
     monkeypatch.setattr(dry_run, "rows", lambda one: [estimates.append(one), own(one)][1])
 
-    def run(folder: str | None, *args: str) -> tuple[Estimate, dict[str, Any]]:
+    def run(folder, *args):
         before = list(tmp_path.iterdir())
         assert main(["fit", *TINY, *args, "--dry-run"]) == 0
         assert list(tmp_path.iterdir()) == before, "a dry run leaves nothing behind"
@@ -42,16 +40,14 @@ def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
     return run
 
 
-def test_memory_is_that_of_the_training_up_to_a_third(compare: Compare) -> None:
+def test_memory_is_that_of_the_training_up_to_a_third(compare):
     estimate, fit = compare("run", "--trainer.max_steps", "10")
     assert estimate.parameters == fit["parameters"]
     assert estimate.steps == fit["steps"] == 10
     assert 2 / 3 <= estimate.memory["process"] / fit["peak_memory"]["process"] <= 4 / 3
 
 
-def test_each_optimiser_step_is_timed_with_its_own_tokens(
-    compare: Compare, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_optimiser_step_is_timed_with_its_own_tokens(compare, monkeypatch):
     """Four batches a step, and a last step of fewer in each epoch."""
     monkeypatch.setattr(dry_run, "MAX_SECONDS", 600)  # however busy the machine
     estimate, _ = compare(
@@ -62,7 +58,7 @@ def test_each_optimiser_step_is_timed_with_its_own_tokens(
 
 
 @pytest.mark.nightly
-def test_time_is_that_of_the_training_up_to_a_third(compare: Compare) -> None:
+def test_time_is_that_of_the_training_up_to_a_third(compare):
     ratios = []
     for attempt in range(3):  # another process may take the processor for a while
         estimate, fit = compare(f"run{attempt}", "--trainer.max_steps", "150")
@@ -72,9 +68,7 @@ def test_time_is_that_of_the_training_up_to_a_third(compare: Compare) -> None:
     raise AssertionError(f"time, estimated / measured: {ratios}")
 
 
-def test_a_training_of_unknown_length_has_a_time_a_step(
-    own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_training_of_unknown_length_has_a_time_a_step(own_folder, monkeypatch, capsys):
     monkeypatch.setattr(dry_run, "MAX_SECONDS", 0.2)
     assert (
         main(["fit", *TINY, "--trainer.max_steps", "-1", "--trainer.max_epochs", "-1", "--dry-run"])

@@ -1,7 +1,5 @@
 """A mistake ends with one short message that names it and the fix, exit code 2 and no traceback."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +13,11 @@ Refused = Callable[..., str]
 
 
 @pytest.fixture
-def refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Refused:
+def refused(capsys, tmp_path, monkeypatch):
     """Run a command, written as it is typed, that must be refused; returns its message."""
     monkeypatch.chdir(tmp_path)
 
-    def run(line: str) -> str:
+    def run(line):
         before = sorted(tmp_path.rglob("runs/*"))
         assert main(typed(line)) == 2
         out, err = capsys.readouterr()
@@ -40,10 +36,10 @@ def refused(
 
 
 @pytest.fixture
-def recipe(tmp_path: Path) -> Callable[..., str]:
+def recipe(tmp_path):
     """A recipe file of numbers with some lines more."""
 
-    def write(more: str) -> str:
+    def write(more):
         path = tmp_path / "mine.yaml"
         path.write_text(f"task: translation\ndata: {{dataset: numbers}}\n{more}\n", "utf-8")
         return str(path)
@@ -52,7 +48,7 @@ def recipe(tmp_path: Path) -> Callable[..., str]:
 
 
 @pytest.fixture
-def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_data(monkeypatch):
     """No data is read."""
     monkeypatch.setattr(
         "tfzoo.data.module.TextData.prepare_data", lambda data: pytest.fail("data is prepared")
@@ -141,18 +137,14 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("mistake", OPTIONS, ids=lambda mistake: mistake[0])
-def test_a_mistake_on_the_command_line_is_named_with_its_fix(
-    mistake: tuple[str, ...], refused: Refused, no_data: None
-) -> None:
+def test_a_mistake_on_the_command_line_is_named_with_its_fix(mistake, refused, no_data):
     options, *says = mistake
     message = refused(f"fit translation/numbers {options}")
     for words in says:
         assert words in message
 
 
-def test_label_smoothing_is_refused_where_no_class_is_chosen(
-    refused: Refused, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_label_smoothing_is_refused_where_no_class_is_chosen(refused, tmp_path, capsys):
     """Also at the default of other tasks, and in a file; what is printed has and takes 0."""
     fix = "nothing to smooth; leave it out, or set it to 0"
     assert fix in refused("fit multilabel_classification/reachable --optim.label_smoothing 0.2")
@@ -167,7 +159,7 @@ def test_label_smoothing_is_refused_where_no_class_is_chosen(
     assert "label_smoothing: 0.0" in printed
 
 
-def test_a_number_of_samples_is_refused_where_none_are_printed(refused: Refused) -> None:
+def test_a_number_of_samples_is_refused_where_none_are_printed(refused):
     message = refused("fit regression/listops --samples 2")
     assert message == "tfzoo: --samples: samples: task 'regression' prints no texts; leave it out"
 
@@ -180,20 +172,20 @@ def test_a_number_of_samples_is_refused_where_none_are_printed(refused: Refused)
     ],
 )
 def test_a_logger_that_is_not_installed_is_told_with_the_command_that_installs_it(
-    logger: str, modules: list[str], install: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    logger, modules, install, refused, monkeypatch
+):
     for module in modules:
         monkeypatch.setitem(sys.modules, module, None)
     message = refused(f"fit translation/numbers --trainer.logger {logger}")
     assert message.endswith(f"pip install {install}")
 
 
-def test_text_in_the_place_of_a_recipe_is_told_where_text_goes(refused: Refused) -> None:
+def test_text_in_the_place_of_a_recipe_is_told_where_text_goes(refused):
     Path("mine.csv").write_text("text,label\na,b\n", "utf-8")
     assert "tfzoo fit classification/files --data.train mine.csv" in refused("fit mine.csv")
 
 
-def test_a_task_in_the_place_of_a_recipe_is_told_its_recipes(refused: Refused) -> None:
+def test_a_task_in_the_place_of_a_recipe_is_told_its_recipes(refused):
     message = refused("fit regression")
     assert "these are: regression/files, regression/listops, regression/stsb" in message
 
@@ -230,18 +222,14 @@ RECIPES = [
 
 
 @pytest.mark.parametrize("mistake", RECIPES, ids=lambda mistake: mistake[0])
-def test_a_mistake_in_a_recipe_names_the_file_and_the_fix(
-    mistake: tuple[str, ...], refused: Refused, recipe: Callable[..., str]
-) -> None:
+def test_a_mistake_in_a_recipe_names_the_file_and_the_fix(mistake, refused, recipe):
     more, *says = mistake
     message = refused(f"fit {recipe(more)}")
     for words in ("mine.yaml", *says):
         assert words in message
 
 
-def test_a_trusted_recipe_may_name_a_class_beside_it(
-    recipe: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trusted_recipe_may_name_a_class_beside_it(recipe, capsys):
     path = recipe("trainer: {callbacks: [{class_path: callback_beside.Mine}]}")
     Path(path).with_name("callback_beside.py").write_text(
         "from lightning.pytorch import Callback\nclass Mine(Callback):\n    pass\n", "utf-8"
@@ -251,13 +239,13 @@ def test_a_trusted_recipe_may_name_a_class_beside_it(
     assert "callback_beside.Mine" in capsys.readouterr().out
 
 
-def test_a_name_that_no_file_can_have_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_no_file_can_have_is_one_line(capsys):
     for command in ("fit", "translate", "import"):
         assert main([command, "x" * 300]) == 1
         assert capsys.readouterr().err == f"tfzoo: {'x' * 300}: File name too long\n"
 
 
-def test_a_recipe_must_have_a_task(refused: Refused, tmp_path: Path) -> None:
+def test_a_recipe_must_have_a_task(refused, tmp_path):
     (tmp_path / "empty.yaml").write_text("model: {dim: 8}\n", "utf-8")
     assert "begin with task: classification, language_modeling" in refused("fit empty.yaml")
     (tmp_path / "list.yaml").write_text("- 1\n", "utf-8")
@@ -268,9 +256,7 @@ def test_a_recipe_must_have_a_task(refused: Refused, tmp_path: Path) -> None:
     assert "not UTF-8" in refused("fit latin.yaml")
 
 
-def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(
-    refused: Refused, tmp_path: Path
-) -> None:
+def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(refused, tmp_path):
     assert "no text is given: set data.root" in refused("fit translation/multi30k")
     assert "nowhere" in refused("fit translation/multi30k --data.root nowhere")
     for name, lines in (("train", 3), ("val", 2), ("test", 2)):
@@ -282,18 +268,14 @@ def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(
     assert "2" in message
 
 
-def test_a_run_folder_that_holds_something_is_not_overwritten(
-    refused: Refused, tmp_path: Path
-) -> None:
+def test_a_run_folder_that_holds_something_is_not_overwritten(refused, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious", "utf-8")
     assert "mine is not empty and no run" in refused("fit translation/numbers --run mine")
 
 
 @pytest.mark.parametrize("command", ["validate", "test", "predict", "translate", "classify"])
-def test_a_run_that_is_not_there_is_told_those_that_are(
-    command: str, refused: Refused, tmp_path: Path
-) -> None:
+def test_a_run_that_is_not_there_is_told_those_that_are(command, refused, tmp_path):
     assert "no run at runs/numbers/2" in refused(f"{command} runs/numbers/2")
     (tmp_path / "runs" / "numbers" / "1").mkdir(parents=True)
     (tmp_path / "runs" / "numbers" / "1" / "config.yaml").write_text("", "utf-8")
@@ -323,7 +305,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("mistake", COMMANDS, ids=lambda mistake: mistake[0])
-def test_a_mistake_in_a_simple_command_is_named(mistake: tuple[str, ...], refused: Refused) -> None:
+def test_a_mistake_in_a_simple_command_is_named(mistake, refused):
     line, *says = mistake
     message = refused(line)
     for words in says:

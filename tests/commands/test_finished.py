@@ -1,7 +1,5 @@
 """What a run that has ended keeps and says."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
@@ -19,10 +17,8 @@ SMALL = (
 )
 
 
-def test_a_finished_run_says_so_and_trains_on_where_it_is_to_last_longer(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def files() -> dict[Path, int]:
+def test_a_finished_run_says_so_and_trains_on_where_it_is_to_last_longer(capsys):
+    def files():
         return {path: path.stat().st_mtime_ns for path in Path("run").rglob("*") if path.is_file()}
 
     args = [*SMALL, "--trainer.max_steps", "2"]
@@ -39,14 +35,12 @@ def test_a_finished_run_says_so_and_trains_on_where_it_is_to_last_longer(
     assert max(int(row["step"]) for row in rows) == steps == 3, "counted from 1"
 
 
-def test_a_limit_of_time_that_cuts_training_is_named(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_limit_of_time_that_cuts_training_is_named(capsys):
     limits = ("--trainer.max_time", "00:00:00:01", "--trainer.max_steps", "100000")
     assert main([*SMALL, *limits]) == 0
     assert "trainer.max_time" in capsys.readouterr().out
 
 
-def test_an_export_is_no_safetensors_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_is_no_safetensors_file(capsys):
     assert main(["export", "run", "--output", "m.safetensors"]) == 2
     assert "weights alone" in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """A training from its command line to its summary."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -24,7 +22,7 @@ TINY = numbers("--trainer.log_every_n_steps 1")
 
 
 @pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_its_own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "offline")
 
@@ -49,9 +47,7 @@ def fitted(folder: str = "runs/numbers/1") -> dict[str, Any]:
     return summary
 
 
-def test_a_run_lies_in_one_folder_with_everything_about_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_run_lies_in_one_folder_with_everything_about_it(capsys):
     assert fit() == 0
     folder = Path("runs/numbers/1")
     assert {path.name for path in folder.iterdir()} == {
@@ -103,7 +99,7 @@ def test_a_run_lies_in_one_folder_with_everything_about_it(
 @pytest.mark.parametrize(
     "args", [["--trainer.max_epochs", "1"], ["--trainer.val_check_interval", "1000"]]
 )
-def test_training_ends_with_a_validation_and_a_checkpoint_of_its_last_step(args: list[str]) -> None:
+def test_training_ends_with_a_validation_and_a_checkpoint_of_its_last_step(args):
     assert fit(*args, steps=5) == 0
     last = torch.load("runs/numbers/1/checkpoints/last.ckpt", weights_only=True)
     steps = fitted()["fit"]["steps"]
@@ -119,13 +115,11 @@ def test_training_ends_with_a_validation_and_a_checkpoint_of_its_last_step(args:
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75), (signal.SIGUSR1, 75)]
 )
-def test_a_signal_ends_training_after_the_step_with_a_checkpoint(
-    number: int, code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_ends_training_after_the_step_with_a_checkpoint(number, code, monkeypatch):
     before = signal.getsignal(number)
     step = TranslationTask.training_step
 
-    def interrupted(self: TranslationTask, batch: Any, index: int) -> Any:
+    def interrupted(self, batch, index):
         if self.batches == 3:
             os.kill(os.getpid(), number)
         return step(self, batch, index)
@@ -145,9 +139,7 @@ def test_a_signal_ends_training_after_the_step_with_a_checkpoint(
 
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("max_tokens", sampled(["1024", "128"], ["128"]))
-def test_a_budget_of_tokens_ends_training_with_the_step_that_spends_it(
-    max_tokens: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_budget_of_tokens_ends_training_with_the_step_that_spends_it(max_tokens, capsys):
     budget = ("--train_tokens", "2000", "--data.max_tokens", max_tokens)
     assert fit(*budget, "--trainer.limit_val_batches", "0", steps=100) == 0
     assert 2000 <= fitted()["fit"]["tokens"] < 2000 + int(max_tokens)
@@ -155,8 +147,8 @@ def test_a_budget_of_tokens_ends_training_with_the_step_that_spends_it(
     assert "validation         none took place" in capsys.readouterr().out
 
 
-def test_a_second_ctrl_c_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def twice(self: TranslationTask, batch: Any, index: int) -> Any:
+def test_a_second_ctrl_c_stops_at_once(monkeypatch):
+    def twice(self, batch, index):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("went on")
@@ -168,10 +160,8 @@ def test_a_second_ctrl_c_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_failure_is_recorded_and_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def broken(self: TranslationTask, batch: Any, index: int) -> Any:
+def test_a_failure_is_recorded_and_told(monkeypatch, capsys):
+    def broken(self, batch, index):
         raise RuntimeError("out of everything")
 
     monkeypatch.setattr(TranslationTask, "training_step", broken)
@@ -184,7 +174,7 @@ def test_a_failure_is_recorded_and_told(
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_checkpoints_come_as_often_as_asked() -> None:
+def test_checkpoints_come_as_often_as_asked():
     assert (
         fit("--checkpoint.save_top_k", "2", "--checkpoint.every_n_train_steps", "1", steps=4) == 0
     )
@@ -194,22 +184,20 @@ def test_checkpoints_come_as_often_as_asked() -> None:
     assert main(["validate", "runs/numbers/1"]) == 0
 
 
-def test_a_dry_run_writes_no_checkpoint() -> None:
+def test_a_dry_run_writes_no_checkpoint():
     assert fit("--trainer.fast_dev_run", "true") == 0
     assert not list(Path("runs").rglob("*.ckpt"))
 
 
 @pytest.mark.nightly
-def test_weights_and_biases_is_offline_without_an_account(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_weights_and_biases_is_offline_without_an_account(monkeypatch, tmp_path):
     for name in ("WANDB_API_KEY", "WANDB_MODE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    sent: list[tuple[str, str, list[str]]] = []
+    sent = []
 
-    def send(run: Any, artifact: Any, aliases: list[str]) -> None:
+    def send(run, artifact, aliases):
         sent.append((artifact.type, artifact.metadata["original_filename"], aliases))
 
     monkeypatch.setattr("wandb.sdk.wandb_run.Run.log_artifact", send)
@@ -221,9 +209,7 @@ def test_weights_and_biases_is_offline_without_an_account(
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_trained_run_scores_as_its_training_said_and_translates(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trained_run_scores_as_its_training_said_and_translates(capsys, monkeypatch):
     assert fit() == 0
     told = fitted()["test"]["scores"]
     assert main(["test", "runs/numbers/1"]) == 0
@@ -267,7 +253,7 @@ def test_a_trained_run_scores_as_its_training_said_and_translates(
     assert "line 2: not UTF-8" in capsys.readouterr().err
 
 
-def test_help_and_commands_that_need_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_commands_that_need_no_run(capsys):
     wanted = {
         "list norm": "rms",
         "show norm rms": "Options",

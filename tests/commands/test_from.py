@@ -1,7 +1,5 @@
 """``--from``: what a training takes from the run that it begins with."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -24,7 +22,7 @@ TEXTS = {"first": "a small cat sat on the mat", "second": "warm bread, cold butt
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory):
     """A folder with a run, and the text of another training."""
     folder = tmp_path_factory.mktemp("from")
     for name, text in TEXTS.items():
@@ -42,7 +40,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def first(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def first(trained, tmp_path, monkeypatch):
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
 
@@ -51,9 +49,7 @@ def state(run: str) -> str:
     return tfzoo.ClassificationTask.load(run).tokenizer.tokenizer.state()
 
 
-def test_another_text_is_read_with_the_tokenizer_of_the_run(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_another_text_is_read_with_the_tokenizer_of_the_run(capsys):
     given = ["fit", "second.yaml", "--from", "one", "--run", "two"]
     assert main(given) == 0
     found = capsys.readouterr()
@@ -64,23 +60,21 @@ def test_another_text_is_read_with_the_tokenizer_of_the_run(
     assert state("two") == state("one")
 
 
-def test_a_tokenizer_that_is_named_by_hand_is_made_anew(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_tokenizer_that_is_named_by_hand_is_made_anew(capsys):
     named = ["--data.tokenizer.name", "bpe", "--data.tokenizer.vocab_size", "270"]
     assert main(["fit", "second.yaml", "--from", "one", "--run", "two", *named]) == 0
     assert "another one" in capsys.readouterr().out
     assert state("two") != state("one")
 
 
-def test_the_run_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    paths: list[Path] = []
+def test_the_run_is_read_once(monkeypatch):
+    paths = []
     monkeypatch.setattr(checkpoints, "read", lambda path: paths.append(path) or read(path))
     assert main(["fit", "second.yaml", "--from", "one", "--run", "two"]) == 0
     assert paths == [Path("one/checkpoints/best.ckpt")]
 
 
-def test_another_task_takes_it_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_task_takes_it_too(capsys):
     few = ["--model.layers", "1", "--model.dim", "8", "--model.heads", "2"]
     few += [f"--data.dataset.{split}=40" for split in ("train", "val", "test")]
     given = ["fit", "language_modeling/agreement", *few, "--trainer.max_steps", "1"]

@@ -1,7 +1,5 @@
 """``tfzoo fit RECIPE --help`` describes every key."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest
@@ -15,7 +13,7 @@ from tfzoo.errors import TfzooError
 
 
 @pytest.mark.parametrize("task", registry("task").own_names())
-def test_every_key_is_described(task: str) -> None:
+def test_every_key_is_described(task):
     rows = [
         row for _, found in help.keys(sections(registry("task").entry(task).cls)) for row in found
     ]
@@ -24,7 +22,7 @@ def test_every_key_is_described(task: str) -> None:
     assert [key for key, kind, _, _ in rows if "Annotated" in kind] == []
 
 
-def test_the_help_is_grouped_by_section(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_is_grouped_by_section(capsys):
     assert main(["fit", "translation/numbers", "-h"]) == 0
     short = capsys.readouterr().out
     assert main(["fit", "translation/numbers", "--help"]) == 0
@@ -36,7 +34,7 @@ def test_the_help_is_grouped_by_section(capsys: pytest.CaptureFixture[str]) -> N
     assert "--optim.lr float = 0.0005\n      peak learning rate" in out
 
 
-def test_a_description_is_the_first_sentences_of_the_docstring() -> None:
+def test_a_description_is_the_first_sentences_of_the_docstring():
     doc = """Something.
 
     - ``a``: a list's item,
@@ -60,7 +58,7 @@ def test_a_description_is_the_first_sentences_of_the_docstring() -> None:
     }
 
 
-def test_words_and_options_stand_in_any_order() -> None:
+def test_words_and_options_stand_in_any_order():
     parser = CommandParser("it", "does something")
     parser.add_run()
     parser.add_argument("file", nargs="?")

@@ -1,7 +1,5 @@
 """``tfzoo import``: a published model becomes a run that all commands take."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -49,7 +47,7 @@ TRANSLATORS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)
-def test_a_language_model_goes_on_with_the_same_tokens(name: str, tmp_path: Path) -> None:
+def test_a_language_model_goes_on_with_the_same_tokens(name, tmp_path):
     class_name, config = LANGUAGE_MODELS[name]
     peer, tokenizer = save(name, class_name, config, tmp_path / "there")
     assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 0
@@ -79,15 +77,13 @@ def assert_same_translations(task: Any, peer: Any, tokenizer: Any, start: int) -
     return found
 
 
-def test_a_source_that_is_not_there_is_no_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_source_that_is_not_there_is_no_folder(tmp_path, capsys):
     assert main(["import", str(tmp_path / "nope")]) == 2
     assert f"no folder {tmp_path / 'nope'}; at the Hub it is hf://" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
-def test_a_translator_writes_the_same_tokens(name: str, tmp_path: Path) -> None:
+def test_a_translator_writes_the_same_tokens(name, tmp_path):
     family, class_name, config = TRANSLATORS[name]
     start = {"marian": 2, "t5": 0}[family]
     config = {**config, "decoder_start_token_id": start}
@@ -97,8 +93,8 @@ def test_a_translator_writes_the_same_tokens(name: str, tmp_path: Path) -> None:
 
 
 def test_a_translation_begins_with_the_forced_token_as_generate_writes_and_training_learns_it(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     config = {**TRANSLATORS["bart"][2], "decoder_start_token_id": 0}
     family = "BartForConditionalGeneration"
     peer, tokenizer = save("marian", family, config, tmp_path / "there")
@@ -125,9 +121,7 @@ def test_a_translation_begins_with_the_forced_token_as_generate_writes_and_train
         export(task, tmp_path / "other", to="ctranslate2")
 
 
-def test_settings_of_generate_that_no_search_has_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_settings_of_generate_that_no_search_has_are_named(tmp_path, capsys):
     save("marian", "BartForConditionalGeneration", TRANSLATORS["bart"][2], tmp_path)
     path = tmp_path / "generation_config.json"
     said = json.loads(path.read_text("utf-8"))
@@ -142,9 +136,7 @@ def test_settings_of_generate_that_no_search_has_are_named(
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_marians_files_of_sentencepiece_are_read_and_trained_on(
-    apart: bool, own_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_marians_files_of_sentencepiece_are_read_and_trained_on(apart, own_folder, capsys):
     """With one vocabulary, and with one for each language."""
     there = own_folder / "there"
     there.mkdir()
@@ -191,9 +183,7 @@ CLASSIFIERS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("family", "class_name", "config"), CLASSIFIERS)
-def test_a_classifier_gives_the_same_probabilities(
-    family: str, class_name: str, config: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_classifier_gives_the_same_probabilities(family, class_name, config, tmp_path):
     labels = {"id2label": {0: "bad", 1: "so so", 2: "good"}}
     config = {**config, **labels, "max_position_embeddings": 256}
     peer, tokenizer = save(family, class_name, config, tmp_path)
@@ -214,9 +204,7 @@ LABELS = ["O", "B-PER", "I-PER"]
 
 
 @pytest.mark.parametrize(("family", "class_name", "config"), TAGGERS)
-def test_words_get_the_labels_of_the_same_model_in_and_out(
-    family: str, class_name: str, config: dict[str, Any], tmp_path: Path
-) -> None:
+def test_words_get_the_labels_of_the_same_model_in_and_out(family, class_name, config, tmp_path):
     config = {**config, "id2label": dict(enumerate(LABELS)), "max_position_embeddings": 256}
     peer, tokenizer = save(family, class_name, config, tmp_path / "there")
     assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "run")]) == 0
@@ -238,9 +226,7 @@ def test_words_get_the_labels_of_the_same_model_in_and_out(
             assert ours.labels == [LABELS[k] for k in logits.argmax(-1)[places].tolist()]
 
 
-def test_a_head_for_words_is_trained_on_and_replaced(
-    own_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_head_for_words_is_trained_on_and_replaced(own_folder, capsys):
     config = {**SMALL, "max_position_embeddings": 256}
     labels = {"id2label": dict(enumerate(LABELS))}
     save("bert", "BertForTokenClassification", {**config, **labels}, own_folder / "tagger")
@@ -256,9 +242,7 @@ def test_a_head_for_words_is_trained_on_and_replaced(
     assert tfzoo.ClassificationTask.load("three").recipe["model"]["pooling"] == "pooler"
 
 
-def test_what_has_no_tokenizer_or_is_a_run_already_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_has_no_tokenizer_or_is_a_run_already_is_refused(tmp_path, capsys):
     save("gpt2", "GPT2LMHeadModel", GPT, tmp_path / "there")
     assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 0
     assert main(["import", str(tmp_path / "here"), "--run", str(tmp_path / "again")]) == 2
@@ -302,9 +286,7 @@ HOSTILE = {
 }
 
 
-def test_a_hostile_folder_is_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hostile_folder_is_refused_in_one_line(tmp_path, capsys):
     save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "good")
     for kind, spoil in HOSTILE.items():
         folder = tmp_path / kind
@@ -317,7 +299,7 @@ def test_a_hostile_folder_is_refused_in_one_line(
         assert not (tmp_path / "run").exists()
 
 
-def test_what_is_imported_is_the_same_to_the_bit(tmp_path: Path) -> None:
+def test_what_is_imported_is_the_same_to_the_bit(tmp_path):
     peer, _ = save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "there")
     main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")])
     task = LanguageModelingTask.load(tmp_path / "here")
@@ -327,7 +309,7 @@ def test_what_is_imported_is_the_same_to_the_bit(tmp_path: Path) -> None:
     assert kept["recipe"]["model"]["norm"] == {"name": "rms", "eps": 1e-6}
 
 
-def test_weights_keep_their_dtype_and_are_in_memory_once(tmp_path: Path) -> None:
+def test_weights_keep_their_dtype_and_are_in_memory_once(tmp_path):
     peer, _ = save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "there")
     peer.bfloat16().save_pretrained(tmp_path / "there")
     assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 0
@@ -359,9 +341,7 @@ def classification(folder: Path) -> None:
     (folder / "mine.yaml").write_text(RECIPE, "utf-8")
 
 
-def test_training_starts_with_a_published_model_and_parts_are_changed_on_top(
-    own_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training_starts_with_a_published_model_and_parts_are_changed_on_top(own_folder, capsys):
     config = {**SMALL, "max_position_embeddings": 256}
     peer, _ = save("bert", "BertForMaskedLM", config, own_folder / "bert")
     classification(own_folder)
@@ -402,13 +382,8 @@ BARE = [
 
 @pytest.mark.parametrize(("family", "class_name", "whole", "config"), BARE)
 def test_a_model_without_a_head_gives_its_layers_and_applies_to_nothing(
-    family: str,
-    class_name: str,
-    whole: str,
-    config: dict[str, Any],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    family, class_name, whole, config, tmp_path, capsys
+):
     peer, _ = save(family, class_name, config, tmp_path / "bare")
     same, _ = save(family, whole, config, tmp_path / "whole")
     trunk = getattr(same, same.base_model_prefix)
@@ -427,9 +402,7 @@ def test_a_model_without_a_head_gives_its_layers_and_applies_to_nothing(
     assert why in capsys.readouterr().err
 
 
-def test_a_bare_encoder_is_fine_tuned_with_a_new_head(
-    own_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bare_encoder_is_fine_tuned_with_a_new_head(own_folder, capsys):
     save("bert", "BertModel", {**SMALL, "max_position_embeddings": 256}, own_folder / "bert")
     classification(own_folder)
     assert main(["fit", "mine.yaml", "--from", "bert", "--run", "run"]) == 0
@@ -438,9 +411,7 @@ def test_a_bare_encoder_is_fine_tuned_with_a_new_head(
     assert "dropped" not in table
 
 
-def test_a_pooler_beside_the_head_for_masked_words_is_used(
-    own_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pooler_beside_the_head_for_masked_words_is_used(own_folder, capsys):
     """``bert-base-cased`` says ``BertForMaskedLM``, and has BERT's pooler."""
     config = {**SMALL, "max_position_embeddings": 256}
     save("bert", "BertForMaskedLM", config, own_folder / "bert")
@@ -464,9 +435,7 @@ def test_a_pooler_beside_the_head_for_masked_words_is_used(
         assert torch.equal(found["model.pooling.linear.bias"], ONES)
 
 
-def test_modernberts_layer_before_its_logits_is_kept_for_words_and_for_texts(
-    tmp_path: Path,
-) -> None:
+def test_modernberts_layer_before_its_logits_is_kept_for_words_and_for_texts(tmp_path):
     config = {**SMALL, **MODERN, "max_position_embeddings": 256}
     labels = {"id2label": dict(enumerate(LABELS))}
     for head, more in (("MaskedLM", {}), ("TokenClassification", labels)):
@@ -481,9 +450,7 @@ def test_modernberts_layer_before_its_logits_is_kept_for_words_and_for_texts(
         assert not {"pooling"} & for_words.keys() | {"token_head"} & for_texts.keys()
 
 
-def test_a_recipe_says_the_same_under_from(
-    own_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recipe_says_the_same_under_from(own_folder, capsys):
     """It replaces model and tokenizer of its bases, and its own keys are on top."""
     config = {**SMALL, "max_position_embeddings": 256}
     save("bert", "BertForMaskedLM", config, own_folder / "bert")

@@ -1,7 +1,5 @@
 """Commands that answer at once load nothing that takes its time."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import subprocess
@@ -28,7 +26,7 @@ LIGHT = [
 HELP = [["fit", "--help"], ["sweep", "--help"], ["report", "--help"]]
 
 
-def test_simple_commands_load_no_lightning() -> None:
+def test_simple_commands_load_no_lightning():
     """All in one process."""
     code = (
         "import sys; from tfzoo.commands.main import main\n"
@@ -41,7 +39,7 @@ def test_simple_commands_load_no_lightning() -> None:
     assert ended.stderr == ""
 
 
-def test_what_is_imported_loads_only_what_it_needs() -> None:
+def test_what_is_imported_loads_only_what_it_needs():
     code = (
         "import sys, tfzoo\n"
         "def loaded(*names): return [name for name in names if name in sys.modules]\n"
@@ -62,12 +60,12 @@ def loaded_by(*args: str) -> tuple[int, list[str]]:
 
 
 @forked.requires_fork
-def test_training_loads_no_wandb_unless_it_logs_there() -> None:
+def test_training_loads_no_wandb_unless_it_logs_there():
     command = ("fit", "translation/numbers", "--print_config")
     assert forked.call(loaded_by, *command, fresh=True) == (0, [])
 
 
-def test_a_task_is_imported_without_searches_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_is_imported_without_searches_for_garbage(monkeypatch):
     """They would take a fifth of the time in which PyTorch and Lightning are imported."""
     during = []
 
@@ -86,7 +84,7 @@ def test_a_task_is_imported_without_searches_for_garbage(monkeypatch: pytest.Mon
 
 
 @pytest.mark.nightly
-def test_a_task_is_imported_without_signal_processing() -> None:
+def test_a_task_is_imported_without_signal_processing():
     code = (
         "import sys; from tfzoo.base.loading import task_class; task_class('classification')\n"
         "print([name for name in ('lightning', 'scipy.signal') if name in sys.modules])"
@@ -95,14 +93,14 @@ def test_a_task_is_imported_without_signal_processing() -> None:
     assert ended.stdout == "['lightning']\n"
 
 
-def test_signal_processing_is_put_off_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_processing_is_put_off_and_no_more(monkeypatch):
     monkeypatch.delitem(sys.modules, "scipy.signal", raising=False)
     with loading.without_signal_processing():
         assert importlib.import_module("scipy.signal").hamming is None
     assert "scipy.signal" not in sys.modules
 
 
-def test_where_lightning_is_imported_already_garbage_is_searched_as_before() -> None:
+def test_where_lightning_is_imported_already_garbage_is_searched_as_before():
     import lightning  # noqa: F401
 
     with loading.without_collections():

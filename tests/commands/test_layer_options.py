@@ -1,7 +1,5 @@
 """Options of layers from recipes, command lines and sweeps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +43,7 @@ def typed(options: dict[str, Any]) -> list[str]:
         ("classification/listops", PARALLEL, "ClassificationTask"),
     ],
 )
-def test_a_recipe_with_options_of_layers_trains_goes_on_and_loads(
-    recipe: str, options: dict[str, Any], task: str
-) -> None:
+def test_a_recipe_with_options_of_layers_trains_goes_on_and_loads(recipe, options, task):
     """Those of a command line, and the same in a file."""
     few = FEW if recipe.startswith("translation") else FEW_LISTOPS
     few = (*few, "--model.layers", "2")
@@ -61,9 +57,7 @@ def test_a_recipe_with_options_of_layers_trains_goes_on_and_loads(
     assert {key: model.config[key] for key in options} == options
 
 
-def test_the_norm_of_queries_and_keys_is_not_that_of_the_layers(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_norm_of_queries_and_keys_is_not_that_of_the_layers(capsys):
     """Also in the options of one side."""
     args = ["--model.norm", "rms", "--model.norm.eps", "0.1"]
     for key in ("model", "model.encoder"):

@@ -1,10 +1,7 @@
 """What the recipe, further files and options lay over each other, and what comes out."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +19,10 @@ Resolved = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def resolved(capsys: pytest.CaptureFixture[str]) -> Resolved:
+def resolved(capsys):
     """The configuration that a command line comes to: a recipe and its options."""
 
-    def run(line: str) -> dict[str, Any]:
+    def run(line):
         assert main(typed(f"fit {line} --print_config")) == 0, capsys.readouterr().err
         tree = yaml.safe_load(capsys.readouterr().out)
         assert isinstance(tree, dict)
@@ -35,7 +32,7 @@ def resolved(capsys: pytest.CaptureFixture[str]) -> Resolved:
 
 
 @pytest.fixture
-def recipe(tmp_path: Path) -> str:
+def recipe(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(
         "task: translation\nmodel: {norm: {name: layer, eps: 1e-3}}\ndata: {dataset: numbers}\n",
@@ -57,8 +54,8 @@ def recipe(tmp_path: Path) -> str:
     ],
 )
 def test_a_dotted_option_keeps_the_name_and_a_new_name_drops_the_options(
-    options: str, norm: Any, recipe: str, resolved: Resolved
-) -> None:
+    options, norm, recipe, resolved
+):
     assert resolved(f"{recipe} {options}")["model"]["norm"] == norm
 
 
@@ -86,16 +83,12 @@ RMS = {"norm": {"name": "rms", "eps": 1e-3}}
         ("--data.dataset null --data.train 'a[:5]' --data.name a/b", "data.train", "a[:5]"),
     ],
 )
-def test_an_option_sets_its_key_alone_and_a_text_stays_one(
-    options: str, key: str, value: Any, resolved: Resolved
-) -> None:
+def test_an_option_sets_its_key_alone_and_a_text_stays_one(options, key, value, resolved):
     section, _, name = key.partition(".")
     assert resolved(f"translation/numbers {options}")[section][name] == value
 
 
-def test_an_option_of_a_callback_belongs_to_the_one_that_was_named_before_it(
-    resolved: Resolved,
-) -> None:
+def test_an_option_of_a_callback_belongs_to_the_one_that_was_named_before_it(resolved):
     trainer = resolved(
         "translation/numbers "
         "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor=val/loss "
@@ -110,7 +103,7 @@ def test_an_option_of_a_callback_belongs_to_the_one_that_was_named_before_it(
     assert logger["init_args"]["version"] == 7
 
 
-def test_a_whole_number_and_a_share_stay_what_they_are(resolved: Resolved) -> None:
+def test_a_whole_number_and_a_share_stay_what_they_are(resolved):
     """Lightning reads 1 as one batch, and 1.0 as all."""
     for text, wanted in (("1", 1), ("1.0", 1.0), ("0.5", 0.5)):
         found = resolved(f"translation/numbers --trainer.limit_val_batches {text}")
@@ -118,15 +111,13 @@ def test_a_whole_number_and_a_share_stay_what_they_are(resolved: Resolved) -> No
         assert (share, type(share)) == (wanted, type(wanted))
 
 
-def test_a_config_file_lies_over_the_recipe_and_under_the_options(
-    recipe: str, resolved: Resolved, tmp_path: Path
-) -> None:
+def test_a_config_file_lies_over_the_recipe_and_under_the_options(recipe, resolved, tmp_path):
     (tmp_path / "more.yaml").write_text("model: {norm: {eps: 1e-2}, dim: 64}\n", "utf-8")
     model = resolved(f"{recipe} --config {tmp_path}/more.yaml --model.dim 32")["model"]
     assert (model["norm"], model["dim"]) == ({"name": "layer", "eps": 1e-2}, 32)
 
 
-def test_what_print_config_prints_runs_unchanged(resolved: Resolved, tmp_path: Path) -> None:
+def test_what_print_config_prints_runs_unchanged(resolved, tmp_path):
     first = resolved(
         "translation/numbers --model.norm rms --model.norm.eps 1e-6 --trainer.logger WandbLogger "
         "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor=val/chrf "
@@ -137,9 +128,7 @@ def test_what_print_config_prints_runs_unchanged(resolved: Resolved, tmp_path: P
     assert first["trainer"]["callbacks"][0]["class_path"].endswith("EarlyStopping")
 
 
-def test_yaml_words_that_python_mistakes_are_what_they_look_like(
-    resolved: Resolved, tmp_path: Path
-) -> None:
+def test_yaml_words_that_python_mistakes_are_what_they_look_like(resolved, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(
         "task: translation\ndata: {root: 2024, source: no, joint: no}\noptim: {lr: 1e-3, "
@@ -153,7 +142,7 @@ def test_yaml_words_that_python_mistakes_are_what_they_look_like(
     assert tree["optim"]["lr"] == 1e-3
 
 
-def test_paths_of_data_become_absolute(resolved: Resolved, own_folder: Path) -> None:
+def test_paths_of_data_become_absolute(resolved, own_folder):
     given = "--data.train a.tsv --data.val b.tsv --data.test.one c.tsv"
     data = resolved(f"translation/zh_en {given}")["data"]
     assert data["train"] == str(own_folder / "a.tsv")
@@ -162,9 +151,7 @@ def test_paths_of_data_become_absolute(resolved: Resolved, own_folder: Path) -> 
     assert data["root"] == str(own_folder / "text")
 
 
-def test_a_path_that_is_typed_is_relative_to_the_working_directory(
-    resolved: Resolved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_that_is_typed_is_relative_to_the_working_directory(resolved, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     given = "--data.root ../text --data.test.mine mine.tsv"
@@ -173,16 +160,14 @@ def test_a_path_that_is_typed_is_relative_to_the_working_directory(
     assert data["test"] == {"mine": str(tmp_path / "elsewhere" / "mine.tsv")}
 
 
-def test_a_path_in_a_file_is_relative_to_the_root_that_the_file_gives(
-    resolved: Resolved, tmp_path: Path
-) -> None:
+def test_a_path_in_a_file_is_relative_to_the_root_that_the_file_gives(resolved, tmp_path):
     (tmp_path / "mine.yaml").write_text(
         f"task: translation\ndata: {{root: {tmp_path}, test: {{mine: mine.tsv}}}}\n", "utf-8"
     )
     assert resolved(str(tmp_path / "mine.yaml"))["data"]["test"] == {"mine": "mine.tsv"}
 
 
-def test_every_default_that_is_printed_is_the_models_own(resolved: Resolved) -> None:
+def test_every_default_that_is_printed_is_the_models_own(resolved):
     model = resolved("translation/numbers")["model"]
     said = yaml.safe_load(find_recipe("translation/numbers").read_text("utf-8"))["model"]
     own = inspect.signature(Transformer.__init__).parameters
@@ -191,8 +176,8 @@ def test_every_default_that_is_printed_is_the_models_own(resolved: Resolved) -> 
 
 
 def test_the_checkpoint_of_the_least_score_is_kept_where_that_is_asked_for(
-    resolved: Resolved, recipe: str, tmp_path: Path
-) -> None:
+    resolved, recipe, tmp_path
+):
     """``min`` is Lightning's default, and not the one here."""
     given = "--checkpoint.monitor val/loss --checkpoint.mode min"
     settings = resolved(f"{recipe} {given}")["checkpoint"]
@@ -200,7 +185,7 @@ def test_the_checkpoint_of_the_least_score_is_kept_where_that_is_asked_for(
     assert best_checkpoint({}, "val/chrf", tmp_path).mode == "max"
 
 
-def test_a_class_of_ones_own_is_not_taken_for_lightnings_of_the_same_name() -> None:
+def test_a_class_of_ones_own_is_not_taken_for_lightnings_of_the_same_name():
     given = {"class_path": "mine.callbacks.EarlyStopping", "init_args": {"own": 1}}
     assert check_class(given, "callbacks", "recipe.yaml") == given
     with pytest.raises(BadRecipe, match="has no option 'own'"):

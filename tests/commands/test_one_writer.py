@@ -1,7 +1,5 @@
 """Two trainings are given one folder: one trains, the other says who does."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -90,12 +88,12 @@ def check_run() -> None:
 
 
 @pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_its_own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
 
 
-def test_a_folder_that_is_in_use_is_left_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_in_use_is_left_as_it_is(capsys):
     RUN.mkdir()
     with process(RUN) as child:
         assert main(FIT) == 2
@@ -107,7 +105,7 @@ def test_a_folder_that_is_in_use_is_left_as_it_is(capsys: pytest.CaptureFixture[
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_of_two_trainings_of_one_folder_one_trains(moment: str) -> None:
+def test_of_two_trainings_of_one_folder_one_trains(moment):
     (first, said_first), (second, said_second) = together(fit, [("",), (moment,)])
     print(f"{moment}: {first}, {second}")
     refused = [said for said in (said_first, said_second) if said]
@@ -118,7 +116,7 @@ def test_of_two_trainings_of_one_folder_one_trains(moment: str) -> None:
 
 
 @pytest.mark.nightly
-def test_a_training_that_was_killed_is_succeeded_at_once() -> None:
+def test_a_training_that_was_killed_is_succeeded_at_once():
     for count in (2, 10, 30):  # after its first step, and before and after its first checkpoint
         child = get_context("fork").Process(target=fit)
         child.start()

@@ -1,9 +1,5 @@
 """``tfzoo plot`` draws runs and parts, or says in one line why not."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from tests.plots.test_curves import make
@@ -11,7 +7,7 @@ from tfzoo.commands.main import main
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     make(tmp_path / "runs/numbers/1")
     make(tmp_path / "runs/numbers/2")
     make(tmp_path / "attention")
@@ -29,9 +25,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("position alibi --heads=2 --length 9 --causal --output a.PDF", "a.PDF"),
     ],
 )
-def test_a_picture_is_written_and_its_path_printed(
-    words: str, file: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_picture_is_written_and_its_path_printed(words, file, here, capsys):
     assert main(["plot", *words.split()]) == 0
     assert capsys.readouterr() == (f"{file}\n", "")
     written = (here / file).read_bytes()
@@ -65,9 +59,7 @@ def test_a_picture_is_written_and_its_path_printed(
         ("runs/numbers/1 --metric val/blue", "no logged metric named 'val/blue'."),
     ],
 )
-def test_a_mistake_is_one_line(
-    words: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_one_line(words, message, here, capsys):
     assert main(["plot", *words.split()]) == 2
     out, err = capsys.readouterr()
     assert message in err
@@ -76,8 +68,6 @@ def test_a_mistake_is_one_line(
     assert not list(here.glob("*.*"))
 
 
-def test_the_length_that_attention_cannot_have_is_named_as_it_was_typed(
-    own_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_length_that_attention_cannot_have_is_named_as_it_was_typed(own_folder, capsys):
     assert main(["plot", "attention", "cosine", "--length", "0"]) == 2
     assert "--length=0 must be a whole number at least 2" in capsys.readouterr().err

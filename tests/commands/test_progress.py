@@ -1,13 +1,9 @@
 """What a training shows while it runs, and how scores are printed."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -25,13 +21,13 @@ TINY = [
 ]
 
 
-def test_time_left_is_that_of_the_rest_at_the_speed_so_far() -> None:
+def test_time_left_is_that_of_the_rest_at_the_speed_so_far():
     assert progress.time_left(10, 100, 60.0) == "  0:09:00 left"
     assert progress.time_left(0, 100, 60.0) == ""
     assert progress.time_left(10, float("inf"), 60.0) == ""
 
 
-def test_scores_are_one_row_for_each_test_set_and_shares_in_percent() -> None:
+def test_scores_are_one_row_for_each_test_set_and_shares_in_percent():
     scores = {
         "test/long/exact_match": 50.0,
         "test/loss": 1.5,
@@ -44,9 +40,7 @@ def test_scores_are_one_row_for_each_test_set_and_shares_in_percent() -> None:
     ]
 
 
-def test_a_log_has_lines_of_training_validation_and_test(
-    own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_has_lines_of_training_validation_and_test(own_folder, monkeypatch, capsys):
     monkeypatch.setattr(progress, "EVERY", 0.0)
     assert main([*TINY, "--samples", "1"]) == 0
     out, err = capsys.readouterr()
@@ -63,14 +57,14 @@ def test_a_log_has_lines_of_training_validation_and_test(
     assert "%" in long
 
 
-def test_a_bar_ends_at_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bar_ends_at_the_last_step(monkeypatch):
     """However short ago it was drawn."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(progress, "Console", lambda stderr: Console(file=io.StringIO()))
-    trainer: Any = SimpleNamespace(
+    trainer = SimpleNamespace(
         global_step=55, estimated_stepping_batches=60, callbacks=[], callback_metrics={}
     )
-    task: Any = None
+    task = None
     bar = progress.Bar()
     bar.on_train_start(trainer, task)
     bar.shown = float("inf")
@@ -82,9 +76,7 @@ def test_a_bar_ends_at_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
     bar.teardown(trainer, task, "fit")
 
 
-def test_a_terminal_has_a_bar_for_each_phase(
-    own_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_has_a_bar_for_each_phase(own_folder, monkeypatch):
     monkeypatch.setattr(progress, "REDRAW", 0.0)
     shown = io.StringIO()
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)

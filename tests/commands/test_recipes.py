@@ -1,7 +1,5 @@
 """Every recipe under recipes/ is parsed, built and trained for two steps."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ SMALL = (
 SIZES = {"train": 200, "val": 4, "test": 4}
 
 
-def test_all_recipes_are_found() -> None:
+def test_all_recipes_are_found():
     assert (
         sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.y*ml"))
         == sources.packaged()
@@ -37,7 +35,7 @@ def test_all_recipes_are_found() -> None:
 
 
 @pytest.mark.parametrize("name", sampled(NAMES, NAMES[::4]))
-def test_a_recipe_trains(name: str, own_folder: Path) -> None:
+def test_a_recipe_trains(name, own_folder):
     """Small, on a few lines in the form in which it wants its text."""
     tree = yaml.safe_load(sources.find_recipe(name).read_text("utf-8"))
     give = translated if tree["task"] == "translation" else classified
@@ -111,7 +109,7 @@ def classified(data: dict[str, Any], label: str = "{word}") -> list[str]:
     ("name", "wanted"),
     [("base", (512, 8, 2048, 0.1, 100_000)), ("big", (1024, 16, 4096, 0.3, 300_000))],
 )
-def test_the_papers_recipes_hold_the_papers_numbers(name: str, wanted: tuple[float, ...]) -> None:
+def test_the_papers_recipes_hold_the_papers_numbers(name, wanted):
     tree = yaml.safe_load(sources.find_recipe(f"translation/wmt14_{name}").read_text("utf-8"))
     model, optim = tree["model"], tree["optim"]
     assert (

@@ -1,7 +1,5 @@
 """tfzoo report: says what a sweep showed, writes it, and loads nothing that it does not need."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +11,12 @@ from tfzoo.commands.main import main
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return make(Path("norms"), (1, 2, 3), ("layer", "rms"), ("sinusoidal", "rotary"))
 
 
-def test_it_says_what_the_sweep_showed_without_loading_torch(folder: Path) -> None:
+def test_it_says_what_the_sweep_showed_without_loading_torch(folder):
     code = (
         "import sys; from tfzoo.commands.main import main; code = main(['report', 'norms']);"
         "print([m for m in ('torch', 'lightning', 'matplotlib', 'pandas') if m in "
@@ -37,15 +35,13 @@ def test_it_says_what_the_sweep_showed_without_loading_torch(folder: Path) -> No
     assert ended.stderr == ""
 
 
-def test_another_metric_can_be_judged_by(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_metric_can_be_judged_by(folder, capsys):
     assert main(["report", "norms", "--metric", "test/loss"]) == 0
     assert "\ntest/loss, lower is better\n" in capsys.readouterr().out
     assert "### test/loss (lower is better)" in Path("norms/report.md").read_text("utf-8")
 
 
-def test_mistakes_are_named_with_what_to_do(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_are_named_with_what_to_do(folder, capsys):
     for words, said in (
         (["report"], "FOLDER"),
         (["report", "gone"], "no folder gone"),
@@ -60,15 +56,13 @@ def test_mistakes_are_named_with_what_to_do(
     assert "--metric NAME" in capsys.readouterr().out
 
 
-def test_a_folder_that_cannot_be_written_is_named(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_cannot_be_written_is_named(folder, capsys):
     (folder / "report.html").mkdir()
     assert main(["report", "norms"]) == 2
     assert capsys.readouterr().err.startswith("tfzoo: cannot write the report into norms: ")
 
 
-def test_a_torn_row_of_a_run_costs_its_explanation_alone(folder: Path) -> None:
+def test_a_torn_row_of_a_run_costs_its_explanation_alone(folder):
     metrics = folder / "norm=rms,position=rotary/seed-1/metrics.csv"
     metrics.write_text("step,explain/entropy,val/loss\n1,0.5.3,2.0\n", "utf-8")
     assert main(["report", "norms"]) == 0

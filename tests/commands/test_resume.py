@@ -1,7 +1,5 @@
 """A run that was stopped, however and wherever, goes on to the same end as one that was not."""
 
-from __future__ import annotations
-
 import csv
 import os
 import shutil
@@ -181,7 +179,7 @@ def kills() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("options", "moments"), list(kills()))
-def test_a_killed_run_goes_on_to_the_same_end(options: list[str], moments: set[str]) -> None:
+def test_a_killed_run_goes_on_to_the_same_end(options, moments):
     for attempts in assert_goes_on(partial(fit, *options), moments):
         assert [one["ended"] for one in attempts] == ["killed", "completed"]
 
@@ -194,7 +192,7 @@ def other_tasks() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", list(other_tasks()))
-def test_every_task_goes_on_to_the_same_end(name: str) -> None:
+def test_every_task_goes_on_to_the_same_end(name):
     """With a model and data as small as its contracts have, killed in training and validation."""
     cls, moments = registry("task").entry(name).cls, {"training 3", "validation 4"}
     trainer = {"max_steps": 6, "val_check_interval": 2, "check_val_every_n_epoch": None}
@@ -218,9 +216,7 @@ def test_every_task_goes_on_to_the_same_end(name: str) -> None:
         pytest.param(["--trainer.devices", "2"], {"training 6"}, marks=pytest.mark.nightly),
     ],
 )
-def test_a_killed_run_goes_on_in_the_middle_of_a_stream(
-    options: list[str], moments: set[str]
-) -> None:
+def test_a_killed_run_goes_on_in_the_middle_of_a_stream(options, moments):
     for name in ("text-0", "text-1", "text-2", "val"):
         text = "".join(f"{name} {row}{' a' * (row % 9)}\tb {row}\n" for row in range(60))
         Path(f"{name}.tsv").write_text(text, "utf-8")
@@ -237,9 +233,7 @@ def test_a_killed_run_goes_on_in_the_middle_of_a_stream(
     assert_goes_on(partial(main, given), moments)
 
 
-def test_a_run_that_is_complete_goes_on_from_the_weights_it_trained_not_from_their_average() -> (
-    None
-):
+def test_a_run_that_is_complete_goes_on_from_the_weights_it_trained_not_from_their_average():
     constant = typed(
         "--optim.schedule constant --checkpoint.every_n_train_steps 100"
     )  # which does not look at the last step
@@ -255,16 +249,14 @@ def test_a_run_that_is_complete_goes_on_from_the_weights_it_trained_not_from_the
     assert rows() == rows(Path("whole"))
 
 
-def test_a_signal_before_a_validation_leaves_nothing_out(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_signal_before_a_validation_leaves_nothing_out(monkeypatch, capsys):
     """Also at the last step, which Lightning alone would not come back to."""
     assert fit() == 0
     RUN.rename("whole")
     step = TranslationTask.training_step
     stops = [6, STEPS]
 
-    def stopping(self: TranslationTask, batch: Any, index: int) -> Any:
+    def stopping(self, batch, index):
         if stops and self.batches == stops[0]:
             stops.pop(0)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -280,7 +272,7 @@ def test_a_signal_before_a_validation_leaves_nothing_out(
     assert [one["from"] for one in fitted("run")["fit"]["attempts"]] == [0, 6, STEPS]
 
 
-def test_a_run_goes_on_with_its_own_configuration_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_goes_on_with_its_own_configuration_alone(capsys):
     few = typed("--trainer.max_steps 2 --trainer.limit_val_batches 0 --data.dataset.test 1")
     assert fit(*few) == 0
     before = (RUN / "checkpoints/last.ckpt").read_bytes()

@@ -1,11 +1,8 @@
 """``tfzoo serve`` refuses in one line what it cannot serve."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -26,11 +23,11 @@ from tfzoo.commands.main import main
     ],
 )
 def test_a_mistake_is_one_line(
-    words: list[str],
-    message: str,
-    here: Path,  # noqa: F811
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    words,
+    message,
+    here,  # noqa: F811
+    capsys,
+):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert main(["serve", *(port if word == "TAKEN" else word for word in words)]) == 2
@@ -39,8 +36,8 @@ def test_a_mistake_is_one_line(
 
 
 def test_a_run_that_does_not_exist_is_named_before_anything_is_loaded(
-    here: Path,  # noqa: F811
-) -> None:
+    here,  # noqa: F811
+):
     code = """if True:
         import sys
         from tfzoo.commands.main import main
@@ -51,7 +48,7 @@ def test_a_run_that_does_not_exist_is_named_before_anything_is_loaded(
     assert ran.stderr.splitlines() == ["tfzoo: no run at nothing. tfzoo fit RECIPE makes one"]
 
 
-def test_a_device_of_no_kind_is_refused_before_torch_is_loaded(tmp_path: Path) -> None:
+def test_a_device_of_no_kind_is_refused_before_torch_is_loaded(tmp_path):
     code = """if True:
         import sys
         from tfzoo.commands.main import main
@@ -67,10 +64,10 @@ def test_a_device_of_no_kind_is_refused_before_torch_is_loaded(tmp_path: Path) -
 
 
 def test_without_the_extra_it_says_what_to_install(
-    here: Path,  # noqa: F811
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    here,  # noqa: F811
+    capsys,
+    monkeypatch,
+):
     monkeypatch.delitem(sys.modules, "tfzoo.serving.app", raising=False)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert main(["serve", "numbers.ckpt"]) == 2

@@ -4,8 +4,6 @@ nor all memory.
 Every line of docs/threats.md names a test of this file, or of another.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import json
@@ -221,7 +219,7 @@ OPTIONS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("strangers")
     (place / "beside.py").write_text(EVIL, "utf-8")
     for kind, texts in (
@@ -242,7 +240,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(folder: Path) -> dict[str, dict[str, Any]]:
+def told(folder):
     """What ``tfzoo fit`` did with every hostile recipe and option, in one process, into which they
     load nothing heavy.
     """
@@ -265,12 +263,12 @@ def told(folder: Path) -> dict[str, dict[str, Any]]:
     return dict(zip(evil, json.loads(done.stdout), strict=True))
 
 
-def test_there_are_enough_hostile_files() -> None:
+def test_there_are_enough_hostile_files():
     assert len(RECIPES) + len(OPTIONS) + len(CHECKPOINTS) >= 40
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_a_good_recipe_of_each_kind_passes(name: str, folder: Path) -> None:
+def test_a_good_recipe_of_each_kind_passes(name, folder):
     assert main(["fit", str(folder / "good" / f"{name}.yaml"), "--print_config"]) == 0
 
 
@@ -285,9 +283,7 @@ def is_refused(found: dict[str, Any], says: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_hostile_recipe_is_refused_in_one_line_before_anything_is_imported(
-    name: str, told: dict[str, dict[str, Any]], folder: Path
-) -> None:
+def test_a_hostile_recipe_is_refused_in_one_line_before_anything_is_imported(name, told, folder):
     found = told[name.replace("/", " ")]
     is_refused(found, RECIPES[name][1])
     assert found["imported"] == []
@@ -295,18 +291,14 @@ def test_a_hostile_recipe_is_refused_in_one_line_before_anything_is_imported(
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_hostile_option_is_refused_alike(
-    name: str, told: dict[str, dict[str, Any]], folder: Path
-) -> None:
+def test_a_hostile_option_is_refused_alike(name, told, folder):
     found = told[f"option: {name}"]
     is_refused(found, OPTIONS[name][1])
     assert found["imported"] == []
     assert not (folder / "marker").exists()
 
 
-def test_nothing_was_written_beside_the_recipes(
-    told: dict[str, dict[str, Any]], folder: Path
-) -> None:
+def test_nothing_was_written_beside_the_recipes(told, folder):
     assert told
     assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {
         "beside.py",
@@ -573,7 +565,7 @@ CHECKPOINTS = {name: (made, says) for says, found in SPOILT.items() for name, ma
 
 
 @pytest.fixture(scope="module")
-def good() -> dict[str, Any]:
+def good():
     """A checkpoint as a training writes it."""
     tokenizer = create("tokenizer", {"name": "bpe", "vocab_size": 270})
     tokenizer.train(["one two three", "four five six"])
@@ -584,13 +576,13 @@ def good() -> dict[str, Any]:
         optim=Optim(),
     )
     task.recipe |= {"data": {"dataset": "numbers"}, "trainer": {}}
-    checkpoint: dict[str, Any] = {"state_dict": task.state_dict()}
+    checkpoint = {"state_dict": task.state_dict()}
     task.on_save_checkpoint(checkpoint)
     return checkpoint
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, monkeypatch):
     (tmp_path / "beside.py").write_text(EVIL, "utf-8")
     (tmp_path / "text").write_text("one\n", "utf-8")
     monkeypatch.chdir(tmp_path)
@@ -599,18 +591,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_good_checkpoint_passes(
-    good: dict[str, Any], place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_good_checkpoint_passes(good, place, capsys):
     (place / "good.ckpt").write_bytes(saved(good))
     assert main(["translate", "good.ckpt", "text"]) == 0
     assert capsys.readouterr().out.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_a_hostile_checkpoint_is_refused_in_one_line(
-    name: str, good: dict[str, Any], place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hostile_checkpoint_is_refused_in_one_line(name, good, place, capsys):
     make, says = CHECKPOINTS[name]
     (place / "evil.ckpt").write_bytes(make(good))
     start = time.perf_counter()
@@ -626,8 +614,8 @@ def test_a_hostile_checkpoint_is_refused_in_one_line(
 
 
 def test_a_checkpoint_whose_recipe_names_code_is_refused_by_every_command_that_reads_its_recipe(
-    good: dict[str, Any], place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    good, place, capsys
+):
     (place / "evil.ckpt").write_bytes(
         saved(changed(good, recipe__data={"root": "https://example.com"}, recipe__callbacks=BESIDE))
     )
@@ -637,15 +625,13 @@ def test_a_checkpoint_whose_recipe_names_code_is_refused_by_every_command_that_r
     assert not (place / "marker").exists()
 
 
-def test_what_is_refused_on_the_command_line_is_refused_from_python(
-    good: dict[str, Any], place: Path
-) -> None:
+def test_what_is_refused_on_the_command_line_is_refused_from_python(good, place):
     (place / "evil.ckpt").write_bytes(saved(changed(good, recipe__model__dim=10**6)))
     with pytest.raises(BadRun, match="do not fit"):
         TranslationTask.load("evil.ckpt")
 
 
-def test_every_load_says_that_it_takes_weights_alone() -> None:
+def test_every_load_says_that_it_takes_weights_alone():
     """Explicitly: an environment variable turns the default off."""
     loads = 0
     for path in Path(tfzoo.__file__).parent.rglob("*.py"):
@@ -676,7 +662,7 @@ def test_every_load_says_that_it_takes_weights_alone() -> None:
     "name", ["../../evil", "a/b", "/evil", "..", ".hidden", "a\\b", "a:b", "a\nb", ""]
 )
 @pytest.mark.parametrize("data", [tfzoo.ClassificationData, tfzoo.TranslationData])
-def test_a_test_set_is_not_named_as_a_path(name: str, data: type) -> None:
+def test_a_test_set_is_not_named_as_a_path(name, data):
     with pytest.raises(BadOption, match=r"data\.test: a test set cannot be named"):
         data(root=".", test={name: "x"})
 
@@ -684,9 +670,7 @@ def test_a_test_set_is_not_named_as_a_path(name: str, data: type) -> None:
 @pytest.mark.parametrize(
     "base", ["/dev/zero", "/dev/stdin", "http://example.com/x.yaml", "..", "mine.yaml", "code.yaml"]
 )
-def test_a_hostile_base_is_refused_in_one_line(
-    base: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hostile_base_is_refused_in_one_line(base, tmp_path, capsys):
     (tmp_path / "mine.yaml").write_text(f"base: {base}\n", "utf-8")
     (tmp_path / "code.yaml").write_text(
         "task: translation\ntrainer: {callbacks: [os.system]}\n", "utf-8"
@@ -695,7 +679,7 @@ def test_a_hostile_base_is_refused_in_one_line(
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_every_line_of_the_page_names_a_test() -> None:
+def test_every_line_of_the_page_names_a_test():
     rows = [
         line
         for line in (ROOT / "docs/threats.md").read_text("utf-8").splitlines()

@@ -2,8 +2,6 @@
 is started by.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -11,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -49,7 +46,7 @@ SPREAD = ("--trainer.strategy", "fsdp2", "--compute.activation_checkpointing", "
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def runs(tmp_path_factory):
     """A training on two processes with FSDP2."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
@@ -60,7 +57,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def ddp(runs: Path) -> str:
+def ddp(runs):
     """The same training with DDP. By day, tests/tasks/test_spread.py compares the two."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(runs)
@@ -69,7 +66,7 @@ def ddp(runs: Path) -> str:
 
 
 @pytest.fixture(autouse=True)
-def beside_them(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def beside_them(runs, monkeypatch):
     monkeypatch.chdir(runs)
     monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
 
@@ -84,14 +81,14 @@ def logged(run: str) -> dict[str, list[float]]:
     }
 
 
-def test_two_processes_share_one_folder() -> None:
+def test_two_processes_share_one_folder():
     assert [path.name for path in Path("runs/numbers").iterdir()] == ["1"]
     fitted = json.loads(Path(f"{FSDP2}/summary.json").read_text("utf-8"))["fit"]
     assert fitted["ended"] == "completed"
 
 
 @pytest.mark.nightly
-def test_sharded_layers_that_are_computed_twice_train_as_whole_ones_do(ddp: str) -> None:
+def test_sharded_layers_that_are_computed_twice_train_as_whole_ones_do(ddp):
     """Clipped and accumulated, with dropout, and with statistics of all processes, counted once."""
     assert_close(logged(FSDP2), logged(ddp), rtol=2e-4, atol=1e-5)
     assert len(logged(ddp)["train/loss"]) >= 4
@@ -110,7 +107,7 @@ def test_sharded_layers_that_are_computed_twice_train_as_whole_ones_do(ddp: str)
 
 
 @pytest.mark.nightly
-def test_an_adapter_is_trained_sharded_as_whole_and_goes_on() -> None:
+def test_an_adapter_is_trained_sharded_as_whole_and_goes_on():
     """Only its parameters change, losses are those of DDP, and readers of the folder merge it."""
     lora = ("--adapter.name", "lora", "--adapter.rank", "4", "--adapter.targets", "[query,value]")
     given = ("fit", "translation/numbers", *TINY, *lora, "--trainer.devices", "2")
@@ -125,7 +122,7 @@ def test_an_adapter_is_trained_sharded_as_whole_and_goes_on() -> None:
     assert json.loads(Path("lora/summary.json").read_text("utf-8"))["fit"]["steps"] == 6
 
 
-def test_each_checkpoint_is_a_folder_with_a_share_of_every_process() -> None:
+def test_each_checkpoint_is_a_folder_with_a_share_of_every_process():
     kept = Path(f"{FSDP2}/checkpoints")
     assert {path.name for path in kept.iterdir()} == {"best.ckpt", "last.ckpt"}
     for path in kept.iterdir():
@@ -137,7 +134,7 @@ def test_each_checkpoint_is_a_folder_with_a_share_of_every_process() -> None:
         }
 
 
-def test_an_export_is_one_file_that_other_commands_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_is_one_file_that_other_commands_read(capsys):
     Path("lines").write_text("two\nthree\n", "utf-8")
     exported = f"{FSDP2}/export.ckpt"
     assert main(["export", FSDP2]) == 0
@@ -163,7 +160,7 @@ def test_an_export_is_one_file_that_other_commands_read(capsys: pytest.CaptureFi
 
 
 @pytest.mark.nightly
-def test_an_export_is_less_than_half_of_a_checkpoint(ddp: str) -> None:
+def test_an_export_is_less_than_half_of_a_checkpoint(ddp):
     assert main(["export", ddp, "--output", "mine.ckpt"]) == 0
     size, whole = (
         Path(path).stat().st_size for path in ("mine.ckpt", f"{ddp}/checkpoints/best.ckpt")
@@ -189,9 +186,7 @@ class Seen(L.Callback):
 
 
 @pytest.mark.parametrize("strategy", sampled(["fsdp2", "ddp"], ["fsdp2"]))
-def test_what_two_processes_wrote_one_process_trains_on_with(
-    strategy: str, request: pytest.FixtureRequest
-) -> None:
+def test_what_two_processes_wrote_one_process_trains_on_with(strategy, request):
     """Sharded, from a folder as from a file."""
     run = FSDP2 if strategy == "fsdp2" else request.getfixturevalue("ddp")
     path = Path(f"{run}/checkpoints/last.ckpt")
@@ -221,9 +216,7 @@ def test_what_two_processes_wrote_one_process_trains_on_with(
 
 
 @pytest.mark.nightly
-def test_the_same_command_goes_on_with_one_process_and_its_export_translates(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_same_command_goes_on_with_one_process_and_its_export_translates(capsys):
     shutil.copytree(FSDP2, "on")
     args = [*TINY, *HARD, *SPREAD, *typed("--trainer.devices 1 --run on --trainer.max_steps 5")]
     args += ["--trainer.accumulate_grad_batches", "4"]  # a step takes as many batches as before
@@ -239,7 +232,7 @@ def test_the_same_command_goes_on_with_one_process_and_its_export_translates(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
-def test_half_precision_trains_close_to_full(precision: str) -> None:
+def test_half_precision_trains_close_to_full(precision):
     shutil.rmtree("half", ignore_errors=True)
     args = (
         "--trainer.devices",
@@ -258,15 +251,15 @@ def test_half_precision_trains_close_to_full(precision: str) -> None:
     assert logged("half")["train/loss"] == pytest.approx([6.8] * 4, rel=0.05)
 
 
-def test_a_split_of_layers_over_devices_is_refused() -> None:
-    mesh: Any = {"tensor_parallel": SimpleNamespace(size=lambda: 2)}
+def test_a_split_of_layers_over_devices_is_refused():
+    mesh = {"tensor_parallel": SimpleNamespace(size=lambda: 2)}
     mesh = type("Mesh", (dict,), {"mesh_dim_names": ("data_parallel", "tensor_parallel")})(mesh)
     with pytest.raises(BadOption, match=r"use trainer\.strategy fsdp2"):
         shard(tfzoo.Transformer(20, 8, 2, 1), mesh)
 
 
 @pytest.mark.nightly
-def test_and_so_is_it_when_two_processes_have_started(capsys: pytest.CaptureFixture[str]) -> None:
+def test_and_so_is_it_when_two_processes_have_started(capsys):
     Path("split.yaml").write_text(
         "trainer: {strategy: {class_path: lightning.pytorch.strategies.ModelParallelStrategy}}",
         "utf-8",
@@ -282,7 +275,7 @@ def variables(words: str) -> dict[str, str]:
 
 
 @pytest.mark.nightly
-def test_torchrun_and_slurm_start_the_processes_themselves(ddp: str) -> None:
+def test_torchrun_and_slurm_start_the_processes_themselves(ddp):
     env = {**os.environ, "PYTHONPATH": str(Path(tfzoo.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     fit = ["fit", "translation/numbers", *TINY, *HARD]  # on as many as the launcher says
     launcher = typed("-m torch.distributed.run --nproc_per_node 2 --master_port 29533")
@@ -328,8 +321,8 @@ def test_torchrun_and_slurm_start_the_processes_themselves(ddp: str) -> None:
     ],
 )
 def test_more_or_fewer_processes_than_were_started_are_refused(
-    name: str, environment: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+    name, environment, monkeypatch, capsys
+):
     for variable, value in variables(environment).items():
         monkeypatch.setenv(variable, value)
     given = ("--trainer.devices", "3", "--run", f"{name} of 9")

@@ -1,9 +1,7 @@
 """Every component can be chosen on the command line and trains, or is refused with its reason."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from itertools import product
 from pathlib import Path
 
@@ -68,7 +66,7 @@ SWAPPED = rows(*KINDS, without=REFUSED)
 @pytest.mark.parametrize(
     "parts", sampled(SWAPPED, SWAPPED[::3]), ids=lambda parts: "-".join(parts.values())
 )
-def test_components_are_swapped_in_by_name(parts: dict[str, str], own_folder: Path) -> None:
+def test_components_are_swapped_in_by_name(parts, own_folder):
     args = ["fit", "translation/numbers", "--run", "run", *SMALL, *chosen(parts)]
     assert main(args) == 0
     assert json.loads(Path("run/summary.json").read_text())["fit"]["steps"] == 2
@@ -77,7 +75,7 @@ def test_components_are_swapped_in_by_name(parts: dict[str, str], own_folder: Pa
 
 
 @pytest.fixture(scope="module")
-def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def labelled(tmp_path_factory):
     """A recipe of a classifier and its text."""
     folder = tmp_path_factory.mktemp("labelled")
     rows = [
@@ -109,9 +107,7 @@ CLASSIFIERS = [
 
 
 @pytest.fixture
-def classify(
-    labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[dict[str, str]], int]:
+def classify(labelled, tmp_path, monkeypatch):
     """Train a classifier of these parts; returns the exit code."""
     monkeypatch.chdir(tmp_path)
     data = ["--data.root", str(labelled), "--data.tokenizer.vocab_size", "280"]
@@ -125,9 +121,7 @@ NOT_IN_A_DECODER = [parts for parts in CLASSIFIERS if not parts.items().isdisjoi
 @pytest.mark.parametrize(
     "parts", sampled(CLASSIFIERS, NOT_IN_A_DECODER), ids=lambda parts: "-".join(parts.values())
 )
-def test_components_are_swapped_into_a_classifier_by_name(
-    parts: dict[str, str], classify: Callable[[dict[str, str]], int]
-) -> None:
+def test_components_are_swapped_into_a_classifier_by_name(parts, classify):
     """By day those that a decoder cannot have."""
     assert classify(parts) == 0
     summary = json.loads(Path("run/summary.json").read_text())

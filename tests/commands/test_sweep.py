@@ -1,7 +1,5 @@
 """tfzoo sweep from its command line to its folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -23,7 +21,7 @@ FOLDER = Path("runs/tiny")
 
 
 @pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_its_own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(
         "PYTHONPATH", str(Path(tfzoo.__file__).parents[1])
@@ -31,7 +29,7 @@ def in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def trainings(monkeypatch: pytest.MonkeyPatch) -> Trainings:
+def trainings(monkeypatch):
     return Trainings(monkeypatch)
 
 
@@ -39,9 +37,7 @@ def sweep(*args: str, **changes: Any) -> int:
     return main(["sweep", str(sweep_file(Path(), **changes)), *args])
 
 
-def test_the_same_command_again_finishes_what_is_missing(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_command_again_finishes_what_is_missing(trainings, capsys):
     trainings.codes = {"norm=rms/seed-2": 1, "norm=layer/seed-2": 75}
     assert sweep() == 1
     assert "2 of 4 runs completed, 1 failed" in capsys.readouterr().out
@@ -58,7 +54,7 @@ def test_the_same_command_again_finishes_what_is_missing(
     assert "4 of 4 runs completed, 0 failed" in capsys.readouterr().out
 
 
-def test_a_changed_file_adds_only_the_new_runs(trainings: Trainings) -> None:
+def test_a_changed_file_adds_only_the_new_runs(trainings):
     sweep()
     more = {
         "axes": {"model.norm": ["layer", "rms", {"name": "rms", "eps": 1e-3}]},
@@ -77,8 +73,8 @@ def test_a_changed_file_adds_only_the_new_runs(trainings: Trainings) -> None:
 
 
 def test_changed_settings_of_runs_that_are_there_are_an_error_before_anything_runs(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str]
-) -> None:
+    trainings, capsys
+):
     sweep()
     assert sweep(seeds=[7, 1], overrides={"optim.lr": 0.5}) == 2
     assert len(trainings.trained) == 4
@@ -88,9 +84,7 @@ def test_changed_settings_of_runs_that_are_there_are_an_error_before_anything_ru
     )
 
 
-def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(trainings, capsys):
     axes = {"model.norm": ["layer", "batch", "rms"]}
     assert sweep("--dry-run", axes=axes) == 0
     said = capsys.readouterr().out
@@ -115,9 +109,7 @@ def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(
     assert trainings.trained == ["norm=layer seed 1"]
 
 
-def test_a_cell_is_estimated_by_its_own_runs(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cell_is_estimated_by_its_own_runs(trainings, capsys):
     axes = {"model.norm": ["layer", "rms", "none"]}
     assert sweep("--cell", "0", axes=axes) == 0
     trainings.seconds = 60.0
@@ -133,9 +125,7 @@ def test_a_cell_is_estimated_by_its_own_runs(
     assert re.search(r"norm=none seed 1: completed, .*, 0:00:20, about 0:01:40 left", said)
 
 
-def test_one_cell_by_number_is_one_run_whoever_counts(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_cell_by_number_is_one_run_whoever_counts(trainings, capsys):
     axes = {"model.norm": ["layer", "batch", "rms"]}
     assert [sweep("--cell", str(number), axes=axes) for number in range(6)] == [0] * 6
     assert trainings.trained == [
@@ -151,9 +141,7 @@ def test_one_cell_by_number_is_one_run_whoever_counts(
     assert [bool(cell["refused"]) for cell in cells] == [False, True, False]
 
 
-def test_a_sweep_is_repeated_with_other_seeds_in_a_folder_of_its_own(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_is_repeated_with_other_seeds_in_a_folder_of_its_own(trainings, capsys):
     assert sweep() == 0
     assert sweep("--seeds", "2-3,7") == 2
     assert "runs of seed 1, which --seeds leaves out" in capsys.readouterr().err
@@ -171,9 +159,7 @@ def test_a_sweep_is_repeated_with_other_seeds_in_a_folder_of_its_own(
     assert "- --seeds\n- 4-5\n" in capsys.readouterr().out
 
 
-def test_it_writes_into_no_folder_that_is_something_else(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_writes_into_no_folder_that_is_something_else(trainings, capsys):
     Path("mine").mkdir()
     Path("mine/letter").write_text("dear")
     assert sweep("--run", "mine") == 2
@@ -197,9 +183,7 @@ def test_it_writes_into_no_folder_that_is_something_else(
         ["--seeds", "0-99999999999"],
     ],
 )
-def test_a_slip_on_the_command_line_is_one_line(
-    args: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_slip_on_the_command_line_is_one_line(args, capsys):
     assert sweep(*args) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
@@ -253,7 +237,7 @@ def scores(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.nightly
-def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not() -> None:
+def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not():
     """Its driver killed, stopped by Ctrl-C, and then one of its trainings killed."""
     long = {
         "trainer.max_steps": 150,
@@ -295,7 +279,7 @@ def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not() -> None:
 
 
 @pytest.mark.nightly
-def test_a_cell_that_goes_on_ends_as_one_that_was_never_paused() -> None:
+def test_a_cell_that_goes_on_ends_as_one_that_was_never_paused():
     long = {"trainer.max_steps": 24, "trainer.val_check_interval": 6}
     axes = {"optim.lr": [1e-3, 2e-3, 1e-9, 1e-8]}
     prune = {"after": 0.25, "keep": 0.5}
@@ -314,7 +298,7 @@ def test_a_cell_that_goes_on_ends_as_one_that_was_never_paused() -> None:
 
 
 @pytest.mark.nightly
-def test_a_clash_a_divergence_and_a_run_out_of_memory_are_told_and_the_others_complete() -> None:
+def test_a_clash_a_divergence_and_a_run_out_of_memory_are_told_and_the_others_complete():
     axes = {
         "what": {
             "good": {},
@@ -342,7 +326,7 @@ def test_a_clash_a_divergence_and_a_run_out_of_memory_are_told_and_the_others_co
 
 
 @pytest.mark.nightly
-def test_all_runs_of_a_token_budget_see_as_many_tokens() -> None:
+def test_all_runs_of_a_token_budget_see_as_many_tokens():
     widths = {"width": {"usual": {}, "small batch": {"data.max_tokens": 128}}}
     sweep_file(
         Path(),

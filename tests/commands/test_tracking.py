@@ -2,15 +2,11 @@
 from ending, and loses nothing.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import wandb
@@ -25,9 +21,7 @@ TINY = numbers("--trainer.log_every_n_steps 1 --trainer.max_steps 3 --trainer.lo
 
 
 @pytest.fixture
-def host(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
+def host(request, tmp_path, monkeypatch):
     """A host on this machine that behaves as ``request.param`` says; training runs in a folder of
     its own.
     """
@@ -67,12 +61,10 @@ def host(
     ],
     indirect=["host"],
 )
-def test_training_starts_ends_and_keeps_its_data(
-    host: str, says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    times: list[float] = []
+def test_training_starts_ends_and_keeps_its_data(host, says, capsys, monkeypatch):
+    times = []
 
-    def timed(self: Task, *args: Any, step: Any = Task.on_train_batch_end) -> None:
+    def timed(self, *args, step=Task.on_train_batch_end):
         times.append(time.monotonic())
         step(self, *args)
 
@@ -111,8 +103,8 @@ class Slow:
     log_hyperparams = after_save_checkpoint = finalize = log_metrics
 
 
-def test_what_a_call_logs_by_another_call_is_logged_before_the_queue_is_empty() -> None:
-    logger: Any = Slow()
+def test_what_a_call_logs_by_another_call_is_logged_before_the_queue_is_empty():
+    logger = Slow()
     queue = LogQueue(logger)
     logger.log_table("examples")
     assert queue.drained(10)
@@ -120,8 +112,8 @@ def test_what_a_call_logs_by_another_call_is_logged_before_the_queue_is_empty() 
     assert queue.stop() == []
 
 
-def test_what_is_not_logged_in_time_is_named() -> None:
-    logger: Any = Slow()
+def test_what_is_not_logged_in_time_is_named():
+    logger = Slow()
     logger.wait = 1
     queue = LogQueue(logger)
     for _ in range(3):
@@ -135,11 +127,8 @@ def test_what_is_not_logged_in_time_is_named() -> None:
 
 @pytest.mark.parametrize("logger", ["WandbLogger", "TensorBoardLogger", "CSVLogger"])
 def test_another_logger_has_all_offline_and_prints_no_warning(
-    logger: str,
-    own_folder: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    logger, own_folder, capfd, monkeypatch
+):
     monkeypatch.setenv("WANDB_MODE", "offline")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

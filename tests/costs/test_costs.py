@@ -2,8 +2,6 @@
 gives.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -34,7 +32,7 @@ RECURRENT: dict[str, Any] = {"mixer": "gru", "position": "none"}
     sampled([*MODELS.values(), RECURRENT], [MODELS["additive"], MODELS["sink, grouped"]]),
     ids=[*MODELS, "recurrent"],
 )
-def test_products_are_those_of_torchs_counter(options: dict[str, Any]) -> None:
+def test_products_are_those_of_torchs_counter(options):
     """It leaves out the CPU's attention kernel, which dropout avoids, and the in-place product by
     which the loss adds up the gradient of the output's weight.
     """
@@ -52,7 +50,7 @@ def test_products_are_those_of_torchs_counter(options: dict[str, Any]) -> None:
     sampled([{}, *MODELS.values()], [{}, MODELS["additive"]]),
     ids=["default", *MODELS],
 )
-def test_saved_bytes_are_those_that_the_allocator_holds(options: dict[str, Any]) -> None:
+def test_saved_bytes_are_those_that_the_allocator_holds(options):
     sizes = Sizes(16, 24)
     saved = sum(cost.saved for cost in count(lambda: small(**options), sizes).values())
     model = small(**options)
@@ -64,7 +62,7 @@ def test_saved_bytes_are_those_that_the_allocator_holds(options: dict[str, Any])
     assert saved == pytest.approx(held, rel=0.02)
 
 
-def test_formulas_are_those_of_the_algebra() -> None:
+def test_formulas_are_those_of_the_algebra():
     """A multiplication and an addition are two operations. The loss computes its gradients with
     itself.
     """
@@ -87,10 +85,10 @@ def test_formulas_are_those_of_the_algebra() -> None:
     ("kind", "name"),
     [(kind, name) for kind in ("mixer", "feedforward") for name in registry(kind).own_names()],
 )
-def test_every_part_is_counted(kind: str, name: str) -> None:
+def test_every_part_is_counted(kind, name):
     """Also those that need data in order to know their shapes."""
 
-    def build() -> TransformerClassifier:
+    def build():
         return TransformerClassifier(50, 3, 16, 2, 1, position="none", **{kind: name})
 
     found = count(build, Sizes(2, 8))
@@ -103,24 +101,24 @@ def test_every_part_is_counted(kind: str, name: str) -> None:
     assert found[BACKWARD].saved == 0
 
 
-def test_a_model_that_classifies_tokens_is_counted() -> None:
+def test_a_model_that_classifies_tokens_is_counted():
     found = count(lambda: TransformerClassifier(50, 3, 16, 2, 1, pooling=None), Sizes(2, 8))
     assert found["head"].products == 2 * 16 * 16 * 3
 
 
-def test_parts_are_listed_in_the_order_of_the_model() -> None:
+def test_parts_are_listed_in_the_order_of_the_model():
     parts = list(count(small, SIZES))
     listed = ("encoder attention scaled_dot_product", "encoder feedforward relu", "decoder")
     assert sorted(map(parts.index, listed)) == [parts.index(part) for part in listed]
 
 
-def test_nothing_is_computed_where_shapes_suffice() -> None:
+def test_nothing_is_computed_where_shapes_suffice():
     """A model of 10^12 numbers is counted."""
     found = count(lambda: Transformer(10**6, 2**18, 8, 1), Sizes(1, 4))
     assert sum(cost.parameters for cost in found.values()) > 10**12
 
 
-def test_the_command_prints_a_row_a_part(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_a_row_a_part(capsys):
     assert main(["cost", "translation/numbers", "--length", "16"]) == 0
     printed = capsys.readouterr().out
     assert "numbers: 64 texts of 16 tokens, vocabulary of 420, fp32" in printed
@@ -141,19 +139,17 @@ def test_the_command_prints_a_row_a_part(capsys: pytest.CaptureFixture[str]) -> 
         (("translation/numbers", "--data.tokenizer", "bytes"), "give --vocabulary N"),
     ],
 )
-def test_bad_input_is_one_line(
-    args: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_is_one_line(args, says, capsys):
     assert main(["cost", *args]) == 2
     assert says in capsys.readouterr().err
 
 
-def test_the_texts_that_are_counted_have_no_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_texts_that_are_counted_have_no_padding(monkeypatch):
     """A padding mask is held as long as the layers that read it."""
-    sides: list[str] = []
+    sides = []
     valid = TransformerClassifier.valid
 
-    def recorded(self: Any, ids: Any, padding: Any) -> Any:
+    def recorded(self, ids, padding):
         sides.append(padding)
         return valid(self, ids, padding)
 

@@ -1,7 +1,5 @@
 """The cache is one folder, and what stands in it is whole."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from tfzoo.errors import TfzooError
 
 
 @pytest.fixture(autouse=True)
-def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def empty(tmp_path, monkeypatch):
     monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -22,20 +20,18 @@ def fill(path: Path, content: str = "four") -> None:
         (folder / "file").write_text(content)
 
 
-def test_the_environment_names_the_folder(empty: Path) -> None:
+def test_the_environment_names_the_folder(empty):
     assert cache.folder() == empty
 
 
-def test_without_it_the_users_cache_folder_is_taken(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_it_the_users_cache_folder_is_taken(monkeypatch, tmp_path):
     monkeypatch.delenv("TFZOO_CACHE")
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache.folder() == tmp_path / "tfzoo"
 
 
-def test_an_entry_appears_when_it_is_complete(empty: Path) -> None:
+def test_an_entry_appears_when_it_is_complete(empty):
     path = cache.entry("ids", "key")
     with cache.filling(path) as folder:
         (folder / "file").write_text("half")
@@ -44,10 +40,10 @@ def test_an_entry_appears_when_it_is_complete(empty: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [RuntimeError, KeyboardInterrupt])
-def test_one_that_is_interrupted_leaves_nothing(stop: type[BaseException]) -> None:
+def test_one_that_is_interrupted_leaves_nothing(stop):
     path = cache.entry("ids", "key")
 
-    def half() -> None:
+    def half():
         with cache.filling(path) as folder:
             (folder / "file").write_text("half")
             raise stop
@@ -58,7 +54,7 @@ def test_one_that_is_interrupted_leaves_nothing(stop: type[BaseException]) -> No
     assert cache.size() == 0
 
 
-def test_of_two_that_make_the_same_entry_neither_fails_nor_hides_it() -> None:
+def test_of_two_that_make_the_same_entry_neither_fails_nor_hides_it():
     path = cache.entry("ids", "key")
     with cache.filling(path) as slow:
         (slow / "file").write_text("same")
@@ -70,7 +66,7 @@ def test_of_two_that_make_the_same_entry_neither_fails_nor_hides_it() -> None:
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
-def test_size_counts_and_clear_removes_what_tfzoo_made_and_nothing_else(empty: Path) -> None:
+def test_size_counts_and_clear_removes_what_tfzoo_made_and_nothing_else(empty):
     fill(cache.entry("ids", "key"))
     (empty / "thesis.txt").write_text("mine")
     size = sum(len(path.read_bytes()) for path in (empty / cache.SHELF).glob("*/*"))
@@ -81,7 +77,7 @@ def test_size_counts_and_clear_removes_what_tfzoo_made_and_nothing_else(empty: P
     assert cache.clear() == 0
 
 
-def test_what_dead_processes_left_long_ago_goes(empty: Path) -> None:
+def test_what_dead_processes_left_long_ago_goes(empty):
     fill(cache.entry("ids", "key"))
     shelf = empty / cache.SHELF
     for name, age in (("old", 2 * cache.DAY), ("new", 0.0)):
@@ -92,13 +88,13 @@ def test_what_dead_processes_left_long_ago_goes(empty: Path) -> None:
     assert sorted(p.name for p in shelf.iterdir()) == [".filling-new", "ids-key", "ids-other"]
 
 
-def test_a_cache_that_cannot_be_written_names_the_way_out(empty: Path) -> None:
+def test_a_cache_that_cannot_be_written_names_the_way_out(empty):
     empty.write_text("a file where the folder should be")
     with pytest.raises(TfzooError, match="TFZOO_CACHE"):
         fill(cache.entry("ids", "key"))
 
 
-def test_a_key_depends_on_where_its_parts_end() -> None:
+def test_a_key_depends_on_where_its_parts_end():
     assert cache.key("ab", "c") != cache.key("a", "bc") != cache.key("abc")
     assert cache.key("ab", "c") == cache.key("ab", "c")
 
@@ -106,9 +102,7 @@ def test_a_key_depends_on_where_its_parts_end() -> None:
 @pytest.mark.parametrize(
     "harm", ["flipped", "torn", "missing", "no checksums", "no JSON", "a list"]
 )
-def test_a_damaged_entry_is_named_and_replaced(
-    harm: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_entry_is_named_and_replaced(harm, capsys):
     path = cache.entry("ids", "key")
     assert not cache.is_whole(path)
     fill(path)
@@ -136,7 +130,7 @@ def test_a_damaged_entry_is_named_and_replaced(
     assert cache.is_whole(path)
 
 
-def test_of_two_that_make_an_entry_otherwise_the_first_is_kept() -> None:
+def test_of_two_that_make_an_entry_otherwise_the_first_is_kept():
     path = cache.entry("ids", "key")
     with cache.filling(path) as slow:
         (slow / "file").write_text("otherwise")

@@ -1,7 +1,5 @@
 """Chinese numerals against known answers."""
 
-from __future__ import annotations
-
 import pytest
 
 from tfzoo.data.sets.numbers import chinese_number
@@ -51,15 +49,15 @@ KNOWN = {
 
 
 @pytest.mark.parametrize(("number", "words"), KNOWN.items())
-def test_known_numbers(number: int, words: str) -> None:
+def test_known_numbers(number, words):
     assert chinese_number(number) == words
 
 
-def test_no_two_numbers_share_their_words() -> None:
+def test_no_two_numbers_share_their_words():
     assert len({chinese_number(n) for n in range(200_000)}) == 200_000
 
 
 @pytest.mark.parametrize("number", [-1, 10**12])
-def test_what_has_no_words_is_refused(number: int) -> None:
+def test_what_has_no_words_is_refused(number):
     with pytest.raises(ValueError, match=str(number)):
         chinese_number(number)

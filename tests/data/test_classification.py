@@ -2,14 +2,11 @@
 before training.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import multiprocessing
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,7 @@ from tfzoo.data.classification import ClassificationData
 from tfzoo.data.inference_batches import text_batches
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.table import Table
-from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
+from tfzoo.errors import BadData, BadOption, UnknownName
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
 
@@ -35,7 +32,7 @@ TEST = [("m runs here", "NUM"), ("", "0"), ("a sits here", "0"), ("n eats now he
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     folder = tmp_path / "text"
     folder.mkdir()
     write(folder, "train.tsv", TRAIN)
@@ -55,7 +52,7 @@ def prepared(**options: Any) -> ClassificationData:
     return data
 
 
-def test_batches_hold_text_and_label_of_their_split(root: Path) -> None:
+def test_batches_hold_text_and_label_of_their_split(root):
     data = prepared(root=str(root), max_tokens=30)
     assert data.labels == ["0", "NUM", "x y"]
     for name, loader in (
@@ -80,7 +77,7 @@ def test_batches_hold_text_and_label_of_their_split(root: Path) -> None:
         assert sorted(seen) == list(range(len(rows)))
 
 
-def test_validation_is_cut_from_training_by_seed_and_text(root: Path) -> None:
+def test_validation_is_cut_from_training_by_seed_and_text(root):
     write(root, "train.tsv", TRAIN + TRAIN)
     data = prepared(root=str(root))
     train, val = ([text for text, _ in data.splits[name]] for name in ("train", "val"))
@@ -91,9 +88,7 @@ def test_validation_is_cut_from_training_by_seed_and_text(root: Path) -> None:
     assert list(prepared(root=str(root), seed=1).splits["val"]) != list(data.splits["val"])
 
 
-def test_a_label_that_is_cut_off_whole_is_a_class_that_nothing_teaches(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_label_that_is_cut_off_whole_is_a_class_that_nothing_teaches(root, capsys):
     held = next(iter(prepared(root=str(root)).splits["val"]))[0]
     write(root, "train.tsv", [(text, "rare" if text == held else label) for text, label in TRAIN])
     data = prepared(root=str(root))
@@ -103,7 +98,7 @@ def test_a_label_that_is_cut_off_whole_is_a_class_that_nothing_teaches(
     assert "val is held out of training (data.val_fraction 0.3)" in data.describe()
 
 
-def test_a_text_may_have_several_lines(root: Path) -> None:
+def test_a_text_may_have_several_lines(root):
     (root / "train.tsv").unlink()
     rows = [(f"{text}\nin two lines", label) for text, label in TRAIN]
     (root / "train.jsonl").write_text(
@@ -114,7 +109,7 @@ def test_a_text_may_have_several_lines(root: Path) -> None:
     assert "lines" in data.vocabulary.tokenizer.decode(data.sets["train"][[0]].tokens.tolist())[0]
 
 
-def test_texts_that_end_elsewhere_are_other_texts() -> None:
+def test_texts_that_end_elsewhere_are_other_texts():
     one, other = (
         prepare.read_split([(text, "x") for text in texts], "train")
         for texts in (["a\nb", "c"], ["a", "b\nc"])
@@ -124,7 +119,7 @@ def test_texts_that_end_elsewhere_are_other_texts() -> None:
 
 
 @pytest.mark.parametrize("part", ["train", "test"])
-def test_half_a_character_is_told_by_file_and_line(root: Path, part: str) -> None:
+def test_half_a_character_is_told_by_file_and_line(root, part):
     (root / "test.tsv.gz").unlink()
     (root / "train.tsv").unlink()
     for name in ("train", "test"):
@@ -143,9 +138,7 @@ def test_half_a_character_is_told_by_file_and_line(root: Path, part: str) -> Non
         prepared(root=str(root))
 
 
-def test_a_carriage_return_in_lines_of_text_is_kept_and_counted(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_carriage_return_in_lines_of_text_is_kept_and_counted(root, capsys):
     (root / "train.tsv").unlink()
     (root / "train.text").write_bytes(b"".join(f"{text}\rhere\n".encode() for text, _ in TRAIN))
     (root / "train.label").write_text("".join(f"{label}\n" for _, label in TRAIN), "utf-8")
@@ -158,20 +151,20 @@ def test_a_carriage_return_in_lines_of_text_is_kept_and_counted(
     )
 
 
-def test_the_vocabulary_is_that_of_training_without_what_is_cut_off(root: Path) -> None:
+def test_the_vocabulary_is_that_of_training_without_what_is_cut_off(root):
     data = prepared(root=str(root))
     words = {word for text, _ in data.splits["train"] for word in text.split()}
     assert len(data.vocabulary.tokenizer) == len(words) + 4
 
 
-def test_validation_text_that_is_there_is_taken(root: Path) -> None:
+def test_validation_text_that_is_there_is_taken(root):
     write(root, "val.tsv", TEST)
     data = prepared(root=str(root))
     assert list(data.splits["val"]) == TEST
     assert len(data.sets["train"]) == len(TRAIN)
 
 
-def test_a_test_set_is_also_scored_without_what_training_has(root: Path) -> None:
+def test_a_test_set_is_also_scored_without_what_training_has(root):
     data = prepared(root=str(root))
     assert data.test_names == ["test", "test_unseen"]
     assert data.overlap == {"test": 1, "test_unseen": 0}
@@ -179,9 +172,7 @@ def test_a_test_set_is_also_scored_without_what_training_has(root: Path) -> None
     assert "test 4 examples, 1 of their sources in training" in data.describe()
 
 
-def test_training_counts_and_skips_what_has_no_token_and_cuts_what_is_long(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training_counts_and_skips_what_has_no_token_and_cuts_what_is_long(root, capsys):
     write(root, "train.tsv", [*TRAIN, ("", "0"), (" ", "0"), ("a a a a a a", "NUM")])
     write(root, "val.tsv", TRAIN)
     data = prepared(root=str(root), max_length=3)
@@ -195,9 +186,7 @@ def test_training_counts_and_skips_what_has_no_token_and_cuts_what_is_long(
     assert sum(map(len, data.test_dataloader()[0])) == 4
 
 
-def test_a_second_start_trains_and_tokenizes_nothing(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_start_trains_and_tokenizes_nothing(root, monkeypatch):
     first = [batch.tokens.tolist() for batch in prepared(root=str(root)).train_dataloader()]
     size = cache.size()
     monkeypatch.setattr("tokenizers.trainers.WordLevelTrainer", None)
@@ -205,9 +194,7 @@ def test_a_second_start_trains_and_tokenizes_nothing(
     assert cache.size() == size
 
 
-def test_a_second_start_does_not_read_training_text_that_has_not_changed(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_start_does_not_read_training_text_that_has_not_changed(root, monkeypatch):
     monkeypatch.setattr("tfzoo.data.lines.SETTLED", -1.0)
     write(root, "val.tsv", TEST)
     first = [batch.tokens.tolist() for batch in prepared(root=str(root)).train_dataloader()]
@@ -227,9 +214,7 @@ def test_a_second_start_does_not_read_training_text_that_has_not_changed(
         prepared(root=str(root))
 
 
-def test_training_text_is_read_once_to_check_it_and_once_to_encode_it(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_text_is_read_once_to_check_it_and_once_to_encode_it(root, monkeypatch):
     write(root, "val.tsv", TEST)
     prepared(root=str(root))  # trains the tokenizer
     for entry in (cache.folder() / cache.SHELF).iterdir():
@@ -237,7 +222,7 @@ def test_training_text_is_read_once_to_check_it_and_once_to_encode_it(
             shutil.rmtree(entry)
     read, rows = list[str](), Table.__iter__
 
-    def counted(table: Table) -> Iterator[tuple[str, str]]:
+    def counted(table):
         read.append(table.path.name)
         yield from rows(table)
 
@@ -246,8 +231,8 @@ def test_training_text_is_read_once_to_check_it_and_once_to_encode_it(
     assert sorted(read) == ["test.tsv.gz", "train.tsv", "train.tsv", "val.tsv"]
 
 
-def test_a_built_in_data_set_is_generated_once() -> None:
-    options: dict[str, Any] = {"dataset": {"name": "listops", "train": 100, "val": 10, "test": 10}}
+def test_a_built_in_data_set_is_generated_once():
+    options = {"dataset": {"name": "listops", "train": 100, "val": 10, "test": 10}}
     data = prepared(**options)
     assert data.labels == [str(digit) for digit in range(10)]
     rows = {name: list(split) for name, split in data.splits.items()}
@@ -261,17 +246,17 @@ def test_a_built_in_data_set_is_generated_once() -> None:
     assert file.read_bytes() == whole
 
 
-def test_labels_are_counted(root: Path) -> None:
+def test_labels_are_counted(root):
     data = prepared(root=str(root))
     rows = [label for _, label in data.splits["train"]]
     assert data.label_counts == [rows.count(label) for label in data.labels]
 
 
-def test_dropped_tokens_depend_on_seed_epoch_and_text_alone(root: Path) -> None:
-    def dropped(epoch: int, **options: Any) -> dict[int, list[int]]:
+def test_dropped_tokens_depend_on_seed_epoch_and_text_alone(root):
+    def dropped(epoch, **options):
         data = prepared(root=str(root), token_dropout=0.4, **options)
         loader = data.train_dataloader()
-        loader.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
+        loader.batch_sampler.set_epoch(epoch)
         return {
             i: [token for token in row if token]
             for batch in loader
@@ -288,7 +273,7 @@ def test_dropped_tokens_depend_on_seed_epoch_and_text_alone(root: Path) -> None:
     assert not any((batch.tokens[:, 0] == 1).all() for batch in data.val_dataloader())
 
 
-def test_the_vocabulary_of_a_trained_classifier_is_kept(root: Path) -> None:
+def test_the_vocabulary_of_a_trained_classifier_is_kept(root):
     trained = prepared(root=str(root)).vocabulary
     write(root, "train.tsv", [row for row in TRAIN if row[1] != "0"])
     data = ClassificationData(root=str(root), tokenizer="word")
@@ -298,7 +283,7 @@ def test_the_vocabulary_of_a_trained_classifier_is_kept(root: Path) -> None:
     assert data.label_counts[0] == 0
 
 
-def test_text_batches_hold_every_line_once(root: Path) -> None:
+def test_text_batches_hold_every_line_once(root):
     vocabulary = prepared(root=str(root)).vocabulary
     lines = ["", "a runs here", "  ", "b " * 50, "unheard of"]
     batches = list(text_batches(lines, vocabulary, max_tokens=60, max_length=21))
@@ -340,16 +325,14 @@ def test_text_batches_hold_every_line_once(root: Path) -> None:
         ),
     ],
 )
-def test_bad_labels_and_rows_are_told_before_training(
-    root: Path, name: str, rows: list[tuple[str, str]], words: str
-) -> None:
+def test_bad_labels_and_rows_are_told_before_training(root, name, rows, words):
     write(root, name, rows)
     with pytest.raises(BadData, match=words):
         prepared(root=str(root), val_fraction=0.5)
 
 
 @pytest.mark.parametrize("split", ["train", "val", "test"])
-def test_a_bad_line_in_any_split_is_told_by_file_and_line(root: Path, split: str) -> None:
+def test_a_bad_line_in_any_split_is_told_by_file_and_line(root, split):
     """Which lines are bad: test_table.py."""
     (root / "test.tsv.gz").unlink()
     for name in ("train", "val", "test"):
@@ -374,21 +357,17 @@ def test_a_bad_line_in_any_split_is_told_by_file_and_line(root: Path, split: str
         ({"root": ".", "test": {"val": "x"}}, BadOption, "val"),
     ],
 )
-def test_options_that_do_not_fit_are_refused_before_text_is_read(
-    options: dict[str, Any], error: type[TfzooError], words: str
-) -> None:
+def test_options_that_do_not_fit_are_refused_before_text_is_read(options, error, words):
     with pytest.raises(error, match=words):
         ClassificationData(**options)
 
 
-def test_the_batches_that_are_described_are_those_of_training(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_batches_that_are_described_are_those_of_training(root, monkeypatch):
     expected = [
         batch.tokens.tolist()
         for batch in prepared(root=str(root), max_tokens=30).train_dataloader()
     ]
-    made: list[LengthBucketedSampler] = []
+    made = []
     make = LengthBucketedSampler.__init__
     monkeypatch.setattr(
         LengthBucketedSampler,
@@ -406,7 +385,7 @@ def test_the_batches_that_are_described_are_those_of_training(
     assert max(batch.tokens.numel() for batch in data.train_dataloader()) <= 20
 
 
-def test_text_that_is_all_skipped_is_an_error(root: Path) -> None:
+def test_text_that_is_all_skipped_is_an_error(root):
     write(root, "val.tsv", [("a", "NUM")])
     write(root, "train.tsv", [("", "NUM"), (" ", "0")])
     with pytest.raises(
@@ -415,7 +394,7 @@ def test_text_that_is_all_skipped_is_an_error(root: Path) -> None:
         prepared(root=str(root), test={})
 
 
-def test_what_is_not_ready_yet_says_so() -> None:
+def test_what_is_not_ready_yet_says_so():
     with pytest.raises(BadOption, match="prepare_data"):
         _ = ClassificationData(dataset="listops").labels
 
@@ -427,7 +406,7 @@ def prepare_listops() -> int:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_preparation_that_is_killed_leaves_nothing_that_the_next_takes_for_complete() -> None:
+def test_a_preparation_that_is_killed_leaves_nothing_that_the_next_takes_for_complete():
     for seconds in (0.02, 0.05, 0.1, 0.2, 0.4):
         process = multiprocessing.get_context("fork").Process(target=prepare_listops)
         process.start()

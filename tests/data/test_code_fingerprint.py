@@ -1,14 +1,9 @@
 """What is prepared by code is prepared again after an edit of that code."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -73,12 +68,12 @@ class Edited(Parent):
 
 
 @pytest.fixture
-def edited(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
+def edited(monkeypatch, tmp_path):
     """Imports the two files above, after replacing one text by another."""
     monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
     registered = registry("tokenizer").registered
 
-    def load(old: str = "", new: str = "") -> None:
+    def load(old="", new=""):
         registered.pop("edited", None)
         for name, source in {"helper": HELPER, "tokenizer": TOKENIZER}.items():
             module = ModuleType(f"own_tokenizers.{name}")
@@ -109,9 +104,7 @@ def ids() -> list[int]:
     ],
     ids=["method", "inherited property", "static method", "constant", "function"],
 )
-def test_an_edit_of_a_tokenizer_changes_the_ids(
-    edited: Callable[..., None], old: str, new: str
-) -> None:
+def test_an_edit_of_a_tokenizer_changes_the_ids(edited, old, new):
     edited()
     before = ids()
     edited(old, new)
@@ -131,9 +124,7 @@ def test_an_edit_of_a_tokenizer_changes_the_ids(
         ("Bytes, moved.", "Bytes, moved a little.", True),
     ],
 )
-def test_the_identity_covers_what_the_code_uses(
-    edited: Callable[..., None], old: str, new: str, same: bool
-) -> None:
+def test_the_identity_covers_what_the_code_uses(edited, old, new, same):
     edited()
     before = identity("tokenizer", "edited")
     edited(old, new)
@@ -141,7 +132,7 @@ def test_the_identity_covers_what_the_code_uses(
 
 
 @pytest.mark.parametrize("spec", [("tokenizer", "bpe"), ("dataset", "listops")])
-def test_the_identity_is_the_same_in_every_process(spec: tuple[str, str]) -> None:
+def test_the_identity_is_the_same_in_every_process(spec):
     """Also where hashes of strings differ, and after the code has run."""
     code = f"from tfzoo.data.prepare import identity; print(identity{spec})"
     command = [sys.executable, "-c", code]
@@ -152,15 +143,13 @@ def test_the_identity_is_the_same_in_every_process(spec: tuple[str, str]) -> Non
     assert printed.stdout.strip() == identity(*spec)
 
 
-def test_options_are_part_of_the_identity() -> None:
-    small: dict[str, Any] = {"name": "bpe", "vocab_size": 300}
+def test_options_are_part_of_the_identity():
+    small = {"name": "bpe", "vocab_size": 300}
     assert identity("tokenizer", small) == identity("tokenizer", {**small, "lowercase": False})
     assert identity("tokenizer", small) != identity("tokenizer", {**small, "lowercase": True})
 
 
-def test_an_edit_of_a_built_in_data_set_draws_it_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_edit_of_a_built_in_data_set_draws_it_again(monkeypatch, tmp_path):
     """The module of the class itself is not the only one that counts."""
     monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(registry("dataset"), "registered", {**registry("dataset").registered})
@@ -171,7 +160,7 @@ def test_an_edit_of_a_built_in_data_set_draws_it_again(
     registry("dataset").add(Own, "own")
     spec = {"name": "own", "train": 100, "val": 10, "test": 10}
 
-    def rows() -> list[tuple[str, str]]:
+    def rows():
         return list(generated(spec, 1, ("text", "label"))["train"])
 
     before = rows()

@@ -1,9 +1,6 @@
 """Ids on the disk are the ids that were written, or an error."""
 
-from __future__ import annotations
-
 import pickle
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +10,7 @@ IDS = [[5, 6, 7], [], [8], [70_000]]
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Path:
+def written(tmp_path):
     writer = Writer(tmp_path / "text")
     writer.add(IDS[:2])
     writer.add([])
@@ -29,12 +26,12 @@ def lists(sentences: Sentences) -> list[list[int]]:
     ]
 
 
-def test_what_is_written_is_read(written: Path) -> None:
+def test_what_is_written_is_read(written):
     assert lists(Encoded(written)) == IDS == lists(Sentences.of(IDS))
     assert Encoded(written).lengths.tolist() == [3, 0, 1, 1]
 
 
-def test_a_worker_is_sent_the_path_and_not_the_ids(tmp_path: Path) -> None:
+def test_a_worker_is_sent_the_path_and_not_the_ids(tmp_path):
     writer = Writer(tmp_path / "text")
     writer.add([[1] * 100_000])
     writer.close()
@@ -43,7 +40,7 @@ def test_a_worker_is_sent_the_path_and_not_the_ids(tmp_path: Path) -> None:
     assert lists(pickle.loads(sent)) == [[1] * 100_000]
 
 
-def test_sentences_without_any_token_are_fine(tmp_path: Path) -> None:
+def test_sentences_without_any_token_are_fine(tmp_path):
     writer = Writer(tmp_path / "text")
     writer.add([[], []])
     writer.close()
@@ -52,7 +49,7 @@ def test_sentences_without_any_token_are_fine(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", [".ids", ".offsets"])
 @pytest.mark.parametrize("kept", [0, 3, 4, 8, -8, -4, -1])
-def test_a_torn_file_is_never_taken_for_whole(written: Path, ending: str, kept: int) -> None:
+def test_a_torn_file_is_never_taken_for_whole(written, ending, kept):
     file = written.with_suffix(ending)
     file.write_bytes(file.read_bytes()[:kept])
     with pytest.raises(ValueError, match=r"ids are not|whole number"):

@@ -2,8 +2,6 @@
 advice that destroys the text.
 """
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import io
@@ -42,9 +40,7 @@ def error(path: Path) -> str:
         (codecs.BOM_UTF32_BE, "utf-32-be"),
     ],
 )
-def test_a_byte_order_mark_is_obeyed(
-    mark: bytes, encoding: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_byte_order_mark_is_obeyed(mark, encoding, name, tmp_path, monkeypatch):
     monkeypatch.setattr("tfzoo.data.lines.BLOCK", 7)  # characters are cut
     content = mark + "".join(["\n", *TEXTS.values(), "\r\n", "a\rb\u2028c\n😀"]).encode(encoding)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
@@ -67,9 +63,7 @@ def test_a_byte_order_mark_is_obeyed(
         ("ru", "cp1251", "WINDOWS-1251"),
     ],
 )
-def test_another_encoding_is_refused_by_what_it_looks_like(
-    language: str, encoding: str, said: str, tmp_path: Path
-) -> None:
+def test_another_encoding_is_refused_by_what_it_looks_like(language, encoding, said, tmp_path):
     for times, english in product((1, 3, 400), (0, 1, 9)):
         text = ENGLISH * english + TEXTS[language] * times
         (tmp_path / "lines").write_bytes(text.encode(encoding, "ignore"))
@@ -79,7 +73,7 @@ def test_another_encoding_is_refused_by_what_it_looks_like(
             assert f"lines, line {english + 1}: not UTF-8 (byte 0x" in message
 
 
-def test_a_damaged_byte_in_utf8_is_no_other_encoding(tmp_path: Path) -> None:
+def test_a_damaged_byte_in_utf8_is_no_other_encoding(tmp_path):
     content = (TEXTS["zh"] * 40).encode()
     (tmp_path / "lines").write_bytes(content[:1000] + b"\xff" + content[1000:])
     assert "the text around it is UTF-8, so these bytes are damaged" in error(tmp_path / "lines")
@@ -87,14 +81,14 @@ def test_a_damaged_byte_in_utf8_is_no_other_encoding(tmp_path: Path) -> None:
     assert "line 2: not UTF-16-LE (byte 0x00 at position 1)" in error(tmp_path / "lines")
 
 
-def test_what_cannot_be_told_is_not_guessed(tmp_path: Path) -> None:
+def test_what_cannot_be_told_is_not_guessed(tmp_path):
     (tmp_path / "lines").write_bytes(bytes(range(128, 256)) * 3)
     message = error(tmp_path / "lines")
     assert "iconv" not in message
     assert "cannot be told" in message
 
 
-def test_the_place_of_a_bad_byte_is_told_across_blocks(tmp_path: Path) -> None:
+def test_the_place_of_a_bad_byte_is_told_across_blocks(tmp_path):
     line = "é" * 999 + "\n"
     count = 2 * BLOCK // len(line.encode())
     content = (line * count).encode() + b"abc\xff" + line.encode()
@@ -102,7 +96,7 @@ def test_the_place_of_a_bad_byte_is_told_across_blocks(tmp_path: Path) -> None:
     assert f"line {count + 1:,}: not UTF-8 (byte 0xff at position 4)" in error(tmp_path / "lines")
 
 
-def test_a_line_is_read_as_soon_as_it_ends() -> None:
+def test_a_line_is_read_as_soon_as_it_ends():
     class Slow(io.BytesIO):
         def read1(self, size: int | None = -1, /) -> bytes:
             return self.readline()

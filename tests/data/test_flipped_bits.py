@@ -2,8 +2,6 @@
 so.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -23,7 +21,7 @@ LISTOPS = {"name": "listops", "train": 40, "val": 10, "test": 10}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Everything that tfzoo can have in its cache, made from ``text/``."""
     from fsspec.implementations.memory import MemoryFileSystem
 
@@ -56,9 +54,7 @@ def prepared(folder: Path) -> list[Any]:
 
 
 @pytest.mark.nightly
-def test_every_flipped_bit_is_noticed_or_harmless(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_flipped_bit_is_noticed_or_harmless(folder, capsys):
     wanted = prepared(folder)
     shelf = cache.folder() / cache.SHELF
     shutil.copytree(shelf, folder / "whole")

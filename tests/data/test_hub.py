@@ -1,12 +1,9 @@
 """Data sets by name: their columns and splits, and what is said when they cannot be reached."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import datasets
 import pytest
@@ -21,9 +18,9 @@ pytestmark = pytest.mark.usefixtures("empty_cache")
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def asked(monkeypatch):
     """A hub of two data sets; holds what was asked of it."""
-    calls: list[Any] = []
+    calls = []
     labels = datasets.Features(
         {
             "sentence": datasets.Value("string"),
@@ -44,7 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         },
     }
 
-    def load(path: str, config: str | None, cache_dir: str) -> Any:
+    def load(path, config, cache_dir):
         calls.append((path, config, cache_dir))
         if path not in hub:
             raise ConnectionError(f"Couldn't reach '{path}'\nmore")
@@ -54,7 +51,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return calls
 
 
-def test_classes_have_their_names_and_splits_are_found(asked: list[Any], tmp_path: Path) -> None:
+def test_classes_have_their_names_and_splits_are_found(asked, tmp_path):
     data = ClassificationData(
         name="a/films:default", text_column="sentence", tokenizer="word", test={}
     )
@@ -68,7 +65,7 @@ def test_classes_have_their_names_and_splits_are_found(asked: list[Any], tmp_pat
     assert Path(folder).is_relative_to(tmp_path / "cache")
 
 
-def test_nothing_is_chosen_by_a_split_that_is_named_for_a_test(asked: list[Any]) -> None:
+def test_nothing_is_chosen_by_a_split_that_is_named_for_a_test(asked):
     data = ClassificationData(
         name="a/films", text_column="sentence", tokenizer="word", test="validation"
     )
@@ -85,9 +82,7 @@ def test_nothing_is_chosen_by_a_split_that_is_named_for_a_test(asked: list[Any])
     assert pairs.test_names == []
 
 
-def test_splits_are_named_on_the_command_line(
-    asked: list[Any], own_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_splits_are_named_on_the_command_line(asked, own_folder, capsys):
     names = typed(
         "--data.name a/films --data.text_column sentence --data.train train",
         "--data.test validation",
@@ -102,7 +97,7 @@ def test_splits_are_named_on_the_command_line(
     assert (own_folder / "run/predictions/validation.tsv").is_file()
 
 
-def test_pairs_by_language_are_found_in_either_direction(asked: list[Any]) -> None:
+def test_pairs_by_language_are_found_in_either_direction(asked):
     data = TranslationData(
         name="a/pairs", source="de", target="en", tokenizer={"name": "bpe", "vocab_size": 300}
     )
@@ -111,14 +106,14 @@ def test_pairs_by_language_are_found_in_either_direction(asked: list[Any]) -> No
     assert data.test_names == ["test"]
 
 
-def test_a_test_set_without_labels_is_refused(asked: list[Any]) -> None:
+def test_a_test_set_without_labels_is_refused(asked):
     with pytest.raises(
         BadData, match=r"a/films, split 'test', row 2: 'label' is -1, which is no class"
     ):
         ClassificationData(name="a/films", text_column="sentence", tokenizer="word").prepare_data()
 
 
-def test_a_column_or_split_that_is_not_there_is_told_with_what_is(asked: list[Any]) -> None:
+def test_a_column_or_split_that_is_not_there_is_told_with_what_is(asked):
     with pytest.raises(
         BadData, match=r"a/films, split 'train': no column 'text'.* There: label, sentence"
     ):
@@ -127,9 +122,7 @@ def test_a_column_or_split_that_is_not_there_is_told_with_what_is(asked: list[An
         ClassificationData(name="a/films", text_column="sentence", val="valid").prepare_data()
 
 
-def test_a_name_that_cannot_be_reached_says_that_it_needs_a_network_or_files(
-    asked: list[Any],
-) -> None:
+def test_a_name_that_cannot_be_reached_says_that_it_needs_a_network_or_files(asked):
     with pytest.raises(BadData) as caught:
         ClassificationData(name="no/where").prepare_data()
     message = str(caught.value)
@@ -142,7 +135,7 @@ def test_a_name_that_cannot_be_reached_says_that_it_needs_a_network_or_files(
     assert "\n" not in message
 
 
-def test_the_library_itself_is_asked_and_says_so_without_a_network(tmp_path: Path) -> None:
+def test_the_library_itself_is_asked_and_says_so_without_a_network(tmp_path):
     code = "from tfzoo.data.hub import fetched; fetched('nobody/nothing')"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     done = subprocess.run(
@@ -151,6 +144,6 @@ def test_the_library_itself_is_asked_and_says_so_without_a_network(tmp_path: Pat
     assert "BadData: cannot load the data set 'nobody/nothing'" in done.stderr
 
 
-def test_a_path_is_no_name(tmp_path: Path) -> None:
+def test_a_path_is_no_name(tmp_path):
     with pytest.raises(BadOption, match=r"data\.root"):
         ClassificationData(name=str(tmp_path)).prepare_data()

@@ -1,7 +1,5 @@
 """Batches keep the limit, drop and repeat nothing, and follow from seed and epoch alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -22,7 +20,7 @@ def lengths(count: int = 20_000, seed: int = 0) -> tuple[Rows, Rows]:
 def buckets(
     count: int = 3000, max_tokens: int = 1000, **options: int | bool
 ) -> LengthBucketedSampler:
-    return LengthBucketedSampler(*lengths(count), max_tokens, **options)  # type: ignore[arg-type]  # each option is of its own type
+    return LengthBucketedSampler(*lengths(count), max_tokens, **options)
 
 
 def everything(batches: list[list[int]]) -> list[int]:
@@ -31,7 +29,7 @@ def everything(batches: list[list[int]]) -> list[int]:
 
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("max_tokens", [60, 1000, 4096])
-def test_no_batch_is_larger_than_asked_on_either_side(shuffle: bool, max_tokens: int) -> None:
+def test_no_batch_is_larger_than_asked_on_either_side(shuffle, max_tokens):
     b = buckets(max_tokens=max_tokens, shuffle=shuffle)
     for batch in b:
         assert (
@@ -40,7 +38,7 @@ def test_no_batch_is_larger_than_asked_on_either_side(shuffle: bool, max_tokens:
         )
 
 
-def test_a_sentence_longer_than_a_batch_is_one_of_its_own() -> None:
+def test_a_sentence_longer_than_a_batch_is_one_of_its_own():
     b = LengthBucketedSampler(np.array([5, 100, 6, 7]), np.array([5, 5, 300, 7]), max_tokens=20)
     batches = list(b)
     assert [1] in batches
@@ -49,22 +47,22 @@ def test_a_sentence_longer_than_a_batch_is_one_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("max_tokens", [0, -1, 1.5])
-def test_a_batch_has_at_least_one_token(max_tokens: float) -> None:
+def test_a_batch_has_at_least_one_token(max_tokens):
     with pytest.raises(BadOption, match="max_tokens="):
-        LengthBucketedSampler(np.array([3]), np.array([3]), max_tokens)  # type: ignore[arg-type]  # what a user may give
+        LengthBucketedSampler(np.array([3]), np.array([3]), max_tokens)
 
 
-def test_padding_is_under_a_tenth() -> None:
+def test_padding_is_under_a_tenth():
     assert LengthBucketedSampler(*lengths(), 4096).padding() < 0.1
 
 
-def test_padding_is_what_the_batches_have() -> None:
+def test_padding_is_what_the_batches_have():
     b = buckets()
     cells = sum(len(batch) * (b.source[batch].max() + b.target[batch].max()) for batch in b)
     assert b.padding() == pytest.approx(1 - (b.source.sum() + b.target.sum()) / cells)
 
 
-def test_the_order_follows_from_seed_and_epoch_alone() -> None:
+def test_the_order_follows_from_seed_and_epoch_alone():
     first, second = buckets(seed=1), buckets(seed=1)
     for epoch in (3, 0, 2):
         second.set_epoch(epoch)
@@ -73,8 +71,8 @@ def test_the_order_follows_from_seed_and_epoch_alone() -> None:
     assert list(first) == list(second) == list(first)
 
 
-def test_epochs_and_seeds_differ_in_order_and_in_company() -> None:
-    def batches(seed: int, epoch: int) -> list[list[int]]:
+def test_epochs_and_seeds_differ_in_order_and_in_company():
+    def batches(seed, epoch):
         b = buckets(seed=seed)
         b.set_epoch(epoch)
         return list(b)
@@ -84,13 +82,13 @@ def test_epochs_and_seeds_differ_in_order_and_in_company() -> None:
         assert len(company & {frozenset(batch) for batch in other}) < len(company) / 10
 
 
-def test_batches_do_not_come_sorted_by_length() -> None:
+def test_batches_do_not_come_sorted_by_length():
     b = buckets()
     longest_rows = [int(b.source[batch].max()) for batch in b]
     assert abs(np.corrcoef(longest_rows, np.arange(len(longest_rows)))[0, 1]) < 0.4
 
 
-def test_every_epoch_has_the_same_number_of_batches_and_len_tells_it() -> None:
+def test_every_epoch_has_the_same_number_of_batches_and_len_tells_it():
     b = buckets()
     for epoch in range(20):
         b.set_epoch(epoch)
@@ -102,9 +100,7 @@ def test_every_epoch_has_the_same_number_of_batches_and_len_tells_it() -> None:
     ("count", "world"),
     [(1, 1), (2, 1), (3000, 1), (3000, 2), (3000, 7), (3000, 64), (5, 5), (5, 4), (9, 4)],
 )
-def test_processes_share_an_epoch_and_take_equally_many_steps(
-    shuffle: bool, count: int, world: int
-) -> None:
+def test_processes_share_an_epoch_and_take_equally_many_steps(shuffle, count, world):
     for epoch in (0, 1):
         shares = []
         for rank in range(world):
@@ -119,7 +115,7 @@ def test_processes_share_an_epoch_and_take_equally_many_steps(
 
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("world", [2, 3, 8, 64])
-def test_processes_together_see_what_one_alone_would(shuffle: bool, world: int) -> None:
+def test_processes_together_see_what_one_alone_would(shuffle, world):
     alone, together = buckets(shuffle=shuffle), buckets(world_size=world, shuffle=shuffle)
     for epoch in (0, 1):
         batches, turns = (
@@ -130,7 +126,7 @@ def test_processes_together_see_what_one_alone_would(shuffle: bool, world: int) 
         assert everything(turns[last:]) == everything(batches[last:])
 
 
-def test_processes_have_about_equally_much_to_do() -> None:
+def test_processes_have_about_equally_much_to_do():
     b = buckets(20_000, max_tokens=4096, world_size=8)
     tokens = np.array(
         [b.source[rows].sum() + b.target[rows].sum() for rows in b.epoch_batches(0)]
@@ -139,9 +135,7 @@ def test_processes_have_about_equally_much_to_do() -> None:
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_processes_take_equally_many_steps_also_where_each_text_fills_a_batch(
-    shuffle: bool,
-) -> None:
+def test_processes_take_equally_many_steps_also_where_each_text_fills_a_batch(shuffle):
     longest_rows = np.arange(50, 59)
     shares = [
         list(
@@ -158,13 +152,13 @@ def test_processes_take_equally_many_steps_also_where_each_text_fills_a_batch(
     assert [0, 1] in map(sorted, batches)  # the two shortest
 
 
-def test_fewer_pairs_than_processes_are_refused() -> None:
+def test_fewer_pairs_than_processes_are_refused():
     with pytest.raises(BadData, match="3 examples are too few for 4"):
         buckets(3, world_size=4)
 
 
 @pytest.mark.parametrize("world", [1, 2])
-def test_an_epoch_can_be_entered_in_its_middle(world: int) -> None:
+def test_an_epoch_can_be_entered_in_its_middle(world):
     whole, rest = (
         buckets(rank=world - 1, world_size=world),
         buckets(rank=world - 1, world_size=world),
@@ -176,20 +170,20 @@ def test_an_epoch_can_be_entered_in_its_middle(world: int) -> None:
     assert len(list(rest)) == len(rest)
 
 
-def test_without_shuffling_the_longest_come_first() -> None:
+def test_without_shuffling_the_longest_come_first():
     b = buckets(shuffle=False)
     longest_rows = [max(b.source[batch].max(), b.target[batch].max()) for batch in b]
     assert longest_rows == sorted(longest_rows, reverse=True)
 
 
 @pytest.mark.parametrize("longest", [2**15 - 2, 2**15 - 1, 2**15, 2**20])
-def test_texts_of_any_length_are_ordered(longest: int) -> None:
+def test_texts_of_any_length_are_ordered(longest):
     source = np.array([5, longest, 7, longest - 1, 1])
     batches = LengthBucketedSampler(source, source, 10, shuffle=False).epoch_batches(0)
     assert [int(row) for rows in batches for row in rows] == [1, 3, 2, 0, 4]
 
 
-def test_what_is_random_in_a_validation_is_so_in_each() -> None:
+def test_what_is_random_in_a_validation_is_so_in_each():
     """Masks and dropped tokens are a function of the epoch of a batch."""
     for shuffle, epochs in ((True, {3}), (False, {0})):
         b = buckets(shuffle=shuffle)

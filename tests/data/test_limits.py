@@ -1,11 +1,8 @@
 """A file cannot take the machine's memory: lines, cells and what is unpacked have limits."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -40,7 +37,7 @@ def write(path: Path, cells: list[str]) -> Path:
 
 
 @pytest.mark.parametrize("form", ["tsv", "csv", "jsonl", "parquet", "tsv.gz"])
-def test_a_long_line_or_cell_is_refused_with_its_number(form: str, tmp_path: Path) -> None:
+def test_a_long_line_or_cell_is_refused_with_its_number(form, tmp_path):
     for cells, long in ((["a" * 50] * 3, False), (["a", "b", "c" * 101, "d"], True)):
         table = Table(write(tmp_path / f"t.{form}", cells), ("text", "label"), limits=Limits(100))
         if not long:
@@ -50,11 +47,9 @@ def test_a_long_line_or_cell_is_refused_with_its_number(form: str, tmp_path: Pat
             list(table)
 
 
-def test_a_line_that_does_not_end_is_not_read_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_that_does_not_end_is_not_read_to_its_end(tmp_path, monkeypatch):
     (tmp_path / "long.gz").write_bytes(gzip.compress(b"ok\n" + b"ab" * (1 << 22), 1))
-    read: list[int] = []
+    read = []
     check = Limits.check_unpacked
     monkeypatch.setattr(
         Limits, "check_unpacked", lambda *given: (read.append(given[2]), check(*given))
@@ -67,9 +62,7 @@ def test_a_line_that_does_not_end_is_not_read_to_its_end(
 
 
 @pytest.mark.parametrize("form", ["tsv.gz", "parquet"])
-def test_a_file_that_unpacks_to_too_much_is_refused(
-    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_unpacks_to_too_much_is_refused(form, tmp_path, monkeypatch):
     path = write(tmp_path / f"t.{form}", [f"the same again {n} " * 9 for n in range(2000)])
     assert len(list(Table(path, ("text", "label"), limits=Limits(ratio=2)))) == 2000  # small
     monkeypatch.setattr(lines, "SMALL", 1000)
@@ -77,9 +70,9 @@ def test_a_file_that_unpacks_to_too_much_is_refused(
         list(Table(path, ("text", "label"), limits=Limits(ratio=2)))
 
 
-def test_both_limits_are_options(tmp_path: Path) -> None:
+def test_both_limits_are_options(tmp_path):
     for module, kind in ((ClassificationData, "tsv"), (TranslationData, "tsv")):
-        columns: Any = (
+        columns = (
             {"source_column": "text", "target_column": "label"} if module is TranslationData else {}
         )
         path = str(write(tmp_path / f"t.{kind}", ["a", "b" * 200]))

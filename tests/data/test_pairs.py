@@ -1,7 +1,5 @@
 """Pairs of texts: two columns from every kind of source, both texts in one sequence."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
@@ -58,14 +56,14 @@ def prepared(**options: Any) -> ClassificationData:
     return data
 
 
-def test_pairs_are_read_from_every_source(tmp_path: Path) -> None:
+def test_pairs_are_read_from_every_source(tmp_path):
     for name, source in sources(tmp_path).items():
         rows = list(prepared(train=source, val=source).splits["val"])
         wanted = zip(TEXTS, ("yes", "no", "no"), strict=True)
         assert rows == list(wanted), name
 
 
-def test_both_texts_are_in_a_row_with_a_separator_between_them() -> None:
+def test_both_texts_are_in_a_row_with_a_separator_between_them():
     data = prepared(train=ROWS, val=ROWS)
     encode = data.vocabulary.tokenizer.encode
     batch = data.sets["val"][[0, 2]]
@@ -85,7 +83,7 @@ def one_at_a_time(first: list[int], second: list[int], most: int) -> list[int]:
     return [*first, OWN.eos, *second]
 
 
-def test_the_longer_text_is_truncated_first() -> None:
+def test_the_longer_text_is_truncated_first():
     random = Random(0)
     for _ in range(1000):
         first, second = ([*range(4, 4 + random.randrange(9))] for _ in range(2))
@@ -94,7 +92,7 @@ def test_the_longer_text_is_truncated_first() -> None:
         assert found == one_at_a_time([*first], [*second], most)
 
 
-def test_training_and_answering_truncate_alike() -> None:
+def test_training_and_answering_truncate_alike():
     data = prepared(train=ROWS, val=ROWS, max_length=12)
     encode = data.vocabulary.tokenizer.encode
     (batch,) = text_batches(TEXTS, data.vocabulary, max_length=13)
@@ -106,14 +104,14 @@ def test_training_and_answering_truncate_alike() -> None:
     assert batch.tokens[at].tolist() == [*one_at_a_time(first, second, 12), 3]
 
 
-def test_a_pair_of_empty_texts_teaches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pair_of_empty_texts_teaches_nothing(capsys):
     rows = [*ROWS, {"premise": " ", "hypothesis": "", "label": "no"}, ROWS[0] | {"premise": ""}]
     data = prepared(train=rows, val=ROWS)
     assert data.sets["train"].rows.tolist() == [0, 1, 2, 4]
     assert "training skips 1 example without a token" in capsys.readouterr().err
 
 
-def test_a_checkpoint_knows_that_texts_are_pairs() -> None:
+def test_a_checkpoint_knows_that_texts_are_pairs():
     vocabulary = prepared(train=ROWS, val=ROWS).vocabulary
     again = type(vocabulary).restore(vocabulary.state())
     assert again.pairs
@@ -131,12 +129,12 @@ def test_a_checkpoint_knows_that_texts_are_pairs() -> None:
         ({"text_column": ["a", "label"]}, "text_column and data.label_column are both 'label'"),
     ],
 )
-def test_columns_that_are_no_pair_are_refused(options: dict[str, Any], words: str) -> None:
+def test_columns_that_are_no_pair_are_refused(options, words):
     with pytest.raises(BadOption, match=words):
         ClassificationData(train=ROWS, **options)
 
 
-def test_what_is_no_pair_is_named_with_its_place(tmp_path: Path) -> None:
+def test_what_is_no_pair_is_named_with_its_place(tmp_path):
     given = sources(tmp_path)
     del given["tuples"]  # which have no names
     for source in given.values():
@@ -156,14 +154,14 @@ def test_what_is_no_pair_is_named_with_its_place(tmp_path: Path) -> None:
         list(text_batches([("a", "b")], single))
 
 
-def test_a_vocabulary_of_texts_reads_no_pairs() -> None:
+def test_a_vocabulary_of_texts_reads_no_pairs():
     data = ClassificationData(train=ROWS, val=ROWS, text_column=COLUMNS, tokenizer="bytes")
     data.vocabulary = prepared(train=ROWS, val=ROWS, text_column="premise").vocabulary
     with pytest.raises(BadOption, match=r"reads single texts, and data.text_column names two"):
         data.prepare_data()
 
 
-def test_equal_pairs_stay_on_one_side_of_validation() -> None:
+def test_equal_pairs_stay_on_one_side_of_validation():
     rows = [(f"a {n % 9}", f"b {n % 3}", "xy"[n % 2]) for n in range(60)]
     data = prepared(train=rows, val_fraction=0.3)
     train, val = ({text for text, _ in data.splits[name]} for name in ("train", "val"))
@@ -172,5 +170,5 @@ def test_equal_pairs_stay_on_one_side_of_validation() -> None:
     assert not train & val
 
 
-def test_joined_texts_have_one_tab() -> None:
+def test_joined_texts_have_one_tab():
     assert joined(["a\tb", "\tc"]) == "a b\t c"

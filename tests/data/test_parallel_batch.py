@@ -2,8 +2,6 @@
 padding.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -17,7 +15,7 @@ TARGET = [[21], [22, 23], [24, 25, 26, 27], [28]]
 
 
 @pytest.fixture
-def pairs() -> ParallelDataset:
+def pairs():
     return ParallelDataset(
         Sentences.of(SOURCE),
         Sentences.of(TARGET),
@@ -27,7 +25,7 @@ def pairs() -> ParallelDataset:
     )
 
 
-def test_sources_end_and_targets_begin_and_end(pairs: ParallelDataset) -> None:
+def test_sources_end_and_targets_begin_and_end(pairs):
     batch = pairs[[2, 0, 1]]
     assert batch.source.tolist() == [[14, 3, 0, 0], [11, 12, 13, 3], [3, 0, 0, 0]]
     assert batch.target.tolist() == [
@@ -38,7 +36,7 @@ def test_sources_end_and_targets_begin_and_end(pairs: ParallelDataset) -> None:
     assert batch.source.dtype == batch.target.dtype == batch.non_padding.dtype == torch.int64
 
 
-def test_non_padding_holds_every_token_to_predict_and_no_padding(pairs: ParallelDataset) -> None:
+def test_non_padding_holds_every_token_to_predict_and_no_padding(pairs):
     batch = pairs[[0, 1, 2, 3]]
     assert batch.target[:, 1:].flatten()[batch.non_padding].tolist() == [
         t for sentence in TARGET for t in [*sentence, 3]
@@ -49,15 +47,13 @@ def test_non_padding_holds_every_token_to_predict_and_no_padding(pairs: Parallel
     ("rows", "source", "target"),
     [([0, 1], True, True), ([0, 3], True, False), ([2], False, False), ([1, 1], False, False)],
 )
-def test_padding_is_told_truly(
-    pairs: ParallelDataset, rows: list[int], source: bool, target: bool
-) -> None:
+def test_padding_is_told_truly(pairs, rows, source, target):
     batch = pairs[rows]
     assert batch.source_padding is source is bool((batch.source == 0).any())
     assert batch.target_padding is target is bool((batch.target == 0).any())
 
 
-def test_texts_and_places_follow_the_rows(pairs: ParallelDataset) -> None:
+def test_texts_and_places_follow_the_rows(pairs):
     pairs.rows = np.array([3, 1])
     assert len(pairs) == 2
     batch = pairs[[1, 0]]
@@ -69,13 +65,13 @@ def test_texts_and_places_follow_the_rows(pairs: ParallelDataset) -> None:
     assert batch.source.tolist() == [[3, 0, 0], [15, 16, 3]]
 
 
-def test_training_pairs_carry_no_text(pairs: ParallelDataset) -> None:
+def test_training_pairs_carry_no_text(pairs):
     pairs.lines = []
     batch = pairs[[0]]
     assert batch.source_text == batch.target_text == []
 
 
-def test_a_batch_moves_to_a_device_as_a_whole(pairs: ParallelDataset) -> None:
+def test_a_batch_moves_to_a_device_as_a_whole(pairs):
     batch = pairs[[0, 1]]
     moved = batch.to("meta")
     assert {moved.source.device.type, moved.target.device.type, moved.non_padding.device.type} == {

@@ -1,7 +1,5 @@
 """Tokenizers of published models give the ids that ``transformers`` gives."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -25,14 +23,12 @@ SPECIAL: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(params=TOKENIZERS)
-def name(request: pytest.FixtureRequest) -> str:
+def name(request):
     return str(request.param)
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.nightly)])
-def test_ids_are_those_of_transformers_in_four_scripts(
-    name: str, count: int, tmp_path: Path
-) -> None:
+def test_ids_are_those_of_transformers_in_four_scripts(name, count, tmp_path):
     peer = save_tokenizer(name, tmp_path)
     ours = create("tokenizer", {"name": "pretrained", "folder": str(tmp_path)})
     ours.train(LINES)
@@ -45,13 +41,13 @@ def test_ids_are_those_of_transformers_in_four_scripts(
     ]
 
 
-def test_special_ids_are_used_as_they_are(name: str, tmp_path: Path) -> None:
+def test_special_ids_are_used_as_they_are(name, tmp_path):
     save_tokenizer(name, tmp_path)
     special = restored("pretrained", state_of(tmp_path)).special
     assert {key: getattr(special, key) for key in SPECIAL[name]} == SPECIAL[name]
 
 
-def test_the_configuration_of_the_model_says_more(tmp_path: Path) -> None:
+def test_the_configuration_of_the_model_says_more(tmp_path):
     save_tokenizer("t5", tmp_path)
     config = {"vocab_size": 999, "decoder_start_token_id": 0, "pad_token_id": 7}
     (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
@@ -62,7 +58,7 @@ def test_the_configuration_of_the_model_says_more(tmp_path: Path) -> None:
     assert len(tokenizer) == 999
 
 
-def test_the_name_of_a_special_token_is_text(name: str, tmp_path: Path) -> None:
+def test_the_name_of_a_special_token_is_text(name, tmp_path):
     save_tokenizer(name, tmp_path)
     tokenizer = restored("pretrained", state_of(tmp_path))
     never = tokenizer.special.every - {tokenizer.special.unk}
@@ -98,7 +94,7 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "says"), REFUSED)
-def test_a_hostile_tokenizer_is_refused_in_one_line(spoil: Any, says: str, tmp_path: Path) -> None:
+def test_a_hostile_tokenizer_is_refused_in_one_line(spoil, says, tmp_path):
     save_tokenizer("gpt2", tmp_path)
     spoil(tmp_path)
     with pytest.raises(BadRun, match=says) as raised:
@@ -106,7 +102,7 @@ def test_a_hostile_tokenizer_is_refused_in_one_line(spoil: Any, says: str, tmp_p
     assert "\n" not in str(raised.value)
 
 
-def test_other_files_of_a_tokenizer_are_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_other_files_of_a_tokenizer_are_refused_with_what_to_do(tmp_path):
     (tmp_path / "tokenizer.model").write_bytes(b"")
     with pytest.raises(BadRun, match=r"only tokenizer\.model, of SentencePiece: AutoTokenizer"):
         found_in(tmp_path)

@@ -2,8 +2,6 @@
 is checked in the constructor.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from math import inf, nan
@@ -42,7 +40,7 @@ def numbers_of_components() -> Iterator[Any]:
                     yield pytest.param(kind, component, name, id=f"{component}-{name}")
 
 
-def test_numbers_are_found() -> None:
+def test_numbers_are_found():
     found = {(p.values[0].__name__, p.values[1]) for p in numbers_of_data()}
     assert ("TranslationData", "token_dropout") in found
     assert ("ClassificationData", "val_fraction") in found
@@ -51,7 +49,7 @@ def test_numbers_are_found() -> None:
 
 
 @pytest.mark.parametrize(("cls", "name"), list(numbers_of_data()))
-def test_a_number_that_cannot_be_is_refused_by_its_name(cls: type, name: str) -> None:
+def test_a_number_that_cannot_be_is_refused_by_its_name(cls, name):
     for value in IMPOSSIBLE:
         with pytest.raises(BadOption, match=rf"{name}={re.escape(str(value))} must be a "):
             cls(**TEXT[cls], **{name: value})
@@ -69,9 +67,9 @@ def test_a_number_that_cannot_be_is_refused_by_its_name(cls: type, name: str) ->
         ("workers", 1025),
     ],
 )
-def test_the_first_value_outside_a_range_is_refused(name: str, value: float) -> None:
+def test_the_first_value_outside_a_range_is_refused(name, value):
     with pytest.raises(BadOption, match=f"{name}={value} must be"):
-        ClassificationData(train="no/such/file", **{name: value})  # type: ignore[arg-type]
+        ClassificationData(train="no/such/file", **{name: value})
 
 
 @pytest.mark.parametrize(
@@ -86,22 +84,20 @@ def test_the_first_value_outside_a_range_is_refused(name: str, value: float) -> 
         ("workers", 0),
     ],
 )
-def test_the_last_value_inside_a_range_is_accepted(name: str, value: float) -> None:
-    data = ClassificationData(train="no/such/file", **{name: value})  # type: ignore[arg-type]
+def test_the_last_value_inside_a_range_is_accepted(name, value):
+    data = ClassificationData(train="no/such/file", **{name: value})
     assert getattr(data, name) == value
 
 
 @pytest.mark.parametrize(("kind", "component", "name"), list(numbers_of_components()))
-def test_an_option_that_cannot_be_is_refused_by_its_name(
-    kind: str, component: str, name: str
-) -> None:
+def test_an_option_that_cannot_be_is_refused_by_its_name(kind, component, name):
     for value in (nan, inf, -inf, -1, 1.5, 10**12, 10**400, True):
         with pytest.raises(BadOption, match=rf"'{component}'.*{name}"):
             create(kind, {"name": component, name: value})
 
 
 @pytest.mark.parametrize("component", registry("tokenizer").names())
-def test_the_smallest_and_a_large_vocabulary_can_be_trained(component: str) -> None:
+def test_the_smallest_and_a_large_vocabulary_can_be_trained(component):
     """What the library would refuse, or crash on, is outside the range."""
     options = registry("tokenizer").entry(component).options
     if "vocab_size" not in options:

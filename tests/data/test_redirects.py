@@ -2,8 +2,6 @@
 one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import Iterator
@@ -62,7 +60,7 @@ def served(secure: bool) -> Iterator[SimpleNamespace]:
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[SimpleNamespace]:
+def servers():
     with ExitStack() as stack:
         yield SimpleNamespace(
             secure=stack.enter_context(served(True)),
@@ -72,7 +70,7 @@ def servers() -> Iterator[SimpleNamespace]:
 
 
 @pytest.fixture(autouse=True)
-def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: SimpleNamespace) -> None:
+def known(tmp_path, monkeypatch, servers):
     monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
     for one in vars(servers).values():
@@ -97,9 +95,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_redirect_to_what_the_address_could_not_name_is_refused(
-    name: str, servers: SimpleNamespace
-) -> None:
+def test_a_redirect_to_what_the_address_could_not_name_is_refused(name, servers):
     ports = {key: one.port for key, one in vars(servers).items()}
     servers.secure.target = REFUSED[name].format(**ports)
     with pytest.raises(BadData, match=r"[Rr]edirect") as error:
@@ -109,27 +105,27 @@ def test_a_redirect_to_what_the_address_could_not_name_is_refused(
     assert servers.plain.asked == servers.other.asked == []
 
 
-def test_a_redirect_on_the_same_host_is_followed(servers: SimpleNamespace) -> None:
+def test_a_redirect_on_the_same_host_is_followed(servers):
     servers.secure.target = "/file"
     copy = remote.local_copy(f"https://localhost:{servers.secure.port}/moved")
     assert copy.read_bytes() == TABLE
 
 
-def test_an_archive_at_an_address_is_read_by_the_same_rule(servers: SimpleNamespace) -> None:
+def test_an_archive_at_an_address_is_read_by_the_same_rule(servers):
     servers.secure.target = f"http://127.0.0.1:{servers.plain.port}/file"
     with pytest.raises(BadData, match="redirect"):
         remote.local_copy(f"zip://a.tsv::https://localhost:{servers.secure.port}/moved")
     assert servers.plain.asked == []
 
 
-def test_a_redirect_without_end_is_refused(servers: SimpleNamespace) -> None:
+def test_a_redirect_without_end_is_refused(servers):
     servers.secure.target = "/moved"
     with pytest.raises(BadData, match="cannot read"):
         remote.local_copy(f"https://localhost:{servers.secure.port}/moved")
     assert len(servers.secure.asked) <= 24  # ten for HEAD, ten for GET
 
 
-def test_a_redirect_does_not_fall_back_to_an_earlier_copy(servers: SimpleNamespace) -> None:
+def test_a_redirect_does_not_fall_back_to_an_earlier_copy(servers):
     address = f"https://localhost:{servers.secure.port}/moved"
     servers.secure.target = "/file"
     remote.local_copy(address)
@@ -150,7 +146,7 @@ OTHERWISE = {
 }
 
 
-def test_the_rule_itself() -> None:
+def test_the_rule_itself():
     for first, targets in ALLOWED.items():
         for target in targets:
             assert refusal_of_redirect(place_of(URL(first)), place_of(URL(target))) == "", (
@@ -165,14 +161,14 @@ def test_the_rule_itself() -> None:
             )
 
 
-def test_another_name_must_stand_for_a_public_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_name_must_stand_for_a_public_host(monkeypatch):
     """A name can stand for this machine or for a cloud's metadata server."""
 
-    def ask(first: str, name: str, *found: str) -> list[str]:
-        async def resolve(self: object, host: str, port: int = 0, family: Any = 0) -> Any:
+    def ask(first, name, *found):
+        async def resolve(self, host, port=0, family=0):
             return [{"host": one} for one in found]
 
-        async def asked() -> list[str]:
+        async def asked():
             resolver = Resolver(first)
             return [one["host"] for one in await resolver.resolve(name, 443)]
 
@@ -213,7 +209,7 @@ def test_another_name_must_stand_for_a_public_host(monkeypatch: pytest.MonkeyPat
         "https:///a.tsv",
     ],
 )
-def test_a_recipe_names_no_host_of_this_machine_or_network_by_its_number(address: str) -> None:
+def test_a_recipe_names_no_host_of_this_machine_or_network_by_its_number(address):
     with pytest.raises(BadRecipe, match=r"data.train: ") as error:
         check_values({"data": {"train": address}}, "mine.yaml", trust=False)
     assert "\n" not in str(error.value)

@@ -2,13 +2,10 @@
 plain read is refused.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import time
 import zipfile
-from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -32,7 +29,7 @@ TABLE = b"text\tlabel\na b\tx\nc d\ty\n"
 
 
 @pytest.fixture(autouse=True)
-def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def memory(tmp_path, monkeypatch):
     monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
     system = fsspec.filesystem("memory")
     system.pipe("/text/train.tsv", TABLE)
@@ -52,17 +49,15 @@ def read(*addresses: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     "address", ["memory://text/train.tsv", "zip://inner/train.tsv::memory://text/all.zip"]
 )
-def test_a_table_at_an_address_is_read_and_copied_into_the_cache(
-    address: str, tmp_path: Path
-) -> None:
+def test_a_table_at_an_address_is_read_and_copied_into_the_cache(address, tmp_path):
     data = ClassificationData(train=address, val=address, test={"tests": address})
     data.prepare_data()
     assert data.labels == ["x", "y"]
     assert data.test_names == ["tests"]
-    assert Path(data.splits["val"].path).is_relative_to(tmp_path / "cache")  # type: ignore[attr-defined]
+    assert Path(data.splits["val"].path).is_relative_to(tmp_path / "cache")
 
 
-def test_pairs_and_lists_of_addresses_are_read() -> None:
+def test_pairs_and_lists_of_addresses_are_read():
     assert read("memory://text/pairs", "memory://text/train.tsv") == [
         ("one", "eins"),
         ("a b", "x"),
@@ -70,9 +65,7 @@ def test_pairs_and_lists_of_addresses_are_read() -> None:
     ]
 
 
-def test_a_server_is_read_once_for_each_version(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_is_read_once_for_each_version(tmp_path, capsys, monkeypatch):
     (tmp_path / "site").mkdir()
     file = tmp_path / "site" / "train.tsv"
     file.write_bytes(TABLE)
@@ -105,7 +98,7 @@ def test_a_server_is_read_once_for_each_version(
         read(address)
 
 
-def test_another_reader_may_remove_the_same_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_reader_may_remove_the_same_copies(monkeypatch):
     """What both remove is free for both."""
     for name in "ab":
         entry = remote.shelf() / f"download-{name}"
@@ -113,7 +106,7 @@ def test_another_reader_may_remove_the_same_copies(monkeypatch: pytest.MonkeyPat
         (entry / "file").write_bytes(b"0123456789")
     seen = set[Path]()
 
-    def last_use(entry: Path) -> float:
+    def last_use(entry):
         if entry in seen:
             shutil.rmtree(entry, ignore_errors=True)
         seen.add(entry)
@@ -124,9 +117,7 @@ def test_another_reader_may_remove_the_same_copies(monkeypatch: pytest.MonkeyPat
     assert remote.make_room(10) == 10
 
 
-def test_copies_keep_within_the_limit_and_the_oldest_go_first(
-    memory: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copies_keep_within_the_limit_and_the_oldest_go_first(memory, monkeypatch):
     monkeypatch.setattr(remote, "LIMIT", 2500)
     for name in "abc":
         memory.pipe(f"/text/{name}.tsv", b"x\ty\n" * 250)
@@ -158,7 +149,7 @@ def test_copies_keep_within_the_limit_and_the_oldest_go_first(
         "HTTPS://host/train.tsv",
     ],
 )
-def test_an_address_that_is_no_plain_read_is_refused_everywhere(address: str) -> None:
+def test_an_address_that_is_no_plain_read_is_refused_everywhere(address):
     with pytest.raises(BadOption, match="is no address that tfzoo reads: it begins with one of gs"):
         TranslationData(train=["a.tsv", address], val="b.tsv")
     with pytest.raises(BadOption, match="is no address that tfzoo reads"):
@@ -175,13 +166,13 @@ def test_an_address_that_is_no_plain_read_is_refused_everywhere(address: str) ->
         ({"train": "a.tsv", "test": "zip://b*.tsv::s3://bucket/b.zip"}, "a list of addresses"),
     ],
 )
-def test_what_needs_a_listing_is_refused(options: dict[str, Any], words: str) -> None:
+def test_what_needs_a_listing_is_refused(options, words):
     with pytest.raises(BadOption, match=words):
         ClassificationData(**options)
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def url_to_fs(address: str) -> Any:
+def test_a_missing_package_is_named(monkeypatch):
+    def url_to_fs(address):
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr("fsspec.core.url_to_fs", url_to_fs)
@@ -189,9 +180,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         read("s3://bucket/train.tsv")
 
 
-def test_an_address_stays_as_it_is_in_a_recipe_that_names_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_address_stays_as_it_is_in_a_recipe_that_names_one(tmp_path, capsys):
     command = typed("fit classification/trec6 --data.train https://host/a.csv.gz --print_config")
     assert main(command) == 0
     assert "train: https://host/a.csv.gz" in capsys.readouterr().out
@@ -210,5 +199,5 @@ def test_an_address_stays_as_it_is_in_a_recipe_that_names_one(
         ("memory://" + "x" * 300 + ".tsv", "x" * 96 + ".tsv"),
     ],
 )
-def test_a_copy_has_a_harmless_name_with_the_ending_of_the_file(address: str, name: str) -> None:
+def test_a_copy_has_a_harmless_name_with_the_ending_of_the_file(address, name):
     assert remote.file_name(address) == name

@@ -1,7 +1,5 @@
 """Rows from Python, and files of each kind, train a model, or one sentence says why they do not."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,7 +108,7 @@ def classifier(data: ClassificationData) -> tfzoo.ClassificationTask:
 
 
 @pytest.mark.parametrize("kind", CLASSIFICATION)
-def test_a_classifier_trains_on(kind: str, tmp_path: Path) -> None:
+def test_a_classifier_trains_on(kind, tmp_path):
     data = ClassificationData(
         tokenizer="word", max_tokens=16, val_fraction=0.3, **CLASSIFICATION[kind](tmp_path)
     )
@@ -120,7 +118,7 @@ def test_a_classifier_trains_on(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", TRANSLATION)
-def test_a_translator_trains_on(kind: str, tmp_path: Path) -> None:
+def test_a_translator_trains_on(kind, tmp_path):
     data = TranslationData(tokenizer=TOKENIZER, max_tokens=60, **TRANSLATION[kind](tmp_path))
     data.prepare_data()
     assert list(data.splits["val"])[3] == ("number 3", "Zahl 3")
@@ -129,9 +127,7 @@ def test_a_translator_trains_on(kind: str, tmp_path: Path) -> None:
     assert trained(task, data, tmp_path).global_step == 2
 
 
-def test_rows_are_not_stored_and_not_needed_for_inference(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_are_not_stored_and_not_needed_for_inference(tmp_path, capsys):
     data = ClassificationData(train=[*DICTS, ("secret", "bad")], val=DICTS, tokenizer="bytes")
     task = classifier(data)
     trainer = trained(task, data, tmp_path)
@@ -147,7 +143,7 @@ def test_rows_are_not_stored_and_not_needed_for_inference(
         trainer.fit(task, datamodule=changed, ckpt_path=tmp_path / "a.ckpt", weights_only=True)
 
 
-def test_classes_that_are_stored_as_numbers_have_their_names() -> None:
+def test_classes_that_are_stored_as_numbers_have_their_names():
     label = datasets.ClassLabel(names=["negative", "positive"])
     features = datasets.Features({"text": datasets.Value("string"), "label": label})
     rows = {"text": ["a", "b"], "label": [0, 1]}
@@ -158,7 +154,7 @@ def test_classes_that_are_stored_as_numbers_have_their_names() -> None:
     ]
 
 
-def test_numbers_of_numpy_and_torch_are_labels() -> None:
+def test_numbers_of_numpy_and_torch_are_labels():
     rows = [("a", np.int64(3)), ("b", torch.tensor(4)), ("c", True)]
     data = ClassificationData(train=rows, val=rows)
     found = list(data.text.external(data.columns, data.columns)["train"])
@@ -195,7 +191,7 @@ def test_numbers_of_numpy_and_torch_are_labels() -> None:
         ([], "train: no text"),
     ],
 )
-def test_a_row_that_is_wrong_is_refused_by_its_index(rows: Any, words: str) -> None:
+def test_a_row_that_is_wrong_is_refused_by_its_index(rows, words):
     with pytest.raises(BadData, match=words):
         ClassificationData(train=rows, val=TUPLES).prepare_data()
 
@@ -230,23 +226,19 @@ def lines() -> Iterator[tuple[str, str]]:
         ),
     ],
 )
-def test_what_has_no_rows_is_refused(
-    options: dict[str, Any], error: type[TfzooError], words: str
-) -> None:
+def test_what_has_no_rows_is_refused(options, error, words):
     with pytest.raises(error, match=words):
         ClassificationData(**options).prepare_data()
 
 
-def test_translations_of_rows_need_validation_rows() -> None:
+def test_translations_of_rows_need_validation_rows():
     with pytest.raises(BadOption, match=r"data\.val is not given"):
         TranslationData(train=PAIRS)
     with pytest.raises(BadOption, match=r"data\.val is not given, and the data set has no split"):
         TranslationData(dataset={"train": PAIRS}).prepare_data()
 
 
-def test_the_same_rows_are_prepared_once_and_a_spawned_process_gets_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_same_rows_are_prepared_once_and_a_spawned_process_gets_them(monkeypatch):
     data = ClassificationData(train=pd.DataFrame(DICTS), val=DICTS)
     data.prepare_data()
     again = ClassificationData(train=TUPLES, val=DICTS)  # the same text
@@ -259,13 +251,13 @@ def test_the_same_rows_are_prepared_once_and_a_spawned_process_gets_them(
     assert len(list(there.train_dataloader())) == len(list(data.train_dataloader()))
 
 
-def test_processes_with_different_rows_are_refused() -> None:
+def test_processes_with_different_rows_are_refused():
     data = ClassificationData(train=TUPLES, val=TUPLES)
     data.prepare_data()
     strategy = SimpleNamespace(
         broadcast=lambda content: "of rank 0", reduce_boolean_decision=lambda same: same
     )
-    data.trainer = SimpleNamespace(  # type: ignore[assignment]
+    data.trainer = SimpleNamespace(
         world_size=2, strategy=strategy, _accelerator_connector=SimpleNamespace()
     )
     with pytest.raises(BadData, match="the processes of this training have different"):
@@ -281,27 +273,22 @@ def test_processes_with_different_rows_are_refused() -> None:
         ([[5.5]], "whole numbers, not 5.5"),
     ],
 )
-def test_lists_of_ids_that_are_no_batch_are_refused(batch: Any, ids: Any, words: str) -> None:
+def test_lists_of_ids_that_are_no_batch_are_refused(batch, ids, words):
     with pytest.raises(BadData, match=words):
         batch.collate([(one, one if batch is tfzoo.ParallelBatch else 0) for one in ids])
 
 
-def test_classes_of_a_batch_are_whole_numbers() -> None:
+def test_classes_of_a_batch_are_whole_numbers():
     batch = tfzoo.ClassificationBatch.collate([(torch.tensor([5, 6]), torch.tensor(1))])
     assert batch.tokens.tolist() == [[5, 6, 3]]
     assert batch.label.tolist() == [1]
     for label in (0.5, [0, 1]):
         with pytest.raises(BadData, match="whole numbers, not"):
-            tfzoo.ClassificationBatch.collate([([5], label)])  # type: ignore[list-item]
+            tfzoo.ClassificationBatch.collate([([5], label)])
 
 
 @pytest.mark.parametrize("key", ["root", "dataset"])
-def test_a_recipe_names_a_folder_of_save_to_disk_and_its_splits(
-    key: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_recipe_names_a_folder_of_save_to_disk_and_its_splits(key, tmp_path, capsys, monkeypatch):
     folder = saved(tmp_path, DICTS)
     command = ["fit", "classification/trec6", f"--data.{key}", str(folder), "--data.val", "test"]
     assert main([*command, "--print_config"]) == 0
@@ -311,26 +298,24 @@ def test_a_recipe_names_a_folder_of_save_to_disk_and_its_splits(
     assert (data["root"], data["dataset"], data["val"]) == (str(folder), None, "test")
 
 
-def test_rows_in_a_recipe_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_in_a_recipe_are_refused(tmp_path, capsys):
     recipe = tmp_path / "mine.yaml"
     recipe.write_text("task: classification\ndata: {train: [{text: a, label: b}]}\n", "utf-8")
     assert main(["fit", str(recipe), "--print_config"]) == 2
     assert "data.train must be str, not {" in capsys.readouterr().err
 
 
-def test_two_columns_of_labels_are_refused_with_what_to_do(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_two_columns_of_labels_are_refused_with_what_to_do(capsys):
     words = (
         "data.label_column takes one column. For several labels of a text in it, set task: multi"
     )
     with pytest.raises(BadOption, match=words):
-        ClassificationData(train=TUPLES, label_column=["a", "b"])  # type: ignore[arg-type]
+        ClassificationData(train=TUPLES, label_column=["a", "b"])
     assert main(["fit", "classification/trec6", "--data.label_column", "[a, b]"]) == 2
     assert f"tfzoo: --data.label_column: {words}" in capsys.readouterr().err
 
 
-def test_numbers_with_fractions_are_no_labels() -> None:
+def test_numbers_with_fractions_are_no_labels():
     with pytest.raises(BadData, match=r"the labels are 30 numbers .* set task: regression"):
         ClassificationData(
             train=[(f"text {n}", f"{n / 7}") for n in range(30)], val=TUPLES

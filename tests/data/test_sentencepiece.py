@@ -1,7 +1,5 @@
 """Files of SentencePiece give the ids that ``transformers`` gives."""
 
-from __future__ import annotations
-
 import json
 from io import BytesIO
 from pathlib import Path
@@ -74,7 +72,7 @@ def pair_of(folder: Path) -> TokenizerPair:
 
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.nightly)])
-def test_marians_ids_are_those_of_transformers(count: int, apart: bool, tmp_path: Path) -> None:
+def test_marians_ids_are_those_of_transformers(count, apart, tmp_path):
     peer, pair = marian(tmp_path, apart), pair_of(tmp_path)
     never = {*peer.all_special_ids} - {peer.unk_token_id}
     lines = [*TEXTS, *mixed_lines(count), ">>fra<< a small cat", ">>eng<<a cat"]
@@ -93,7 +91,7 @@ def test_marians_ids_are_those_of_transformers(count: int, apart: bool, tmp_path
     assert len(pair.target) == len(peer.target_encoder if apart else peer)
 
 
-def test_marians_special_ids_are_used_as_they_are(tmp_path: Path) -> None:
+def test_marians_special_ids_are_used_as_they_are(tmp_path):
     peer, special = marian(tmp_path), pair_of(tmp_path).special
     assert (special.pad, special.eos, special.unk, special.start) == (
         *(peer.pad_token_id, peer.eos_token_id, peer.unk_token_id),
@@ -102,7 +100,7 @@ def test_marians_special_ids_are_used_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_a_checkpoint_holds_both_sides(apart: bool, tmp_path: Path) -> None:
+def test_a_checkpoint_holds_both_sides(apart, tmp_path):
     marian(tmp_path, apart)
     pair = pair_of(tmp_path)
     again = TokenizerPair.restore(pair.state())
@@ -111,7 +109,7 @@ def test_a_checkpoint_holds_both_sides(apart: bool, tmp_path: Path) -> None:
     assert again.target.encode(TEXTS) == pair.target.encode(TEXTS)
 
 
-def test_the_pieces_of_both_languages_in_a_checkpoint_are_tried(tmp_path: Path) -> None:
+def test_the_pieces_of_both_languages_in_a_checkpoint_are_tried(tmp_path):
     marian(tmp_path)
     state = json.loads(found_in(tmp_path)[1])
     state["models"][1] = "/////w=="
@@ -119,7 +117,7 @@ def test_the_pieces_of_both_languages_in_a_checkpoint_are_tried(tmp_path: Path) 
         restored("sentencepiece", json.dumps(state))
 
 
-def test_t5s_ids_are_those_of_the_library(tmp_path: Path) -> None:
+def test_t5s_ids_are_those_of_the_library(tmp_path):
     model = library(LINES, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
     (tmp_path / "spiece.model").write_bytes(model)
     (tmp_path / "config.json").write_text('{"vocab_size": 400, "decoder_start_token_id": 0}')
@@ -132,7 +130,7 @@ def test_t5s_ids_are_those_of_the_library(tmp_path: Path) -> None:
     assert len(ours) == 400
 
 
-def test_text_comes_back_from_one_that_was_trained_here() -> None:
+def test_text_comes_back_from_one_that_was_trained_here():
     tokenizer = create("tokenizer", {"name": "sentencepiece", "vocab_size": 400})
     tokenizer.train(LINES * 20)
     texts = [" two  spaces ", "🙂 unknown 字", "e\u0301", *LINES]
@@ -140,7 +138,7 @@ def test_text_comes_back_from_one_that_was_trained_here() -> None:
     assert len(tokenizer) <= 400
 
 
-def test_a_vocabulary_that_is_too_small_is_refused() -> None:
+def test_a_vocabulary_that_is_too_small_is_refused():
     tokenizer = create("tokenizer", {"name": "sentencepiece", "vocab_size": 260})
     with pytest.raises(BadOption, match=r"vocab_size 260: .*required_chars"):
         tokenizer.train(LINES)
@@ -175,7 +173,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("spoil", "says"), REFUSED)
-def test_a_damaged_folder_is_refused_in_one_line(spoil: Any, says: str, tmp_path: Path) -> None:
+def test_a_damaged_folder_is_refused_in_one_line(spoil, says, tmp_path):
     marian(tmp_path)
     spoil(tmp_path)
     with pytest.raises(BadRun, match=says) as raised:
@@ -183,7 +181,7 @@ def test_a_damaged_folder_is_refused_in_one_line(spoil: Any, says: str, tmp_path
     assert "\n" not in str(raised.value)
 
 
-def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr("tfzoo.base.loading.find_spec", lambda name: None)
     with pytest.raises(TfzooError, match=r"pip install 'tfzoo\[sentencepiece\]'"):
         create("tokenizer", "sentencepiece")

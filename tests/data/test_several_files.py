@@ -2,11 +2,8 @@
 to change.
 """
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -21,7 +18,7 @@ EN_DE = TextFormat(("en", "de"))
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Three shards of pairs, as two files and as one table each; the working directory."""
     monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -49,27 +46,25 @@ ALL = [(f"{low} {n}", f"{low.upper()} {n}") for n in (1, 2, 3) for low in "ab"]
         (["part3"], ALL[4:]),
     ],
 )
-def test_lists_and_patterns_are_read_in_order(
-    folder: Path, paths: list[str], rows: list[tuple[str, str]]
-) -> None:
+def test_lists_and_patterns_are_read_in_order(folder, paths, rows):
     assert list(find_texts(Path(), paths, EN_DE)) == rows
     assert list(find_texts(folder, paths, EN_DE)) == rows
     assert list(find_texts(Path("/"), [str(folder / one) for one in paths], EN_DE)) == rows
 
 
-def test_a_pattern_that_matches_nothing_is_refused() -> None:
+def test_a_pattern_that_matches_nothing_is_refused():
     with pytest.raises(BadData, match=r"no file matches shards/\*"):
         find_texts(Path("shards"), ["*"], EN_DE)
 
 
-def test_a_folder_with_brackets_is_no_pattern(folder: Path) -> None:
+def test_a_folder_with_brackets_is_no_pattern(folder):
     (folder / "[1]").mkdir()
     (folder / "[1]" / "part4.tsv").write_text("d\tD\n")
     assert list(find_texts(folder / "[1]", ["part*"], EN_DE)) == [("d", "D")]
     assert list(find_texts(folder, ["[1]/part*"], EN_DE)) == [("d", "D")]
 
 
-def test_a_row_is_named_by_its_own_file(folder: Path) -> None:
+def test_a_row_is_named_by_its_own_file(folder):
     (folder / "part2.en").write_text("a 2\n\n")
     text = find_texts(folder, ["part*"], EN_DE)
     assert text.location(3) == f"{folder}/part2.en and {folder}/part2.de, line 2"
@@ -79,10 +74,10 @@ def test_a_row_is_named_by_its_own_file(folder: Path) -> None:
         list(text)
 
 
-def test_splits_of_several_files_are_prepared_and_changes_are_noticed(folder: Path) -> None:
+def test_splits_of_several_files_are_prepared_and_changes_are_noticed(folder):
     tokenizer = {"name": "bpe", "vocab_size": 300}
 
-    def prepared() -> TranslationData:
+    def prepared():
         data = TranslationData(
             train=["part1", "part2"], val="table3.tsv", test="part*", tokenizer=tokenizer
         )
@@ -97,9 +92,7 @@ def test_splits_of_several_files_are_prepared_and_changes_are_noticed(folder: Pa
     assert prepared().content != data.content
 
 
-def test_paths_of_a_list_are_made_absolute(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_paths_of_a_list_are_made_absolute(folder, capsys):
     recipe = folder / "mine.yaml"
     data = {"train": ["part1", "part*"], "val": "part3", "test": {"a": ["table1.tsv"]}}
     recipe.write_text(yaml.safe_dump({"task": "translation", "data": data}), "utf-8")
@@ -114,7 +107,7 @@ def test_paths_of_a_list_are_made_absolute(
 CSV = 'id;text;label\n1;"a; ""b""";x\n2;c;y\n'
 
 
-def test_a_delimiter_and_columns_that_are_not_named_are_allowed(folder: Path) -> None:
+def test_a_delimiter_and_columns_that_are_not_named_are_allowed(folder):
     (folder / "t.csv").write_text(CSV)
     data = ClassificationData(train="t.csv", val="t.csv", delimiter=";", tokenizer="word")
     data.prepare_data()
@@ -130,15 +123,13 @@ def test_a_delimiter_and_columns_that_are_not_named_are_allowed(folder: Path) ->
         ({"delimiter": "\\t"}, BadOption, r'a tab is "\\t" in YAML'),
     ],
 )
-def test_a_delimiter_that_does_not_fit_is_told(
-    folder: Path, options: dict[str, Any], error: type[Exception], words: str
-) -> None:
+def test_a_delimiter_that_does_not_fit_is_told(folder, options, error, words):
     (folder / "t.csv").write_text(CSV)
     with pytest.raises(error, match=words):
         ClassificationData(train="t.csv", val="t.csv", **options).prepare_data()
 
 
-def test_a_row_with_too_few_cells_names_the_delimiter(folder: Path) -> None:
+def test_a_row_with_too_few_cells_names_the_delimiter(folder):
     (folder / "t.csv").write_text("text;label\na;x\nb\n")
     with pytest.raises(BadData, match="line 3: 1 column instead of 2; a ';' is missing"):
         ClassificationData(train="t.csv", val="t.csv", delimiter=";").prepare_data()

@@ -1,7 +1,5 @@
 """Training text that is read as a stream."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import pickle
@@ -39,7 +37,7 @@ def table(file: int) -> bytes:
 
 
 @pytest.fixture(autouse=True)
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def small(tmp_path, monkeypatch):
     """Blocks that are smaller than files; pauses that do not pause."""
     monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(stream, "ROWS", 8 * 15)
@@ -48,7 +46,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def text(tmp_path: Path) -> Path:
+def text(tmp_path):
     for file in range(FILES):
         with gzip.open(tmp_path / f"part-{file:02}.tsv.gz", "wb") as whole:
             whole.write(table(file))
@@ -80,15 +78,15 @@ def read(data: TranslationData, batches: Any) -> list[list[tuple[str, str]]]:
 
 def process(data: TranslationData, rank: int, world_size: int) -> Any:
     """The batches of one of several processes."""
-    data.trainer = SimpleNamespace(  # type: ignore[assignment]  # all that is asked of it
+    data.trainer = SimpleNamespace(
         global_rank=rank, world_size=world_size, limit_train_batches=None
     )
     return data.train_dataloader()
 
 
-def test_a_pass_has_every_row_once_and_the_next_one_another_order(text: Path) -> None:
+def test_a_pass_has_every_row_once_and_the_next_one_another_order(text):
     data = of(text)
-    passes: list[dict[int, list[Any]]] = [{}, {}]
+    passes = [{}, {}]
     begun = Counter[int]()
     for number, place, batch in data.train_dataloader().stream:
         if begun[number] < 2:
@@ -102,7 +100,7 @@ def test_a_pass_has_every_row_once_and_the_next_one_another_order(text: Path) ->
     assert second != first
 
 
-def test_batches_have_rows_of_similar_length_and_at_most_the_tokens(text: Path) -> None:
+def test_batches_have_rows_of_similar_length_and_at_most_the_tokens(text):
     shuffled = {batch.source.size(1) for batch in of(text).train_dataloader()}
     assert len(shuffled) > 3
     for batch in of(text).train_dataloader():
@@ -112,7 +110,7 @@ def test_batches_have_rows_of_similar_length_and_at_most_the_tokens(text: Path) 
         assert lengths.max() - lengths.min() <= 4
 
 
-def test_the_order_is_that_of_the_seed_whatever_the_workers(text: Path) -> None:
+def test_the_order_is_that_of_the_seed_whatever_the_workers(text):
     wanted = read(of(text), of(text).train_dataloader())
     assert len(wanted) == 30
     assert wanted == read(of(text), of(text, workers=2).train_dataloader())
@@ -121,9 +119,7 @@ def test_the_order_is_that_of_the_seed_whatever_the_workers(text: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_several_processes_take_turns_in_the_order_of_one_and_read_their_own_files(
-    text: Path, workers: int
-) -> None:
+def test_several_processes_take_turns_in_the_order_of_one_and_read_their_own_files(text, workers):
     wanted = read(of(text), of(text, stream=40).train_dataloader())
     each = [
         read(of(text), process(of(text, stream=20, workers=workers), rank, 2)) for rank in (0, 1)
@@ -134,7 +130,7 @@ def test_several_processes_take_turns_in_the_order_of_one_and_read_their_own_fil
 
 
 @pytest.mark.parametrize(("taken", "workers"), [(1, 0), (23, 2), (61, 0), (95, 3)])
-def test_a_stream_goes_on_in_the_middle_of_a_file(text: Path, taken: int, workers: int) -> None:
+def test_a_stream_goes_on_in_the_middle_of_a_file(text, taken, workers):
     whole = of(text, stream=140)
     batches = iter(whole.train_dataloader())
     list(islice(batches, taken))
@@ -146,14 +142,12 @@ def test_a_stream_goes_on_in_the_middle_of_a_file(text: Path, taken: int, worker
     assert len(rest) == 140 - taken
 
 
-def test_a_resume_reads_no_file_that_was_read_before(
-    text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resume_reads_no_file_that_was_read_before(text, monkeypatch):
     whole = of(text, stream=140)
     list(islice(whole.train_dataloader(), 120))
     again = of(text, stream=140)
     again.start, again.places = 120, whole.stream_places()
-    opened: list[str] = []
+    opened = []
     own = stream.Files.open
     monkeypatch.setattr(
         stream.Files, "open", lambda files, name: opened.append(name) or own(files, name)
@@ -164,7 +158,7 @@ def test_a_resume_reads_no_file_that_was_read_before(
     assert len(opened) <= 3 * stream.READERS
 
 
-def test_a_place_of_other_processes_goes_on_unless_there_are_other_readers(text: Path) -> None:
+def test_a_place_of_other_processes_goes_on_unless_there_are_other_readers(text):
     one = of(text, stream=40)
     batches = iter(one.train_dataloader())
     list(islice(batches, 10))
@@ -180,24 +174,20 @@ def test_a_place_of_other_processes_goes_on_unless_there_are_other_readers(text:
         process(data, 0, 3)
 
 
-def test_a_killed_worker_is_replaced_by_one_that_goes_on(
-    text: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_killed_worker_is_replaced_by_one_that_goes_on(text, capfd):
     wanted = read(of(text), of(text, stream=60).train_dataloader())
     data = of(text, stream=60, workers=2)
     loader = data.train_dataloader()
     batches = iter(loader)
     found = read(data, islice(batches, 7))
-    for worker in loader._iterator._workers:  # type: ignore[union-attr]
+    for worker in loader._iterator._workers:
         os.kill(worker.pid, signal.SIGKILL)
     assert found + read(data, batches) == wanted
     assert "a worker process has ended; another one goes on" in capfd.readouterr().err
 
 
 @pytest.mark.nightly  # PyTorch looks every five seconds whether a worker is alive
-def test_workers_that_end_again_and_again_are_an_error(
-    text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_that_end_again_and_again_are_an_error(text, monkeypatch):
     data = of(text, workers=1)
     monkeypatch.setattr(stream.TextStream, "__iter__", lambda own: os._exit(1))
     with pytest.raises(BadRun, match="ended 3 times without a batch"):
@@ -205,9 +195,7 @@ def test_workers_that_end_again_and_again_are_an_error(
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_row_that_cannot_be_read_ends_training_with_its_file_and_line(
-    text: Path, workers: int
-) -> None:
+def test_a_row_that_cannot_be_read_ends_training_with_its_file_and_line(text, workers):
     with gzip.open(text / "part-11.tsv.gz", "wb") as whole:
         whole.write(b"en\tde\n" + b"a\tb\n" * 20 + b"alone\n")
     data = of(text, stream=1000, workers=workers)
@@ -216,9 +204,7 @@ def test_a_row_that_cannot_be_read_ends_training_with_its_file_and_line(
     assert "\n" not in str(error.value)
 
 
-def test_pairs_that_training_leaves_out_are_counted(
-    text: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pairs_that_training_leaves_out_are_counted(text, capsys):
     for file in range(FILES):
         with gzip.open(text / f"part-{file:02}.tsv.gz", "wb") as whole:
             whole.write(b"en\tde\n" + b"a\tb\n" * 12 + b"\tb\n" + b"a " * 50 + b"\tb\n")
@@ -232,7 +218,7 @@ def test_pairs_that_training_leaves_out_are_counted(
     assert f"{files} over 20 tokens" in said
 
 
-def test_text_of_which_no_row_can_be_used_is_an_error(tmp_path: Path) -> None:
+def test_text_of_which_no_row_can_be_used_is_an_error(tmp_path):
     for file in range(2):
         (tmp_path / f"part-{file}.tsv").write_text("en\tde\n" + "a b c\td e f\n" * 9)
     (tmp_path / "val.tsv").write_text("en\tde\na\tb\n")
@@ -253,31 +239,29 @@ def test_text_of_which_no_row_can_be_used_is_an_error(tmp_path: Path) -> None:
         ({"train": "https://host/part-*.tsv"}, r"here is no list of files .* part-\{000..127\}"),
     ],
 )
-def test_what_cannot_be_a_stream_is_refused(
-    text: Path, options: dict[str, Any], words: str
-) -> None:
+def test_what_cannot_be_a_stream_is_refused(text, options, words):
     with pytest.raises(BadOption, match=words):
         of(text, **options)
 
 
-def test_text_with_labels_is_refused_by_name() -> None:
+def test_text_with_labels_is_refused_by_name():
     with pytest.raises(BadOption, match=r"data.stream: what labels there are"):
         ClassificationData(train="a.tsv", val="b.tsv", stream=10)
 
 
-def test_too_few_files_for_the_processes_are_refused(text: Path) -> None:
+def test_too_few_files_for_the_processes_are_refused(text):
     with pytest.raises(BadData, match="10 files are too few for 11 processes"):
         process(of(text), 0, 11)
 
 
 @pytest.mark.parametrize("kind", [DocumentData, MaskedData])
-def test_documents_are_read_as_a_stream(kind: Any, tmp_path: Path) -> None:
+def test_documents_are_read_as_a_stream(kind, tmp_path):
     for file in range(3):
         lines = [f"file{file} line{row}" for row in range(30)]
         (tmp_path / f"{file}.txt").write_text("\n\n".join(lines) + "\n", "utf-8")
     (tmp_path / "val").write_text("one line\n", "utf-8")
 
-    def made() -> Any:
+    def made():
         options = {"tokenizer": "word", "max_tokens": 64, "max_length": 16, "stream": 20}
         data = kind(
             train=str(tmp_path / "?.txt").replace("?", "*"), val=str(tmp_path / "val"), **options
@@ -293,7 +277,7 @@ def test_documents_are_read_as_a_stream(kind: Any, tmp_path: Path) -> None:
     assert "stream of 3 files, 20 batches an epoch" in data.describe()
 
 
-def test_what_a_spawned_worker_gets_can_be_pickled(text: Path) -> None:
+def test_what_a_spawned_worker_gets_can_be_pickled(text):
     data = of(text)
     loader = data.train_dataloader()
     wanted = read(data, islice(loader, 3))
@@ -346,7 +330,7 @@ def served() -> Iterator[SimpleNamespace]:
         server.shutdown()
 
 
-def test_addresses_are_read_as_files_are(text: Path) -> None:
+def test_addresses_are_read_as_files_are(text):
     wanted = read(of(text), of(text).train_dataloader())
     with served() as server:
         data = of(text, train=server.address)
@@ -356,9 +340,7 @@ def test_addresses_are_read_as_files_are(text: Path) -> None:
     assert set(asked.values()) == {1}
 
 
-def test_a_server_that_fails_or_breaks_off_is_asked_again(
-    text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_fails_or_breaks_off_is_asked_again(text, monkeypatch):
     with served() as server:
         wanted = read(of(text), of(text, train=server.address).train_dataloader())
         monkeypatch.setenv("TFZOO_CACHE", str(text / "another"))
@@ -368,9 +350,7 @@ def test_a_server_that_fails_or_breaks_off_is_asked_again(
         assert wanted == read(of(text), of(text, train=server.address).train_dataloader())
 
 
-def test_copies_are_removed_when_they_are_read_and_room_is_needed(
-    text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copies_are_removed_when_they_are_read_and_room_is_needed(text, monkeypatch):
     monkeypatch.setattr(stream, "READERS", 2)
     with served() as server:
         data = of(text, train=server.address, stream=120)
@@ -382,7 +362,7 @@ def test_copies_are_removed_when_they_are_read_and_room_is_needed(
         assert max(asked.values()) > 1
 
 
-def test_a_pattern_at_an_address_is_listed_and_a_range_counted() -> None:
+def test_a_pattern_at_an_address_is_listed_and_a_range_counted():
     system = MemoryFileSystem()
     for name in ("b.tsv", "a.tsv", "c.txt", "p1.en", "p1.de", "p2.en", "p2.de"):
         system.pipe_file(f"/listed/{name}", b"x")
@@ -405,6 +385,6 @@ def test_a_pattern_at_an_address_is_listed_and_a_range_counted() -> None:
 
 
 @pytest.mark.parametrize("address", ["https://{127..128}.0.0.1/a.tsv", "https://host{0..9}/a.tsv"])
-def test_a_range_of_a_recipe_names_no_hosts(address: str) -> None:
+def test_a_range_of_a_recipe_names_no_hosts(address):
     with pytest.raises(BadRecipe, match="is no host"):
         check_values({"data": {"train": address}}, "mine.yaml", trust=False)

@@ -1,7 +1,5 @@
 """Tables in files: the same rows from every form, nothing dropped, and every error says where."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Sequence
@@ -78,22 +76,20 @@ def error(rows: Table) -> str:
     return str(caught.value)
 
 
-def test_every_form_is_written_here() -> None:
+def test_every_form_is_written_here():
     # the columns of CoNLL files have no names: tests/tasks/test_token_classification.py
     assert WRITERS.keys() == FORMS.keys() - {".conll"}
 
 
 @pytest.mark.parametrize("packed", ["", ".gz"])
 @pytest.mark.parametrize("form", WRITERS)
-def test_every_form_gives_the_same_rows_again_and_again(
-    tmp_path: Path, form: str, packed: str
-) -> None:
+def test_every_form_gives_the_same_rows_again_and_again(tmp_path, form, packed):
     rows = table(tmp_path, f"t{form}{packed}", WRITERS[form](ROWS))
     assert list(rows) == list(rows) == ROWS
 
 
 @pytest.mark.parametrize("form", WRITERS)
-def test_a_place_is_the_line_in_the_file(tmp_path: Path, form: str) -> None:
+def test_a_place_is_the_line_in_the_file(tmp_path, form):
     expected = {".tsv": "line 4", ".csv": "line 4", ".jsonl": "line 3", ".parquet": "row 3"}[form]
     assert (
         table(tmp_path, f"t{form}", WRITERS[form](ROWS)).location(2)
@@ -102,7 +98,7 @@ def test_a_place_is_the_line_in_the_file(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", WRITERS)
-def test_a_column_that_is_not_there_is_told_with_what_is(tmp_path: Path, form: str) -> None:
+def test_a_column_that_is_not_there_is_told_with_what_is(tmp_path, form):
     message = error(table(tmp_path, f"t{form}", WRITERS[form](ROWS), ("text", "lable")))
     assert "no column 'lable'. Did you mean 'label'?" in message
     assert "data.label_column" in message
@@ -110,14 +106,12 @@ def test_a_column_that_is_not_there_is_told_with_what_is(tmp_path: Path, form: s
 
 
 @pytest.mark.parametrize("form", WRITERS)
-def test_a_file_without_rows_is_an_error(tmp_path: Path, form: str) -> None:
+def test_a_file_without_rows_is_an_error(tmp_path, form):
     assert "no rows" in error(table(tmp_path, f"t{form}", WRITERS[form]([])))
 
 
 @pytest.mark.parametrize("form", [".tsv", ".csv", ".jsonl"])
-def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(
-    tmp_path: Path, form: str
-) -> None:
+def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(tmp_path, form):
     head, tail = WRITERS[form](ROWS[:2]), WRITERS[form](ROWS[2:]).splitlines(keepends=True)[-1]
     line = head.count(b"\n") + 1
     for bad, what in (
@@ -176,52 +170,50 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(
         ("t.parquet.gz", "no parquet", r"not Parquet"),
     ],
 )
-def test_a_row_that_is_not_whole_is_found_by_line(
-    tmp_path: Path, name: str, content: str, words: str
-) -> None:
+def test_a_row_that_is_not_whole_is_found_by_line(tmp_path, name, content, words):
     with pytest.raises(BadData, match=words):
         list(table(tmp_path, name, content))
 
 
-def test_a_cell_without_text_in_parquet_is_found_by_row(tmp_path: Path) -> None:
+def test_a_cell_without_text_in_parquet_is_found_by_row(tmp_path):
     assert "row 2: 'text' is empty" in error(
         table(tmp_path, "t.parquet", parquet([("a", "x"), (None, "y")]))
-    )  # type: ignore[list-item]
+    )
 
 
 @pytest.mark.parametrize("name", ["t.jsonl.gz", "t.parquet.gz", "t.csv.gz", "t.tsv.gz"])
-def test_a_truncated_gz_is_named(tmp_path: Path, name: str) -> None:
+def test_a_truncated_gz_is_named(tmp_path, name):
     content = WRITERS[name[1:].removesuffix(".gz")](ROWS * 50)
     rows = table(tmp_path, name, content)
     rows.path.write_bytes(rows.path.read_bytes()[:-12])
     assert "damaged" in error(rows)
 
 
-def test_numbers_and_truth_values_are_labels_as_json_writes_them(tmp_path: Path) -> None:
+def test_numbers_and_truth_values_are_labels_as_json_writes_them(tmp_path):
     rows = table(tmp_path, "t.jsonl", '{"text": "a", "label": 0}\n{"text": "b", "label": true}\n')
     assert list(rows) == [("a", "0"), ("b", "true")]
 
 
-def test_a_line_end_inside_quotes_stays_in_the_text(tmp_path: Path) -> None:
+def test_a_line_end_inside_quotes_stays_in_the_text(tmp_path):
     rows = table(tmp_path, "t.csv", b'text,label\r\n"two\r\nlines",x\r\nb,y\r\n')
     assert list(rows) == [("two\nlines", "x"), ("b", "y")]
     assert rows.location(1).endswith("line 4")
 
 
-def test_a_long_text_is_no_error(tmp_path: Path) -> None:
+def test_a_long_text_is_no_error(tmp_path):
     assert list(table(tmp_path, "t.csv", f"text,label\n{'a' * 200_000},x\n")) == [
         ("a" * 200_000, "x")
     ]
 
 
-def test_pairs_need_no_row_of_names_but_may_have_one(tmp_path: Path) -> None:
+def test_pairs_need_no_row_of_names_but_may_have_one(tmp_path):
     assert list(table(tmp_path, "t.tsv", "a\tx\n", ("en", "de"), header=False)) == [("a", "x")]
     assert list(table(tmp_path, "t.tsv", "de\ten\nx\ta\n", ("en", "de"), header=False)) == [
         ("a", "x")
     ]
 
 
-def test_texts_by_language_may_lie_in_one_column(tmp_path: Path) -> None:
+def test_texts_by_language_may_lie_in_one_column(tmp_path):
     line = json.dumps({"id": 1, "translation": {"en": "a", "de": "x"}})
     assert list(table(tmp_path, "t.jsonl", line, ("de", "en"))) == [("x", "a")]
     sink = pa.BufferOutputStream()

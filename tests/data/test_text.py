@@ -1,7 +1,5 @@
 """Reading parallel text: no line is dropped, lines stay aligned, and every error says where."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 
@@ -48,31 +46,31 @@ def write(folder: Path, **files: str | bytes) -> Path:
     ],
 )
 def test_two_files_are_read_side_by_side_and_only_a_line_feed_ends_a_line(
-    english: str | bytes, german: str, expected: list[tuple[str, str]], tmp_path: Path
-) -> None:
+    english, german, expected, tmp_path
+):
     assert pairs(write(tmp_path, train_en=english, train_de=german)) == expected
 
 
-def test_plain_and_compressed_files_mix_and_a_plain_one_goes_first(tmp_path: Path) -> None:
+def test_plain_and_compressed_files_mix_and_a_plain_one_goes_first(tmp_path):
     assert pairs(write(tmp_path, train_en="a\n", train_de_gz="x\n")) == [("a", "x")]
     assert pairs(write(tmp_path, train_en_gz="packed\n")) == [("a", "x")]
 
 
 @pytest.mark.parametrize(("english", "german"), [(3, 5), (5, 3), (0, 2), (4097, 4096)])
-def test_unequal_line_counts_are_both_told(tmp_path: Path, english: int, german: int) -> None:
+def test_unequal_line_counts_are_both_told(tmp_path, english, german):
     message = error(write(tmp_path, train_en="a\n" * english, train_de="x\n" * german))
     assert f"train.en has {english:,} lines" in message
     assert f"train.de has {german:,} lines" in message
 
 
-def test_bytes_that_are_not_utf8_are_found_by_file_and_line(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf8_are_found_by_file_and_line(tmp_path):
     message = error(write(tmp_path, train_en="a\nb\nc\n", train_de=b"x\nM\xfcll\nz\n"))
     assert "train.de, line 2: not UTF-8 (byte 0xfc at position 2)" in message
     assert "iconv" in message
 
 
 @pytest.mark.parametrize("name", ["train.en", "train.en.gz"])
-def test_an_empty_file_is_an_error(tmp_path: Path, name: str) -> None:
+def test_an_empty_file_is_an_error(tmp_path, name):
     message = error(write(tmp_path, **{name: "", "train.de": ""}))
     assert f"{name}: the file is empty" in message
 
@@ -90,14 +88,12 @@ def test_an_empty_file_is_an_error(tmp_path: Path, name: str) -> None:
         (("table.CSV",), "table.CSV", "table.CSV is no table by its ending, .tsv, .csv, .jsonl"),
     ],
 )
-def test_what_is_not_there_is_named_with_what_is(
-    files: tuple[str, ...], asked: str, says: str, tmp_path: Path
-) -> None:
+def test_what_is_not_there_is_named_with_what_is(files, asked, says, tmp_path):
     write(tmp_path, **dict.fromkeys(files, "a\n"))
     assert says in error(tmp_path / asked)
 
 
-def test_a_gz_that_is_none_is_named(tmp_path: Path) -> None:
+def test_a_gz_that_is_none_is_named(tmp_path):
     path = write(tmp_path, train_de="x\n")
     (tmp_path / "train.en.gz").write_bytes(b"plain text\n")
     assert "train.en.gz: damaged" in error(path)
@@ -105,12 +101,12 @@ def test_a_gz_that_is_none_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["train.tsv", "train.tsv.gz", "train"])
 @pytest.mark.parametrize("written", ["train.tsv", "train.tsv.gz"])
-def test_a_table_is_found_with_or_without_gz(tmp_path: Path, name: str, written: str) -> None:
+def test_a_table_is_found_with_or_without_gz(tmp_path, name, written):
     write(tmp_path, **{written: "a b\tx y\n\tz\n"})
     assert pairs(tmp_path / name) == [("a b", "x y"), ("", "z")]
 
 
-def test_of_two_tables_of_one_name_none_is_taken(tmp_path: Path) -> None:
+def test_of_two_tables_of_one_name_none_is_taken(tmp_path):
     (tmp_path / "train.csv").write_text("en,de\na,x\n", "utf-8")
     (tmp_path / "train.tsv.gz").write_bytes(gzip.compress(b"a\tx\n"))
     with pytest.raises(BadData, match=r"has train.tsv.gz and train.csv: keep one"):
@@ -118,7 +114,7 @@ def test_of_two_tables_of_one_name_none_is_taken(tmp_path: Path) -> None:
     assert list(find_text(tmp_path / "train.csv", EN_DE)) == [("a", "x")]
 
 
-def test_test_sets_are_found_by_name(tmp_path: Path) -> None:
+def test_test_sets_are_found_by_name(tmp_path):
     write(
         tmp_path,
         **{
@@ -136,15 +132,13 @@ def test_test_sets_are_found_by_name(tmp_path: Path) -> None:
     }
 
 
-def test_a_text_can_be_read_again(tmp_path: Path) -> None:
+def test_a_text_can_be_read_again(tmp_path):
     write(tmp_path, train_en="a\n", train_de="x\n")
     text = ParallelText(tmp_path / "train.en", tmp_path / "train.de")
     assert list(text) == list(text) == [("a", "x")]
 
 
-def test_unchanged_files_are_known_by_their_stat_fingerprint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unchanged_files_are_known_by_their_stat_fingerprint(tmp_path, monkeypatch):
     path = write(tmp_path, train_en="a\n", train_de="x\n")
     assert find_text(path, EN_DE).stat_fingerprint() is None  # only just written
     monkeypatch.setattr("tfzoo.data.lines.SETTLED", -1.0)

@@ -1,7 +1,5 @@
 """Token dropout: the right fraction, never a special id, the same in every batch."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tfzoo.base.special_ids import OWN
@@ -17,7 +15,7 @@ def ids() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 100, (len(ROWS), 50))
 
 
-def test_as_many_are_dropped_as_asked_for() -> None:
+def test_as_many_are_dropped_as_asked_for():
     before = ids()
     for p in (0.1, 0.5, 0.9):
         after = TokenDropout(p, seed=3, special=OWN)(before, ROWS, epoch=0)
@@ -27,18 +25,18 @@ def test_as_many_are_dropped_as_asked_for() -> None:
         assert ((after == before) | (after == 1)).all()
 
 
-def test_nothing_is_dropped_at_zero() -> None:
+def test_nothing_is_dropped_at_zero():
     before = ids()
     assert TokenDropout(0.0, seed=0, special=OWN)(before, ROWS, epoch=0) is before
 
 
-def test_neighbours_are_dropped_independently() -> None:
+def test_neighbours_are_dropped_independently():
     dropped = TokenDropout(0.5, seed=-1, special=OWN)(np.full((200, 50), 9), ROWS, epoch=0) == 1
     for one, other in ((dropped[:, 1:], dropped[:, :-1]), (dropped[1:], dropped[:-1])):
         assert abs((one & other).mean() - 0.25) < 0.02
 
 
-def test_translation_drops_tokens_of_the_source_only() -> None:
+def test_translation_drops_tokens_of_the_source_only():
     sentences = [list(range(4, 24))] * 40
     pairs = ParallelDataset(
         Sentences.of(sentences),

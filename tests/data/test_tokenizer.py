@@ -1,11 +1,8 @@
 """A translator's tokenizers survive a checkpoint."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import random
-from typing import Any
 
 import pytest
 
@@ -24,7 +21,7 @@ def trained(lines: list[str]) -> BPE:
     return tokenizer
 
 
-def test_joint_languages_are_one_tokenizer_again_after_restoring() -> None:
+def test_joint_languages_are_one_tokenizer_again_after_restoring():
     one = trained(["ab cd"] * 9)
     state = TokenizerPair(one, one, "en", "de", {"name": "bpe", "vocab_size": 300}).state()
     again = TokenizerPair.restore(json.loads(json.dumps(state)))
@@ -37,7 +34,7 @@ def test_joint_languages_are_one_tokenizer_again_after_restoring() -> None:
     assert again.source.encode(["ab cd"]) == one.encode(["ab cd"])
 
 
-def test_separate_languages_stay_separate_and_in_order() -> None:
+def test_separate_languages_stay_separate_and_in_order():
     first, second = trained(["abab"] * 9), trained(["cdcd"] * 9)
     again = TokenizerPair.restore(TokenizerPair(first, second, "en", "zh").state())
     assert not again.joint
@@ -45,9 +42,9 @@ def test_separate_languages_stay_separate_and_in_order() -> None:
     assert again.target.encode(["abab"]) == second.encode(["abab"]) != first.encode(["abab"])
 
 
-def test_labels_are_not_the_letters_of_a_text() -> None:
+def test_labels_are_not_the_letters_of_a_text():
     with pytest.raises(BadData, match=r"pass a list of texts, not one: \['ab'\]"):
-        Vocabulary(trained(["ab cd"] * 9), labels="ab")  # type: ignore[arg-type]  # the mistake
+        Vocabulary(trained(["ab cd"] * 9), labels="ab")
 
 
 CHINESE = ["这部电影非常好看，我很喜欢。", "导演的水平真的不怎么样，浪费时间！"] * 5
@@ -64,9 +61,7 @@ CHINESE = ["这部电影非常好看，我很喜欢。", "导演的水平真的�
         (["einmal im Donaudampfschifffahrtsgesellschaftskapitänspatent"], False),
     ],
 )
-def test_words_of_a_script_without_spaces_are_told(
-    lines: list[str], said: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_words_of_a_script_without_spaces_are_told(lines, said, capsys):
     rows = [(line, label) for label in "ab" for line in lines]
     for _ in range(2):  # the second time from the cache
         data = ClassificationData(train=rows, val=rows, tokenizer="word")
@@ -91,7 +86,7 @@ SIGNS = [*map(chr, (*range(0x250), *range(0x2010, 0x2028)))]
         ("word", {"cut": "spaces", "lowercase": True}),
     ],
 )
-def test_latin_text_is_encoded_as_the_library_does(name: str, options: dict[str, Any]) -> None:
+def test_latin_text_is_encoded_as_the_library_does(name, options):
     draw = random.Random(0)
     texts = [" ".join(draw.choices(SIGNS, k=6)) for _ in range(50)]
     texts += [
@@ -111,11 +106,11 @@ def test_latin_text_is_encoded_as_the_library_does(name: str, options: dict[str,
     assert again.encode(texts[:9]) == [one.ids for one in library[:9]]
 
 
-def test_a_tokenizer_that_cuts_otherwise_is_left_to_the_library() -> None:
+def test_a_tokenizer_that_cuts_otherwise_is_left_to_the_library():
     tokenizer, texts = trained(["ab cd"] * 9), ["ab cd", "ab"]
     state = json.loads(tokenizer.state())
     state["normalizer"] = {"type": "Lowercase"}
     tokenizer.restore(json.dumps(state))
     assert tokenizer.piece_ids is None
-    library = tokenizer.library.encode_batch_fast(texts, add_special_tokens=False)  # type: ignore[union-attr]  # restored
+    library = tokenizer.library.encode_batch_fast(texts, add_special_tokens=False)
     assert tokenizer.encode(texts) == [one.ids for one in library]

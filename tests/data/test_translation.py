@@ -1,7 +1,5 @@
 """From text to a Trainer's batches: prepared once, nothing lost, bad input told before training."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from collections.abc import Iterable
@@ -19,7 +17,7 @@ from tfzoo.base import cache
 from tfzoo.data.inference_batches import translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.translation import TranslationData
-from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
+from tfzoo.errors import BadData, BadOption, UnknownName
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
 
@@ -31,7 +29,7 @@ GERMAN = ["ein Mann", "zwei Hunde", "leer", "eine Katze", "ein Satz", " ", "y"]
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     folder = tmp_path / "text"
     folder.mkdir()
     write(folder, "train", ENGLISH, GERMAN)
@@ -64,7 +62,7 @@ def no_training(**options: object) -> None:
     raise AssertionError("the tokenizer was trained again")
 
 
-def test_batches_hold_the_text_of_their_split() -> None:
+def test_batches_hold_the_text_of_their_split():
     data = numbers()
     for split, loaders in (
         ("train", [data.train_dataloader()]),
@@ -84,16 +82,14 @@ def test_batches_hold_the_text_of_their_split() -> None:
         assert sorted(seen) == list(range(len(pairs)))
 
 
-def test_test_sets_come_one_by_one_by_name() -> None:
+def test_test_sets_come_one_by_one_by_name():
     data = numbers()
     assert data.test_names == ["test", "long"]
     assert [sum(map(len, loader)) for loader in data.test_dataloader()] == [30, 20]
     assert data.overlap == {"test": 0, "long": 0}
 
 
-def test_training_skips_and_counts_empty_and_long_pairs(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training_skips_and_counts_empty_and_long_pairs(root, capsys):
     data = prepared(root=str(root), max_length=20)
     kept = sorted(i for batch in data.train_dataloader() for i in batch.index)
     assert kept == [0, 1, 3, 6]
@@ -104,22 +100,20 @@ def test_training_skips_and_counts_empty_and_long_pairs(
     assert "train 4 pairs" in data.describe()
 
 
-def test_preparing_twice_reads_and_reports_once(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_preparing_twice_reads_and_reports_once(root, capsys):
     data = prepared(root=str(root))
     write(root, "train", ["other text"], ["anderer Text"])
     data.prepare_data()
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_nothing_is_said_where_nothing_is_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_said_where_nothing_is_skipped(capsys):
     numbers()
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""
 
 
-def test_a_part_of_training_is_held_out_where_that_is_asked_for() -> None:
+def test_a_part_of_training_is_held_out_where_that_is_asked_for():
     rows = [(f"word {n}", f"Wort {n}") for n in range(20)]
     data = prepared(train=rows, val_fraction=0.2)
     assert (len(data.sets["train"]), len(data.sets["val"])) == (16, 4)
@@ -129,13 +123,13 @@ def test_a_part_of_training_is_held_out_where_that_is_asked_for() -> None:
         prepared(train=rows)
 
 
-def test_validation_and_test_keep_every_line(root: Path) -> None:
+def test_validation_and_test_keep_every_line(root):
     data = prepared(root=str(root), max_length=3)
     assert sorted(i for batch in data.val_dataloader() for i in batch.index) == [0, 1]
     assert sum(map(len, data.test_dataloader()[0])) == 3
 
 
-def test_a_side_of_exactly_max_length_is_kept(root: Path) -> None:
+def test_a_side_of_exactly_max_length_is_kept(root):
     data = prepared(root=str(root))
     longest = int(
         max(data.sets["train"].source.lengths.max(), data.sets["train"].target.lengths.max())
@@ -148,17 +142,17 @@ def test_a_side_of_exactly_max_length_is_kept(root: Path) -> None:
     )
 
 
-def test_test_sentences_that_training_has_are_counted(root: Path) -> None:
+def test_test_sentences_that_training_has_are_counted(root):
     assert prepared(root=str(root)).overlap == {"test_a": 2}
 
 
-def test_text_that_is_all_skipped_is_an_error(root: Path) -> None:
+def test_text_that_is_all_skipped_is_an_error(root):
     write(root, "train", ["a b c"], ["d e f"])
     with pytest.raises(BadData, match=r"no pair is left.*max_length"):
         prepared(root=str(root), max_length=1)
 
 
-def test_paths_name_text_anywhere(root: Path, tmp_path: Path) -> None:
+def test_paths_name_text_anywhere(root, tmp_path):
     (tmp_path / "test.tsv").write_text("a\tb\n")
     data = prepared(
         train=str(root / "train"), val=str(root / "val"), test=str(tmp_path / "test.tsv")
@@ -171,7 +165,7 @@ def test_paths_name_text_anywhere(root: Path, tmp_path: Path) -> None:
     assert list(data.splits["train"]) == list(data.splits["val"])
 
 
-def test_languages_can_be_turned_around(root: Path) -> None:
+def test_languages_can_be_turned_around(root):
     forth, back = prepared(root=str(root)), prepared(root=str(root), source="de", target="en")
     assert [(t, s) for s, t in forth.splits["train"]] == list(back.splits["train"])
     forth, back = numbers(), numbers(source="de", target="en")
@@ -179,13 +173,13 @@ def test_languages_can_be_turned_around(root: Path) -> None:
     assert (back.tokenizers.source_language, back.tokenizers.target_language) == ("de", "en")
 
 
-def test_a_data_set_brings_its_languages() -> None:
+def test_a_data_set_brings_its_languages():
     data = prepared(dataset={**SMALL, "language": "zh"})
     assert (data.tokenizers.source_language, data.tokenizers.target_language) == ("en", "zh")
     assert "加" in "".join(target for _, target in data.splits["long"])
 
 
-def test_vocabularies_are_joint_or_separate() -> None:
+def test_vocabularies_are_joint_or_separate():
     joint, separate = numbers().tokenizers, numbers(joint=False).tokenizers
     assert joint.joint
     assert not separate.joint
@@ -194,9 +188,7 @@ def test_vocabularies_are_joint_or_separate() -> None:
 
 
 @pytest.mark.parametrize("change", ["text", "option", "joint"])
-def test_what_changes_is_made_anew(
-    root: Path, monkeypatch: pytest.MonkeyPatch, change: str
-) -> None:
+def test_what_changes_is_made_anew(root, monkeypatch, change):
     prepared(root=str(root))
     monkeypatch.setattr("tokenizers.trainers.BpeTrainer", no_training)
     prepared(root=str(root))
@@ -215,7 +207,7 @@ def send_batches(results: Any) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_two_processes_that_prepare_at_once_agree() -> None:
+def test_two_processes_that_prepare_at_once_agree():
     context = multiprocessing.get_context("fork")
     results = context.SimpleQueue()
     both = [context.Process(target=send_batches, args=(results,)) for _ in range(2)]
@@ -229,7 +221,7 @@ def test_two_processes_that_prepare_at_once_agree() -> None:
     assert not list((cache.folder() / cache.SHELF).glob(".filling-*"))
 
 
-def test_each_process_opens_what_one_has_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_process_opens_what_one_has_prepared(monkeypatch):
     numbers()
     monkeypatch.setattr("tokenizers.trainers.BpeTrainer", no_training)
     other = TranslationData(dataset=SMALL, tokenizer=TOKENIZER)
@@ -239,7 +231,7 @@ def test_each_process_opens_what_one_has_prepared(monkeypatch: pytest.MonkeyPatc
     assert len(other.sets["train"]) == 300
 
 
-def test_the_tokenizers_of_a_trained_translator_are_kept(root: Path) -> None:
+def test_the_tokenizers_of_a_trained_translator_are_kept(root):
     trained = numbers().tokenizers
     data = TranslationData(root=str(root), tokenizer=TOKENIZER)
     data.tokenizers = trained
@@ -271,9 +263,7 @@ class Recorder(L.LightningModule):
 @pytest.mark.parametrize(
     "options", [{}, {"workers": 2}, {"reload": 1}], ids=["plain", "workers", "reload"]
 )
-def test_a_trainer_gets_each_epoch_in_its_own_order(
-    options: dict[str, int], tmp_path: Path
-) -> None:
+def test_a_trainer_gets_each_epoch_in_its_own_order(options, tmp_path):
     data = numbers(seed=3, workers=options.get("workers", 0))
     recorder = Recorder()
     trainer = quiet(
@@ -291,7 +281,7 @@ def test_a_trainer_gets_each_epoch_in_its_own_order(
 
 
 @pytest.mark.parametrize("how", sampled(["fork", "spawn"], ["fork"]))
-def test_workers_give_the_batches_of_the_main_process(how: str) -> None:
+def test_workers_give_the_batches_of_the_main_process(how):
     if how == "fork" and not hasattr(os, "fork"):
         pytest.skip("no fork here")
     alone, helped = numbers(), numbers(workers=1)
@@ -302,7 +292,7 @@ def test_workers_give_the_batches_of_the_main_process(how: str) -> None:
         assert (one.index, one.target_text) == (two.index, two.target_text)
 
 
-def test_translation_batches_hold_every_line_once_by_length() -> None:
+def test_translation_batches_hold_every_line_once_by_length():
     data = numbers()
     lines = ["", "two", "one hundred and eleven plus three", "  ", "two", " plus" * 500, "né 你好"]
     batches = list(translation_batches(lines, data.tokenizers, max_tokens=60))
@@ -324,7 +314,7 @@ def test_translation_batches_hold_every_line_once_by_length() -> None:
     assert list(translation_batches([], data.tokenizers)) == []
 
 
-def test_lines_are_cut_only_for_a_model_that_can_read_no_more() -> None:
+def test_lines_are_cut_only_for_a_model_that_can_read_no_more():
     data = numbers()
     [batch] = translation_batches([" plus" * 50, "two"], data.tokenizers, max_length=10)
     assert batch.source.shape == (2, 10)
@@ -346,25 +336,23 @@ def test_lines_are_cut_only_for_a_model_that_can_read_no_more() -> None:
         ({"dataset": "listops"}, BadOption, "has no translations"),
     ],
 )
-def test_options_that_do_not_fit_are_refused_before_text_is_read(
-    options: dict[str, Any], error: type[TfzooError], words: str
-) -> None:
+def test_options_that_do_not_fit_are_refused_before_text_is_read(options, error, words):
     with pytest.raises(error, match=words):
         TranslationData(**options)
 
 
-def test_tokenizers_are_asked_for_too_early() -> None:
+def test_tokenizers_are_asked_for_too_early():
     with pytest.raises(BadOption, match="prepare_data"):
         _ = TranslationData(dataset=SMALL).tokenizers
 
 
-def test_validation_text_is_asked_for(root: Path) -> None:
+def test_validation_text_is_asked_for(root):
     with pytest.raises(BadOption, match=r"data\.val"):
         prepared(train=str(root / "train"))
 
 
 @pytest.mark.parametrize("split", ["train", "val", "test_a"])
-def test_bad_text_in_any_split_is_told_before_training(root: Path, split: str) -> None:
+def test_bad_text_in_any_split_is_told_before_training(root, split):
     (root / f"{split}.de").write_bytes(b"x\n\xff\n")
     with pytest.raises(BadData, match=rf"{split}\.de, line 2: not UTF-8"):
         prepared(root=str(root))
@@ -373,7 +361,7 @@ def test_bad_text_in_any_split_is_told_before_training(root: Path, split: str) -
         prepared(root=str(root))
 
 
-def test_a_built_in_data_set_is_drawn_once() -> None:
+def test_a_built_in_data_set_is_drawn_once():
     """Later starts, also those that translate back, read what the first one has drawn."""
     there = list(numbers().splits["train"])
     assert list(numbers(source="de", target="en").splits["train"]) == [(de, en) for en, de in there]

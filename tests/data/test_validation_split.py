@@ -1,7 +1,5 @@
 """What is held out for validation: as many rows as asked, chosen by seed and text alone."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from typing import Any
@@ -15,7 +13,7 @@ from tfzoo.errors import BadData
 
 def parts(texts: list[str], fraction: float = 0.1, seed: int = 0) -> tuple[list[Any], list[Any]]:
     division = Division([(text, "label") for text in texts], fraction, seed)
-    return tuple(  # type: ignore[return-value]  # two of them
+    return tuple(
         [text for text, _ in ValidationSplit(division, held_out=side)] for side in (True, False)
     )
 
@@ -27,7 +25,7 @@ def parts(texts: list[str], fraction: float = 0.1, seed: int = 0) -> tuple[list[
         *[(2, 0.1, 1), (4, 0.1, 1), (25, 0.1, 3), (20, 1e-6, 1), (20, 1 - 1e-6, 19)],
     ],
 )
-def test_different_texts_are_divided_exactly(rows: int, fraction: float, wanted: int) -> None:
+def test_different_texts_are_divided_exactly(rows, fraction, wanted):
     texts = [f"text {number}" for number in range(rows)]
     for seed in range(3):
         held_out, kept = parts(texts, fraction, seed)
@@ -35,7 +33,7 @@ def test_different_texts_are_divided_exactly(rows: int, fraction: float, wanted:
         assert sorted(held_out + kept) == sorted(texts)
 
 
-def test_the_choice_depends_on_seed_and_texts_and_not_on_their_order() -> None:
+def test_the_choice_depends_on_seed_and_texts_and_not_on_their_order():
     texts = [f"text {number % 150}" for number in range(200)]
     held_out, _ = parts(texts)
     mixed = random.Random(0).sample(texts, len(texts))
@@ -43,7 +41,7 @@ def test_the_choice_depends_on_seed_and_texts_and_not_on_their_order() -> None:
     assert sorted(parts(texts, seed=1)[0]) != sorted(held_out)
 
 
-def test_equal_texts_stay_together_and_the_number_is_as_exact_as_they_allow() -> None:
+def test_equal_texts_stay_together_and_the_number_is_as_exact_as_they_allow():
     draw, exact = random.Random(0), 0
     for _ in range(300):
         texts = [str(min(int(draw.paretovariate(1)), 30)) for _ in range(draw.randint(2, 60))]
@@ -78,7 +76,7 @@ def test_equal_texts_stay_together_and_the_number_is_as_exact_as_they_allow() ->
         ([2, 2, 2], 3, [0]),
     ],
 )
-def test_groups_are_taken_whole(counts: list[int], wanted: int, taken: list[int]) -> None:
+def test_groups_are_taken_whole(counts, wanted, taken):
     assert chosen(counts, wanted).nonzero()[0].tolist() == taken
 
 
@@ -86,7 +84,7 @@ def test_groups_are_taken_whole(counts: list[int], wanted: int, taken: list[int]
     ("texts", "said"),
     [([], "no rows"), (["a"], "one row"), (["a"] * 20, "20 rows of one text")],
 )
-def test_what_cannot_be_divided_is_told(texts: list[str], said: str) -> None:
+def test_what_cannot_be_divided_is_told(texts, said):
     rows = [(text, "ab"[row % 2]) for row, text in enumerate(texts)]
     with pytest.raises(BadData, match=rf"^data\.train: {said}; .*or give data\.val$"):
         ClassificationData(train=rows, tokenizer="bytes").prepare_data()

@@ -1,7 +1,5 @@
 """The fenced blocks of README.md and docs/."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import dataclass

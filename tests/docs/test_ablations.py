@@ -1,9 +1,5 @@
 """What the pages say of the packaged sweeps is what their runs, committed beside them, showed."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from benchmarks import ablations
@@ -26,15 +22,15 @@ FILES = sorted(SWEEPS.glob("*.yaml"))
 
 
 @pytest.mark.nightly
-def test_the_page_is_made_from_the_runs() -> None:
+def test_the_page_is_made_from_the_runs():
     assert PAGE.read_text("utf-8") == page()
 
 
-def test_the_claims_are_made_from_the_runs() -> None:
+def test_the_claims_are_made_from_the_runs():
     assert CLAIMS.read_text("utf-8") == with_claims(CLAIMS.read_text("utf-8"))
 
 
-def test_the_tables_of_the_ideas_are_made_from_the_runs() -> None:
+def test_the_tables_of_the_ideas_are_made_from_the_runs():
     for idea in sorted(IDEAS.glob("*.md")):
         text = idea.read_text("utf-8")
         assert bool(DIFFERENCES.search(text)) == (idea.stem != "index"), idea.name
@@ -42,7 +38,7 @@ def test_the_tables_of_the_ideas_are_made_from_the_runs() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_every_cell_of_a_sweep_was_run_with_every_seed(file: Path) -> None:
+def test_every_cell_of_a_sweep_was_run_with_every_seed(file):
     plan = parse(file, read_yaml(file))
     rows = read_csv(file.with_suffix(".csv"))
     run = [
@@ -57,7 +53,7 @@ def test_every_cell_of_a_sweep_was_run_with_every_seed(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_head_of_a_sweep_says_what_was_measured(file: Path) -> None:
+def test_the_head_of_a_sweep_says_what_was_measured(file):
     assert found(file).startswith(
         ("as claimed", "partly as claimed", "not as claimed", "not known")
     )
@@ -65,7 +61,7 @@ def test_the_head_of_a_sweep_says_what_was_measured(file: Path) -> None:
 
 
 @pytest.fixture
-def repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repeated(tmp_path, monkeypatch):
     """Heads with a repeat that turns 16 of 4 round, and with the same runs at 700 steps."""
     file = tmp_path / "heads.yaml"
     rows = read_csv(SWEEPS / "heads.csv")
@@ -82,7 +78,7 @@ def repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_a_repeat_beside_a_sweep_is_pooled_and_other_steps_are_not(repeated: Path) -> None:
+def test_a_repeat_beside_a_sweep_is_pooled_and_other_steps_are_not(repeated):
     text = "\n".join(ablations.section(repeated))
     assert (
         "**Again.** test/loss with seeds 6 to 10 after 1 to 5: of 2 verdicts 1 held, "
@@ -94,7 +90,7 @@ def test_a_repeat_beside_a_sweep_is_pooled_and_other_steps_are_not(repeated: Pat
     assert "worse: 16 of 4 (turned round, held at 700 steps)" in line
 
 
-def test_a_folder_is_named_like_its_sweep_and_what_it_repeats() -> None:
+def test_a_folder_is_named_like_its_sweep_and_what_it_repeats():
     assert [
         ablations.csv_name(folder)
         for folder in ("norm", "again_norm", "again_embedding_scale", "scale_again", "norm_longer")

@@ -1,7 +1,5 @@
 """docs/architecture.md names rooms and functions that there are, and calls them in its order."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -86,7 +84,7 @@ def training(folder: Path) -> list[str]:
         return step(self, batch, batch_idx)
 
     killed.__code__ = killed.__code__.replace(co_filename=str(folder / "killed.py"))
-    TranslationTask.training_step = killed  # type: ignore[method-assign]
+    TranslationTask.training_step = killed
     command = ["fit", "translation/numbers", *TRAIN, "--trainer.max_steps", "9", "--run", "run"]
     return calls_of(lambda: main(command))
 
@@ -124,13 +122,13 @@ def check(walk: str, called: list[str], steps: slice = slice(None)) -> None:
     assert [step for step in WALKS[walk][steps] if step not in rest] == []
 
 
-def test_every_function_of_a_walk_is_there() -> None:
+def test_every_function_of_a_walk_is_there():
     known = {f"{file}:{name}" for file, name in source().definitions}
     assert [step for steps in WALKS.values() for step in steps if step not in known] == []
     assert all(len(WALKS[walk]) >= 9 for walk in (BATCH, OPTION, KILL, SWEEP, SERVE))
 
 
-def test_the_page_and_its_picture_have_the_rooms_that_there_are() -> None:
+def test_the_page_and_its_picture_have_the_rooms_that_there_are():
     rooms = {name for name in source().rooms() if not name.startswith("__")}
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", PAGE, re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == rooms
@@ -140,7 +138,7 @@ def test_the_page_and_its_picture_have_the_rooms_that_there_are() -> None:
 
 
 @pytest.mark.nightly
-def test_a_batch_an_option_and_a_kill_take_the_ways_of_the_page(tmp_path: Path) -> None:
+def test_a_batch_an_option_and_a_kill_take_the_ways_of_the_page(tmp_path):
     called = forked.call(training, tmp_path, fresh=True)
     check(OPTION, called)
     check(BATCH, called)
@@ -148,12 +146,12 @@ def test_a_batch_an_option_and_a_kill_take_the_ways_of_the_page(tmp_path: Path) 
 
 
 @pytest.mark.nightly
-def test_a_resume_and_a_text_take_the_ways_of_the_page(tmp_path: Path) -> None:
+def test_a_resume_and_a_text_take_the_ways_of_the_page(tmp_path):
     forked.call(training, tmp_path, fresh=True)
     check(KILL, forked.call(resumed, tmp_path, fresh=True), slice(4, None))
     check(SERVE, forked.call(served, tmp_path, fresh=True), slice(3, None))
 
 
 @pytest.mark.nightly
-def test_a_sweep_takes_the_way_of_the_page(tmp_path: Path) -> None:
+def test_a_sweep_takes_the_way_of_the_page(tmp_path):
     check(SWEEP, forked.call(swept, tmp_path, fresh=True))

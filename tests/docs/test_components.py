@@ -1,7 +1,5 @@
 """One new component is one new file and one line of docs/components.md."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -28,7 +26,7 @@ def section(kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_component_has_its_line(kind: str) -> None:
+def test_each_component_has_its_line(kind):
     entries = [describe(kind, name) for name in list_components()[kind]]
     wanted = [line(entry) for entry in entries if entry.cls.__module__.startswith("tfzoo.")]
     assert section(kind) == wanted, (
@@ -36,12 +34,12 @@ def test_each_component_has_its_line(kind: str) -> None:
     )
 
 
-def test_the_page_has_the_kinds_and_no_others() -> None:
+def test_the_page_has_the_kinds_and_no_others():
     assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == list(KINDS)
 
 
 @pytest.mark.parametrize("spec", re.findall(r"`(\{name: [^`]*\})`", PAGE))
-def test_a_spec_on_the_page_names_a_component_and_options_of_its(spec: str) -> None:
+def test_a_spec_on_the_page_names_a_component_and_options_of_its(spec):
     given = yaml.safe_load(spec)
     (kind,) = (kind for kind, names in list_components().items() if given["name"] in names)
     options = registry(kind).options(given)[1]

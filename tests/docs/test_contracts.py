@@ -1,7 +1,5 @@
 """docs/own-components.md lists every contract, in the words of its docstring."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 
@@ -38,7 +36,7 @@ def listed() -> str:
     return "\n".join(page).rstrip() + "\n"
 
 
-def test_the_page_lists_every_contract() -> None:
+def test_the_page_lists_every_contract():
     assert PAGE.read_text("utf-8").partition("<!-- contracts -->\n")[2] == listed(), (
         "docs/own-components.md should end with:\n" + listed()
     )

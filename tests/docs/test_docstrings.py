@@ -1,7 +1,5 @@
 """Examples in docstrings print what they say; those of contracts are run by them."""
 
-from __future__ import annotations
-
 import doctest
 from importlib import import_module
 
@@ -18,7 +16,7 @@ MODULES = [
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_the_examples_of_a_module_are_true(module: str) -> None:
+def test_the_examples_of_a_module_are_true(module):
     results = doctest.testmod(import_module(module))
     assert results.attempted
     assert not results.failed

@@ -2,8 +2,6 @@
 where a package index shows them.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 
@@ -25,7 +23,7 @@ def pictures(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", TRANSLATED)
-def test_a_translated_page_has_the_commands_code_and_pictures_of_the_other(page: str) -> None:
+def test_a_translated_page_has_the_commands_code_and_pictures_of_the_other(page):
     english = page.replace(".zh-CN", "")
     code, same = (
         [(one.language, one.text) for one in blocks(each) if one.language]
@@ -38,7 +36,7 @@ def test_a_translated_page_has_the_commands_code_and_pictures_of_the_other(page:
 
 
 @pytest.mark.parametrize("page", LANDING)
-def test_the_table_of_what_there_is_names_all_kinds_and_parts_that_exist(page: str) -> None:
+def test_the_table_of_what_there_is_names_all_kinds_and_parts_that_exist(page):
     named = []
     for line in text(page).splitlines():
         cells = line.split(" | ")
@@ -53,7 +51,7 @@ def test_the_table_of_what_there_is_names_all_kinds_and_parts_that_exist(page: s
     assert named == list(KINDS)
 
 
-def test_the_readme_of_a_package_index_has_no_links_or_pictures_that_it_cannot_show() -> None:
+def test_the_readme_of_a_package_index_has_no_links_or_pictures_that_it_cannot_show():
     hook = tomllib.loads(text("pyproject.toml"))["tool"]["hatch"]["metadata"]["hooks"]
     readme = text("README.md")
     for one in hook["fancy-pypi-readme"]["substitutions"]:

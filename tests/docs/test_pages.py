@@ -2,8 +2,6 @@
 printed, and links lead somewhere.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import shutil
@@ -38,7 +36,7 @@ DAILY = [page for page in PAGES if page not in SLOW]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory):
     """A folder with ``runs/numbers/1`` and ``runs/listops/1`` in it, as after the README's
     commands, but of two steps, with a sweep in two folders, another and its repeat.
     """
@@ -91,7 +89,7 @@ def write_files_of_pages(folder: Path) -> None:
 
 
 @pytest.fixture
-def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(trained, tmp_path, monkeypatch):
     """A new working folder with a copy of them."""
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
@@ -104,7 +102,7 @@ def here(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 @pytest.mark.parametrize(
     "page", sampled([page for page in PAGES if blocks(page, "python")], DAILY[::2])
 )
-def test_the_python_of_a_page_runs_as_written(page: str, here: Path) -> None:
+def test_the_python_of_a_page_runs_as_written(page, here):
     for command in commands(page):
         if command.words[0] == "export":  # its Python reads what its commands write
             assert main(list(command.words)) == 0
@@ -112,9 +110,7 @@ def test_the_python_of_a_page_runs_as_written(page: str, here: Path) -> None:
 
 
 @pytest.mark.parametrize("page", sampled([page for page in PAGES if commands(page)], DAILY[1::2]))
-def test_the_commands_of_a_page_work(
-    page: str, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commands_of_a_page_work(page, here, capsys, monkeypatch):
     for command in commands(page):
         if PLUGIN in command.words:
             continue
@@ -167,7 +163,7 @@ def pattern(printed: str) -> str:
     return r"\s?.*\s?".join(re.escape(tidy(part)) for part in parts)
 
 
-def test_every_page_has_a_heading_and_text() -> None:
+def test_every_page_has_a_heading_and_text():
     for page in PAGES:
         text = (ROOT / page).read_text("utf-8")
         assert text.startswith("# "), page
@@ -175,7 +171,7 @@ def test_every_page_has_a_heading_and_text() -> None:
 
 
 @pytest.mark.parametrize("page", [*PAGES, *TRANSLATED, "CHANGELOG.md"])
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_lead_somewhere(page):
     for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text("utf-8")):
         if link.startswith("http"):
             continue
@@ -192,7 +188,7 @@ def anchors(page: Path) -> list[str]:
     return [re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings]
 
 
-def test_the_readme_begins_with_two_commands() -> None:
+def test_the_readme_begins_with_two_commands():
     first, second = (block.text.strip() for block in blocks("README.md", "sh")[:2])
     start = "python3 -m venv .venv && .venv/bin/pip install "
     assert first.startswith(f"{start}-c constraints.txt -e . && ")
@@ -202,11 +198,11 @@ def test_the_readme_begins_with_two_commands() -> None:
     assert second in (ROOT / ".ci/run").read_text("utf-8").splitlines()
 
 
-def test_adding_a_component_takes_less_than_a_page() -> None:
+def test_adding_a_component_takes_less_than_a_page():
     assert len((ROOT / "CONTRIBUTING.md").read_text("utf-8").splitlines()) <= 60
 
 
-def test_the_page_on_own_components_is_the_package_that_is_tested() -> None:
+def test_the_page_on_own_components_is_the_package_that_is_tested():
     package = ROOT / "tests/plugin"
     texts = [block.text for block in blocks("docs/own-components.md")]
     for file in ("soft_capped.py", "sig_softmax.py", "median.py"):

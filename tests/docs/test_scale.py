@@ -1,7 +1,5 @@
 """The tables of docs/scale.md are those that its command prints."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -11,15 +9,15 @@ from tests.docs.pages import ROOT
 
 
 @pytest.fixture(scope="module")
-def printed() -> str:
+def printed():
     return subprocess.check_output([sys.executable, ROOT / "benchmarks/scaling.py"], text=True)
 
 
-def test_the_page_shows_what_the_script_prints(printed: str) -> None:
+def test_the_page_shows_what_the_script_prints(printed):
     assert printed.strip() in (ROOT / "docs/scale.md").read_text("utf-8")
 
 
-def test_the_script_knows_the_size_of_the_recipes_model(printed: str) -> None:
+def test_the_script_knows_the_size_of_the_recipes_model(printed):
     import torch
     import yaml
 

@@ -1,11 +1,8 @@
 """The site has a page for every part, which says all that is known of it."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -21,7 +18,7 @@ from tfzoo.testing.samples import COMPONENT_KINDS
 PARTS = [(kind, name) for kind in KINDS for name in registry(kind).own_names()]
 
 
-def test_every_part_has_a_page_in_the_contents_of_its_kind() -> None:
+def test_every_part_has_a_page_in_the_contents_of_its_kind():
     pages = reference.pages()
     for kind, name in PARTS:
         assert f"{kind}/{name}.md" in pages
@@ -29,7 +26,7 @@ def test_every_part_has_a_page_in_the_contents_of_its_kind() -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), PARTS)
-def test_what_a_docstring_says_is_on_the_page(kind: str, name: str) -> None:
+def test_what_a_docstring_says_is_on_the_page(kind, name):
     entry = registry(kind).entry(name)
     said = docstrings.read(entry.cls)
     if kind in COMPONENT_KINDS:
@@ -40,7 +37,7 @@ def test_what_a_docstring_says_is_on_the_page(kind: str, name: str) -> None:
     assert said.summary.replace("``", "`") == entry.summary
 
 
-def test_a_page_says_all_that_is_known_of_a_part() -> None:
+def test_a_page_says_all_that_is_known_of_a_part():
     page = reference.pages()["norm/batch.md"]()
     for said in (
         "# batch",
@@ -56,12 +53,12 @@ def test_a_page_says_all_that_is_known_of_a_part() -> None:
         assert said in page, said
 
 
-def test_every_name_of_the_api_is_there() -> None:
+def test_every_name_of_the_api_is_there():
     for name in api.names():
         assert api.summary(name), name
 
 
-def test_what_the_table_refuses_is_what_a_model_refuses() -> None:
+def test_what_the_table_refuses_is_what_a_model_refuses():
     refused = {(one.choices, one.side) for one in combinations.refusals()}
     for position in list_components()["position"]:
         for attention in list_components()["attention"]:
@@ -79,8 +76,8 @@ def test_what_the_table_refuses_is_what_a_model_refuses() -> None:
 @pytest.mark.parametrize(
     "name", ["Encoder", "EncoderLayer", "Decoder", "DecoderLayer", "LanguageModel"]
 )
-def test_the_page_of_a_model_says_what_each_of_its_options_does(name: str) -> None:
-    cls: Any = getattr(tfzoo, name)
+def test_the_page_of_a_model_says_what_each_of_its_options_does(name):
+    cls = getattr(tfzoo, name)
     lines = inspect.getdoc(cls).splitlines()
     api.expand(None, "class", f"tfzoo.{name}", cls, None, lines)
     text = "\n".join(lines)
@@ -97,7 +94,7 @@ def test_the_page_of_a_model_says_what_each_of_its_options_does(name: str) -> No
     ("page", "language"),
     [("docs/index", "en"), ("docs/index.zh-CN", "zh-CN"), ("docs/compose", "en")],
 )
-def test_a_page_says_its_language(page: str, language: str) -> None:
+def test_a_page_says_its_language(page, language):
     app, context = (
         SimpleNamespace(config=SimpleNamespace(root_doc="docs/index")),
         {"language": "en"},

@@ -1,7 +1,5 @@
 """Small tasks with random weights, to be exported."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path

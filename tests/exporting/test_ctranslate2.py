@@ -1,7 +1,5 @@
 """A translator in CTranslate2 translates as the model does, or is refused with the part's name."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -64,15 +62,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize("parts", FAITHFUL, ids=str)
-def test_a_translator_is_exported_faithfully(parts: dict[str, Any], tmp_path: Path) -> None:
+def test_a_translator_is_exported_faithfully(parts, tmp_path):
     export(translator(**parts), tmp_path / "model")
     assert ctranslate2.contains_model(str(tmp_path / "model"))
 
 
 @pytest.mark.parametrize(("parts", "says"), REFUSED, ids=str)
-def test_a_part_that_ctranslate2_lacks_is_named(
-    parts: dict[str, Any], says: str, tmp_path: Path
-) -> None:
+def test_a_part_that_ctranslate2_lacks_is_named(parts, says, tmp_path):
     with pytest.raises(BadOption, match=re.escape(says)) as error:
         export(translator(**parts), tmp_path / "model")
     assert "\n" not in str(error.value)
@@ -81,9 +77,7 @@ def test_a_part_that_ctranslate2_lacks_is_named(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "name"), PARTS)
-def test_every_part_is_exported_faithfully_or_refused_by_name(
-    kind: str, name: str, tmp_path: Path
-) -> None:
+def test_every_part_is_exported_faithfully_or_refused_by_name(kind, name, tmp_path):
     allow = ["leaky-norm"]
     try:
         task = translator(**{kind: name}, allow=allow)
@@ -93,7 +87,7 @@ def test_every_part_is_exported_faithfully_or_refused_by_name(
     assert not said or f"{kind} {name!r}" in said or "a layer without" in said
 
 
-def test_the_files_translate_text_with_the_tokenizer_beside_them(tmp_path: Path) -> None:
+def test_the_files_translate_text_with_the_tokenizer_beside_them(tmp_path):
     """As docs/export.md does it."""
     from tokenizers import Tokenizer
 
@@ -109,9 +103,7 @@ def test_the_files_translate_text_with_the_tokenizer_beside_them(tmp_path: Path)
     assert [a[: len(b)] for a, b in zip(found, wanted, strict=True)] == wanted
 
 
-def test_what_computes_something_else_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_computes_something_else_is_not_written(tmp_path, monkeypatch):
     """The comparison is what counts, whatever the probes say."""
     monkeypatch.setattr(probes, "activation", lambda feedforward: "GELU")
     with pytest.raises(BadOption, match="differs from the model's by"):
@@ -119,19 +111,19 @@ def test_what_computes_something_else_is_not_written(
     assert not any(tmp_path.iterdir())
 
 
-def test_a_classifier_is_refused_with_the_format_that_takes_it(tmp_path: Path) -> None:
+def test_a_classifier_is_refused_with_the_format_that_takes_it(tmp_path):
     with pytest.raises(BadOption, match="--to onnx"):
         export(classifier(), tmp_path / "model")
 
 
-def test_padding_and_bos_are_never_generated(tmp_path: Path) -> None:
+def test_padding_and_bos_are_never_generated(tmp_path):
     task = translator(tie="none")
     task.model.projection.data[0] = 100 * task.model.projection.data[4]
     export(task, tmp_path / "model")  # which compares translations, and refuses those that differ
     assert (tmp_path / "model" / "model.bin").exists()
 
 
-def test_the_command_writes_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_the_folder(tmp_path, capsys):
     translator().save_pretrained(tmp_path / "run")
     place = str(tmp_path / "model")
     assert main(["export", str(tmp_path / "run"), "--to", "ctranslate2", "--output", place]) == 0
@@ -146,7 +138,7 @@ def test_the_command_writes_the_folder(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("dim", [5, 8])
 @pytest.mark.parametrize("name", registry("norm").names())
-def test_a_norm_is_found_to_be_what_it_computes(name: str, dim: int) -> None:
+def test_a_norm_is_found_to_be_what_it_computes(name, dim):
     norm = create("norm", name, dim=dim).eval()
     for parameter in norm.parameters():
         torch.nn.init.normal_(parameter)
@@ -157,7 +149,7 @@ def test_a_norm_is_found_to_be_what_it_computes(name: str, dim: int) -> None:
         torch.testing.assert_close(found(x.double()).float(), wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_a_norm_of_somebody_else_is_found_as_well() -> None:
+def test_a_norm_of_somebody_else_is_found_as_well():
     class Half(Norm):
         entry = create("norm", "none", dim=4).entry
 
@@ -170,7 +162,7 @@ def test_a_norm_of_somebody_else_is_found_as_well() -> None:
     assert found.eps == 1e-5
 
 
-def test_a_bias_that_depends_on_more_than_distance_is_refused() -> None:
+def test_a_bias_that_depends_on_more_than_distance_is_refused():
     class Absolute(Position):
         entry = create("position", "none").entry
 

@@ -1,7 +1,5 @@
 """``--engine ctranslate2`` translates as the model does, or is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -31,7 +29,7 @@ def both(search: Search, **options: Any) -> tuple[list[Any], list[Any]]:
     ],
     ids=str,
 )
-def test_texts_and_scores_are_those_of_the_model(search: Search) -> None:
+def test_texts_and_scores_are_those_of_the_model(search):
     ours, theirs = both(search)
     assert [[one.text for one in best] for best in theirs] == [
         [one.text for one in best] for best in ours
@@ -40,14 +38,12 @@ def test_texts_and_scores_are_those_of_the_model(search: Search) -> None:
         assert [one.score for one in best] == pytest.approx([o.score for o in other], rel=1e-3)
 
 
-def test_what_was_exported_is_exported_once_and_again_when_a_weight_changes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_was_exported_is_exported_once_and_again_when_a_weight_changes(monkeypatch):
     from tfzoo.exporting import engine
 
-    made: list[object] = []
+    made = []
 
-    def export(*args: Any, **named: Any) -> None:
+    def export(*args, **named):
         made.append(args)
         original(*args, **named)
 
@@ -63,7 +59,7 @@ def test_what_was_exported_is_exported_once_and_again_when_a_weight_changes(
     assert len(made) == 2
 
 
-def test_what_no_engine_decodes_is_refused() -> None:
+def test_what_no_engine_decodes_is_refused():
     with pytest.raises(UnknownName, match="ctranslate3"):
         set_engine(translator(layers=1), "ctranslate3")
     with pytest.raises(BadOption, match="this run is a classification model"):

@@ -1,11 +1,8 @@
 """Models are pushed to and loaded from a Hub that is a folder: nothing reaches the network."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import huggingface_hub
 import pytest
@@ -20,19 +17,17 @@ from tfzoo.errors import BadRun, TfzooError
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hub(tmp_path, monkeypatch):
     """A folder that stands for the Hub."""
     place = tmp_path / "hub"
 
-    def upload_folder(
-        self: object, *, repo_id: str, folder_path: Path, allow_patterns: list[str], **rest: Any
-    ) -> SimpleNamespace:
+    def upload_folder(self, *, repo_id, folder_path, allow_patterns, **rest):
         names = [path.name for path in Path(folder_path).iterdir()]
         for name in filter_repo_objects(names, allow_patterns=allow_patterns):
             shutil.copy(Path(folder_path) / name, place / repo_id)
         return SimpleNamespace(commit_url=f"https://huggingface.co/{repo_id}/commit/1")
 
-    def snapshot_download(repo_id: str, *, allow_patterns: list[str], **rest: Any) -> str:
+    def snapshot_download(repo_id, *, allow_patterns, **rest):
         huggingface_hub.utils.validate_repo_id(repo_id)
         if not (place / repo_id).is_dir():
             raise OSError(f"404 Client Error.\n\nRepository Not Found: {repo_id}")
@@ -43,7 +38,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             shutil.copy(place / repo_id / name, copy)
         return str(copy)
 
-    def model_info(self: object, repo_id: str, *, revision: str | None, **rest: Any) -> Any:
+    def model_info(self, repo_id, *, revision, **rest):
         huggingface_hub.utils.validate_repo_id(repo_id)
         if not (place / repo_id).is_dir():
             raise OSError(f"404 Client Error.\n\nRepository Not Found: {repo_id}")
@@ -51,7 +46,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         files = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
         return SimpleNamespace(sha=revision, siblings=files)
 
-    def create_repo(self: object, repo_id: str, **rest: Any) -> None:
+    def create_repo(self, repo_id, **rest):
         huggingface_hub.utils.validate_repo_id(repo_id)
         if repo_id.startswith("other/"):
             raise OSError("403 Forbidden: you have no right to write here")
@@ -64,9 +59,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def test_what_is_pushed_is_loaded_by_its_address(
-    hub: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_pushed_is_loaded_by_its_address(hub, tmp_path, capsys):
     task = translator()
     assert task.push_to_hub("me/numbers") == "https://huggingface.co/me/numbers/commit/1"
     assert 'tfzoo.TranslationTask.load("hf://me/numbers")' in (
@@ -78,7 +71,7 @@ def test_what_is_pushed_is_loaded_by_its_address(
     assert capsys.readouterr().out == f"{task.translate(['one two'])[0]}\n"
 
 
-def test_only_the_files_of_a_model_are_fetched(hub: Path, tmp_path: Path) -> None:
+def test_only_the_files_of_a_model_are_fetched(hub, tmp_path):
     translator().push_to_hub("me/numbers")
     for name in ("modeling.py", "evil.pkl", "pytorch_model.bin"):
         (hub / "me/numbers" / name).touch()
@@ -97,22 +90,20 @@ def test_only_the_files_of_a_model_are_fetched(hub: Path, tmp_path: Path) -> Non
         ("hf://me/numbers/../x", "no address of the form"),
     ],
 )
-def test_an_address_without_a_model_is_one_line(hub: Path, address: str, says: str) -> None:
+def test_an_address_without_a_model_is_one_line(hub, address, says):
     with pytest.raises(BadRun, match=says) as error:
         TranslationTask.load(address)
     assert "\n" not in str(error.value)
 
 
-def test_a_repository_of_another_library_is_no_model(hub: Path) -> None:
+def test_a_repository_of_another_library_is_no_model(hub):
     (hub / "you/bert").mkdir(parents=True)
     (hub / "you/bert/config.json").write_text("{}", "utf-8")
     with pytest.raises(BadRun, match="holds no model of tfzoo"):
         TranslationTask.load("hf://you/bert")
 
 
-def test_what_is_too_large_is_not_fetched(
-    hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_too_large_is_not_fetched(hub, tmp_path, monkeypatch):
     translator().push_to_hub("me/numbers")
     monkeypatch.setattr(tfzoo.runs.hub, "LARGEST", 1000)
     with pytest.raises(BadRun, match=r"bytes; the most is 1,000\. It was not fetched"):
@@ -120,26 +111,24 @@ def test_what_is_too_large_is_not_fetched(
     assert not (tmp_path / "copy").exists()
 
 
-def test_a_copy_is_used_where_the_hub_cannot_be_reached(
-    hub: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_is_used_where_the_hub_cannot_be_reached(hub, monkeypatch):
     translator().push_to_hub("me/numbers")
 
-    def model_info(*args: Any, **rest: Any) -> Any:
+    def model_info(*args, **rest):
         raise OSError("no network")
 
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", model_info)
     assert TranslationTask.load("hf://me/numbers").translate(LINES)
 
 
-def test_a_refusal_of_the_hub_is_one_line(hub: Path) -> None:
+def test_a_refusal_of_the_hub_is_one_line(hub):
     with pytest.raises(TfzooError, match=r"cannot push to other/x: 403 Forbidden"):
         translator().push_to_hub("other/x")
     with pytest.raises(TfzooError, match="cannot push to"):
         translator().push_to_hub("a b")
 
 
-def test_a_hub_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_does_not_answer_is_one_line(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("HF_TOKEN", "none")
     with pytest.raises(TfzooError, match=r"cannot push to me/numbers: .*refused"):

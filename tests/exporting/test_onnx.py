@@ -1,7 +1,5 @@
 """ONNX files compute what the model does, at every length, or are refused with the part's name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ PARTS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """The files of a translator, whose export takes many seconds."""
     place = tmp_path_factory.mktemp("onnx") / "translator"
     export(translator(layers=1, position="rotary"), place)
@@ -39,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("causal", sampled([False, True], [False]))
 @pytest.mark.parametrize("apart", [pytest.param(1, marks=pytest.mark.nightly), 13])
-def test_a_classifier_is_one_file_for_all_lengths(apart: int, causal: bool, tmp_path: Path) -> None:
+def test_a_classifier_is_one_file_for_all_lengths(apart, causal, tmp_path):
     task = classifier(layers=1, attention="additive", position="alibi", causal=causal)
     export(task, tmp_path / "model")
     assert {path.name for path in (tmp_path / "model").iterdir()} == {
@@ -52,7 +50,7 @@ def test_a_classifier_is_one_file_for_all_lengths(apart: int, causal: bool, tmp_
 
 
 @pytest.mark.nightly
-def test_a_translator_is_two_files_for_all_lengths(folder: Path) -> None:
+def test_a_translator_is_two_files_for_all_lengths(folder):
     """200 tokens are decoded one by one from texts of 1 to 200 tokens."""
     model = translator(layers=1, position="rotary").model
     first, later = Session(folder / "encoder.onnx"), Session(folder / "decoder_step.onnx")
@@ -72,21 +70,21 @@ def test_a_translator_is_two_files_for_all_lengths(folder: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_the_files_stand_beside_the_tokenizer(folder: Path) -> None:
+def test_the_files_stand_beside_the_tokenizer(folder):
     assert {path.name for path in folder.iterdir()} == {
         *("encoder.onnx", "decoder_step.onnx", "tokenizer.json", "tfzoo.json")
     }
 
 
 @pytest.mark.nightly
-def test_a_file_that_computes_something_else_is_refused(folder: Path) -> None:
+def test_a_file_that_computes_something_else_is_refused(folder):
     task = translator(layers=1, position="rotary")
     torch.nn.init.ones_(task.model.decoder.final_norm.bias)
     with pytest.raises(BadOption, match=r"encoder.onnx differs from the model by"):
         compare_decoding(task.model, OWN, (None, None), folder)
 
 
-def test_logits_of_another_shape_or_value_are_refused() -> None:
+def test_logits_of_another_shape_or_value_are_refused():
     logits = torch.zeros(2, 3)
     compare("model.onnx", {"logits": logits + 5e-5}, logits, 1)
     with pytest.raises(BadOption, match=r"differs from the model by 0.001 for a text of 7 tokens"):
@@ -95,13 +93,13 @@ def test_logits_of_another_shape_or_value_are_refused() -> None:
         compare("model.onnx", {"logits": logits[:1]}, logits, 1)
 
 
-def test_a_part_that_cannot_be_traced_is_named(tmp_path: Path) -> None:
+def test_a_part_that_cannot_be_traced_is_named(tmp_path):
     with pytest.raises(BadOption, match=r"onnx: mixer 'gru' cannot be traced; --to safetensors"):
         export(classifier(layers=1, mixer="gru"), tmp_path / "model")
 
 
 @pytest.mark.nightly
-def test_what_the_library_cannot_export_is_named(tmp_path: Path) -> None:
+def test_what_the_library_cannot_export_is_named(tmp_path):
     class Reader(Norm):
         """Reads a number on the host, so that no graph holds for all texts."""
 
@@ -118,7 +116,7 @@ def test_what_the_library_cannot_export_is_named(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
-def test_a_model_of_another_class_is_refused(tmp_path: Path) -> None:
+def test_a_model_of_another_class_is_refused(tmp_path):
     task = classifier()
 
     class Other(nn.Module):
@@ -141,9 +139,7 @@ def refusal_of(make: Any, folder: Path, **options: Any) -> str:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "name"), PARTS)
-def test_every_part_is_exported_faithfully_or_refused_by_name(
-    kind: str, name: str, tmp_path: Path
-) -> None:
+def test_every_part_is_exported_faithfully_or_refused_by_name(kind, name, tmp_path):
     said = refusal_of(classifier, tmp_path / "classifier", **{kind: name})
     assert not said or f"{kind} {name!r}" in said
     if kind != "pooling":

@@ -1,7 +1,5 @@
 """An adapter that is written alone computes in ``transformers`` what it computes here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,7 @@ def adapted(folder: Path, *targets: str, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted(ONE_EACH))
-def test_peft_adds_it_to_the_model_that_training_began_with(name: str, tmp_path: Path) -> None:
+def test_peft_adds_it_to_the_model_that_training_began_with(name, tmp_path):
     peer = peer_of(architecture(name).transformers, ONE_EACH[name])
     if name == "t5_v1_1":  # its checkpoints untie what the constructor ties
         peer.lm_head.weight = nn.Parameter(torch.randn_like(peer.lm_head.weight))
@@ -53,7 +51,7 @@ def test_peft_adds_it_to_the_model_that_training_began_with(name: str, tmp_path:
     assert difference(outputs, merged) < 1e-9
 
 
-def test_a_head_that_was_trained_beside_it_comes_along(tmp_path: Path) -> None:
+def test_a_head_that_was_trained_beside_it_comes_along(tmp_path):
     config = {**SMALL, "max_position_embeddings": 256, "id2label": {0: "a", 1: "b", 2: "c"}}
     peer, _ = save("bert", "BertForSequenceClassification", config, tmp_path / "there")
     model = adapted(tmp_path / "there", "value", train=["head"])
@@ -66,7 +64,7 @@ def test_a_head_that_was_trained_beside_it_comes_along(tmp_path: Path) -> None:
     assert_close(found(text).logits, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_what_peft_could_not_read_is_refused(tmp_path: Path) -> None:
+def test_what_peft_could_not_read_is_refused(tmp_path):
     peer_of("GPT2LMHeadModel", ONE_EACH["gpt2"]).save_pretrained(tmp_path)
     model = tfzoo.from_pretrained(tmp_path)
     with pytest.raises(BadOption, match="no adapter"):
@@ -76,9 +74,7 @@ def test_what_peft_could_not_read_is_refused(tmp_path: Path) -> None:
         write(model, tmp_path / "new", [])
 
 
-def test_a_run_with_an_adapter_is_written_merged_and_alone(
-    own_folder: Path, no_pictures: None
-) -> None:
+def test_a_run_with_an_adapter_is_written_merged_and_alone(own_folder, no_pictures):
     config = {**SMALL, "max_position_embeddings": 256, "id2label": {0: "0", 1: "1"}}
     save("bert", "BertForSequenceClassification", config, own_folder / "bert")
     for split in ("train", "val"):

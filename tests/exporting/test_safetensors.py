@@ -1,7 +1,5 @@
 """A folder with safetensors holds a trained run, and nothing that runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -23,7 +21,7 @@ from tfzoo.runs import checkpoints, files, pretrained
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     task = translator()
     task.recipe["data"] = {"root": "/home/me/multi30k", "source": "en"}
@@ -32,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("model")
 
 
-def test_a_translator_comes_back_with_its_tokenizer_settings_and_scores(folder: Path) -> None:
+def test_a_translator_comes_back_with_its_tokenizer_settings_and_scores(folder):
     found, wanted = TranslationTask.load(folder), translator()
     assert_close(dict(found.state_dict()), dict(wanted.state_dict()), rtol=0, atol=0)
     assert found.translate(LINES, beam=2) == wanted.translate(LINES, beam=2)
@@ -40,7 +38,7 @@ def test_a_translator_comes_back_with_its_tokenizer_settings_and_scores(folder: 
     assert found.model.source_embedding is found.model.target_embedding
 
 
-def test_what_is_shared_is_stored_once_and_no_folder_of_the_machine_is_told(folder: Path) -> None:
+def test_what_is_shared_is_stored_once_and_no_folder_of_the_machine_is_told(folder):
     assert {path.name for path in folder.iterdir()} == {
         *("model.safetensors", "config.json", "tokenizer.json", "README.md", "tfzoo.json")
     }
@@ -51,7 +49,7 @@ def test_what_is_shared_is_stored_once_and_no_folder_of_the_machine_is_told(fold
     assert "/home/me" not in (folder / "README.md").read_text("utf-8")
 
 
-def test_only_parts_of_a_larger_tensor_are_copied_before_they_are_written() -> None:
+def test_only_parts_of_a_larger_tensor_are_copied_before_they_are_written():
     whole, joined = torch.rand(4, 3), torch.rand(8, 3)
     own, aliases = pretrained.unshared({"a": whole, "b": joined[:4], "tied": whole})
     assert own["a"].data_ptr() == whole.data_ptr()
@@ -59,14 +57,14 @@ def test_only_parts_of_a_larger_tensor_are_copied_before_they_are_written() -> N
     assert aliases == {"tied": "a"}
 
 
-def test_the_tokenizer_is_a_file_of_its_library(folder: Path) -> None:
+def test_the_tokenizer_is_a_file_of_its_library(folder):
     from tokenizers import Tokenizer
 
     library = Tokenizer.from_file(str(folder / "tokenizer.json"))
     assert library.encode("one two").ids == translator().tokenizer.source.encode(["one two"])[0]
 
 
-def test_two_tokenizers_are_two_files(tmp_path: Path) -> None:
+def test_two_tokenizers_are_two_files(tmp_path):
     wanted = translator(joint=False)
     wanted.save_pretrained(tmp_path / "model")
     assert {path.name for path in (tmp_path / "model").glob("tok*")} == {
@@ -78,14 +76,14 @@ def test_two_tokenizers_are_two_files(tmp_path: Path) -> None:
     assert found.translate(LINES) == wanted.translate(LINES)
 
 
-def test_a_classifier_comes_back_with_its_labels(tmp_path: Path) -> None:
+def test_a_classifier_comes_back_with_its_labels(tmp_path):
     wanted = classifier()
     wanted.save_pretrained(tmp_path / "model")
     found = ClassificationTask.load(tmp_path / "model" / "model.safetensors")
     assert found.classifications(LINES) == wanted.classifications(LINES)
 
 
-def test_the_card_has_what_the_hub_lists_a_model_by(folder: Path) -> None:
+def test_the_card_has_what_the_hub_lists_a_model_by(folder):
     text = (folder / "README.md").read_text("utf-8")
     metadata = yaml.safe_load(text.split("---\n")[1])
     assert metadata == {
@@ -98,9 +96,7 @@ def test_the_card_has_what_the_hub_lists_a_model_by(folder: Path) -> None:
     assert recipe["model"]["dim"] == 16
 
 
-def test_commands_read_the_folder_that_export_writes(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_read_the_folder_that_export_writes(folder, capsys):
     Path("lines").write_text("one two\n", "utf-8")
     assert main(["export", "model", "--output", "model.ckpt"]) == 0
     assert main(["export", "model.ckpt", "--to", "safetensors", "--output", "again"]) == 0
@@ -116,9 +112,7 @@ def test_commands_read_the_folder_that_export_writes(
     assert "Did you mean 'safetensors'?" in capsys.readouterr().err
 
 
-def test_an_output_is_replaced_only_when_that_is_asked_for(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_is_replaced_only_when_that_is_asked_for(folder, capsys):
     """A file or a folder that tfzoo wrote, and nothing else: no device, no folder of the user's."""
     Path("kept").mkdir()
     Path("kept/README.md").write_text("mine")
@@ -127,7 +121,7 @@ def test_an_output_is_replaced_only_when_that_is_asked_for(
     Path("link").symlink_to("nothing")
     classifier().save_pretrained("before")
 
-    def refusal(*args: str) -> str:
+    def refusal(*args):
         assert main(["export", "model", *args]) == 2
         return capsys.readouterr().err
 
@@ -152,7 +146,7 @@ def test_an_output_is_replaced_only_when_that_is_asked_for(
     assert not [path for path in Path().iterdir() if path.suffix == ".tmp"]
 
 
-def test_files_have_the_mode_of_any_new_file(folder: Path) -> None:
+def test_files_have_the_mode_of_any_new_file(folder):
     before = os.umask(0o027)
     try:
         assert main(["export", "model", "--output", "model.ckpt"]) == 0
@@ -163,7 +157,7 @@ def test_files_have_the_mode_of_any_new_file(folder: Path) -> None:
     assert modes == {0o640}
 
 
-def test_what_a_killed_export_left_is_removed_by_the_next(folder: Path) -> None:
+def test_what_a_killed_export_left_is_removed_by_the_next(folder):
     child = os.fork()
     if not child:
         with suppress(BaseException), files.new_folder(Path("new")) as place:
@@ -178,9 +172,7 @@ def test_what_a_killed_export_left_is_removed_by_the_next(folder: Path) -> None:
     assert not [*Path().glob("*.tmp")]
 
 
-def test_what_cannot_be_written_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     with pytest.raises(TfzooError, match="cannot write"):
         translator().save_pretrained(tmp_path / "file" / "model")
@@ -244,7 +236,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_folder_that_was_changed_is_refused_in_one_line(name: str, folder: Path) -> None:
+def test_a_folder_that_was_changed_is_refused_in_one_line(name, folder):
     change, says = HOSTILE[name]
     change(folder)
     with pytest.raises(BadRun, match=says) as error:
@@ -252,16 +244,14 @@ def test_a_folder_that_was_changed_is_refused_in_one_line(name: str, folder: Pat
     assert "\n" not in str(error.value)
 
 
-def test_a_larger_model_than_its_weights_is_refused_before_it_is_built(folder: Path) -> None:
+def test_a_larger_model_than_its_weights_is_refused_before_it_is_built(folder):
     recipe = TranslationTask.load(folder).recipe
     changed(folder, recipe={**recipe, "model": {**recipe["model"], "dim": 10**6}})
     with pytest.raises(BadRun, match="do not fit"):
         TranslationTask.load(folder)
 
 
-def test_an_empty_folder_is_filled_and_no_other_is_touched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_folder_is_filled_and_no_other_is_touched(tmp_path, monkeypatch):
     (tmp_path / "model").mkdir()
     (tmp_path / "model.tmp").mkdir()
     (tmp_path / "model.tmp" / "mine").touch()

@@ -1,9 +1,5 @@
 """Fine-tuning beside ``transformers.Trainer``, from the same weights with the same batches."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from benchmarks.published import compare, ours, prepare, theirs
@@ -14,16 +10,14 @@ from tests.runs.test_published import GPT, SEQ2SEQ
 @pytest.mark.parametrize(
     ("double", "bound"), [pytest.param(False, 1e-5, marks=pytest.mark.nightly), (True, 1e-9)]
 )
-def test_the_losses_of_twenty_steps_are_those_of_transformers(
-    double: bool, bound: float, tmp_path: Path
-) -> None:
+def test_the_losses_of_twenty_steps_are_those_of_transformers(double, bound, tmp_path):
     prepare(tmp_path, dim=32, layers=2, rows=400, tokens=256)
     found, wanted = (train(tmp_path, 20, double).losses for train in (ours, theirs))
     assert len(found) == 20
     assert found == pytest.approx(wanted, rel=0, abs=bound)
 
 
-def test_what_is_imported_has_the_logits_and_ids_of_transformers(tmp_path: Path) -> None:
+def test_what_is_imported_has_the_logits_and_ids_of_transformers(tmp_path):
     places = {"n_positions": 256, "max_position_embeddings": 256, "decoder_start_token_id": 2}
     for name, class_name, config in (
         ("gpt2", "GPT2LMHeadModel", GPT),

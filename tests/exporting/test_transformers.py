@@ -1,8 +1,5 @@
 """What is exported for ``transformers`` is loaded by it, and computes the same."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,9 +48,7 @@ ELSEWHERE = {"fnet": "fnet.pooler", "bart": "final_logits_bias"}
 
 
 @pytest.mark.parametrize(("family", "class_name", "auto", "config"), RUNS)
-def test_a_round_trip_changes_nothing(
-    family: str, class_name: str, auto: str, config: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_round_trip_changes_nothing(family, class_name, auto, config, tmp_path):
     peer, tokenizer = save(family, class_name, config, tmp_path / "there")
     assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "run")]) == 0
     back = str(tmp_path / "back")
@@ -77,13 +72,13 @@ def test_a_round_trip_changes_nothing(
 
 @pytest.mark.parametrize(("name", "config"), CASES)
 def test_every_architecture_is_written_as_it_was_read_and_loaded_by_transformers(
-    name: str, config: dict[str, Any], tmp_path: Path
-) -> None:
+    name, config, tmp_path
+):
     peer = peer_of(architecture(name).transformers, config)
     if name == "t5_v1_1":  # its checkpoints untie what the constructor ties
         peer.lm_head.weight = torch.nn.Parameter(torch.randn_like(peer.lm_head.weight))
     peer.save_pretrained(tmp_path)
-    model: Any = tfzoo.from_pretrained(tmp_path)
+    model = tfzoo.from_pretrained(tmp_path)
     like, _ = config_of(model, [])
     found = tensors_of(like, model)
     assert like == name
@@ -107,8 +102,8 @@ PROBLEMS: list[tuple[str, Any, list[str]]] = [
 
 @pytest.mark.parametrize(("problem", "task_class", "labels"), PROBLEMS)
 def test_a_pipeline_gives_the_probabilities_or_the_number_of_the_task(
-    problem: str, task_class: Any, labels: list[str], tmp_path: Path
-) -> None:
+    problem, task_class, labels, tmp_path
+):
     save("bert", "BertModel", {**SMALL, "max_position_embeddings": 256}, tmp_path / "bert")
     vocabulary = Vocabulary(restored("pretrained", state_of(tmp_path / "bert")), labels, "x")
     model = tfzoo.TransformerClassifier(
@@ -135,9 +130,7 @@ def test_a_pipeline_gives_the_probabilities_or_the_number_of_the_task(
             assert found == pytest.approx(ours, rel=1e-5, abs=1e-6)
 
 
-def test_a_part_that_transformers_has_not_is_refused_by_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_part_that_transformers_has_not_is_refused_by_name(tmp_path, capsys):
     model = tfzoo.LanguageModel(20, like="llama", dim=16, heads=2, layers=1, attention="cosine")
     with pytest.raises(tfzoo.errors.BadOption, match="attention differ from llama"):
         config_of(model, [])

@@ -1,7 +1,5 @@
 """Feed-forward layers are their formulas, and those of PyTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -34,7 +32,7 @@ def parameters(module: nn.Module) -> int:
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_is_its_formula(name: str, bias: bool) -> None:
+def test_is_its_formula(name, bias):
     layer = create("feedforward", {"name": name, "hidden": 24, "bias": bias}, dim=8)
     x = torch.randn(2, 3, 8)
     (w, b), (u, c) = ((part.weight, 0.0) for part in (layer.inner, layer.outer))
@@ -51,7 +49,7 @@ def test_is_its_formula(name: str, bias: bool) -> None:
     assert_close(layer(x), hidden @ u.T + c)
 
 
-def test_biases_are_where_their_authors_have_them() -> None:
+def test_biases_are_where_their_authors_have_them():
     biased = {
         name
         for name in NAMES
@@ -61,13 +59,13 @@ def test_biases_are_where_their_authors_have_them() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_all_have_as_many_parameters_by_default(name: str) -> None:
+def test_all_have_as_many_parameters_by_default(name):
     sizes = [parameters(create("feedforward", one, dim=48)) for one in (name, "relu")]
     assert abs(sizes[0] / sizes[1] - 1.0) < 0.02
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_dropout_falls_on_the_hidden_layer(name: str) -> None:
+def test_dropout_falls_on_the_hidden_layer(name):
     torch.manual_seed(0)
     layer, x = create("feedforward", {"name": name, "hidden": 3000}, dim=8), torch.randn(1, 1, 8)
     layer.outer = nn.Identity()

@@ -1,7 +1,5 @@
 """Feed-forward layers equal those of published models, with their weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 
@@ -47,7 +45,7 @@ PEERS: dict[str, tuple[dict[str, object], Callable[[], nn.Module]]] = {
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_equals_the_layer_of_transformers(peer: str) -> None:
+def test_equals_the_layer_of_transformers(peer):
     """``hidden`` is what their configurations call the intermediate size."""
     spec, build = PEERS[peer]
     theirs, x = build().double().eval(), torch.randn(2, 3, 8, dtype=torch.float64)
@@ -63,7 +61,7 @@ def test_equals_the_layer_of_transformers(peer: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*ExpertsInterface")
 @pytest.mark.parametrize("top_k", [1, 2])
-def test_a_mixture_and_its_balance_loss_equal_mixtrals(top_k: int) -> None:
+def test_a_mixture_and_its_balance_loss_equal_mixtrals(top_k):
     """Mixtral computes probabilities in fp32: to 1e-5 of the largest number."""
     torch.manual_seed(0)
     sizes = {"hidden_size": 8, "intermediate_size": 24, "num_attention_heads": 2}
@@ -95,7 +93,7 @@ def test_a_mixture_and_its_balance_loss_equal_mixtrals(top_k: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*ExpertsInterface")
-def test_clamped_experts_with_biases_equal_gpt_osss() -> None:
+def test_clamped_experts_with_biases_equal_gpt_osss():
     torch.manual_seed(0)
     sizes = {"hidden_size": 8, "intermediate_size": 24, "num_attention_heads": 2}
     experts = {"num_local_experts": 4, "num_experts_per_tok": 2}

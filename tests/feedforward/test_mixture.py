@@ -1,7 +1,5 @@
 """A mixture of experts gives each token to its best experts, whatever the other tokens are."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -38,7 +36,7 @@ def model(dropout: float = 0.0) -> tfzoo.Transformer:
 
 
 @pytest.mark.parametrize("top_k", [1, 2, 4])
-def test_a_token_gets_the_weighted_sum_of_its_experts(top_k: int) -> None:
+def test_a_token_gets_the_weighted_sum_of_its_experts(top_k):
     layer, x = mixture(experts=4, top_k=top_k), tokens(1, 9)
     for token, out in zip(x[0], layer(x)[0], strict=True):
         probs = (layer.router.weight @ token).softmax(0)
@@ -51,14 +49,14 @@ def test_a_token_gets_the_weighted_sum_of_its_experts(top_k: int) -> None:
         close(out, wanted)
 
 
-def test_an_expert_takes_any_number_of_tokens() -> None:
+def test_an_expert_takes_any_number_of_tokens():
     """All tokens are the same, so that two experts take all."""
     layer, x = mixture(), tokens(1, 1).expand(2, 50, 8)
     close(layer(x), layer(x[:1, :1]).expand_as(x))
     assert sorted(layer.expert_share.tolist()) == [0.0] * 6 + [0.5] * 2
 
 
-def test_an_expert_without_tokens_has_a_gradient_of_zeros() -> None:
+def test_an_expert_without_tokens_has_a_gradient_of_zeros():
     layer = mixture()
     layer(tokens(1, 1)).sum().backward()
     idle = layer.expert_share == 0
@@ -68,7 +66,7 @@ def test_an_expert_without_tokens_has_a_gradient_of_zeros() -> None:
         assert parameter.grad[~idle].flatten(1).any(1).all()
 
 
-def test_the_loss_is_smallest_where_all_experts_take_as_much() -> None:
+def test_the_loss_is_smallest_where_all_experts_take_as_much():
     layer = mixture(experts=4, top_k=1, balance=0.5)
     with torch.no_grad():
         layer.router.weight.copy_(torch.eye(4, 8))
@@ -81,19 +79,19 @@ def test_the_loss_is_smallest_where_all_experts_take_as_much() -> None:
     assert mixture(balance=0.0).auxiliary_loss is None
 
 
-def test_more_experts_for_a_token_than_there_are_is_refused() -> None:
+def test_more_experts_for_a_token_than_there_are_is_refused():
     with pytest.raises(BadOption, match="top_k=3 of experts=2"):
         mixture(experts=2, top_k=3)
 
 
-def test_the_weights_of_experts_have_the_standard_deviation_that_a_model_is_given() -> None:
+def test_the_weights_of_experts_have_the_standard_deviation_that_a_model_is_given():
     layer = mixture()
     rescale(layer, 0.02)
     for weight in layer.parameters():
         assert_close(weight.square().mean().sqrt().item(), 0.02)
 
 
-def test_padding_does_not_count_in_the_loss_of_a_model() -> None:
+def test_padding_does_not_count_in_the_loss_of_a_model():
     one = model()
     losses, shares = [], []
     for more in (0, 3):
@@ -107,7 +105,7 @@ def test_padding_does_not_count_in_the_loss_of_a_model() -> None:
     assert take_auxiliary_loss(one.modules()) is None
 
 
-def test_a_recomputed_layer_has_the_same_gradients_and_leaves_no_loss_behind() -> None:
+def test_a_recomputed_layer_has_the_same_gradients_and_leaves_no_loss_behind():
     gradients = []
     for recomputed in (False, True):
         one = model(dropout=0.2)
@@ -129,7 +127,7 @@ def test_a_recomputed_layer_has_the_same_gradients_and_leaves_no_loss_behind() -
         {"feedforward": "relu", "pattern": [{}, {"feedforward": "mixture"}]},
     ],
 )
-def test_every_layer_tells_its_mixture_what_is_padding(options: dict[str, Any]) -> None:
+def test_every_layer_tells_its_mixture_what_is_padding(options):
     torch.manual_seed(0)
     stack, x = tfzoo.Encoder(8, heads=2, layers=2, dropout=0.0, **options).double(), tokens(2, 5)
     losses = []
@@ -140,7 +138,7 @@ def test_every_layer_tells_its_mixture_what_is_padding(options: dict[str, Any]) 
     close(losses[1], losses[0])
 
 
-def test_a_model_that_is_trained_can_be_copied() -> None:
+def test_a_model_that_is_trained_can_be_copied():
     layer = mixture()
     layer(tokens(1, 3))
     other = copy.deepcopy(layer)

@@ -1,7 +1,5 @@
 """What the backward of a feed-forward layer keeps, and that it is right."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -42,13 +40,13 @@ def kept(module: Any, x: Tensor) -> int:
 
 
 @pytest.mark.parametrize("name", WIDTHS)
-def test_the_input_of_the_activation_alone_is_kept(name: str) -> None:
+def test_the_input_of_the_activation_alone_is_kept(name):
     assert kept(layer(name), X.clone().requires_grad_()) == X[..., 0].numel() * WIDTHS[name]
     assert {*registry("feedforward").names()} - {*WIDTHS} == {"mixture", "none"}
 
 
 @pytest.mark.parametrize("name", WIDTHS)
-def test_gradients_are_those_of_the_formula_twice(name: str) -> None:
+def test_gradients_are_those_of_the_formula_twice(name):
     found = []
     for plain in (False, True):
         module, x = layer(name), X.clone().requires_grad_()
@@ -65,7 +63,7 @@ def test_gradients_are_those_of_the_formula_twice(name: str) -> None:
     torch.testing.assert_close(found[0], found[1][: len(found[0])], rtol=1e-12, atol=1e-12)
 
 
-def test_under_autocast_gradients_are_those_of_the_formula() -> None:
+def test_under_autocast_gradients_are_those_of_the_formula():
     found = []
     for plain in (False, True):
         module, x = layer("swiglu").float(), X.float().requires_grad_()
@@ -89,7 +87,7 @@ def hooked(linear: nn.Linear) -> nn.Linear:
 
 
 def patched(linear: nn.Linear) -> nn.Linear:
-    linear.forward = lambda x: x  # type: ignore[method-assign]  # as libraries do
+    linear.forward = lambda x: x
     return linear
 
 
@@ -107,9 +105,9 @@ ASIDE = [
 
 
 @pytest.mark.parametrize("change", ASIDE)
-def test_a_module_that_is_not_plain_is_called(change: Any) -> None:
+def test_a_module_that_is_not_plain_is_called(change):
     linear = change(nn.Linear(16, 16))
     z = torch.randn(2, 16, requires_grad=True)
-    assert not isinstance(linear_of(torch.sin, z, linear).grad_fn, LinearOf._backward_cls)  # type: ignore[attr-defined]
+    assert not isinstance(linear_of(torch.sin, z, linear).grad_fn, LinearOf._backward_cls)
     plain = linear_of(torch.sin, z, nn.Linear(16, 16))
-    assert isinstance(plain.grad_fn, LinearOf._backward_cls)  # type: ignore[attr-defined]
+    assert isinstance(plain.grad_fn, LinearOf._backward_cls)

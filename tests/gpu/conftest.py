@@ -2,8 +2,6 @@
 also run on the CPU, so that they are known to run, by day a fifth of them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
@@ -15,7 +13,7 @@ gpu = [pytest.mark.gpu, pytest.mark.skipif(GPUS == 0, reason=NO_GPU)]
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=gpu)])
-def device(request: pytest.FixtureRequest) -> torch.device:
+def device(request):
     return torch.device(request.param)
 
 

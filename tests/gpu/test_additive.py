@@ -2,11 +2,8 @@
 of all pairs.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
-from torch import Tensor
 
 from tests.attention.test_tanh_attention import B, E, H, Q, inputs, masks, reference
 from tfzoo.base.registry import create
@@ -25,7 +22,7 @@ def moved(mask: Mask) -> Mask:
 
 
 @pytest.mark.parametrize("name", MASKS)
-def test_forward_and_backward_are_the_formula_s(name: str) -> None:
+def test_forward_and_backward_are_the_formula_s(name):
     from tfzoo.attention._additive_triton import triton_attention
 
     wide = inputs()
@@ -37,13 +34,13 @@ def test_forward_and_backward_are_the_formula_s(name: str) -> None:
         results = [found, *torch.autograd.grad(found, given, slope.float().cuda())]
     again = triton_attention(*given, moved(mask))
     assert torch.equal(found, again)
-    exact: list[Tensor] = [wanted, *torch.autograd.grad(wanted, wide, slope)]
+    exact = [wanted, *torch.autograd.grad(wanted, wide, slope)]
     for one, other in zip(results, exact, strict=True):
         size = max(1.0, float(other.detach().abs().max()))
         torch.testing.assert_close(one.double().cpu(), other, atol=1e-5 * size, rtol=0.0)
 
 
-def test_memory_does_not_grow_with_pairs() -> None:
+def test_memory_does_not_grow_with_pairs():
     """At 8,192 tokens, the scores of one head would take 256 MiB."""
     n = 8192
     attention = create("attention", "additive", heads=1, head_dim=16).cuda()

@@ -1,7 +1,5 @@
 """The benchmark of a GPU runs on a CPU at small sizes, part by part, and writes no table of it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -9,9 +7,7 @@ from benchmarks import gpu
 
 
 @pytest.mark.parametrize("part", gpu.PARTS, ids=lambda part: part.title.split(",")[0])
-def test_a_part_prints_a_row_for_each_case(
-    part: gpu.Part, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_part_prints_a_row_for_each_case(part, capsys):
     run = gpu.Run(torch.device("cpu"), small=True, products=1e9, bandwidth=1e9)
     gpu.measure(part, run, gpu.Page(None))
     lines = capsys.readouterr().out.strip().splitlines()
@@ -21,17 +17,15 @@ def test_a_part_prints_a_row_for_each_case(
     assert not any(line.startswith("Stopped") for line in lines), lines[-1]
 
 
-def test_the_table_is_of_a_gpu_at_full_size_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_is_of_a_gpu_at_full_size_alone(capsys):
     for arguments in (["--write", "--device", "cpu"], ["--write", "--small", "--device", "cpu"]):
         with pytest.raises(SystemExit, match="2"):
             gpu.main(arguments)
         assert "figures of a GPU" in capsys.readouterr().err
 
 
-def test_a_part_that_fails_says_so_and_the_others_go_on(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def rows(run: gpu.Run) -> gpu.Rows:
+def test_a_part_that_fails_says_so_and_the_others_go_on(capsys):
+    def rows(run):
         yield ["1", "2"]
         raise torch.OutOfMemoryError("out of memory\nlong")
 
@@ -44,7 +38,7 @@ def test_a_part_that_fails_says_so_and_the_others_go_on(
     ]
 
 
-def test_a_part_ends_when_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_ends_when_its_time_is_over(capsys):
     part = gpu.Part("Title", ["a"], lambda run: iter([["1"]] * 9), 0, 9)
     gpu.measure(part, gpu.Run(torch.device("cpu"), small=True), gpu.Page(None))
     said = capsys.readouterr().out.splitlines()

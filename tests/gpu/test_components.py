@@ -4,8 +4,6 @@ The bound of an error is measured, not tuned: twice the error that the same comp
 in the same precision.
 """
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 
@@ -74,9 +72,7 @@ def error(found: list[Tensor], exact: list[Tensor]) -> float:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("entry", ENTRIES, ids=name_of)
-def test_errors_are_at_most_twice_those_of_the_cpu(
-    entry: Entry, dtype: torch.dtype, device: torch.device
-) -> None:
+def test_errors_are_at_most_twice_those_of_the_cpu(entry, dtype, device):
     with reproducible():
         module = build_randomized(entry).to(dtype).double()  # numbers that the precision can hold
         exact = results(entry, module, "cpu", torch.float64)
@@ -87,7 +83,7 @@ def test_errors_are_at_most_twice_those_of_the_cpu(
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=name_of)
-def test_in_float64_both_devices_agree(entry: Entry, device: torch.device) -> None:
+def test_in_float64_both_devices_agree(entry, device):
     with reproducible():
         module = build_randomized(entry)
         exact = results(entry, module, "cpu", torch.float64)
@@ -95,7 +91,7 @@ def test_in_float64_both_devices_agree(entry: Entry, device: torch.device) -> No
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=name_of)
-def test_a_component_can_be_made_on_the_device(entry: Entry, device: torch.device) -> None:
+def test_a_component_can_be_made_on_the_device(entry, device):
     """As FSDP2 and ``torch.device`` as a context do; nothing that it holds stays on the CPU."""
     with reproducible():
         given = {name: one.to(device) for name, one in inputs().items()}

@@ -1,7 +1,5 @@
 """No step of decoding waits for the device: the host hears of what has ended a step later."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -43,7 +41,7 @@ class Told(HostCopies):
 
 
 @pytest.fixture
-def meta(monkeypatch: pytest.MonkeyPatch) -> None:
+def meta(monkeypatch):
     """The device ``meta``, whose tensors hold no numbers: what reads one fails."""
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *device: False)
     monkeypatch.setattr(torch, "autocast", lambda *given, **more: nullcontext())  # not for meta
@@ -56,7 +54,7 @@ def counted(made: Any, rows: list[int]) -> SimpleNamespace:
 
     def decode_step(tokens: Tensor, cache: Any) -> Tensor:
         rows.append(len(tokens))
-        return made.decode_step(tokens, cache)  # type: ignore[no-any-return]
+        return made.decode_step(tokens, cache)
 
     return SimpleNamespace(
         pad=OWN.pad,
@@ -68,7 +66,7 @@ def counted(made: Any, rows: list[int]) -> SimpleNamespace:
 
 @pytest.mark.usefixtures("meta")
 @pytest.mark.parametrize("beam", [1, 2])
-def test_no_step_of_search_reads_the_device(beam: int) -> None:
+def test_no_step_of_search_reads_the_device(beam):
     made, rows = model("attention", "scaled_dot_product").to("meta").eval(), list[int]()
     source = torch.empty(ROWS, 4, dtype=torch.long, device="meta")
     forced = search_module._LogProbabilities(
@@ -83,12 +81,10 @@ def test_no_step_of_search_reads_the_device(beam: int) -> None:
 
 @pytest.mark.usefixtures("meta")
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_no_step_of_generation_reads_the_device(
-    temperature: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_step_of_generation_reads_the_device(temperature, monkeypatch):
     made = tfzoo.LanguageModel(V, 16, 2, 1).to("meta").eval()
 
-    def read(made: Any, prompt: Tensor, *given: Any) -> tuple[Any, Tensor]:
+    def read(made, prompt, *given):
         cache = made.init_cache()
         hidden = made.hidden(prompt, padding="none", cache=cache)
         return cache, made.logits(hidden[:, -1])
@@ -96,14 +92,14 @@ def test_no_step_of_generation_reads_the_device(
     monkeypatch.setattr(generation, "_read", read)
     prompt = torch.empty(ROWS, 4, dtype=torch.long, device="meta")
     options = {} if temperature == 0 else {"top_k": 5, "top_p": 0.9}
-    new = generate(made, prompt, LENGTH, temperature=temperature, stop=3, **options)  # type: ignore[arg-type]
+    new = generate(made, prompt, LENGTH, temperature=temperature, stop=3, **options)
     assert new.shape == (ROWS, LENGTH)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("beam", [1, 4])
-def test_more_steps_wait_no_more_often_for_the_gpu(beam: int) -> None:
+def test_more_steps_wait_no_more_often_for_the_gpu(beam):
     made = model("attention", "scaled_dot_product").cuda().eval()
     writer = tfzoo.LanguageModel(V, 16, 2, 1).cuda().eval()
     source, waits = torch.randint(5, V, (ROWS, 4), device="cuda"), []

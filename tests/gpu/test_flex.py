@@ -2,8 +2,6 @@
 tensor of all pairs.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor
@@ -47,7 +45,7 @@ def results(name: str, device: str, dtype: torch.dtype) -> list[Tensor]:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", RELATIVE)
-def test_forward_and_backward_are_the_formula_s(name: str, dtype: torch.dtype) -> None:
+def test_forward_and_backward_are_the_formula_s(name, dtype):
     eps = torch.finfo(dtype).eps
     for found, wanted in zip(
         results(name, "cuda", dtype), results(name, "cpu", torch.float64), strict=True
@@ -55,7 +53,7 @@ def test_forward_and_backward_are_the_formula_s(name: str, dtype: torch.dtype) -
         assert float((found - wanted).norm()) <= 20 * eps * float(wanted.norm()), (found, wanted)
 
 
-def test_memory_does_not_grow_with_pairs() -> None:
+def test_memory_does_not_grow_with_pairs():
     """At 8,192 tokens, the scores of one head would take 256 MiB."""
     n = 8192
     q, k, v = (torch.randn(1, H, n, C, device="cuda", requires_grad=True) for _ in range(3))

@@ -2,10 +2,7 @@
 PyTorch's operations do, within twice the error that those make.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -62,17 +59,15 @@ CASES: dict[str, tuple[Compute, tuple[int, ...], tuple[int, ...]]] = {
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_errors_are_at_most_twice_those_of_pytorch(
-    name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_are_at_most_twice_those_of_pytorch(name, dtype, monkeypatch):
     monkeypatch.setattr(sum_and_norm, "LARGE", 0)
     compute, *shapes = CASES[name]
     draw = torch.Generator().manual_seed(0)
     given = [torch.randn(shape, generator=draw).to("cuda", dtype) for shape in shapes]
-    results: list[list[Tensor]] = []
+    results = []
     for kind, setting in ((torch.float64, "0"), (dtype, "0"), (dtype, "1"), (dtype, "1")):
         monkeypatch.setenv(kernels.VARIABLE, setting)
-        inputs: Any = [x.to(kind).requires_grad_() for x in given]
+        inputs = [x.to(kind).requires_grad_() for x in given]
         found = compute(*inputs)
         places = [torch.arange(one.numel(), device=one.device).view_as(one) for one in found]
         slopes = [(1 + place % 7).to(one.dtype) for place, one in zip(places, found, strict=True)]

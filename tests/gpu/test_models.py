@@ -2,8 +2,6 @@
 read nothing back from the device.
 """
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import Any
 
@@ -45,7 +43,7 @@ def ids(rows: int, length: int, device: torch.device | str = "cpu", seed: int = 
 
 
 @pytest.mark.parametrize(("kind", "name"), SWAPS)
-def test_padding_causality_and_cache_are_exact(kind: str, name: str, device: torch.device) -> None:
+def test_padding_causality_and_cache_are_exact(kind, name, device):
     made = model(kind, name).double().to(device).eval()
     source, target = ids(3, 7, device), ids(3, 6, device, seed=1)
     with torch.no_grad():
@@ -62,7 +60,7 @@ def test_padding_causality_and_cache_are_exact(kind: str, name: str, device: tor
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_padding_has_no_influence_on_a_classifier(pooling: str, device: torch.device) -> None:
+def test_padding_has_no_influence_on_a_classifier(pooling, device):
     made = tfzoo.TransformerClassifier(VOCABULARY, 3, DIM, 2, 1, pooling=pooling)
     initialise(made, 1)
     made = made.double().to(device).eval()
@@ -79,7 +77,7 @@ def loss_of(made: tfzoo.Transformer, source: Tensor, target: Tensor, real: Tenso
     return cross_entropy(hidden[real], made.output_weight, wanted[real], 0.1, OWN.pad)[0]
 
 
-def test_nothing_in_a_step_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_in_a_step_waits_for_the_device(monkeypatch):
     """On the device ``meta``, whose tensors hold no numbers: a step that reads one fails, and so
     does a step that mixes tensors of two devices. Each component is tried in
     tests/models/test_modules.py.
@@ -97,7 +95,7 @@ def test_nothing_in_a_step_waits_for_the_device(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize(("kind", "name"), SWAPS)
-def test_nothing_in_a_step_waits_for_the_gpu(kind: str, name: str) -> None:
+def test_nothing_in_a_step_waits_for_the_gpu(kind, name):
     made = model(kind, name, dropout=0.1, attention_dropout=0.1).to("cuda").train()
     source, target = ids(3, 7, "cuda"), ids(3, 6, "cuda")
     real = torch.arange(11, device="cuda")
@@ -116,14 +114,12 @@ LENGTHS = [(5, 6), (9, 7), (17, 11), (31, 33)]
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["scaled_dot_product", "additive"])
-def test_layers_are_compiled_whole_and_once_for_all_lengths(
-    name: str, device: torch.device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_layers_are_compiled_whole_and_once_for_all_lengths(name, device, monkeypatch):
     torch.compiler.reset()
     graphs = 0
     inner = "inductor" if device.type == "cuda" else "aot_eager"
 
-    def counting(graph: Any, given: Any) -> Any:
+    def counting(graph, given):
         nonlocal graphs
         graphs += 1
         return torch._dynamo.lookup_backend(inner)(graph, given)

@@ -2,15 +2,13 @@
 is exact, running out of memory is named, several GPUs train as one, and the demo reaches 99 %.
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,7 +39,7 @@ TINY = typed(
 
 
 @pytest.fixture(autouse=True)
-def copies_lie_on_the_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def copies_lie_on_the_host(request, monkeypatch):
     """A step reads how many steps were skipped before it from a copy that the GPU has written one
     step earlier. On a CPU, this would look as if it waited.
     """
@@ -50,7 +48,7 @@ def copies_lie_on_the_host(request: pytest.FixtureRequest, monkeypatch: pytest.M
 
 
 @pytest.fixture(scope="module")
-def data() -> tfzoo.TranslationData:
+def data():
     return number_pairs()
 
 
@@ -136,9 +134,7 @@ def trainer(device: torch.device, *callbacks: L.Callback, **options: Any) -> L.T
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_no_step_waits_for_the_device(
-    data: tfzoo.TranslationData, device: torch.device, precision: Any
-) -> None:
+def test_no_step_waits_for_the_device(data, device, precision):
     watched = Watched(device, range(2, 5))
     made = trainer(device, watched, max_steps=6, precision=precision, gradient_clip_val=1.0)
     made.fit(task_of(data), datamodule=data)
@@ -146,34 +142,30 @@ def test_no_step_waits_for_the_device(
 
 
 @pytest.mark.parametrize("read", [float, torch.Tensor.tolist], ids=["float", "tolist"])
-def test_a_step_that_waits_is_found(
-    data: tfzoo.TranslationData, device: torch.device, read: Callable[[torch.Tensor], Any]
-) -> None:
+def test_a_step_that_waits_is_found(data, device, read):
     task = task_of(data)
     own = task.loss
 
-    def loss(batch: Any) -> Any:
+    def loss(batch):
         found = own(batch)
         read(found[0])
         return found
 
-    task.loss = loss  # type: ignore[method-assign]
+    task.loss = loss
     with pytest.raises((AssertionError, RuntimeError), match=r"reads from the device|synchroniz"):
         trainer(device, Watched(device, range(2, 5)), max_steps=6).fit(task, datamodule=data)
 
 
-def test_a_step_that_is_not_finite_changes_nothing_and_is_not_waited_for(
-    data: tfzoo.TranslationData, device: torch.device
-) -> None:
+def test_a_step_that_is_not_finite_changes_nothing_and_is_not_waited_for(data, device):
     task, watched = task_of(data), Watched(device, range(2, 5))
     own, bad = task.loss, 3
 
-    def loss(batch: Any) -> Any:
+    def loss(batch):
         found = own(batch)
         return (found[0] * (math.nan if task.batches - 1 == bad else 1.0), *found[1:])
 
-    task.loss = loss  # type: ignore[method-assign]
-    weights: list[torch.Tensor] = []
+    task.loss = loss
+    weights = []
 
     class Weights(L.Callback):
         def on_train_batch_end(self, trainer: L.Trainer, pl_module: Any, *args: Any) -> None:
@@ -192,7 +184,7 @@ def fit(device: torch.device, folder: str, *args: str) -> int:
 
 
 @pytest.mark.nightly
-def test_resuming_is_exact_under_deterministic_kernels(device: torch.device) -> None:
+def test_resuming_is_exact_under_deterministic_kernels(device):
     """On the CPU, tests/commands/test_resume.py holds it by day."""
     exact = ("--trainer.deterministic", "true")
     assert fit(device, "whole", *exact, "--trainer.max_steps", "8") == 0
@@ -214,9 +206,7 @@ SEVERAL = [
 
 
 @pytest.mark.parametrize("_", [pytest.param("gpu", marks=GPU)])
-def test_out_of_memory_is_named_with_what_to_set_lower(
-    _: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_out_of_memory_is_named_with_what_to_set_lower(_, capsys):
     before = torch.cuda.get_per_process_memory_fraction()
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(2**28 / torch.cuda.mem_get_info()[1])
@@ -233,7 +223,7 @@ def test_out_of_memory_is_named_with_what_to_set_lower(
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
 @pytest.mark.parametrize("_", [pytest.param("gpus", marks=SEVERAL)])
-def test_several_gpus_train_as_one(_: str, strategy: str, tmp_path: Path) -> None:
+def test_several_gpus_train_as_one(_, strategy, tmp_path):
     """As many tokens a step on one GPU, by accumulation, as on all: nearly the same losses."""
     losses = []
     common = typed("--trainer.max_steps 6 --model.dropout 0 --trainer.log_every_n_steps 1")
@@ -253,7 +243,7 @@ def test_several_gpus_train_as_one(_: str, strategy: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("_", [pytest.param("gpu", marks=GPU)])
-def test_the_demo_reaches_99_percent(_: str) -> None:
+def test_the_demo_reaches_99_percent(_):
     assert main(["fit", "translation/numbers", "--run", "run", "--trainer.devices", "1"]) == 0
     summary = json.loads(Path("run/summary.json").read_text("utf-8"))
     assert summary["test"]["scores"]["test/exact_match"] >= 99, summary["test"]

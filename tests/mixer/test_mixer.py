@@ -1,7 +1,5 @@
 """Mixers against code that somebody else wrote, and against their own formulas."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -29,7 +27,7 @@ VALID = lengths_to_valid(LENGTHS, 7)
 
 
 @pytest.fixture(autouse=True)
-def _float64() -> Any:
+def _float64():
     with reproducible():
         yield
 
@@ -50,7 +48,7 @@ def mixer_of(made: Stack) -> Any:
     return made.layers[0].self_attention.inner
 
 
-def test_a_gru_is_that_of_pytorch_on_packed_sequences() -> None:
+def test_a_gru_is_that_of_pytorch_on_packed_sequences():
     for causal in (False, True):
         made, x = stack(causal, {"name": "gru", "hidden": 5}), torch.randn(3, 7, DIM)
         mixer = mixer_of(made)
@@ -65,8 +63,8 @@ def test_a_gru_is_that_of_pytorch_on_packed_sequences() -> None:
         close(out[VALID], mixer.output(states)[VALID])
 
 
-def test_a_gru_starts_with_orthogonal_recurrent_weights_and_without_bias() -> None:
-    made: Any = Encoder(DIM, HEADS, 1, mixer={"name": "gru", "hidden": 5}).double()
+def test_a_gru_starts_with_orthogonal_recurrent_weights_and_without_bias():
+    made = Encoder(DIM, HEADS, 1, mixer={"name": "gru", "hidden": 5}).double()
     gru = mixer_of(made).ahead
     for gate in gru.weight_hh_l0.split(5):
         close(gate @ gate.mT, torch.eye(5))
@@ -74,16 +72,16 @@ def test_a_gru_starts_with_orthogonal_recurrent_weights_and_without_bias() -> No
     assert not gru.bias_ih_l0.any()
 
 
-def test_a_fourier_transform_is_that_of_fnet() -> None:
+def test_a_fourier_transform_is_that_of_fnet():
     from transformers import FNetConfig
     from transformers.models.fnet.modeling_fnet import FNetFourierTransform
 
     made, x = stack(False, "fourier"), torch.randn(3, 7, DIM)
-    peer = FNetFourierTransform(FNetConfig(hidden_size=DIM))  # type: ignore[no-untyped-call]
+    peer = FNetFourierTransform(FNetConfig(hidden_size=DIM))
     close(made(x), peer.self.fourier_transform(x).real)
 
 
-def test_a_fourier_transform_covers_the_real_tokens_of_each_row() -> None:
+def test_a_fourier_transform_covers_the_real_tokens_of_each_row():
     made = stack(False, "fourier")
     for left in (False, True):
         x, valid = torch.randn(3, 7, DIM), lengths_to_valid(LENGTHS, 7, left)
@@ -92,7 +90,7 @@ def test_a_fourier_transform_covers_the_real_tokens_of_each_row() -> None:
             close(out[row, real], torch.fft.fftn(x[row, real]).real)
 
 
-def test_angles_of_a_fourier_transform_are_exact_for_long_text() -> None:
+def test_angles_of_a_fourier_transform_are_exact_for_long_text():
     made, x = stack(False, "fourier").float(), torch.randn(1, 3000, DIM, dtype=torch.float32)
     valid = lengths_to_valid([2999], 3000)
     out, exact = made(x, mask=Mask(keys=valid)), torch.fft.fftn(x[0, :-1].double()).real
@@ -101,7 +99,7 @@ def test_angles_of_a_fourier_transform_are_exact_for_long_text() -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_linear_attention_is_its_quadratic_formula(causal: bool) -> None:
+def test_linear_attention_is_its_quadratic_formula(causal):
     made, n = stack(causal, "linear_attention", value_head_dim=3), 150  # over two chunks
     mixer, x = mixer_of(made), torch.randn(2, n, DIM, requires_grad=True)
     q, k, v = (
@@ -121,7 +119,7 @@ def test_linear_attention_is_its_quadratic_formula(causal: bool) -> None:
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("width", [1, 3, 4])
-def test_a_convolution_is_that_of_pytorch(causal: bool, width: int) -> None:
+def test_a_convolution_is_that_of_pytorch(causal, width):
     made = stack(causal, {"name": "convolution", "kernel_size": width})
     mixer, x = mixer_of(made), torch.randn(2, 7, DIM)
     a, b = mixer.input(x).chunk(2, -1)
@@ -131,7 +129,7 @@ def test_a_convolution_is_that_of_pytorch(causal: bool, width: int) -> None:
     close(made(x), mixer.output(F.conv1d(channels, kernel, groups=DIM).mT))
 
 
-def test_a_convolution_drops_weights_of_its_kernel_in_training() -> None:
+def test_a_convolution_drops_weights_of_its_kernel_in_training():
     made = stack(False, "convolution", attention_dropout=0.5)
     x = torch.randn(1, 5, DIM)
     assert not torch.equal(made.train()(x), made(x))
@@ -140,7 +138,7 @@ def test_a_convolution_drops_weights_of_its_kernel_in_training() -> None:
 
 @pytest.mark.parametrize("hidden", [None, 5])
 @pytest.mark.parametrize("causal", [False, True])
-def test_an_average_is_its_formula(causal: bool, hidden: int | None) -> None:
+def test_an_average_is_its_formula(causal, hidden):
     made, x = stack(causal, {"name": "average", "hidden": hidden}), torch.randn(2, 7, DIM)
     mixer, out = mixer_of(made), made(x)
     assert bool(list(mixer.ffn.parameters())) == (hidden is not None), "FFN may be the identity"
@@ -151,7 +149,7 @@ def test_an_average_is_its_formula(causal: bool, hidden: int | None) -> None:
 
 
 @pytest.mark.parametrize("mixer", ["average", "linear_attention"])
-def test_sums_over_thousands_of_tokens_are_taken_in_single_precision(mixer: str) -> None:
+def test_sums_over_thousands_of_tokens_are_taken_in_single_precision(mixer):
     made, x = stack(True, mixer), 1 + torch.randn(1, 3000, DIM).bfloat16()
     exact = made(x.double())
     once = made.bfloat16().double()(x.double())  # what rounding the weights costs
@@ -159,11 +157,9 @@ def test_sums_over_thousands_of_tokens_are_taken_in_single_precision(mixer: str)
     assert off <= 8 * (once - exact).norm() + torch.finfo(torch.bfloat16).eps * exact.norm()
 
 
-def test_layers_with_different_mixers_decode_as_they_train() -> None:
+def test_layers_with_different_mixers_decode_as_they_train():
     short = {"name": "convolution", "kernel_size": 3}
-    pattern: list[dict[str, Any]] = [
-        {"mixer": one} for one in ("gru", "linear_attention", short, "average", "none")
-    ]
+    pattern = [{"mixer": one} for one in ("gru", "linear_attention", short, "average", "none")]
     pattern += [{"window": 2}]
     made, x = (
         Decoder(DIM, HEADS, 6, pattern=pattern, cross_attention=False).eval(),
@@ -173,7 +169,7 @@ def test_layers_with_different_mixers_decode_as_they_train() -> None:
     close(torch.cat([made(one, cache=cache) for one in torch.split(x, 1, 1)], 1), made(x))
 
 
-def test_an_option_without_effect_is_refused() -> None:
+def test_an_option_without_effect_is_refused():
     with pytest.raises(BadOption, match="window acts on self-attention"):
         Encoder(DIM, HEADS, 1, mixer="gru", window=3)
     made, mask = stack(False, "gru"), Mask(allowed=torch.ones(1, 1, 3, 3, dtype=torch.bool))
@@ -186,7 +182,7 @@ def test_an_option_without_effect_is_refused() -> None:
 @pytest.mark.parametrize(
     "mixer", sampled(["average", "convolution", "linear_attention"], ["linear_attention"])
 )
-def test_one_graph_of_a_decoder_serves_all_lengths(mixer: str) -> None:
+def test_one_graph_of_a_decoder_serves_all_lengths(mixer):
     made, n = stack(True, mixer), torch.export.Dim("n", min=2, max=1000)
     exported = torch.export.export(
         made, (torch.randn(2, 6, DIM),), dynamic_shapes={"x": {1: n}}, strict=True
@@ -200,7 +196,7 @@ def test_one_graph_of_a_decoder_serves_all_lengths(mixer: str) -> None:
 
 
 @pytest.mark.parametrize("name", registry("mixer").names())
-def test_a_mixer_alone_computes_what_it_computes_in_a_stack(name: str) -> None:
+def test_a_mixer_alone_computes_what_it_computes_in_a_stack(name):
     x, options = torch.randn(3, 7, DIM), StackOptions(heads=HEADS)
     bidirectional = "bidirectional" in registry("mixer").entry(name).traits
     for causal in (False,) if bidirectional else (False, True):
@@ -214,12 +210,12 @@ def test_a_mixer_alone_computes_what_it_computes_in_a_stack(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", registry("mixer").names())
-def test_a_mixer_is_made_of_its_width_alone(name: str) -> None:
+def test_a_mixer_is_made_of_its_width_alone(name):
     mixer = create("mixer", name, dim=16).double()
     assert mixer(torch.randn(2, 3, 16)).shape == (2, 3, 16)
 
 
-def test_attention_alone_takes_any_mask() -> None:
+def test_attention_alone_takes_any_mask():
     mixer, x = create("mixer", "multihead", dim=16).double(), torch.randn(2, 3, 16)
     causal = create("mixer", "multihead", dim=16, causal=True).double()
     causal.load_state_dict(mixer.state_dict())
@@ -243,7 +239,7 @@ ANY = torch.ones(1, 1, 3, 3, dtype=torch.bool)
         ("multihead", Mask(start=3), "leave it out"),
     ],
 )
-def test_what_a_mixer_alone_cannot_read_is_said(mixer: str, mask: Any, message: str) -> None:
+def test_what_a_mixer_alone_cannot_read_is_said(mixer, mask, message):
     made = create("mixer", mixer, dim=16).double()
     with pytest.raises(BadOption, match=message):
         made(torch.randn(2, 3, 16), mask=mask)

@@ -1,12 +1,9 @@
 """Published architectures are what other people's code computes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.func import functional_call
 from torch.testing import assert_close
 
@@ -32,12 +29,12 @@ REFUSED = {
 }
 
 
-def test_every_architecture_is_compared_with_a_peer() -> None:
+def test_every_architecture_is_compared_with_a_peer():
     assert {*PEERS, "vaswani2017"} == {*architectures.names()}
 
 
 @pytest.mark.parametrize("name", sorted(PEERS))
-def test_an_architecture_is_hugging_faces(name: str) -> None:
+def test_an_architecture_is_hugging_faces(name):
     """Outputs and gradients with respect to the peer's parameters, padded and not; one token at a
     time with the cache; and what it loads of an export.
     """
@@ -49,7 +46,7 @@ def test_an_architecture_is_hugging_faces(name: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_vaswani_2017_is_the_golden_arrays(side: str) -> None:
+def test_vaswani_2017_is_the_golden_arrays(side):
     golden = {one: load(f"layer/{one}_post_relu")[1] for one in ("encoder", "decoder")}
     theirs = {
         f"{one}.layers.0.{key}": value.double().requires_grad_()
@@ -83,7 +80,7 @@ def test_vaswani_2017_is_the_golden_arrays(side: str) -> None:
         assert_close(grad.float(), expected, rtol=1e-4, atol=2e-5)
 
 
-def test_the_transformers_embeddings_are_scaled_sinusoidal_and_tied() -> None:
+def test_the_transformers_embeddings_are_scaled_sinusoidal_and_tied():
     model = tfzoo.Transformer(30, like="vaswani2017", dim=16, heads=4, layers=1)
     assert model.target_embedding.factor == 4.0
     assert model.output_weight is model.source_embedding.weight
@@ -92,7 +89,7 @@ def test_the_transformers_embeddings_are_scaled_sinusoidal_and_tied() -> None:
     assert_close(found, arrays["out.table"], rtol=0, atol=2e-6)
 
 
-def test_weights_of_a_peer_load_and_those_of_another_do_not() -> None:
+def test_weights_of_a_peer_load_and_those_of_another_do_not():
     peer, model = build("gpt2")
     model.load_state_dict(convert_weights("gpt2", model, peer.state_dict()))
     assert_close(model(IDS[:1]), peer(IDS[:1]).logits, rtol=1e-8, atol=1e-8)
@@ -105,14 +102,14 @@ def test_weights_of_a_peer_load_and_those_of_another_do_not() -> None:
 
 
 @pytest.mark.parametrize("name", architectures.names())
-def test_every_model_can_be_like_every_architecture(name: str) -> None:
+def test_every_model_can_be_like_every_architecture(name):
     """But sublayers side by side do not go with cross-attention, nor Fourier transforms with
     decoders.
     """
     for model, build_and_call in MODELS.items():
         says = REFUSED.get(model, {}).get(name)
         if says is None:
-            y: Tensor = build_and_call(like=name, **SMALL)
+            y = build_and_call(like=name, **SMALL)
             assert bool(y.isfinite().all())
         else:
             with pytest.raises((BadOption, Clash), match=says):
@@ -120,13 +117,13 @@ def test_every_model_can_be_like_every_architecture(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", architectures.names())
-def test_a_classifier_like_a_language_model_is_causal_and_reads_the_last_token(name: str) -> None:
+def test_a_classifier_like_a_language_model_is_causal_and_reads_the_last_token(name):
     config = tfzoo.TransformerClassifier(20, 3, like=name, **SMALL).config
     language_model = architectures.architecture(name).model == "LanguageModel"
     assert (config["causal"], config["pooling"] == "last") == (language_model, language_model)
 
 
-def test_every_key_can_be_changed_on_top_and_the_configuration_says_all() -> None:
+def test_every_key_can_be_changed_on_top_and_the_configuration_says_all():
     model = tfzoo.LanguageModel(20, like="llama", norm="layer", tie=True, **SMALL)
     assert model.config["norm"] == "layer"
     assert model.config["feedforward"] == "swiglu"
@@ -138,7 +135,7 @@ def test_every_key_can_be_changed_on_top_and_the_configuration_says_all() -> Non
     assert again.state_dict().keys() == model.state_dict().keys()
 
 
-def test_a_model_of_another_class_gets_the_layers() -> None:
+def test_a_model_of_another_class_gets_the_layers():
     """And a class derived from the architecture's own gets all."""
 
     class Mine(tfzoo.LanguageModel):
@@ -158,7 +155,7 @@ def test_a_model_of_another_class_gets_the_layers() -> None:
         (["llama", "t5"], BadOption, "like is the name of one architecture"),
     ],
 )
-def test_what_no_model_can_be_like_is_one_line(like: Any, error: type, says: str) -> None:
+def test_what_no_model_can_be_like_is_one_line(like, error, says):
     with pytest.raises(error) as raised:
         tfzoo.LanguageModel(20, like=like, **SMALL)
     assert str(raised.value).startswith(says)

@@ -1,7 +1,5 @@
 """The classifier's own options, what it pools, and what it refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -32,7 +30,7 @@ def small(**options: Any) -> tfzoo.TransformerClassifier:
     return model.eval()
 
 
-def test_logits_are_a_linear_layer_of_the_pooled_states() -> None:
+def test_logits_are_a_linear_layer_of_the_pooled_states():
     model = small()
     states = model.encode(TEXT)
     assert states.shape == (2, 4, 8)
@@ -40,12 +38,12 @@ def test_logits_are_a_linear_layer_of_the_pooled_states() -> None:
     torch.testing.assert_close(model(TEXT), pooled @ model.head.weight.mT + model.head.bias)
 
 
-def test_a_batch_known_to_hold_no_padding_is_not_asked() -> None:
+def test_a_batch_known_to_hold_no_padding_is_not_asked():
     model = small()
     torch.testing.assert_close(model(TEXT[:1], padding="none"), model(TEXT[:1]))
 
 
-def test_left_padding_changes_nothing_when_it_is_said() -> None:
+def test_left_padding_changes_nothing_when_it_is_said():
     for pooling in tfzoo.list_components()["pooling"]:
         model = small(position="relative_bias", pooling=pooling).double()
         left = model(torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]]), padding="left")
@@ -67,7 +65,7 @@ class Watched(torch.nn.Module):
 
 @pytest.mark.parametrize("residual", ["post", "pre", "sandwich"])
 @pytest.mark.parametrize("pooling", tfzoo.list_components()["pooling"])
-def test_the_last_layer_computes_the_tokens_that_are_pooled(pooling: str, residual: str) -> None:
+def test_the_last_layer_computes_the_tokens_that_are_pooled(pooling, residual):
     """With logits and gradients as if it computed all of them."""
     model = small(layers=2, pooling=pooling, residual=residual).double().train()
     randomize(model)
@@ -83,20 +81,20 @@ def test_the_last_layer_computes_the_tokens_that_are_pooled(pooling: str, residu
 
 
 @pytest.mark.parametrize("where", ["pooling", "encoder", "encoder.layers.1.feedforward.inner"])
-def test_a_hook_sees_all_tokens(where: str) -> None:
+def test_a_hook_sees_all_tokens(where):
     model, seen = small(layers=2, pooling="first"), []
     model.get_submodule(where).register_forward_hook(lambda m, x, y: seen.append(x[0].shape))
     model(TEXT)
     assert seen == [(2, 4, 8)]
 
 
-def test_a_norm_that_reads_other_tokens_gets_them() -> None:
+def test_a_norm_that_reads_other_tokens_gets_them():
     model = small(pooling="first", norm="batch", residual="post").double().train()
     expected = model.head(model.pooling(model.encode(TEXT), TEXT != 0))
     close(model(TEXT), expected)
 
 
-def test_it_shares_the_start_of_its_encoder_with_any_other() -> None:
+def test_it_shares_the_start_of_its_encoder_with_any_other():
     """Cells of a sweep over poolings start alike."""
     one, other = small(), small(pooling="max", classes=7)
     for name, value in one.encoder.named_parameters():
@@ -105,7 +103,7 @@ def test_it_shares_the_start_of_its_encoder_with_any_other() -> None:
         )
 
 
-def test_dropout_on_the_pooled_vector_acts_in_training_alone() -> None:
+def test_dropout_on_the_pooled_vector_acts_in_training_alone():
     model = small(pooled_dropout=0.5)
     torch.testing.assert_close(model(TEXT), small()(TEXT))
     torch.manual_seed(0)
@@ -127,12 +125,12 @@ def test_dropout_on_the_pooled_vector_acts_in_training_alone() -> None:
         ({"pooling": {"name": "mean", "eps": 1.0}}, "pooling 'mean' has no option 'eps'"),
     ],
 )
-def test_options_that_fit_no_classifier_are_refused(options: dict[str, Any], says: str) -> None:
+def test_options_that_fit_no_classifier_are_refused(options, says):
     with pytest.raises(BadOption, match=says):
         small(**options)
 
 
-def test_a_table_of_positions_says_when_it_is_too_short() -> None:
+def test_a_table_of_positions_says_when_it_is_too_short():
     model = small(position="learned", max_length=3)
     assert model.max_positions == 3
     with pytest.raises(BadOption, match="raise max_length"):
@@ -140,9 +138,7 @@ def test_a_table_of_positions_says_when_it_is_too_short() -> None:
 
 
 @pytest.mark.parametrize("pooling", ["mean", "sum"])
-def test_a_pooling_of_the_mean_after_a_norm_that_fixes_the_mean_is_refused_for_good(
-    pooling: str,
-) -> None:
+def test_a_pooling_of_the_mean_after_a_norm_that_fixes_the_mean_is_refused_for_good(pooling):
     with pytest.raises(
         Clash, match=r"all texts of one length would.*first, last, max.*cannot be allow"
     ):

@@ -1,7 +1,5 @@
 """Batches of no text and texts of no token in what the contracts of parts do not build."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -42,7 +40,7 @@ MODELS: dict[str, tuple[nn.Module, Callable[[nn.Module, Tensor], Tensor]]] = {
 
 @pytest.mark.parametrize(("b", "n"), SIZES)
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_takes_no_text_and_texts_of_no_token(name: str, b: int, n: int) -> None:
+def test_a_model_takes_no_text_and_texts_of_no_token(name, b, n):
     model, run = MODELS[name]
     out = run(model, text(b, n))
     assert out.shape[:2] == (b, n)
@@ -51,7 +49,7 @@ def test_a_model_takes_no_text_and_texts_of_no_token(name: str, b: int, n: int) 
 
 
 @pytest.mark.parametrize(("b", "q", "k"), [(0, 5, 3), (2, 0, 3), (2, 5, 0), (0, 0, 0)])
-def test_multihead_attention_takes_what_pytorch_takes(b: int, q: int, k: int) -> None:
+def test_multihead_attention_takes_what_pytorch_takes(b, q, k):
     theirs = nn.MultiheadAttention(D, 2, batch_first=True)
     ours = tfzoo.MultiheadAttention(D, 2, batch_first=True)
     ours.load_state_dict(theirs.state_dict())
@@ -60,7 +58,7 @@ def test_multihead_attention_takes_what_pytorch_takes(b: int, q: int, k: int) ->
         torch.testing.assert_close(found, expected)
 
 
-def test_generate_and_search_take_no_text_and_refuse_a_prompt_of_no_token() -> None:
+def test_generate_and_search_take_no_text_and_refuse_a_prompt_of_no_token():
     model = tfzoo.LanguageModel(V, D, 2, 1).eval()
     assert tfzoo.generate(model, text(0, 3), max_new_tokens=2).shape == (0, 2)
     for b in (0, 2):

@@ -1,8 +1,5 @@
 """The decoder-only model, and how it continues a text."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,25 +37,25 @@ def continued(model: tfzoo.LanguageModel, prompt: Tensor, count: int) -> Tensor:
     return ids[:, prompt.shape[1] :]
 
 
-def test_logits_are_the_decoders_states_times_the_embeddings() -> None:
+def test_logits_are_the_decoders_states_times_the_embeddings():
     model = small(position="rotary")
     states = model.decoder(4**0.5 * 2**0.5 * model.embedding.weight[TEXT[:1]])
     close(model(TEXT[:1]), states @ model.embedding.weight.mT)
 
 
-def test_an_untied_head_has_its_own_weight_and_bias() -> None:
+def test_an_untied_head_has_its_own_weight_and_bias():
     model = small(tie=False, head_bias=True)
     expected = model.hidden(TEXT) @ model.projection.mT + model.output_bias
     close(model(TEXT), expected)
 
 
-def test_a_cap_bounds_the_logits() -> None:
+def test_a_cap_bounds_the_logits():
     free, capped = small(tie=False), small(tie=False, logit_cap=0.5)
     close(capped(TEXT), 0.5 * torch.tanh(free(TEXT) / 0.5))
 
 
 @pytest.mark.parametrize("position", ["learned", "rotary", "alibi"])
-def test_a_cached_token_has_the_logits_of_the_whole_text(position: str) -> None:
+def test_a_cached_token_has_the_logits_of_the_whole_text(position):
     model = small(position=position)
     whole, cache = model(TEXT[:1]), model.init_cache()
     steps = [model(TEXT[:1, :2], cache=cache)[:, -1]]
@@ -79,7 +76,7 @@ def test_a_cached_token_has_the_logits_of_the_whole_text(position: str) -> None:
     ],
     ids=str,
 )
-def test_greedy_is_the_most_probable_token_whatever_the_padding(options: dict[str, Any]) -> None:
+def test_greedy_is_the_most_probable_token_whatever_the_padding(options):
     model = small(**options)
     expected = torch.cat([continued(model, TEXT[:1], 6), continued(model, TEXT[1:, :3], 6)])
     for prompt in (TEXT, LEFT):
@@ -87,12 +84,12 @@ def test_greedy_is_the_most_probable_token_whatever_the_padding(options: dict[st
 
 
 @pytest.mark.parametrize("method", ["forward", "logits"])
-def test_a_method_of_ones_own_decides_while_decoding_too(method: str) -> None:
+def test_a_method_of_ones_own_decides_while_decoding_too(method):
     class Mine(tfzoo.LanguageModel):
         """It writes what is least probable."""
 
-    def changed(self: Any, *args: Any, **options: Any) -> Tensor:
-        return -getattr(tfzoo.LanguageModel, method)(self, *args, **options)  # type: ignore[no-any-return]  # of a name
+    def changed(self, *args, **options):
+        return -getattr(tfzoo.LanguageModel, method)(self, *args, **options)
 
     setattr(Mine, method, changed)
     model = Mine(20, dim=16, heads=2, layers=1).double().eval()
@@ -102,7 +99,7 @@ def test_a_method_of_ones_own_decides_while_decoding_too(method: str) -> None:
         assert_close(torch.stack(found, 1), model(torch.tensor([[4, 5]])), atol=1e-9, rtol=0.0)
 
 
-def test_a_row_ends_with_the_stop_token_and_padding() -> None:
+def test_a_row_ends_with_the_stop_token_and_padding():
     model = small()
     free = tfzoo.generate(model, TEXT, 6)
     stop = int(free[0, 1])
@@ -113,11 +110,11 @@ def test_a_row_ends_with_the_stop_token_and_padding() -> None:
     assert tfzoo.generate(model, TEXT[:1], 6, stop=stop).shape[1] <= 2
 
 
-def test_sampling_repeats_with_the_generators_seed_and_follows_the_probabilities() -> None:
+def test_sampling_repeats_with_the_generators_seed_and_follows_the_probabilities():
     model = small()
     prompt = TEXT[:1].expand(4000, -1)
 
-    def draw(seed: int) -> Tensor:
+    def draw(seed):
         random = torch.Generator().manual_seed(seed)
         return tfzoo.generate(model, prompt, 1, temperature=2.0, generator=random)[:, 0]
 
@@ -130,7 +127,7 @@ def test_sampling_repeats_with_the_generators_seed_and_follows_the_probabilities
     assert bool(((found - p).abs() <= 4.5 * (p * (1 - p) / 4000).sqrt()).all())  # 4.5 sigma
 
 
-def test_filters_are_those_of_transformers() -> None:
+def test_filters_are_those_of_transformers():
     logits = torch.randn(50, 30, dtype=torch.float64, generator=torch.manual_seed(0))
     for temperature, k, p in ((0.7, 5, None), (1.3, None, 0.8), (1.0, 12, 0.5), (2.0, 99, 1.0)):
         expected = logits_process.TemperatureLogitsWarper(temperature)(None, logits)
@@ -141,7 +138,7 @@ def test_filters_are_those_of_transformers() -> None:
         assert_close(filter_logits(logits, temperature, k, p), expected, rtol=0, atol=0)
 
 
-def test_beams_find_what_those_of_transformers_do(tmp_path: Path) -> None:
+def test_beams_find_what_those_of_transformers_do(tmp_path):
     sizes = {"vocab_size": 23, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 20}
     peer = peer_of("GPT2LMHeadModel", {**sizes, "bos_token_id": 3, "eos_token_id": 3})
     torch.manual_seed(0)
@@ -168,7 +165,7 @@ def test_beams_find_what_those_of_transformers_do(tmp_path: Path) -> None:
             assert 0 < sum(stop in row for row in found.tolist()) < 20
 
 
-def test_beams_are_those_of_a_prompt_alone() -> None:
+def test_beams_are_those_of_a_prompt_alone():
     model = small()
     alone = [tfzoo.generate(model, prompt, 6, beam=3) for prompt in (TEXT[:1], TEXT[1:, :3])]
     for prompt in (TEXT, LEFT):
@@ -177,7 +174,7 @@ def test_beams_are_those_of_a_prompt_alone() -> None:
     assert tfzoo.generate(model, TEXT[:0], 6, beam=3).shape == (0, 0)
 
 
-def test_padding_is_never_generated() -> None:
+def test_padding_is_never_generated():
     model = small(tie=False, head_bias=True)
     with torch.no_grad():
         model.output_bias[0] = 100.0
@@ -202,13 +199,13 @@ def test_padding_is_never_generated() -> None:
         ({"prompt": torch.tensor([[5], [0]])}, "a prompt without tokens"),
     ],
 )
-def test_what_cannot_be_generated_is_said(options: dict[str, Any], says: str) -> None:
+def test_what_cannot_be_generated_is_said(options, says):
     model = small(position="learned", max_length=10)
     with pytest.raises(BadOption, match=says):
         tfzoo.generate(model, **{"prompt": TEXT, "max_new_tokens": 2, **options})
 
 
-def test_logits_that_are_no_numbers_are_an_error() -> None:
+def test_logits_that_are_no_numbers_are_an_error():
     model = small(tie=False, head_bias=True)
     with torch.no_grad():
         model.output_bias[7] = float("nan")
@@ -227,7 +224,7 @@ def packed(*lengths: int) -> tuple[tfzoo.Mask, Tensor]:
 
 
 @pytest.mark.parametrize("position", ["learned", "rotary", "sinusoidal", "alibi", "relative_bias"])
-def test_packed_texts_have_the_logits_that_they_have_alone(position: str) -> None:
+def test_packed_texts_have_the_logits_that_they_have_alone(position):
     model = small(position=position, window=4)
     row = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12]])
     mask, places = packed(5, 3)
@@ -241,7 +238,7 @@ def test_packed_texts_have_the_logits_that_they_have_alone(position: str) -> Non
     close(found, alone)
 
 
-def test_embeddings_take_the_place_of_ids_and_a_mask_says_what_is_padding() -> None:
+def test_embeddings_take_the_place_of_ids_and_a_mask_says_what_is_padding():
     model = small(position="rotary")
     alone = model(TEXT[1:, :3])[0]
     for ids in (TEXT, LEFT):
@@ -255,7 +252,7 @@ def test_embeddings_take_the_place_of_ids_and_a_mask_says_what_is_padding() -> N
     assert bool(learned.grad.any())
 
 
-def test_a_prefix_is_continued_as_it_is_read() -> None:
+def test_a_prefix_is_continued_as_it_is_read():
     model = small(position="rotary", window=4)
     prefix = torch.tensor([4, 2])
     found = tfzoo.generate(model, LEFT, 4, prefix=prefix)
@@ -279,6 +276,6 @@ def test_a_prefix_is_continued_as_it_is_read() -> None:
         ({"text": TEXT, "mask": tfzoo.Mask(allowed=torch.ones(1, 1, 5, 5).bool())}, "without caus"),
     ],
 )
-def test_what_cannot_be_read_is_said(given: dict[str, Any], says: str) -> None:
+def test_what_cannot_be_read_is_said(given, says):
     with pytest.raises(BadOption, match=says):
         small()(**given)

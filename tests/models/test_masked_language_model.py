@@ -1,7 +1,5 @@
 """The masked language model's own options; tests/models/test_architectures.py holds it to BERT."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -25,7 +23,7 @@ def small(**options: Any) -> tfzoo.MaskedLanguageModel:
     return model.double().eval()
 
 
-def test_logits_are_a_transformed_state_times_the_embeddings() -> None:
+def test_logits_are_a_transformed_state_times_the_embeddings():
     model = small()
     x = gelu(model.encode(TEXT) @ model.head.weight.mT + model.head.bias)
     x = layer_norm(x, (8,), model.head_norm.weight, model.head_norm.bias, model.head_norm.eps)
@@ -34,7 +32,7 @@ def test_logits_are_a_transformed_state_times_the_embeddings() -> None:
 
 
 @pytest.mark.parametrize("norm", ["layer", "batch"])
-def test_states_of_some_tokens_are_those_of_all(norm: str) -> None:
+def test_states_of_some_tokens_are_those_of_all(norm):
     """With equal gradients; batch norm reads the tokens that are not asked for."""
     model, read = small(norm=norm, dropout=0.0).train(), torch.tensor([1, 4, 6])
     both = model.hidden(TEXT).flatten(0, 1)[read], model.hidden(TEXT, read=read)
@@ -43,14 +41,14 @@ def test_states_of_some_tokens_are_those_of_all(norm: str) -> None:
     close(found, expected)
 
 
-def test_gelu_may_be_approximate() -> None:
+def test_gelu_may_be_approximate():
     exact, approximate = (small(approximate=how)(TEXT).detach() for how in ("none", "tanh"))
     assert 1e-8 < float((exact - approximate).abs().max() / exact.abs().max()) < 1e-2
     with pytest.raises(BadOption, match="approximate must be 'none' or 'tanh', not 'sigmoid'"):
         small(approximate="sigmoid")
 
 
-def test_a_type_adds_its_vector_and_none_is_type_0() -> None:
+def test_a_type_adds_its_vector_and_none_is_type_0():
     model = small(token_types=2, scale_embeddings=False)
     expected = model.embedding.weight[TEXT] + model.embedding.types.weight[TYPES]
     assert_close(model.embedding(TEXT, TYPES), expected, rtol=0, atol=0)
@@ -58,21 +56,21 @@ def test_a_type_adds_its_vector_and_none_is_type_0() -> None:
     assert not torch.equal(model(TEXT), model(TEXT, TYPES))
 
 
-def test_a_classifier_reads_types_too() -> None:
+def test_a_classifier_reads_types_too():
     model = tfzoo.TransformerClassifier(
         20, 3, like="bert", dim=8, heads=2, layers=1, dropout=0.0
     ).eval()
     assert not torch.equal(model(TEXT), model(TEXT, TYPES))
 
 
-def test_types_that_a_model_does_not_have_are_refused() -> None:
+def test_types_that_a_model_does_not_have_are_refused():
     with pytest.raises(BadOption, match="set token_types"):
         small()(TEXT, TYPES)
     with pytest.raises(BadOption, match="token_types=-1"):
         small(token_types=-1)
 
 
-def test_padding_on_either_side_changes_nothing() -> None:
+def test_padding_on_either_side_changes_nothing():
     model = small(position="learned")
     left = model(torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]]), padding="left")
     close(left[1, 1:], model(TEXT)[1, :3])

@@ -1,7 +1,5 @@
 """Models are copied, pickled, called with other parameters, compiled and exported."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle
@@ -49,7 +47,7 @@ def saved(model: nn.Module) -> nn.Module:
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, pickled, saved])
-def test_a_copy_computes_the_same(copied: Any) -> None:
+def test_a_copy_computes_the_same(copied):
     for model, given in ((translator(), (SOURCE, TARGET)), (classifier(), (SOURCE,))):
         other = copied(model)
         close(other(*given), model(*given))
@@ -59,7 +57,7 @@ def test_a_copy_computes_the_same(copied: Any) -> None:
         assert not torch.equal(other(*given), model(*given))
 
 
-def test_a_model_runs_with_parameters_given_from_outside() -> None:
+def test_a_model_runs_with_parameters_given_from_outside():
     model, other = translator(), translator()
     with torch.no_grad():
         for parameter in other.parameters():
@@ -69,7 +67,7 @@ def test_a_model_runs_with_parameters_given_from_outside() -> None:
 
 
 @pytest.mark.parametrize("model", [translator, classifier])
-def test_the_stored_arguments_build_the_same_model(model: Any) -> None:
+def test_the_stored_arguments_build_the_same_model(model):
     one = model(norm="rms", heads=4, kv_heads=2)
     other = type(one)(**one.config).double().eval()
     other.load_state_dict(one.state_dict())
@@ -93,7 +91,7 @@ def any_length(n: int = 64) -> Any:
 
 
 @pytest.mark.parametrize("parts", sampled(PARTS[::2], PARTS[:1]), ids=str)
-def test_an_encoder_is_exported_for_every_length(parts: dict[str, Any]) -> None:
+def test_an_encoder_is_exported_for_every_length(parts):
     """Each component is exported by itself in tests/test_transforms.py."""
     model = classifier(layers=1, **parts)
     text = torch.randint(4, 20, (2, 9))
@@ -106,7 +104,7 @@ def test_an_encoder_is_exported_for_every_length(parts: dict[str, Any]) -> None:
 
 
 @pytest.mark.nightly
-def test_a_translator_is_exported_for_every_length() -> None:
+def test_a_translator_is_exported_for_every_length():
     model = translator(layers=1)
     shapes = {"source": {1: any_length()}, "target": {1: torch.export.Dim("m", min=2, max=64)}}
     given = (torch.randint(4, 20, (2, 9)), torch.randint(4, 20, (2, 7)))
@@ -117,12 +115,12 @@ def test_a_translator_is_exported_for_every_length() -> None:
 
 
 @pytest.mark.parametrize("parts", sampled(PARTS, [PARTS[3]]), ids=str)
-def test_a_layer_is_compiled_in_one_graph_for_all_lengths(parts: dict[str, Any]) -> None:
+def test_a_layer_is_compiled_in_one_graph_for_all_lengths(parts):
     """One graph, and not another one for each length."""
     torch.compiler.reset()
     model, graphs = classifier(layers=1, **parts), []
 
-    def count(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+    def count(graph, inputs):
         graphs.append(graph)
         return graph.forward
 
@@ -183,9 +181,7 @@ def each_with_a_padding() -> list[Any]:
 
 
 @pytest.mark.parametrize(("parts", "padding"), each_with_a_padding())
-def test_an_encoder_reads_no_tensor_on_the_host(
-    parts: dict[str, Any], padding: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_encoder_reads_no_tensor_on_the_host(parts, padding, monkeypatch):
     model, source, _ = on_the_device(monkeypatch, encoder=parts)
     model.train().encode(source, padding=padding).sum().backward()
     with torch.no_grad():
@@ -193,9 +189,7 @@ def test_an_encoder_reads_no_tensor_on_the_host(
 
 
 @pytest.mark.parametrize("padding", PADDINGS)
-def test_a_step_of_a_translator_reads_no_tensor_on_the_host(
-    padding: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_of_a_translator_reads_no_tensor_on_the_host(padding, monkeypatch):
     model, source, target = on_the_device(monkeypatch)
     out = model.train()(source, target, source_padding=padding, target_padding="right")
     out.sum().backward()
@@ -204,7 +198,7 @@ def test_a_step_of_a_translator_reads_no_tensor_on_the_host(
         model.decode_step(target[:, 0], cache)
 
 
-def test_reading_a_tensor_is_seen() -> None:
+def test_reading_a_tensor_is_seen():
     x = torch.zeros(3, device="meta")
     for read in (x.sum().item, (x > 0).nonzero, lambda: x[x > 0]):
         with pytest.raises((RuntimeError, NotImplementedError)):
@@ -232,12 +226,12 @@ def attended(n: int) -> tuple[Tensor, Tensor, Tensor]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["scaled_dot_product", "additive"])
-def test_multihead_attention_is_copied_compiled_and_exported_for_every_length(name: str) -> None:
+def test_multihead_attention_is_copied_compiled_and_exported_for_every_length(name):
     torch.compiler.reset()
     model, graphs = SelfAttending(attention=name).double().eval(), []
     copies = copy.deepcopy(model), pickled(model)
 
-    def count(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+    def count(graph, inputs):
         graphs.append(graph)
         return graph.forward
 

@@ -1,7 +1,5 @@
 """The Transformer's own options: what is tied, what differs between the sides, what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -25,13 +23,13 @@ def small(**options: Any) -> tfzoo.Transformer:
     return model.eval()
 
 
-def test_tying_the_target_leaves_the_source_its_own() -> None:
+def test_tying_the_target_leaves_the_source_its_own():
     model = small(tie="target", source_vocab_size=30)
     assert model.source_embedding.num_embeddings == 30
     assert model.output_weight is model.target_embedding.weight
 
 
-def test_two_vocabularies_cannot_be_tied_to_one() -> None:
+def test_two_vocabularies_cannot_be_tied_to_one():
     with pytest.raises(BadOption, match="tie: target"):
         small(source_vocab_size=30)
 
@@ -44,7 +42,7 @@ def test_two_vocabularies_cannot_be_tied_to_one() -> None:
         (tfzoo.TransformerClassifier, {"classes": 3}),
     ],
 )
-def test_init_std_is_what_matrices_start_with(model: Any, options: dict[str, Any]) -> None:
+def test_init_std_is_what_matrices_start_with(model, options):
     sizes = {"vocab_size": 200, "dim": 64, "heads": 2, "layers": 1, "position": "learned"}
     for name, weight in model(**sizes, **options, init_std=0.02).named_parameters():
         if weight.dim() == 2 and "position" not in name:
@@ -53,7 +51,7 @@ def test_init_std_is_what_matrices_start_with(model: Any, options: dict[str, Any
 
 
 @pytest.mark.parametrize("init_std", [None, 0.02])
-def test_embedding_std_is_what_embeddings_alone_start_with(init_std: float | None) -> None:
+def test_embedding_std_is_what_embeddings_alone_start_with(init_std):
     model = small(vocab_size=500, dim=64, tie="none", init_std=init_std, embedding_std=0.5)
     own = small(vocab_size=500, dim=64, tie="none", init_std=init_std)
     for name, weight in own.named_parameters():
@@ -66,14 +64,14 @@ def test_embedding_std_is_what_embeddings_alone_start_with(init_std: float | Non
         small(embedding_std=0.0)
 
 
-def test_init_std_changes_no_direction_and_nothing_else() -> None:
+def test_init_std_changes_no_direction_and_nothing_else():
     model, own = small(init_std=0.02, norm="rms"), small(norm="rms")
     for name, weight in own.named_parameters():
         scale = 0.02 / weight.square().mean().sqrt() if weight.dim() == 2 else 1.0
         torch.testing.assert_close(model.get_parameter(name), weight * scale)
 
 
-def test_the_sides_may_differ() -> None:
+def test_the_sides_may_differ():
     model = small(
         layers=2, norm="layer", encoder={"norm": "batch", "layers": 3}, decoder={"head_dim": "6"}
     )
@@ -97,12 +95,12 @@ def test_the_sides_may_differ() -> None:
         ({"tie": "none", "source_vocab_size": 0}, "source_vocab_size=0 must be"),
     ],
 )
-def test_options_that_fit_no_model_are_refused(options: dict[str, Any], says: str) -> None:
+def test_options_that_fit_no_model_are_refused(options, says):
     with pytest.raises(BadOption, match=says):
         small(**options)
 
 
-def test_a_clash_names_the_rule_and_the_way_out() -> None:
+def test_a_clash_names_the_rule_and_the_way_out():
     with pytest.raises(
         Clash,
         match=r"additive.*Rotatable: cosine, differential, dot_product, euclidean, "
@@ -114,12 +112,12 @@ def test_a_clash_names_the_rule_and_the_way_out() -> None:
     small(attention="additive", position="rotary", allow=["unrotatable-attention"])
 
 
-def test_a_rule_that_does_not_exist_cannot_be_allowed() -> None:
+def test_a_rule_that_does_not_exist_cannot_be_allowed():
     with pytest.raises(UnknownName, match="Did you mean 'leaky-norm'"):
         small(norm="batch", allow=["leaky-nrom"])
 
 
-def test_parameters_start_by_seed_and_name_alone() -> None:
+def test_parameters_start_by_seed_and_name_alone():
     """Models that share a parameter start it alike, whatever else they hold."""
     one, other = small(), small(layers=2, norm="rms", position="rotary")
     shared = dict(other.named_parameters())
@@ -136,7 +134,7 @@ def test_parameters_start_by_seed_and_name_alone() -> None:
     assert not torch.equal(one.output_weight, different.output_weight)
 
 
-def test_starting_leaves_the_random_state_alone() -> None:
+def test_starting_leaves_the_random_state_alone():
     model = tfzoo.Transformer(20, 8, 2, 1)
     torch.manual_seed(7)
     wanted = torch.rand(3)
@@ -145,7 +143,7 @@ def test_starting_leaves_the_random_state_alone() -> None:
     torch.testing.assert_close(torch.rand(3), wanted)
 
 
-def test_a_table_of_positions_says_when_it_is_too_short() -> None:
+def test_a_table_of_positions_says_when_it_is_too_short():
     model = small(position="learned", max_length=3)
     with pytest.raises(BadOption, match="raise max_length"):
         model(IDS, IDS)
@@ -156,7 +154,7 @@ def close(found: Tensor, wanted: Tensor) -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
-def test_left_padding_changes_nothing_when_it_is_said() -> None:
+def test_left_padding_changes_nothing_when_it_is_said():
     model = small(position="relative_bias").double()
     left = torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]])
     target = torch.tensor([[2, 5], [2, 6]])
@@ -164,7 +162,7 @@ def test_left_padding_changes_nothing_when_it_is_said() -> None:
     close(model(left, target, source_padding="left", target_padding="none"), right)
 
 
-def test_decoding_with_a_cache_is_right_in_training_mode_too() -> None:
+def test_decoding_with_a_cache_is_right_in_training_mode_too():
     """Each layer has its own keys and values, whether or not gradients are computed."""
     model = small(layers=2).double().train()
     cache = model.init_cache(IDS)
@@ -174,7 +172,7 @@ def test_decoding_with_a_cache_is_right_in_training_mode_too() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"tie": "none"}, {"head_bias": True}], ids=str)
-def test_steps_without_gradients_give_the_logits_of_one_pass(options: dict[str, Any]) -> None:
+def test_steps_without_gradients_give_the_logits_of_one_pass(options):
     model = randomize(small(vocab_size=200, **options))
     target = torch.tensor([[2, 5, 6], [2, 7, 8]])
     with torch.no_grad():
@@ -185,7 +183,7 @@ def test_steps_without_gradients_give_the_logits_of_one_pass(options: dict[str, 
 
 
 @pytest.mark.parametrize("cap", [None, 2.0])
-def test_steps_of_a_language_model_do_so_too(cap: float | None) -> None:
+def test_steps_of_a_language_model_do_so_too(cap):
     model = tfzoo.LanguageModel(200, 8, 2, 1, logit_cap=cap).eval()
     with torch.no_grad():
         cache = model.init_cache()
@@ -194,8 +192,8 @@ def test_steps_of_a_language_model_do_so_too(cap: float | None) -> None:
 
 
 @pytest.mark.parametrize("kind", [tfzoo.Transformer, tfzoo.LanguageModel])
-def test_a_subclass_with_logits_of_its_own_decodes_by_them(kind: Any) -> None:
-    class Halved(kind):  # type: ignore[misc]  # a class that the test is given
+def test_a_subclass_with_logits_of_its_own_decodes_by_them(kind):
+    class Halved(kind):
         def logits(self, hidden: Tensor) -> Any:
             return super().logits(hidden) / 2
 

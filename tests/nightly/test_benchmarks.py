@@ -1,7 +1,5 @@
 """The scripts behind the figures of the docs still run, on little."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -56,7 +54,7 @@ PARTS = {"growth", "marian", "wandb_host"}
 """Of other benchmarks."""
 
 
-def test_every_benchmark_is_known() -> None:
+def test_every_benchmark_is_known():
     scripts = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
     folders = {path.parent.name for path in (ROOT / "benchmarks").glob("*/__main__.py")}
     assert scripts | folders == LITTLE.keys() | NEEDS.keys() | PARTS
@@ -64,7 +62,7 @@ def test_every_benchmark_is_known() -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", LITTLE)
-def test_a_benchmark_runs_and_prints_what_it_measured(name: str, tmp_path: Path) -> None:
+def test_a_benchmark_runs_and_prints_what_it_measured(name, tmp_path):
     command = (
         [sys.executable, "-m", f"benchmarks.{name}"]
         if name

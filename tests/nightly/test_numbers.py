@@ -1,11 +1,8 @@
 """The demo learns what it says it learns, and its score measures translation."""
 
-from __future__ import annotations
-
 import json
 import random
 import time
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +11,7 @@ from tfzoo.commands.main import main
 
 
 @pytest.mark.nightly
-def test_the_demo_gets_numbers_right_and_only_from_their_own_source(tmp_path: Path) -> None:
+def test_the_demo_gets_numbers_right_and_only_from_their_own_source(tmp_path):
     run = tmp_path / "run"
     began = time.monotonic()
     assert main(["fit", "translation/numbers", "--run", str(run)]) == 0

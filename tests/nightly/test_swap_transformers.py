@@ -1,7 +1,5 @@
 """The table of docs/swap-transformers.md: nothing in it differs, and a part comes out again."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -18,7 +16,7 @@ def outcomes() -> dict[str, str]:
     return {name: outcome for name, _, outcome in ROW.findall(PAGE.read_text("utf-8"))}
 
 
-def test_no_model_of_the_page_differs_and_a_tenth_or_less_was_not_compared() -> None:
+def test_no_model_of_the_page_differs_and_a_tenth_or_less_was_not_compared():
     found = [*outcomes().values()]
     assert len(found) > 400
     assert "different" not in found
@@ -27,7 +25,7 @@ def test_no_model_of_the_page_differs_and_a_tenth_or_less_was_not_compared() -> 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["bert", "gemma2", "gpt_oss", "llama", "opt", "vit", "whisper"])
-def test_what_the_page_says_comes_out_again(name: str) -> None:
+def test_what_the_page_says_comes_out_again(name):
     from benchmarks.swap_transformers.families import family, files
 
     (module,) = files([name])

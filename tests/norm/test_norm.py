@@ -1,9 +1,5 @@
 """Norms are held to PyTorch's own and to Llama's; statistics see real tokens only."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -56,7 +52,7 @@ def same_with_gradients(
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_equals_the_norm_of_others(spec: Spec, peer: nn.Module) -> None:
+def test_equals_the_norm_of_others(spec, peer):
     """Those of ``transformers`` compute in fp32 whatever comes in."""
     norm, limit = made(spec), 1e-9 if isinstance(peer, nn.LayerNorm | nn.RMSNorm) else 2e-5
     peer.double().load_state_dict(norm.state_dict())
@@ -65,7 +61,7 @@ def test_equals_the_norm_of_others(spec: Spec, peer: nn.Module) -> None:
         same_with_gradients(norm(x), peer(x), pairs, limit)
 
 
-def test_a_centred_rms_norm_starts_as_a_plain_one() -> None:
+def test_a_centred_rms_norm_starts_as_a_plain_one():
     """As in Gemma's code, its weight is the difference from 1."""
     centred, plain = (
         create("norm", {"name": "rms", "centred": one}, dim=DIM) for one in (True, False)
@@ -75,7 +71,7 @@ def test_a_centred_rms_norm_starts_as_a_plain_one() -> None:
     assert torch.equal(centred.double()(x), plain.double()(x))
 
 
-def test_scale_is_one_length_times_the_direction() -> None:
+def test_scale_is_one_length_times_the_direction():
     """Nguyen and Salazar's code: ``g * x / |x|`` (their eps of 1e-5 limits ``|x|`` from below)."""
     norm, (x, _) = made("scale"), text()
     same_with_gradients(
@@ -88,7 +84,7 @@ def test_scale_is_one_length_times_the_direction() -> None:
     assert_close(create("norm", "scale", dim=DIM).g, torch.tensor([DIM**0.5]))
 
 
-def test_dyt_is_a_tanh_with_trained_width_and_height() -> None:
+def test_dyt_is_a_tanh_with_trained_width_and_height():
     norm, (x, _) = made("dyt"), text()
     formula = norm.weight * (norm.alpha * x).tanh() + norm.bias
     pairs = [(one, one) for one in (x, norm.alpha, norm.weight, norm.bias)]
@@ -97,7 +93,7 @@ def test_dyt_is_a_tanh_with_trained_width_and_height() -> None:
 
 
 @pytest.mark.parametrize("name", ["batch", "instance"])
-def test_padding_has_no_say(name: str) -> None:
+def test_padding_has_no_say(name):
     """The real tokens alone, in PyTorch's own norm, give the same."""
     norm, (x, valid) = made(name), text()
     norm.eval() if name == "instance" else norm.train()
@@ -124,7 +120,7 @@ def test_padding_has_no_say(name: str) -> None:
     assert not got[~valid].any()
 
 
-def test_batch_outside_training_uses_what_it_has_seen() -> None:
+def test_batch_outside_training_uses_what_it_has_seen():
     norm, peer, (x, _) = made("batch"), nn.BatchNorm1d(DIM).double(), text()
     for _ in range(3):
         norm(x * 2)
@@ -146,7 +142,7 @@ def share(rank: int, world: int, store: str) -> list[Tensor]:
 
 
 @forked.requires_fork
-def test_batch_counts_all_devices(tmp_path: Path) -> None:
+def test_batch_counts_all_devices(tmp_path):
     first, second = forked.together(share, [(rank, 2, str(tmp_path / "store")) for rank in (0, 1)])
     norm, (x, valid) = made("batch"), text()
     out = norm(x, valid)
@@ -159,7 +155,7 @@ def test_batch_counts_all_devices(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sampled(NAMES, ["batch", "rms"]))
-def test_gradients_of_a_compiled_norm_are_right(name: str) -> None:
+def test_gradients_of_a_compiled_norm_are_right(name):
     """By day of those that count or have a kernel; a contract compiles all of them."""
     x, valid = text()
     got = torch.compile(made(name), fullgraph=True, backend="aot_eager")(x, valid)

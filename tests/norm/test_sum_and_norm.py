@@ -5,10 +5,7 @@ which need no GPU.
     TRITON_INTERPRET=1 pytest -m nightly tests/norm/test_sum_and_norm.py
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from tests.in_triton import Case, compile_for_cuda, needs_interpreter
+from tests.in_triton import compile_for_cuda, needs_interpreter
 from tfzoo.base import kernels, sum_and_norm
 from tfzoo.base.registry import create, registry
 from tfzoo.base.sum_and_norm import fused_applies
@@ -31,7 +28,7 @@ NORMS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def as_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+def as_on_cuda(monkeypatch):
     """Also in float64, for small texts, and in several programs of several tokens."""
     needs_interpreter()
     from tfzoo.norm import _norm_triton
@@ -90,7 +87,7 @@ def results(
     ("shape", "scale"),
     [((2, 5, 8), 1.0), ((1, 1, 1), 1.0), ((3, 7, 33), 1e4), ((2, 3, 70), 1e-4), ((1, 9, 5), 1e9)],
 )
-def test_sum_norm_and_gradients(name: str, shape: tuple[int, ...], scale: float) -> None:
+def test_sum_norm_and_gradients(name, shape, scale):
     draw = torch.Generator().manual_seed(0)
     x = scale * torch.randn(shape, generator=draw, dtype=torch.float64)
     branch = scale * torch.randn(shape[::-1], generator=draw, dtype=torch.float64).mT.mT
@@ -109,7 +106,7 @@ def test_sum_norm_and_gradients(name: str, shape: tuple[int, ...], scale: float)
 @pytest.mark.nightly
 @pytest.mark.usefixtures("as_on_cuda")
 @pytest.mark.parametrize("name", NORMS)
-def test_bf16_and_two_dtypes(name: str) -> None:
+def test_bf16_and_two_dtypes(name):
     """Triton's interpreter rounds to bf16 towards zero. Under autocast, bf16 is added to fp32."""
     draw = torch.Generator().manual_seed(0)
     x, branch = (torch.randn(4, 6, 32, generator=draw) for _ in range(2))
@@ -130,7 +127,7 @@ def test_bf16_and_two_dtypes(name: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.usefixtures("as_on_cuda")
 @pytest.mark.parametrize("name", NORMS)
-def test_second_derivatives(name: str) -> None:
+def test_second_derivatives(name):
     draw = torch.Generator().manual_seed(0)
     x, branch, slope = (
         torch.randn(2, 3, 4, generator=draw, dtype=torch.float64, requires_grad=True)
@@ -152,14 +149,12 @@ def test_second_derivatives(name: str) -> None:
 @pytest.mark.usefixtures("as_on_cuda")
 @pytest.mark.parametrize("residual", ["pre", "post", "deepnorm"])
 @pytest.mark.parametrize("norm", ["rms", "layer"])
-def test_residual_connections_use_it(
-    norm: str, residual: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_residual_connections_use_it(norm, residual, monkeypatch):
     class Inner(nn.Linear):
         pass
 
     inner = Inner(8, 8).double()
-    supplied: dict[str, Any] = {"inner": inner, "dropout": 0.0, "dim": 8, "norm": norm}
+    supplied = {"inner": inner, "dropout": 0.0, "dim": 8, "norm": norm}
     part = create("residual", residual, layer=0, layers=2, cross=False, decoder_layers=0,
                   **supplied).double()  # fmt: skip
     draw = torch.Generator().manual_seed(0)
@@ -187,8 +182,8 @@ def graph_of(out: Tensor) -> list[str]:
 
 
 @pytest.mark.nightly
-def test_the_compiler_for_cuda_takes_the_kernels(tmp_path: Path) -> None:
-    cases: list[Case] = []
+def test_the_compiler_for_cuda_takes_the_kernels(tmp_path):
+    cases = []
     for kind, sums, centre, biased in (
         ("*fp32", True, True, True),
         ("*fp32", False, True, False),
@@ -205,7 +200,7 @@ def test_the_compiler_for_cuda_takes_the_kernels(tmp_path: Path) -> None:
     compile_for_cuda("tfzoo.norm._norm_triton", cases, tmp_path)
 
 
-def test_it_steps_aside_where_others_have_a_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_steps_aside_where_others_have_a_say(monkeypatch):
     x = torch.zeros(2, 3, 4)
     norm = create("norm", "rms", dim=4)
     assert not fused_applies(norm, x, x), "on a CPU"
@@ -220,14 +215,14 @@ def test_it_steps_aside_where_others_have_a_say(monkeypatch: pytest.MonkeyPatch)
                if not fused_applies(create("norm", name, dim=4), x, x)}  # fmt: skip
     assert without == {*registry("norm").names()} - {"rms", "layer"}
 
-    class Own(type(norm)):  # type: ignore[misc]
+    class Own(type(norm)):
         def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
             return 2 * x
 
     own = create("norm", "rms", dim=4)
     own.__class__ = Own
     assert not fused_applies(own, x, x), "a subclass may compute something else"
-    handles: list[Callable[[nn.Module], Any]] = [
+    handles = [
         lambda one: one.register_forward_hook(lambda *given: None),
         lambda one: one.register_forward_pre_hook(lambda *given: None),
         lambda one: one.register_full_backward_hook(lambda *given: None),

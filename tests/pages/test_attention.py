@@ -1,7 +1,5 @@
 """The page shows the model's weights, as a browser without a network shows it."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json
@@ -38,7 +36,7 @@ def made(*shape: int) -> Tensor:
 def maps() -> list[AttentionMap]:
     tokens = {"encoder": (SOURCE, SOURCE), "decoder": (TARGET, TARGET), "cross": (TARGET, SOURCE)}
     return [
-        AttentionMap(side, layer, made(2, len(q), len(k)), q, k)  # type: ignore[arg-type]
+        AttentionMap(side, layer, made(2, len(q), len(k)), q, k)
         for side, (q, k) in tokens.items()
         for layer in (0, 1)
     ]
@@ -76,7 +74,7 @@ WEIGHTS = {
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_weights_of_the_page_are_the_models_to_a_byte(name: str) -> None:
+def test_weights_of_the_page_are_the_models_to_a_byte(name):
     wanted = WEIGHTS[name]
     queries, keys = (["t"] * n for n in wanted.shape[1:])
     found = unpacked(packed(AttentionMap("encoder", 0, wanted, queries, keys)), (*wanted.shape,))
@@ -89,13 +87,13 @@ def test_weights_of_the_page_are_the_models_to_a_byte(name: str) -> None:
         np.testing.assert_allclose(found, exact, rtol=1e-6)
 
 
-def test_weights_that_are_no_numbers_are_refused() -> None:
+def test_weights_that_are_no_numbers_are_refused():
     weights = torch.full((1, 1, 1), float("nan"))
     with pytest.raises(BadRun, match="the attention of cross layer 3 is not finite"):
         packed(AttentionMap("cross", 3, weights, ["a"], ["a"]))
 
 
-def test_the_page_holds_every_map_and_no_markup_of_a_text() -> None:
+def test_the_page_holds_every_map_and_no_markup_of_a_text():
     text = page(maps())
     assert EVIL not in text
     assert text.count("</script>") == 2
@@ -108,12 +106,12 @@ def test_the_page_holds_every_map_and_no_markup_of_a_text() -> None:
     assert html.escape("http://") not in text.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_forty_tokens_six_layers_and_eight_heads_are_under_a_megabyte() -> None:
+def test_forty_tokens_six_layers_and_eight_heads_are_under_a_megabyte():
     """Also of two runs, and where the translation is twice as long as the text."""
     source, target = ["▁token"] * 41, ["▁Wort"] * 82
     tokens = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
     found = [
-        AttentionMap(side, layer, made(8, len(q), len(k)), q, k)  # type: ignore[arg-type]
+        AttentionMap(side, layer, made(8, len(q), len(k)), q, k)
         for side, (q, k) in tokens.items()
         for layer in range(6)
     ]
@@ -146,12 +144,12 @@ def weights_beside(run: Any, tokens: str) -> list[float]:
     return [float(one) for one in run.locator(f".{tokens} .weight").all_inner_texts() if one]
 
 
-def test_a_browser_shows_the_weights_of_a_token(browser: Any, tmp_path: Path) -> None:
+def test_a_browser_shows_the_weights_of_a_token(browser, tmp_path):
     shown, said = shown_page(browser, tmp_path / "attention.html", page(maps()))
     assert shown.title() == f"Attention: {EVIL}"
     cross = maps()[-1].weights
 
-    def weights(tokens: str) -> list[float]:
+    def weights(tokens):
         return weights_beside(shown, tokens)
 
     assert shown.inner_text(".chosen") == "Cross, layer 1, mean of all 2 heads"
@@ -186,9 +184,7 @@ def test_a_browser_shows_the_weights_of_a_token(browser: Any, tmp_path: Path) ->
     shown.close()
 
 
-def test_a_browser_shows_two_runs_and_points_at_tokens_that_both_have(
-    browser: Any, tmp_path: Path
-) -> None:
+def test_a_browser_shows_two_runs_and_points_at_tokens_that_both_have(browser, tmp_path):
     first, source = maps(), [*SOURCE[:2], " more", *SOURCE[2:]]
     second = [
         AttentionMap("decoder", 0, made(3, 3, 3), TARGET, TARGET),
@@ -237,9 +233,7 @@ def test_a_browser_shows_two_runs_and_points_at_tokens_that_both_have(
     shown.close()
 
 
-def test_without_a_script_the_page_says_what_each_token_attends_to_most(
-    browser: Any, tmp_path: Path
-) -> None:
+def test_without_a_script_the_page_says_what_each_token_attends_to_most(browser, tmp_path):
     file = tmp_path / "attention.html"
     file.write_text(page(maps()), "utf-8")
     context = browser.new_context(java_script_enabled=False)
@@ -259,9 +253,7 @@ def test_without_a_script_the_page_says_what_each_token_attends_to_most(
     context.close()
 
 
-def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing_else(
-    browser: Any, tmp_path: Path
-) -> None:
+def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing_else(browser, tmp_path):
     cells = [described(maps(), "")._repr_html_() for _ in range(2)]
     file = tmp_path / "notebook.html"
     file.write_text(f"<!doctype html><h1>mine</h1>{''.join(cells)}", "utf-8")

@@ -1,7 +1,5 @@
 """The picture of attention maps shows the weights, and its text can be read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ from tfzoo.plots import attention_figure
 from tfzoo.plots.pages.attention import AttentionMap, TooLarge
 
 
-def test_a_picture_shows_each_head_with_its_tokens() -> None:
+def test_a_picture_shows_each_head_with_its_tokens():
     found = maps()
     other = AttentionMap("encoder", 4, torch.randn(1, 4, 4), ["$a", "_b", "\n", "新"], SOURCE)
     figure = attention_figure(described(found, "runs/x/1"), described([other], "runs/y/1"))
@@ -26,11 +24,11 @@ def test_a_picture_shows_each_head_with_its_tokens() -> None:
     assert next(one.get_text() for one in panels[-1].get_yticklabels()) == "$a"
 
 
-def test_text_of_a_picture_lies_within_it_and_no_label_on_a_panel() -> None:
+def test_text_of_a_picture_lies_within_it_and_no_label_on_a_panel():
     tokens = [f" {'long' * 5}{n}" for n in range(9)]
     found = [AttentionMap("encoder", n, made(9, 9, 9), tokens, tokens) for n in (0, 1)]
     figure = attention_figure(described(found, "runs/x/1"))
-    render = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    render = figure.canvas.get_renderer()
     boxes = [one.get_window_extent(render) for one in figure.axes]
     labels = [
         label
@@ -45,7 +43,7 @@ def test_text_of_a_picture_lies_within_it_and_no_label_on_a_panel() -> None:
         assert not any(box.overlaps(other.shrunk(0.99, 0.99)) for other in boxes), label
 
 
-def test_more_layers_than_a_picture_holds_are_refused() -> None:
+def test_more_layers_than_a_picture_holds_are_refused():
     tokens = ["▁token"] * 40
     many = [AttentionMap("encoder", n, made(8, 40, 40), tokens, tokens) for n in range(12)]
     with pytest.raises(TooLarge, match=r"inches high, more than 60: choose layers \(--layers 0,1,"):

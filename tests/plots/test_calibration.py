@@ -1,7 +1,5 @@
 """Pictures of how sure a model is, and of what its threshold decides."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -12,7 +10,7 @@ from tfzoo.tasks.multilabel_classification import MultilabelScores
 
 
 @pytest.mark.parametrize("texts", [1, 500])
-def test_the_distance_from_the_diagonal_is_the_calibration_error(texts: int) -> None:
+def test_the_distance_from_the_diagonal_is_the_calibration_error(texts):
     draw = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(texts, 4, generator=draw)
     scores = ClassificationScores(4)
@@ -34,7 +32,7 @@ def test_the_distance_from_the_diagonal_is_the_calibration_error(texts: int) -> 
 
 
 @pytest.mark.parametrize("threshold", [0.25, 0.8])
-def test_the_curve_at_the_threshold_is_the_score(threshold: float) -> None:
+def test_the_curve_at_the_threshold_is_the_score(threshold):
     draw = torch.Generator().manual_seed(0)
     scores = MultilabelScores(3, torch.tensor(threshold))
     scores.update(torch.randn(99, 3, generator=draw), torch.randint(2, (99, 3), generator=draw))
@@ -48,6 +46,6 @@ def test_the_curve_at_the_threshold_is_the_score(threshold: float) -> None:
     assert 2 * precision * recall / (precision + recall) == pytest.approx(wanted, abs=1e-6)
 
 
-def test_labels_that_nothing_has_are_drawn() -> None:
+def test_labels_that_nothing_has_are_drawn():
     nothing = torch.zeros(4, 2, dtype=torch.int64)
     threshold_figure(torch.full((4, 2), 0.3), nothing, 0.5, "test")

@@ -1,7 +1,5 @@
 """Pictures of what a classifier confuses."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -13,7 +11,7 @@ from tfzoo.plots.style import INK, pixels
 
 
 @pytest.mark.parametrize("classes", [2, 6, 47])
-def test_a_confusion_matrix_is_drawn_whatever_the_labels_are(classes: int) -> None:
+def test_a_confusion_matrix_is_drawn_whatever_the_labels_are(classes):
     labels = [
         "costs $5 or $6",
         "数",
@@ -29,7 +27,7 @@ def test_a_confusion_matrix_is_drawn_whatever_the_labels_are(classes: int) -> No
     assert (shown == [str(i) for i in range(classes**2)]) == (classes <= 24)
 
 
-def test_a_cell_is_coloured_by_its_share_of_the_row_and_long_labels_are_cut() -> None:
+def test_a_cell_is_coloured_by_its_share_of_the_row_and_long_labels_are_cut():
     matrix = torch.tensor([[3, 1], [0, 2]])
     axes = confusion_figure(matrix, ["a" * 24, "b" * 25], "test").axes[0]
     assert axes.images[0].get_array().tolist() == [[0.75, 0.25], [0.0, 1.0]]

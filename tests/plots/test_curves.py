@@ -1,7 +1,5 @@
 """Curves are the logged numbers by step, of one or several runs, whatever is missing."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math
@@ -57,7 +55,7 @@ def legend(figure: Figure) -> list[str]:
     return [text.get_text() for one in figure.legends for text in one.get_texts()]
 
 
-def test_one_run_has_losses_score_and_learning_rate_by_optimiser_step(tmp_path: Path) -> None:
+def test_one_run_has_losses_score_and_learning_rate_by_optimiser_step(tmp_path):
     figure = curves_figure([read_run(make(tmp_path / "numbers/1"))])
     drawn = panels(figure)
     assert list(drawn) == ["loss (nats)", "val/chrf", "learning rate"]
@@ -70,7 +68,7 @@ def test_one_run_has_losses_score_and_learning_rate_by_optimiser_step(tmp_path: 
     assert {axes.get_xlabel() for axes in figure.axes} == {"optimiser steps"}
 
 
-def test_several_runs_have_a_line_each_and_the_names_that_tell_them_apart(tmp_path: Path) -> None:
+def test_several_runs_have_a_line_each_and_the_names_that_tell_them_apart(tmp_path):
     folders = [make(tmp_path / "runs" / name) for name in ("a/1", "a/2", "b/1")]
     figure = curves_figure(read_runs([*folders, folders[0]]))
     drawn = panels(figure)
@@ -81,14 +79,14 @@ def test_several_runs_have_a_line_each_and_the_names_that_tell_them_apart(tmp_pa
     assert len({line.get_color() for line in lines}) == 3
 
 
-def test_a_monitored_minimum_is_the_best(tmp_path: Path) -> None:
+def test_a_monitored_minimum_is_the_best(tmp_path):
     folder = make(tmp_path / "run", val__loss=[3, None, 1, None, 2, None, 1, None])
     config = {"checkpoint": {"monitor": "val/loss", "mode": "min"}}
     (folder / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
     assert read_run(folder).best() == (6, 1.0), "the first of two equal ones"
 
 
-def test_a_share_is_in_percent_and_a_loss_that_falls_far_is_logarithmic(tmp_path: Path) -> None:
+def test_a_share_is_in_percent_and_a_loss_that_falls_far_is_logarithmic(tmp_path):
     far = make(tmp_path / "far", monitor="val/accuracy", val__accuracy=[0.5] * 8)
     falling = make(tmp_path / "b", train__loss=[4.0 * 0.3**row for row in range(8)])
     figure = curves_figure([read_run(falling)])
@@ -98,7 +96,7 @@ def test_a_share_is_in_percent_and_a_loss_that_falls_far_is_logarithmic(tmp_path
     assert "best checkpoint: 50 % at step 2" in legend(curves_figure([read_run(far)]))
 
 
-def test_values_that_are_not_finite_are_a_gap_that_is_counted(tmp_path: Path) -> None:
+def test_values_that_are_not_finite_are_a_gap_that_is_counted(tmp_path):
     nan = [5.0, 4.0, math.nan, math.inf, 3.0, math.nan, math.nan, math.nan]
     run = read_run(make(tmp_path / "run", train__loss=nan, val__chrf=[math.nan] * 8))
     figure = curves_figure([run])
@@ -110,7 +108,7 @@ def test_values_that_are_not_finite_are_a_gap_that_is_counted(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("rows", [1, 300])
-def test_a_run_may_have_one_row_or_many(tmp_path: Path, rows: int) -> None:
+def test_a_run_may_have_one_row_or_many(tmp_path, rows):
     figure = curves_figure([read_run(make(tmp_path / "run", rows))])
     widths = [line.get_linewidth() for line in figure.axes[0].lines]
     assert (min(widths) < 1) == (rows == 300), "a running mean lies over the values"
@@ -118,7 +116,7 @@ def test_a_run_may_have_one_row_or_many(tmp_path: Path, rows: int) -> None:
     assert max(smooth) == pytest.approx(1e-3), "the mean of equal values is that value"
 
 
-def test_a_score_is_drawn_before_the_monitored_one_is_known(tmp_path: Path) -> None:
+def test_a_score_is_drawn_before_the_monitored_one_is_known(tmp_path):
     run = read_run(make(tmp_path / "run", monitor=None))
     assert "val/chrf" in panels(curves_figure([run]))
     assert run.best() is None
@@ -127,7 +125,7 @@ def test_a_score_is_drawn_before_the_monitored_one_is_known(tmp_path: Path) -> N
     assert read_run(tmp_path / "run").best() == (14, 16.0)
 
 
-def test_metrics_are_chosen_by_name(tmp_path: Path) -> None:
+def test_metrics_are_chosen_by_name(tmp_path):
     run = read_run(make(tmp_path / "run"))
     assert list(panels(curves_figure([run], ["val/loss", "train/lr"]))) == [
         "val/loss (nats)",
@@ -139,7 +137,7 @@ def test_metrics_are_chosen_by_name(tmp_path: Path) -> None:
         curves_figure([run] * 22)
 
 
-def test_what_is_no_run_is_told(tmp_path: Path) -> None:
+def test_what_is_no_run_is_told(tmp_path):
     make(tmp_path / "runs/1")
     for path, message in (
         ("runs/2", "does not exist. Runs there are: .*1"),
@@ -154,7 +152,7 @@ def test_what_is_no_run_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 8))
-def test_a_row_that_a_killed_run_wrote_in_part_is_left_out(cut: int, tmp_path: Path) -> None:
+def test_a_row_that_a_killed_run_wrote_in_part_is_left_out(cut, tmp_path):
     whole = (make(tmp_path / "run", rows=2) / "metrics.csv").read_bytes()
     first, row = whole[:-2].rsplit(b"\n", 1)
     (tmp_path / "run/metrics.csv").write_bytes(first + b"\n" + row[:cut])
@@ -180,7 +178,7 @@ class Logger:
         self.experiment = Board()
 
 
-def test_the_picture_of_a_run_goes_to_its_folder_and_to_loggers(tmp_path: Path) -> None:
+def test_the_picture_of_a_run_goes_to_its_folder_and_to_loggers(tmp_path):
     folder, logger = make(tmp_path / "run"), Logger()
     draw_curves(folder, [object(), logger], 16)
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
@@ -188,10 +186,8 @@ def test_the_picture_of_a_run_goes_to_its_folder_and_to_loggers(tmp_path: Path) 
     assert (picture.ndim, step, layout) == (3, 16, "HWC")
 
 
-def test_an_error_while_drawing_is_one_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def broken(*args: Any) -> Any:
+def test_an_error_while_drawing_is_one_message(tmp_path, monkeypatch, capsys):
+    def broken(*args):
         raise ValueError("no\nfont")
 
     folder = make(tmp_path / "run")

@@ -1,10 +1,6 @@
 """A saved picture is light or dark as the browser that shows it."""
 
-from __future__ import annotations
-
 import io
-from pathlib import Path
-from typing import Any
 
 import matplotlib.image
 import pytest
@@ -15,7 +11,7 @@ from tfzoo.plots.style import save
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_an_svg_has_the_ground_of_the_page(scheme: str, browser: Any, tmp_path: Path) -> None:
+def test_an_svg_has_the_ground_of_the_page(scheme, browser, tmp_path):
     path = tmp_path / "confusion.svg"
     save(confusion_figure(9 * torch.eye(2), ["a", "b"], "test"), path)
     shown = browser.new_page(viewport={"width": 300, "height": 200}, color_scheme=scheme)

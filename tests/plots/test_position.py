@@ -1,7 +1,5 @@
 """A picture of each positional encoding, whose lines are what its formula says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ def lines(figure: Any, title: str) -> list[tuple[np.ndarray[Any, Any], np.ndarra
 
 
 @pytest.mark.parametrize("name", registry("position").names())
-def test_every_position_is_drawn_by_the_hooks_that_it_overrides(name: str) -> None:
+def test_every_position_is_drawn_by_the_hooks_that_it_overrides(name):
     if not hooks(name):
         with pytest.raises(BadOption, match=f"position '{name}' does nothing"):
             position_figure(name, **SMALL)
@@ -35,7 +33,7 @@ def test_every_position_is_drawn_by_the_hooks_that_it_overrides(name: str) -> No
     assert all(np.isfinite(line.get_ydata()).all() for axes in figure.axes for line in axes.lines)
 
 
-def test_scores_of_rotated_vectors_fall_as_the_formula_says() -> None:
+def test_scores_of_rotated_vectors_fall_as_the_formula_says():
     ((distance, score),) = lines(position_figure("rotary", **SMALL), "score of two equal")
     frequencies = 10000.0 ** -(np.arange(0, 16, 2) / 16)
     wanted = np.cos(np.arange(12)[:, None] * frequencies).mean(-1)
@@ -45,7 +43,7 @@ def test_scores_of_rotated_vectors_fall_as_the_formula_says() -> None:
     assert (slower[1:] > score[1:]).all()
 
 
-def test_sinusoids_are_as_similar_as_their_distance_says() -> None:
+def test_sinusoids_are_as_similar_as_their_distance_says():
     figure = position_figure("sinusoidal", **SMALL)
     ((_, similarity),) = lines(figure, "similarity")
     frequencies = 10000.0 ** -(np.arange(0, 16, 2) / 16)
@@ -54,7 +52,7 @@ def test_sinusoids_are_as_similar_as_their_distance_says() -> None:
     assert not any(axes.collections for axes in figure.axes if axes.lines), "no band: no spread"
 
 
-def test_a_bias_is_drawn_by_head_and_a_decoder_has_no_later_keys() -> None:
+def test_a_bias_is_drawn_by_head_and_a_decoder_has_no_later_keys():
     for causal in (False, True):
         (head, _) = lines(position_figure("alibi", **SMALL, causal=causal), "bias")
         distance, bias = head
@@ -63,7 +61,7 @@ def test_a_bias_is_drawn_by_head_and_a_decoder_has_no_later_keys() -> None:
         np.testing.assert_allclose(bias, -np.abs(distance) / 16)
 
 
-def test_values_that_differ_at_one_distance_have_a_band() -> None:
+def test_values_that_differ_at_one_distance_have_a_band():
     figure = position_figure("learned", **SMALL)
     assert any(axes.collections for axes in figure.axes if axes.lines)
     ((_, similarity),) = lines(figure, "similarity")
@@ -81,16 +79,12 @@ def test_values_that_differ_at_one_distance_have_a_band() -> None:
         ("alibi", {"length": 10**6}, BadOption),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(
-    spec: Any, sizes: dict[str, int], error: type[Exception]
-) -> None:
+def test_what_cannot_be_drawn_is_refused(spec, sizes, error):
     with pytest.raises(error):
         position_figure(spec, **sizes)
 
 
-def test_a_position_with_several_hooks_has_a_row_for_each(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_position_with_several_hooks_has_a_row_for_each(monkeypatch):
     rotary = registry("position").entry("rotary").cls
     monkeypatch.setattr(rotary, "embed", lambda self, x, pos, length=None: x + pos[..., None])
     assert Position.embed is not rotary.embed

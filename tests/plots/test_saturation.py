@@ -1,7 +1,5 @@
 """Why scores are scaled: measured on random queries and keys."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -13,12 +11,12 @@ from tfzoo.plots.saturation import measure_saturation
 
 
 @pytest.fixture(autouse=True)
-def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+def narrow(monkeypatch):
     monkeypatch.setattr(saturation, "WIDTHS", (4, 16, 64))
     monkeypatch.setattr(saturation, "QUERIES", 64)
 
 
-def test_unscaled_scores_spread_with_the_root_of_the_width_and_saturate_the_softmax() -> None:
+def test_unscaled_scores_spread_with_the_root_of_the_width_and_saturate_the_softmax():
     plain, scaled = (measure_saturation(name) for name in ("dot_product", "scaled_dot_product"))
     assert plain.spread == pytest.approx([2, 4, 8], rel=0.1)
     assert scaled.spread == pytest.approx([1, 1, 1], rel=0.1)
@@ -26,7 +24,7 @@ def test_unscaled_scores_spread_with_the_root_of_the_width_and_saturate_the_soft
     assert plain.entropy[-1] < 1 < 4 < scaled.entropy[-1] < math.log(128)
 
 
-def test_every_attention_is_drawn_and_equal_ones_share_a_line() -> None:
+def test_every_attention_is_drawn_and_equal_ones_share_a_line():
     figure = saturation_figure(keys=16)
     (legend,) = figure.legends
     shown = ", ".join(text.get_text() for text in legend.get_texts())
@@ -36,7 +34,7 @@ def test_every_attention_is_drawn_and_equal_ones_share_a_line() -> None:
     assert lines == [len(legend.get_texts()) + extra for extra in (0, 1, 1)]
 
 
-def test_an_attention_is_drawn_with_its_options() -> None:
+def test_an_attention_is_drawn_with_its_options():
     figure = saturation_figure([{"name": "cosine", "scale": 1.0}, "cosine"], keys=16)
     first, second = (line.get_ydata() for line in figure.axes[0].lines)
     assert [b / a for a, b in zip(first, second, strict=True)] == pytest.approx([10, 10, 10])

@@ -2,8 +2,6 @@
 trained, with no edit to tfzoo.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -31,7 +29,7 @@ Tfzoo = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(tmp_path_factory):
     """The folder in which the other package is installed."""
     folder = tmp_path_factory.mktemp("plugin")
     package, target = folder / "package", folder / "installed"
@@ -46,12 +44,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tfzoo(installed: Path) -> Tfzoo:
+def tfzoo(installed):
     """The command, where the other package is installed too; it must succeed, and returns what was
     printed.
     """
 
-    def run(*args: str) -> str:
+    def run(*args):
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(installed.parent)
             code, printed = forked.call(command, str(installed), list(args), fresh=True)
@@ -71,14 +69,14 @@ def command(installed: str, args: list[str]) -> tuple[int, str]:
     return code, out.getvalue()
 
 
-def test_it_is_listed(tfzoo: Tfzoo) -> None:
+def test_it_is_listed(tfzoo):
     listed = tfzoo("list", "attention")
     assert "soft_capped  " in listed
     assert "[arXiv:2408.00118, section 2]" in listed
     assert "scaled_dot_product" in listed
 
 
-def test_it_is_shown(tfzoo: Tfzoo) -> None:
+def test_it_is_shown(tfzoo):
     assert "cap: float = 50.0" in tfzoo("show", "attention", "soft_capped")
 
 
@@ -97,12 +95,12 @@ def violations(installed: str, kind: str, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("kind", "name"), [("attention", "soft_capped"), ("weighting", "sig_softmax")]
 )
-def test_it_holds_every_contract_alone(installed: Path, kind: str, name: str) -> None:
+def test_it_holds_every_contract_alone(installed, kind, name):
     assert forked.call(violations, str(installed), kind, name, fresh=True) == []
 
 
 @pytest.mark.nightly
-def test_it_holds_every_contract(tfzoo: Tfzoo) -> None:
+def test_it_holds_every_contract(tfzoo):
     """Also in models with every component of tfzoo's own."""
     checked = tfzoo("check", "attention", "soft_capped")
     assert "FAILED" not in checked
@@ -110,7 +108,7 @@ def test_it_holds_every_contract(tfzoo: Tfzoo) -> None:
 
 
 @pytest.mark.nightly
-def test_it_trains_through_a_recipe_and_translates(tfzoo: Tfzoo) -> None:
+def test_it_trains_through_a_recipe_and_translates(tfzoo):
     chosen = typed(
         "--model.attention soft_capped --model.attention.cap 30",
         "--model.weighting sig_softmax --model.position rotary",
@@ -120,7 +118,7 @@ def test_it_trains_through_a_recipe_and_translates(tfzoo: Tfzoo) -> None:
 
 
 @pytest.fixture(scope="module")
-def medians(tfzoo: Tfzoo, installed: Path) -> str:
+def medians(tfzoo, installed):
     """A run of the other package's task; beside it is the recipe ``median.yaml``."""
     (installed.parent / "median.yaml").write_text(
         "task: median\nmodel: {dim: 16, heads: 2, layers: 1}\n"
@@ -132,9 +130,7 @@ def medians(tfzoo: Tfzoo, installed: Path) -> str:
     return "medians"
 
 
-def test_its_task_is_checked_trained_tested_and_applied(
-    tfzoo: Tfzoo, installed: Path, medians: str
-) -> None:
+def test_its_task_is_checked_trained_tested_and_applied(tfzoo, installed, medians):
     """Its best checkpoint is the one with the smallest score; its command is its own."""
     lines = installed.parent / "lines.txt"
     lines.write_text("[MAX 2 3 ]\n[MIN 2 3 ]\n", "utf-8")
@@ -158,9 +154,7 @@ metric: {name: test/mae, mode: min}
 
 
 @pytest.mark.nightly
-def test_its_task_is_swept(
-    tfzoo: Tfzoo, installed: Path, medians: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_task_is_swept(tfzoo, installed, medians, monkeypatch):
     """Each run is a process of its own, which finds the other package as the first one does."""
     monkeypatch.setenv("PYTHONPATH", f"{installed}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     (installed.parent / "sweep.yaml").write_text(SWEEP, "utf-8")
@@ -182,7 +176,7 @@ def served(installed: str, run: str) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.nightly
-def test_its_task_is_served(installed: Path, medians: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_task_is_served(installed, medians, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", f"{installed}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     monkeypatch.chdir(installed.parent)
     page, answer = forked.call(served, str(installed), medians, fresh=True)

@@ -1,7 +1,5 @@
 """The pooler is BERT's."""
 
-from __future__ import annotations
-
 import torch
 from torch.testing import assert_close
 from transformers import BertConfig
@@ -10,7 +8,7 @@ from transformers.models.bert.modeling_bert import BertPooler
 from tfzoo.base.registry import create
 
 
-def test_the_pooler_is_berts() -> None:
+def test_the_pooler_is_berts():
     theirs = BertPooler(BertConfig(hidden_size=8, num_attention_heads=2)).double()
     ours = create("pooling", "pooler", dim=8).double()
     ours.linear.load_state_dict(theirs.dense.state_dict())

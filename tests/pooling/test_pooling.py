@@ -1,12 +1,8 @@
 """Poolings against sums written down one by one."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import tfzoo
 from tfzoo.errors import BadOption
@@ -27,7 +23,7 @@ VALID = torch.tensor([[True, True, False], [True, False, False]])
         ("max", [[3.0, -5.0], [2.0, 8.0]]),
     ],
 )
-def test_a_pooling_is_its_formula(name: str, expected: list[list[float]]) -> None:
+def test_a_pooling_is_its_formula(name, expected):
     torch.testing.assert_close(
         tfzoo.create("pooling", name, dim=2)(TEXT, VALID), torch.tensor(expected)
     )
@@ -36,33 +32,31 @@ def test_a_pooling_is_its_formula(name: str, expected: list[list[float]]) -> Non
 @pytest.mark.parametrize(
     ("name", "by_torch"), [("mean", torch.mean), ("sum", torch.sum), ("max", torch.amax)]
 )
-def test_without_padding_a_pooling_is_torchs_own(
-    name: str, by_torch: Callable[..., Tensor]
-) -> None:
+def test_without_padding_a_pooling_is_torchs_own(name, by_torch):
     x = torch.randn(3, 7, 5)
     torch.testing.assert_close(tfzoo.create("pooling", name)(x), by_torch(x, 1))
 
 
-def test_the_largest_of_negative_numbers_is_not_the_zero_of_padding() -> None:
+def test_the_largest_of_negative_numbers_is_not_the_zero_of_padding():
     x = torch.tensor([[[-4.0], [-2.0], [0.0]]])
     assert tfzoo.create("pooling", "max")(x, torch.tensor([[True, True, False]])).item() == -2.0
 
 
-def test_the_first_token_stands_behind_padding_on_the_left() -> None:
+def test_the_first_token_stands_behind_padding_on_the_left():
     assert tfzoo.create("pooling", "first")(TEXT, ~VALID)[:, 0].tolist() == [99.0, 99.0]
     assert tfzoo.create("pooling", "first")(
         TEXT, torch.tensor([[False, True, True], [False, False, False]])
     )[:, 0].tolist() == [3.0, 0.0]
 
 
-def test_the_last_token_stands_before_padding_on_the_right() -> None:
+def test_the_last_token_stands_before_padding_on_the_right():
     assert tfzoo.create("pooling", "last")(TEXT, ~VALID)[:, 0].tolist() == [99.0, 99.0]
     assert tfzoo.create("pooling", "last")(
         TEXT, torch.tensor([[True, True, False], [False, False, False]])
     )[:, 0].tolist() == [3.0, 0.0]
 
 
-def test_a_convolution_is_each_filter_where_it_matches_best() -> None:
+def test_a_convolution_is_each_filter_where_it_matches_best():
     """Every run of tokens written down, with the zeros around the text that it may reach over."""
     torch.manual_seed(0)
     pooling = tfzoo.create(
@@ -79,12 +73,12 @@ def test_a_convolution_is_each_filter_where_it_matches_best() -> None:
         )
 
 
-def test_a_convolution_refuses_widths_without_end() -> None:
+def test_a_convolution_refuses_widths_without_end():
     with pytest.raises(BadOption, match="longest=10000000 must be from shortest=3 to 100"):
         tfzoo.create("pooling", {"name": "convolution", "longest": 10_000_000}, dim=8)
 
 
-def test_a_convolution_is_what_a_plain_convolutional_network_computes() -> None:
+def test_a_convolution_is_what_a_plain_convolutional_network_computes():
     """``nn.Conv1d``, ``nn.ReLU``, ``nn.MaxPool1d`` and ``nn.Linear``, as Kim's network is written
     today, text by text.
     """

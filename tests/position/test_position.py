@@ -2,8 +2,6 @@
 distance.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -26,7 +24,7 @@ LIMIT = {"atol": 2e-5, "rtol": 1e-5}
         ("fairseq_table", {"order": "concatenated", "endpoint": True}),
     ],
 )
-def test_sinusoids_equal_recorded_peers(case_id: str, options: dict[str, object]) -> None:
+def test_sinusoids_equal_recorded_peers(case_id, options):
     table = load(f"pos/sinusoidal_{case_id}")[1]["out.table"]
     table = table.view(-1, table.shape[-1])
     position = create("position", {"name": "sinusoidal", **options}, dim=table.shape[-1])
@@ -34,7 +32,7 @@ def test_sinusoids_equal_recorded_peers(case_id: str, options: dict[str, object]
     assert_close(position.embed(torch.zeros(1, *table.shape), pos)[0], table, **LIMIT)
 
 
-def test_sinusoids_equal_marian() -> None:
+def test_sinusoids_equal_marian():
     from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
     table = MarianSinusoidalPositionalEmbedding(40, 16).create_weight()
@@ -42,7 +40,7 @@ def test_sinusoids_equal_marian() -> None:
     assert_close(position.embed(torch.zeros(1, 40, 16), torch.arange(40)[None])[0], table, **LIMIT)
 
 
-def test_learned_equals_torch_embedding() -> None:
+def test_learned_equals_torch_embedding():
     _, arrays = load("pos/learned_absolute_offset")
     table, out = arrays["param.weight"], arrays["out.y"]
     position = create("position", "learned", dim=8, max_length=len(table))
@@ -52,13 +50,13 @@ def test_learned_equals_torch_embedding() -> None:
     assert_close(got, out.view(-1, n, 8)[:1])
 
 
-def test_index_is_a_line() -> None:
+def test_index_is_a_line():
     position = create("position", "index", dim=8)
     steps = position.embed(torch.zeros(1, 6, 8), torch.arange(6)[None])[0].diff(dim=0)
     assert_close(steps, position.direction.expand(5, 8))
 
 
-def test_unit_interval_is_the_same_for_a_text_with_more_padding() -> None:
+def test_unit_interval_is_the_same_for_a_text_with_more_padding():
     position = create("position", "unit_interval", dim=8)
     pos, length = torch.arange(6)[None], torch.tensor([[6], [3]])
     out = position.embed(torch.zeros(2, 6, 8), pos, length)
@@ -68,7 +66,7 @@ def test_unit_interval_is_the_same_for_a_text_with_more_padding() -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_relative_bias_equals_t5(causal: bool) -> None:
+def test_relative_bias_equals_t5(causal):
     from transformers import T5Config
     from transformers.models.t5.modeling_t5 import T5Attention
 
@@ -97,9 +95,7 @@ def test_relative_bias_equals_t5(causal: bool) -> None:
     ("buckets", "max_distance", "causal"),
     [(3, 128, False), (2, 128, False), (1, 128, True), (32, 8, False)],
 )
-def test_relative_bias_refuses_what_has_no_buckets(
-    buckets: int, max_distance: int, causal: bool
-) -> None:
+def test_relative_bias_refuses_what_has_no_buckets(buckets, max_distance, causal):
     with pytest.raises(BadOption, match="relative_bias"):
         create(
             "position",
@@ -110,7 +106,7 @@ def test_relative_bias_refuses_what_has_no_buckets(
         )
 
 
-def test_rotary_equals_llama() -> None:
+def test_rotary_equals_llama():
     from transformers import LlamaConfig
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
@@ -122,7 +118,7 @@ def test_rotary_equals_llama() -> None:
         assert_close(got, right, **LIMIT)
 
 
-def test_rotary_over_a_fraction_equals_neox() -> None:
+def test_rotary_over_a_fraction_equals_neox():
     from transformers import GPTNeoXConfig
     from transformers.models.gpt_neox.modeling_gpt_neox import (
         GPTNeoXRotaryEmbedding,
@@ -140,7 +136,7 @@ def test_rotary_over_a_fraction_equals_neox() -> None:
         assert_close(got, right, **LIMIT)
 
 
-def test_rotary_over_pairs_of_neighbours_equals_gptj() -> None:
+def test_rotary_over_pairs_of_neighbours_equals_gptj():
     from transformers.models.gptj import modeling_gptj as gptj
 
     sin, cos = gptj.create_sinusoidal_positions(12, 8)[None, 3:].chunk(2, -1)
@@ -166,9 +162,7 @@ SCALED = [
 
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
 @pytest.mark.parametrize(("scaling", "options"), SCALED)
-def test_scaled_rotary_equals_transformers(
-    scaling: str, options: dict[str, float], fraction: float
-) -> None:
+def test_scaled_rotary_equals_transformers(scaling, options, fraction):
     from transformers import LlamaConfig
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
@@ -212,9 +206,7 @@ def test_scaled_rotary_equals_transformers(
         ({"fraction": 0.01}, "must be even, not 0"),
     ],
 )
-def test_rotary_refuses_what_has_no_effect_or_no_sense(
-    options: dict[str, object], message: str
-) -> None:
+def test_rotary_refuses_what_has_no_effect_or_no_sense(options, message):
     with pytest.raises(BadOption, match=message):
         create("position", {"name": "rotary", **options}, head_dim=8)
 
@@ -222,9 +214,7 @@ def test_rotary_refuses_what_has_no_effect_or_no_sense(
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 @pytest.mark.parametrize("view", ["heads behind tokens", "odd strides"])
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
-def test_rotary_rotates_any_view_and_rotates_gradients_back(
-    layout: str, view: str, fraction: float
-) -> None:
+def test_rotary_rotates_any_view_and_rotates_gradients_back(layout, view, fraction):
     stored = (
         torch.randn(2, 5, 3, 8)
         if view == "heads behind tokens"
@@ -245,7 +235,7 @@ def test_rotary_rotates_any_view_and_rotates_gradients_back(
     assert_close(torch.autograd.grad(compiled(x), x, slope)[0], grad)
 
 
-def test_rotary_keeps_fp32_angles_under_autocast_and_in_a_bf16_model() -> None:
+def test_rotary_keeps_fp32_angles_under_autocast_and_in_a_bf16_model():
     position = create("position", "rotary", head_dim=8)
     pos, x = torch.tensor([[1000]]), torch.randn(1, 1, 1, 8)
     wanted = position.angles(pos)(x)
@@ -254,13 +244,13 @@ def test_rotary_keeps_fp32_angles_under_autocast_and_in_a_bf16_model() -> None:
 
 
 @pytest.mark.parametrize(("name", "width"), [("rotary", "head_dim"), ("sinusoidal", "dim")])
-def test_odd_widths_are_refused(name: str, width: str) -> None:
+def test_odd_widths_are_refused(name, width):
     with pytest.raises(BadOption, match="even, not 7"):
         create("position", name, **{width: 7})
 
 
 @pytest.mark.parametrize("heads", [6, 8])
-def test_alibi_slopes_equal_mpt(heads: int) -> None:
+def test_alibi_slopes_equal_mpt(heads):
     _, arrays = load(f"pos/alibi_{heads}")
     position = create("position", "alibi", heads=heads)
     assert_close(
@@ -272,7 +262,7 @@ def test_alibi_slopes_equal_mpt(heads: int) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["logarithmic", "power"])
-def test_kerple_is_its_formula(kernel: str) -> None:
+def test_kerple_is_its_formula(kernel):
     """As in the authors' code, whose parameters are ``r1`` and ``r2`` themselves."""
     torch.manual_seed(0)
     position = create("position", {"name": "kerple", "kernel": kernel}, heads=64).double()
@@ -298,7 +288,7 @@ def test_kerple_is_its_formula(kernel: str) -> None:
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("scale", ["log", "linear"])
-def test_continuous_bias_equals_the_network_of_swin_v2(causal: bool, scale: str) -> None:
+def test_continuous_bias_equals_the_network_of_swin_v2(causal, scale):
     """Along one axis of the picture."""
     from transformers import Swinv2Config
     from transformers.models.swinv2.modeling_swinv2 import Swinv2SelfAttention
@@ -323,14 +313,14 @@ def test_continuous_bias_equals_the_network_of_swin_v2(causal: bool, scale: str)
 
 
 @pytest.mark.parametrize("name", registry("position").names())
-def test_numbers_are_as_exact_where_half_precision_is_the_default(name: str) -> None:
+def test_numbers_are_as_exact_where_half_precision_is_the_default(name):
     """As Lightning sets it for ``bf16-true``, and under the autocast of ``bf16-mixed``."""
     torch.manual_seed(0)
     position = create("position", name, dim=8, heads=2, head_dim=4, max_length=300, causal=False)
     pos, x, length = torch.arange(251, 261)[None], torch.randn(1, 10, 8), torch.tensor([[261]])
     q = torch.randn(1, 2, 10, 4)
 
-    def computed() -> list[torch.Tensor | None]:
+    def computed():
         rotate = position.angles(pos)
         return [
             position.embed(x, pos, length),
@@ -352,13 +342,13 @@ def test_numbers_are_as_exact_where_half_precision_is_the_default(name: str) -> 
             assert_close(one, other)
 
 
-def test_a_position_beyond_the_table_is_one_error() -> None:
+def test_a_position_beyond_the_table_is_one_error():
     learned = create("position", "learned", dim=4, max_length=3)
     with pytest.raises(BadOption, match=r"positions up to 3, but .* has 0 to 2: raise max_length"):
         learned.embed(torch.zeros(1, 4, 4), torch.arange(4)[None])
 
 
-def test_yarns_ramp_is_that_of_its_code_and_not_of_its_paper_and_says_so() -> None:
+def test_yarns_ramp_is_that_of_its_code_and_not_of_its_paper_and_says_so():
     """``transformers`` has the code's, to which it is compared above."""
     yarn = YaRN(factor=8.0, original_max_length=4096, truncate=False)
     pair = torch.arange(32, dtype=torch.float64)

@@ -4,16 +4,12 @@ tried in Triton's interpreter and compiler, which need no GPU.
     TRITON_INTERPRET=1 pytest -m nightly tests/position/test_rotary_triton.py
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from tests.in_triton import Case, compile_for_cuda, needs_interpreter
+from tests.in_triton import compile_for_cuda, needs_interpreter
 from tfzoo.base import kernels, rotation
 from tfzoo.base.rotation import Rotation
 
@@ -27,7 +23,7 @@ SIZES = [  # b, n, heads, kv_heads, width of a head, rotated channels, texts of 
 
 
 @pytest.fixture
-def as_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+def as_on_cuda(monkeypatch):
     needs_interpreter()
     monkeypatch.setattr(kernels, "triton_applies", lambda *inputs: True)
     monkeypatch.setattr(Rotation, "__call__", lambda *given: pytest.fail("the plain path"))
@@ -65,7 +61,7 @@ def drawn(
 @pytest.mark.usefixtures("as_on_cuda")
 @pytest.mark.parametrize("halves", [True, False])
 @pytest.mark.parametrize("sizes", SIZES)
-def test_values_and_gradients(sizes: tuple[int, ...], halves: bool) -> None:
+def test_values_and_gradients(sizes, halves):
     for dtype, limit in ((torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 2e-2)):
         for apart, scale in ((False, 1.0), (True, 1e4)):
             given, angles = drawn(sizes, dtype, apart)
@@ -85,7 +81,7 @@ def test_values_and_gradients(sizes: tuple[int, ...], halves: bool) -> None:
 @pytest.mark.nightly
 @pytest.mark.usefixtures("as_on_cuda")
 @pytest.mark.parametrize("halves", [True, False])
-def test_derivatives(halves: bool) -> None:
+def test_derivatives(halves):
     """Of both outputs, of one alone, and of a sum, whose gradients share one number."""
     given, angles = drawn((1, 2, 1, 1, 3, 2, 1), torch.float64, False)
     turned = Rotation(angles.cos(), angles.sin(), halves)
@@ -99,8 +95,8 @@ def test_derivatives(halves: bool) -> None:
 
 
 @pytest.mark.nightly
-def test_the_compiler_for_cuda_takes_the_kernel(tmp_path: Path) -> None:
-    cases: list[Case] = []
+def test_the_compiler_for_cuda_takes_the_kernel(tmp_path):
+    cases = []
     for kind in ("*fp32", "*bf16"):
         types = dict.fromkeys(("q", "k", "of_q", "of_k"), kind) | {"cos": "*fp32", "sin": "*fp32"}
         for halves, rest, one in ((True, 0, {}), (False, 16, {"n": 1, "kv_heads": 1, "angles": 0})):
@@ -109,9 +105,9 @@ def test_the_compiler_for_cuda_takes_the_kernel(tmp_path: Path) -> None:
     compile_for_cuda("tfzoo.base._rotation_triton", cases, tmp_path)
 
 
-def test_what_it_is_chosen_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_is_chosen_for(monkeypatch):
     """Off CUDA, and for queries and keys of two dtypes, each is rotated by itself."""
-    called: list[Tensor] = []
+    called = []
     monkeypatch.setattr(Rotation, "__call__", lambda self, x: called.append(x))
     (q, k), angles = drawn(SIZES[0], torch.float32, False)
     turned = Rotation(angles.cos(), angles.sin())

@@ -1,7 +1,5 @@
 """Each residual connection is its formula, on sublayers and norms of plain PyTorch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -64,14 +62,14 @@ FORMULAS = {
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-def test_is_its_formula(name: str) -> None:
+def test_is_its_formula(name):
     torch.manual_seed(0)
     part = randomize(wrap(name, nn.Linear(D, D)).double())
     x = torch.randn(2, 5, D, dtype=torch.float64)
     torch.testing.assert_close(part(x), FORMULAS[name](x, part), rtol=1e-9, atol=1e-9)
 
 
-def test_a_layer_with_rezero_starts_as_the_identity_and_learns() -> None:
+def test_a_layer_with_rezero_starts_as_the_identity_and_learns():
     stack = Stack(
         8, StackOptions(1, 2, residual="rezero", norm="none", dropout=0.0, position="none"),
         causal=False, cross=False, allow=(),
@@ -99,9 +97,7 @@ def test_a_layer_with_rezero_starts_as_the_identity_and_learns() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_deepnorm_has_the_numbers_of_its_paper(
-    model: nn.Module, expected: tuple[float, float]
-) -> None:
+def test_deepnorm_has_the_numbers_of_its_paper(model, expected):
     """Wang et al. 2022, figure 2, the line of the stack that it stands in."""
     for part in model.modules():
         if isinstance(part, DeepNorm):
@@ -112,9 +108,7 @@ def test_deepnorm_has_the_numbers_of_its_paper(
     ("n", "m", "encoder", "decoder"),
     [(6, 6, (1.4179, 0.4970), (2.0598, 0.3433)), (18, 2, (1.7423, 0.4045), (1.5651, 0.4518))],
 )
-def test_deepnorm_of_a_translator_takes_the_depths_of_both_its_sides(
-    n: int, m: int, encoder: tuple[float, float], decoder: tuple[float, float]
-) -> None:
+def test_deepnorm_of_a_translator_takes_the_depths_of_both_its_sides(n, m, encoder, decoder):
     """``0.81 (N^4 M)^(1/16), 0.87 (N^4 M)^(-1/16)``, and ``(3 M)^(1/4), (12 M)^(-1/4)``."""
     model = tfzoo.Transformer(9, 8, 2, n, residual="deepnorm", decoder={"layers": m})
     for side, expected in ((model.encoder, encoder), (model.decoder, decoder)):
@@ -153,7 +147,7 @@ def halved(cross: bool = False, **options: Any) -> set[str]:
         ({"name": "average", "hidden": 8}, {"ffn.inner", "ffn.outer"}),
     ],
 )
-def test_deepnorm_scales_what_a_mixer_declares(mixer: Any, matrices: set[str]) -> None:
+def test_deepnorm_scales_what_a_mixer_declares(mixer, matrices):
     whole = ("kernel", "ahead")
     assert halved(mixer=mixer, feedforward="none") == {
         f"self_attention.inner.{one}" + ("" if one.startswith(whole) else ".weight")
@@ -161,7 +155,7 @@ def test_deepnorm_scales_what_a_mixer_declares(mixer: Any, matrices: set[str]) -
     }
 
 
-def test_deepnorm_scales_values_outputs_and_feedforward_alone() -> None:
+def test_deepnorm_scales_values_outputs_and_feedforward_alone():
     """In a layer with cross-attention; of a mixture the experts and no router."""
     inner = {f"feedforward.inner.{part}.weight" for part in ("inner", "outer")}
     mixture = {"name": "mixture", "bias": True, "experts": 3}
@@ -173,7 +167,7 @@ def test_deepnorm_scales_values_outputs_and_feedforward_alone() -> None:
     }
 
 
-def test_a_gate_starts_close_to_the_identity_as_its_bias_says() -> None:
+def test_a_gate_starts_close_to_the_identity_as_its_bias_says():
     x = torch.randn(2, 5, D, dtype=torch.float64)
     off = []
     for bias in (0.0, 2.0, 8.0):

@@ -1,14 +1,11 @@
 """A checkpoint file is whole or not there, and what cannot be written does not end training."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +31,7 @@ def content(batches: int, value: float = 1.0) -> dict[str, Any]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return tmp_path / "checkpoints"
 
 
@@ -49,7 +46,7 @@ def room(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_file_gets_its_name_when_all_of_it_is_on_the_disk(folder: Path) -> None:
+def test_a_file_gets_its_name_when_all_of_it_is_on_the_disk(folder):
     events = Events()
     with events.watched():
         AtomicCheckpointIO().save_checkpoint(content(1), folder / "last.ckpt")
@@ -62,9 +59,7 @@ def test_a_file_gets_its_name_when_all_of_it_is_on_the_disk(folder: Path) -> Non
     assert read(folder / "last.ckpt")["tfzoo"]["batches"] == 1
 
 
-def test_a_kill_at_any_moment_of_a_save_leaves_the_checkpoint_before_or_the_new_one(
-    folder: Path,
-) -> None:
+def test_a_kill_at_any_moment_of_a_save_leaves_the_checkpoint_before_or_the_new_one(folder):
     events = Events()
     with events.watched():
         AtomicCheckpointIO().save_checkpoint(content(1), folder / "last.ckpt")
@@ -88,9 +83,7 @@ def test_a_kill_at_any_moment_of_a_save_leaves_the_checkpoint_before_or_the_new_
     )
 
 
-def test_a_full_disk_leaves_the_checkpoint_before_and_training_goes_on(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_full_disk_leaves_the_checkpoint_before_and_training_goes_on(folder, capsys):
     writer, path = AtomicCheckpointIO(), folder / "last.ckpt"
     with room(10_000):
         writer.save_checkpoint(content(0), path)
@@ -116,7 +109,7 @@ def test_a_full_disk_leaves_the_checkpoint_before_and_training_goes_on(
     assert read(path)["tfzoo"]["batches"] == 3
 
 
-def test_nothing_is_removed_to_make_place_for_what_could_not_be_written(folder: Path) -> None:
+def test_nothing_is_removed_to_make_place_for_what_could_not_be_written(folder):
     writer = AtomicCheckpointIO()
     writer.save_checkpoint(content(1), folder / "step=1.ckpt")
     with room(10_000):
@@ -128,7 +121,7 @@ def test_nothing_is_removed_to_make_place_for_what_could_not_be_written(folder: 
     assert [path.name for path in folder.iterdir()] == ["step=2.ckpt"]
 
 
-def test_a_mistake_of_ours_is_not_taken_for_a_full_disk(folder: Path) -> None:
+def test_a_mistake_of_ours_is_not_taken_for_a_full_disk(folder):
     with pytest.raises(AttributeError):
         AtomicCheckpointIO().save_checkpoint(
             {**content(1), "callbacks": lambda: None}, folder / "last.ckpt"
@@ -138,9 +131,7 @@ def test_a_mistake_of_ours_is_not_taken_for_a_full_disk(folder: Path) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("place", ["state_dict.w", "optimizer_states.0.state.0.exp_avg"])
-def test_what_is_not_finite_never_becomes_a_checkpoint(
-    folder: Path, value: float, place: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_finite_never_becomes_a_checkpoint(folder, value, place, capsys):
     writer, bad = AtomicCheckpointIO(), content(2)
     writer.save_checkpoint(content(1), folder / "last.ckpt")
     tensor = (
@@ -155,7 +146,7 @@ def test_what_is_not_finite_never_becomes_a_checkpoint(
     assert f"{place} is not finite" in capsys.readouterr().err
 
 
-def test_what_is_loaded_is_checked(folder: Path) -> None:
+def test_what_is_loaded_is_checked(folder):
     writer = AtomicCheckpointIO()
     writer.save_checkpoint(content(1), folder / "last.ckpt")
     assert writer.load_checkpoint(folder / "last.ckpt", weights_only=False)["tfzoo"]["batches"] == 1
@@ -166,7 +157,7 @@ def test_what_is_loaded_is_checked(folder: Path) -> None:
         writer.load_checkpoint(folder / "last.ckpt", weights_only=False)
 
 
-def test_leftovers_are_swept_and_nothing_else(folder: Path) -> None:
+def test_leftovers_are_swept_and_nothing_else(folder):
     folder.mkdir()
     gone, here = 2**22 + 1, os.getpid()  # the first is more than Linux numbers
     kept = [f"best.ckpt.{here}-1.tmp", "last.ckpt", "notes.tmp"]

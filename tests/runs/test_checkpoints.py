@@ -1,7 +1,5 @@
 """A checkpoint is read only if it is whole and holds nothing that runs."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +19,7 @@ def content(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def checkpoint(tmp_path: Path) -> Path:
+def checkpoint(tmp_path):
     path = tmp_path / "run" / "checkpoints" / "best.ckpt"
     path.parent.mkdir(parents=True)
     torch.save(content(), path)
@@ -38,7 +36,7 @@ def refused(path: Path, *says: str) -> None:
         assert words in message
 
 
-def test_one_flipped_bit_in_what_it_holds_is_found(checkpoint: Path) -> None:
+def test_one_flipped_bit_in_what_it_holds_is_found(checkpoint):
     whole = checkpoint.read_bytes()
     with zipfile.ZipFile(checkpoint) as archive:
         entries = [
@@ -56,8 +54,8 @@ def test_one_flipped_bit_in_what_it_holds_is_found(checkpoint: Path) -> None:
 
 
 def test_no_flipped_bit_anywhere_ends_in_anything_but_a_clear_refusal_or_the_right_content(
-    checkpoint: Path,
-) -> None:
+    checkpoint,
+):
     whole = checkpoint.read_bytes()
     for place in range(0, len(whole), 97):
         broken = bytearray(whole)
@@ -82,22 +80,20 @@ def test_no_flipped_bit_anywhere_ends_in_anything_but_a_clear_refusal_or_the_rig
         ({"recipe": None}, "incomplete"),
     ],
 )
-def test_one_that_is_not_for_this_is_told_apart(
-    checkpoint: Path, changes: dict[str, Any], says: str
-) -> None:
+def test_one_that_is_not_for_this_is_told_apart(checkpoint, changes, says):
     torch.save(content(**changes), checkpoint)
     with pytest.raises(BadRun, match=says):
         Run(checkpoint).check_task("translation")
 
 
-def test_one_of_somebody_else_is_told_apart(checkpoint: Path) -> None:
+def test_one_of_somebody_else_is_told_apart(checkpoint):
     torch.save({"state_dict": {}}, checkpoint)
     refused(checkpoint, "no key 'tfzoo'")
     checkpoint.write_text("hello", "utf-8")
     refused(checkpoint, "no checkpoint")
 
 
-def test_a_folder_means_its_best_checkpoint_or_its_last(checkpoint: Path) -> None:
+def test_a_folder_means_its_best_checkpoint_or_its_last(checkpoint):
     run = checkpoint.parents[1]
     last = checkpoint.with_name("last.ckpt")
     torch.save(content(), last)
@@ -106,7 +102,7 @@ def test_a_folder_means_its_best_checkpoint_or_its_last(checkpoint: Path) -> Non
     assert resolve(run) == last
 
 
-def test_of_several_the_best_is_what_the_last_remembers(checkpoint: Path) -> None:
+def test_of_several_the_best_is_what_the_last_remembers(checkpoint):
     names = [checkpoint.with_name(f"step={n}.ckpt") for n in (1, 2, 3)]
     for name in (*names, checkpoint):
         torch.save(content(), name)
@@ -140,7 +136,7 @@ def going(batches: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
     """A run with three checkpoints; the file of the newest is not the latest written."""
     folder = tmp_path / "run" / "checkpoints"
     folder.mkdir(parents=True)
@@ -149,7 +145,7 @@ def run(tmp_path: Path) -> Path:
     return folder.parent
 
 
-def test_a_run_goes_on_from_its_last_checkpoint(run: Path) -> None:
+def test_a_run_goes_on_from_its_last_checkpoint(run):
     assert newest(run) == (run / "checkpoints/last.ckpt", [])
 
 
@@ -173,9 +169,7 @@ SPOILT: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", SPOILT)
-def test_where_the_last_is_spoilt_the_newest_good_one_is_used_and_that_is_said(
-    run: Path, name: str
-) -> None:
+def test_where_the_last_is_spoilt_the_newest_good_one_is_used_and_that_is_said(run, name):
     spoil, says = SPOILT[name]
     spoil(run / "checkpoints/last.ckpt")
     path, said = newest(run)
@@ -185,7 +179,7 @@ def test_where_the_last_is_spoilt_the_newest_good_one_is_used_and_that_is_said(
     assert says in said[0]
 
 
-def test_a_run_whose_checkpoints_are_all_spoilt_does_not_start_anew(run: Path) -> None:
+def test_a_run_whose_checkpoints_are_all_spoilt_does_not_start_anew(run):
     for path in (run / "checkpoints").iterdir():
         flip(path)
     with pytest.raises(
@@ -195,14 +189,14 @@ def test_a_run_whose_checkpoints_are_all_spoilt_does_not_start_anew(run: Path) -
     assert "\n" not in str(error.value)
 
 
-def test_a_run_without_checkpoints_has_none_to_go_on_from(tmp_path: Path) -> None:
+def test_a_run_without_checkpoints_has_none_to_go_on_from(tmp_path):
     assert newest(tmp_path) == (None, [])
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints/last.ckpt.tmp").touch()
     assert newest(tmp_path) == (None, []), "the first save was never finished: nothing is lost"
 
 
-def test_the_run_of_a_checkpoint_is_the_folder_with_its_configuration(checkpoint: Path) -> None:
+def test_the_run_of_a_checkpoint_is_the_folder_with_its_configuration(checkpoint):
     assert Run(checkpoint).folder is None
     (checkpoint.parents[1] / "config.yaml").write_text("", "utf-8")
     assert Run(checkpoint).folder == checkpoint.parents[1]

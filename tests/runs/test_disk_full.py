@@ -1,7 +1,5 @@
 """A disk that fills up during training costs what does not fit, not the training."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -70,9 +68,7 @@ def small_disk(folder: Path, *command: str) -> list[str]:
 
 
 @pytest.mark.nightly
-def test_training_goes_on_and_says_so_and_fails_only_if_its_end_was_not_saved(
-    tmp_path: Path,
-) -> None:
+def test_training_goes_on_and_says_so_and_fails_only_if_its_end_was_not_saved(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     try:

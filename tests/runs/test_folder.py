@@ -1,7 +1,5 @@
 """A new folder for each run, one for all its processes; a summary that grows by sections."""
 
-from __future__ import annotations
-
 import json
 import resource
 from pathlib import Path
@@ -31,21 +29,21 @@ RANKS = (
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in (SHARED, *RANKS):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
 
 
-def test_numbers_go_up_and_are_never_used_again(tmp_path: Path) -> None:
+def test_numbers_go_up_and_are_never_used_again(tmp_path):
     assert choose("a") == tmp_path / "runs/a/1"
     (tmp_path / "runs/a/7").mkdir()
     (tmp_path / "runs/a/notes").mkdir()
     assert choose("a") == tmp_path / "runs/a/8"
 
 
-def test_a_folder_given_must_be_new_or_empty(tmp_path: Path) -> None:
+def test_a_folder_given_must_be_new_or_empty(tmp_path):
     (tmp_path / "mine").mkdir()
     assert choose("a", "mine") == tmp_path / "mine"
     (tmp_path / "mine/x").touch()
@@ -55,9 +53,7 @@ def test_a_folder_given_must_be_new_or_empty(tmp_path: Path) -> None:
         choose("a", "mine/x")
 
 
-def test_further_processes_take_the_folder_of_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_further_processes_take_the_folder_of_the_first(tmp_path, monkeypatch):
     first = choose("a")
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert choose("a") == first
@@ -79,9 +75,7 @@ LAUNCHED: list[tuple[dict[str, str], int]] = [
 
 
 @pytest.mark.parametrize(("variables", "expected"), LAUNCHED)
-def test_the_rank_of_a_process_is_what_its_launcher_says(
-    variables: dict[str, str], expected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rank_of_a_process_is_what_its_launcher_says(variables, expected, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert rank() == expected
@@ -91,8 +85,8 @@ def test_the_rank_of_a_process_is_what_its_launcher_says(
 @pytest.mark.parametrize("variable", ["NODE_RANK", "GROUP_RANK"])
 @pytest.mark.parametrize("node", [0, 1])
 def test_the_first_process_is_the_one_that_lightning_takes_for_it(
-    node: int, variable: str, local: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    node, variable, local, monkeypatch
+):
     monkeypatch.setattr(rank_zero_only, "rank", 0, raising=False)
     monkeypatch.setenv(variable, str(node))
     if local is not None:
@@ -107,7 +101,7 @@ def test_the_first_process_is_the_one_that_lightning_takes_for_it(
     assert rank() == strategy.global_rank
 
 
-def test_a_summary_keeps_the_sections_of_other_commands(tmp_path: Path) -> None:
+def test_a_summary_keeps_the_sections_of_other_commands(tmp_path):
     write_summary(tmp_path, "fit", {"loss": float("nan"), "path": Path("x")})
     write_summary(tmp_path, "test", {"bleu": 1.5})
     write_summary(tmp_path, "test", {"bleu": 2.5})
@@ -116,7 +110,7 @@ def test_a_summary_keeps_the_sections_of_other_commands(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
 
 
-def test_metrics_that_come_later_are_new_columns(tmp_path: Path) -> None:
+def test_metrics_that_come_later_are_new_columns(tmp_path):
     file = MetricsFile(tmp_path)
     file.log_metrics({"a": 1.0}, step=1)
     file.log_metrics({"b": 2.0}, step=2)
@@ -129,9 +123,7 @@ def test_metrics_that_come_later_are_new_columns(tmp_path: Path) -> None:
     ]
 
 
-def test_rows_that_a_full_disk_does_not_take_are_written_when_it_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_that_a_full_disk_does_not_take_are_written_when_it_does(tmp_path, capsys):
     file = MetricsFile(tmp_path)
     file.log_metrics({"a": 1.0}, step=1)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -154,13 +146,13 @@ def test_rows_that_a_full_disk_does_not_take_are_written_when_it_does(
     assert capsys.readouterr().err.count("Training goes on, the next row tries again") == 1
 
 
-def test_the_folder_of_a_run_is_taken_again(tmp_path: Path) -> None:
+def test_the_folder_of_a_run_is_taken_again(tmp_path):
     (tmp_path / "mine").mkdir()
     write_config(tmp_path / "mine", {"seed": 1})
     assert choose("a", "mine") == tmp_path / "mine"
 
 
-def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path: Path) -> None:
+def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path):
     recipe = {
         "model": {"norm": "rms", "dim": 8},
         "data": {"workers": 0},
@@ -184,7 +176,7 @@ def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path: Path) 
         check_config(tmp_path, {**recipe, "trainer": {}}, {})
 
 
-def test_a_key_that_came_after_the_run_had_its_default(tmp_path: Path) -> None:
+def test_a_key_that_came_after_the_run_had_its_default(tmp_path):
     write_config(tmp_path, {"data": {"token_dropout": 0.1}})
     defaults = {"data": {"token_dropout": 0.0, "later": (1, 2)}}
     check_config(tmp_path, {"data": {"token_dropout": 0.1, "later": [1, 2]}}, defaults)
@@ -194,7 +186,7 @@ def test_a_key_that_came_after_the_run_had_its_default(tmp_path: Path) -> None:
         check_config(tmp_path, {"data": {"token_dropout": 0.1, "later": [3]}}, defaults)
 
 
-def test_metrics_go_on_after_the_rows_that_a_checkpoint_knows(tmp_path: Path) -> None:
+def test_metrics_go_on_after_the_rows_that_a_checkpoint_knows(tmp_path):
     first = MetricsFile(tmp_path)
     for step in range(4):
         first.log_metrics({"a": 1.0, "b": float(step)}, step=step)

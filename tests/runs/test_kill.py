@@ -2,8 +2,6 @@
 a short form.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -30,7 +28,7 @@ def killed(*options: str) -> str:
 
 
 @pytest.mark.nightly
-def test_a_killed_training_ends_with_the_weights_of_an_undisturbed_one() -> None:
+def test_a_killed_training_ends_with_the_weights_of_an_undisturbed_one():
     said = killed(
         "--processes", "1", "--kills", "1", "--steps", "20", "--events", "3", "--no-borders"
     )
@@ -38,5 +36,5 @@ def test_a_killed_training_ends_with_the_weights_of_an_undisturbed_one() -> None
 
 
 @pytest.mark.nightly
-def test_and_so_do_those_killed_anywhere_with_one_process_and_two() -> None:
+def test_and_so_do_those_killed_anywhere_with_one_process_and_two():
     killed()

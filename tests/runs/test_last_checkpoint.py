@@ -1,13 +1,10 @@
 """Checkpoints are of whole steps, and training ends with one of its last."""
 
-from __future__ import annotations
-
 import csv
 import os
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,7 +28,7 @@ def fit(*args: str) -> int:
 
 
 @pytest.fixture
-def saved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+def saved(monkeypatch):
     """The step that each ``last.ckpt`` is of, and how many batches had been trained on when it was
     written.
     """
@@ -39,14 +36,12 @@ def saved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     trained = 0
     step, save = TranslationTask.training_step, AtomicCheckpointIO.save_checkpoint
 
-    def counted(self: TranslationTask, batch: Any, index: int) -> Any:
+    def counted(self, batch, index):
         nonlocal trained
         trained += 1
         return step(self, batch, index)
 
-    def seen(
-        self: AtomicCheckpointIO, checkpoint: Any, path: Any, storage_options: Any = None
-    ) -> None:
+    def seen(self, checkpoint, path, storage_options=None):
         save(self, checkpoint, path, storage_options)
         if Path(path).name == "last.ckpt":
             found.append((checkpoint["global_step"], trained))
@@ -61,9 +56,7 @@ def of_whole_steps(saved: list[tuple[int, int]]) -> bool:
 
 
 @pytest.mark.parametrize("often", ["time", "steps", "validation"])
-def test_of_several_accumulated_batches_a_checkpoint_is_written_after_the_last(
-    often: str, saved: list[tuple[int, int]]
-) -> None:
+def test_of_several_accumulated_batches_a_checkpoint_is_written_after_the_last(often, saved):
     options = {
         "time": typed(
             "--checkpoint.train_time_interval 00:00:00 --trainer.val_check_interval 1000"
@@ -77,9 +70,7 @@ def test_of_several_accumulated_batches_a_checkpoint_is_written_after_the_last(
     assert sorted({step for step, _ in saved}) == steps
 
 
-def test_the_best_of_a_validation_within_a_step_is_not_gone_on_from(
-    saved: list[tuple[int, int]],
-) -> None:
+def test_the_best_of_a_validation_within_a_step_is_not_gone_on_from(saved):
     assert (
         fit(
             *typed(
@@ -99,12 +90,10 @@ def test_the_best_of_a_validation_within_a_step_is_not_gone_on_from(
 
 
 @pytest.mark.parametrize("asked", ["SIGTERM", "SIGINT", "time"])
-def test_a_stop_waits_until_the_step_is_over(
-    asked: str, saved: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_waits_until_the_step_is_over(asked, saved, monkeypatch):
     step = TranslationTask.training_step
 
-    def stopped(self: TranslationTask, batch: Any, index: int) -> Any:
+    def stopped(self, batch, index):
         if self.batches == 4:
             if asked == "time":
                 self.trainer.should_stop = True
@@ -120,16 +109,16 @@ def test_a_stop_waits_until_the_step_is_over(
 
 
 def test_a_run_that_ends_after_its_last_checkpoint_goes_on_to_the_rows_of_one_that_did_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     short = "--trainer.max_steps", "2", "--trainer.log_every_n_steps", "1"
 
-    def rows() -> list[dict[str, str]]:
+    def rows():
         with (RUN / "metrics.csv").open(newline="") as stream:
             found = [*csv.DictReader(stream)]
         return [{key: row[key] for key in row if "per_second" not in key} for row in found]
 
-    def lost(self: LastCheckpoint, *args: Any) -> None:
+    def lost(self, *args):
         raise OSError("the power is gone")
 
     assert fit(*short) == 0

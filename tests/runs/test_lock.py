@@ -1,7 +1,5 @@
 """One writer a folder: who holds it, who is let in, and what becomes of a holder that has died."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil
@@ -26,13 +24,13 @@ AT_ONCE = 10.0
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch):
     monkeypatch.setattr(lock, "BEAT", 0.1)
     monkeypatch.setattr(lock, "MOMENT", 0.05)
 
 
 @pytest.fixture
-def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_lease(monkeypatch):
     """One second, not a minute: for tests that wait for its end."""
     monkeypatch.setattr(lock, "LEASE", 1.0)
 
@@ -82,7 +80,7 @@ def rename_host(folder: Path) -> None:
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def test_the_second_is_told_the_host_and_the_process_of_the_first(tmp_path: Path) -> None:
+def test_the_second_is_told_the_host_and_the_process_of_the_first(tmp_path):
     with process(tmp_path) as child:
         began = time.monotonic()
         with pytest.raises(Held) as refused, holding(tmp_path):
@@ -94,7 +92,7 @@ def test_the_second_is_told_the_host_and_the_process_of_the_first(tmp_path: Path
     )
 
 
-def test_a_process_that_was_killed_is_succeeded_at_once(tmp_path: Path) -> None:
+def test_a_process_that_was_killed_is_succeeded_at_once(tmp_path):
     with process(tmp_path):
         pass
     assert (tmp_path / "lock.owner").exists()
@@ -104,7 +102,7 @@ def test_a_process_that_was_killed_is_succeeded_at_once(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_copy_of_a_folder_that_is_in_use_is_free(tmp_path: Path) -> None:
+def test_a_copy_of_a_folder_that_is_in_use_is_free(tmp_path):
     (tmp_path / "run").mkdir()
     with process(tmp_path / "run"):
         shutil.copytree(tmp_path / "run", tmp_path / "copy")
@@ -115,8 +113,8 @@ def test_a_copy_of_a_folder_that_is_in_use_is_free(tmp_path: Path) -> None:
             pass
 
 
-def test_workers_that_a_killed_process_left_do_not_keep_its_folder(tmp_path: Path) -> None:
-    def hold(tell: Callable[[int], object]) -> None:
+def test_workers_that_a_killed_process_left_do_not_keep_its_folder(tmp_path):
+    def hold(tell):
         with holding(tmp_path):
             if worker := os.fork():
                 tell(worker)
@@ -134,9 +132,7 @@ def test_workers_that_a_killed_process_left_do_not_keep_its_folder(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("short_lease")
-def test_a_holder_on_another_host_is_succeeded_after_its_lease(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_holder_on_another_host_is_succeeded_after_its_lease(tmp_path, capsys):
     with process(tmp_path) as child:
         pass
     rename_host(tmp_path)
@@ -146,9 +142,7 @@ def test_a_holder_on_another_host_is_succeeded_after_its_lease(
     assert f"last in use by process {child} on elsewhere; waiting" in capsys.readouterr().err
 
 
-def test_a_holder_on_another_host_that_gives_a_sign_of_life_keeps_its_folder(
-    tmp_path: Path,
-) -> None:
+def test_a_holder_on_another_host_that_gives_a_sign_of_life_keeps_its_folder(tmp_path):
     """Also where the file system passes no locks on from one host to another."""
     with process(tmp_path):
         pass
@@ -162,7 +156,7 @@ def test_a_holder_on_another_host_that_gives_a_sign_of_life_keeps_its_folder(
 
 
 @pytest.mark.usefixtures("short_lease")
-def test_a_file_server_that_keeps_the_lock_of_a_dead_host_is_waited_for(tmp_path: Path) -> None:
+def test_a_file_server_that_keeps_the_lock_of_a_dead_host_is_waited_for(tmp_path):
     with process(tmp_path):
         pass
     rename_host(tmp_path)
@@ -174,9 +168,7 @@ def test_a_file_server_that_keeps_the_lock_of_a_dead_host_is_waited_for(tmp_path
         assert time.monotonic() - began >= 0.3
 
 
-def test_a_process_that_the_holder_starts_is_let_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_the_holder_starts_is_let_in(tmp_path, monkeypatch):
     with holding(tmp_path) as passed:
         monkeypatch.setenv(lock.PASSED, passed)
         with holding(tmp_path) as again:
@@ -186,10 +178,10 @@ def test_a_process_that_the_holder_starts_is_let_in(
             pass
 
 
-def test_a_process_that_lost_its_folder_ends(tmp_path: Path) -> None:
+def test_a_process_that_lost_its_folder_ends(tmp_path):
     """It was paused for longer than its lease, and another one took the folder."""
 
-    def hold(tell: Callable[[int], object]) -> None:
+    def hold(tell):
         with holding(tmp_path):
             tell(0)
             time.sleep(60)

@@ -5,8 +5,6 @@ The daily tests say what a machine of 16 GB has. The nightly one asks the machin
 in processes of their own whose time and memory are measured.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import shutil
@@ -116,13 +114,13 @@ FITS = (
 
 
 @pytest.fixture
-def of_16_gb(monkeypatch: pytest.MonkeyPatch) -> None:
+def of_16_gb(monkeypatch):
     monkeypatch.setattr(memory, "machine", lambda: 16 * GB)
 
 
 @pytest.mark.usefixtures("of_16_gb")
 @pytest.mark.parametrize("options", DAILY)
-def test_what_no_machine_has_is_refused(options: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_no_machine_has_is_refused(options, capsys):
     code = main(typed(f"fit {RECIPE} {TINY} {options}"))
     is_refused(code, capsys.readouterr().err, DAILY[options])
     assert not list(Path().glob("runs/*/*"))
@@ -144,7 +142,7 @@ def resolved(options: str) -> Any:
 
 @pytest.mark.usefixtures("of_16_gb")
 @pytest.mark.parametrize("options", sampled(FITS, OFTEN))
-def test_what_a_machine_has_is_not_refused(options: str) -> None:
+def test_what_a_machine_has_is_not_refused(options):
     """The check of the sizes and of the beam, as ``tfzoo fit`` does them before data is read."""
     config = resolved(options)
     check_sizes(config)
@@ -153,7 +151,7 @@ def test_what_a_machine_has_is_not_refused(options: str) -> None:
     translator().sentences_at_once(Search(**config.recipe["search"]))
 
 
-def test_there_are_enough_sizes() -> None:
+def test_there_are_enough_sizes():
     elsewhere = len(STORED) * 4 + len(COMMANDS)
     print(len(DAILY) + len(NIGHTLY) + elsewhere, "are refused,", len(FITS), "are not")
     assert len(DAILY) + len(NIGHTLY) + elsewhere >= 40
@@ -199,16 +197,14 @@ def store(change: Callable[[dict[str, Any]], Any] | None = None) -> None:
 
 @pytest.mark.parametrize("name", ["dim", "beam"])
 @pytest.mark.parametrize("run", ["run.ckpt", "shared"])
-def test_a_run_of_a_stranger_is_refused_alike(
-    run: str, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_a_stranger_is_refused_alike(run, name, capsys):
     change, line = STORED[name]
     store(change)
     is_refused(main(["translate", run, "text"]), capsys.readouterr().err, line)
 
 
 @pytest.mark.nightly
-def test_sizes_that_no_machine_has_take_ten_seconds_and_a_gigabyte_at_most() -> None:
+def test_sizes_that_no_machine_has_take_ten_seconds_and_a_gigabyte_at_most():
     """On this machine, whatever it has."""
     cases = {f"fit {RECIPE} {TINY} {options}": line for options, line in NIGHTLY.items()}
     attempts = []
@@ -248,16 +244,14 @@ def attempt(words: str) -> tuple[int, str, float, int]:
         *("--search.beam 200", "--model.layers 60 --model.dim 64"),
     ],
 )
-def test_what_fits_trains(options: str) -> None:
+def test_what_fits_trains(options):
     assert main(typed(f"fit {RECIPE} {TINY} {options} --trainer.devices 1 --dry-run")) == 0
 
 
 # What there is and what is needed -----------------------------------------------------------------
 
 
-def test_what_there_is_is_the_least_of_machine_and_control_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_there_is_is_the_least_of_machine_and_control_groups(tmp_path, monkeypatch):
     proc, control = tmp_path / "proc", tmp_path / "cgroup"
     monkeypatch.setattr(memory, "PROC", proc)
     monkeypatch.setattr(memory, "CONTROL", control)
@@ -286,11 +280,11 @@ def write(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon", "sgd"])
-def test_the_size_of_a_training_is_that_of_its_tensors(optimizer: str) -> None:
-    def make() -> Transformer:
+def test_the_size_of_a_training_is_that_of_its_tensors(optimizer):
+    def make():
         return Transformer(50, 16, 2, 1)
 
-    def configure(module: torch.nn.Module) -> Any:
+    def configure(module):
         return Optim(optimizer=optimizer).configure(module, 1)["optimizer"]
 
     model = make()
@@ -305,15 +299,15 @@ def test_the_size_of_a_training_is_that_of_its_tensors(optimizer: str) -> None:
     assert training_size(make, configure) == wanted
 
 
-def test_the_option_that_decides_is_the_one_that_makes_the_model_small() -> None:
+def test_the_option_that_decides_is_the_one_that_makes_the_model_small():
     options = {"dim": 4096, "heads": 64, "layers": 12, "max_length": 10**7}
-    make: Any = lambda **given: Transformer(50, **given)  # noqa: E731
+    make = lambda **given: Transformer(50, **given)  # noqa: E731
     assert memory.deciding(make, options) == "model.dim=4096"
     assert memory.deciding(make, {**options, "dim": 640}) == "model.layers=12"
     assert memory.deciding(make, {**options, "position": "learned"}) == "model.max_length=10000000"
 
 
-def test_the_beam_of_a_batch_is_decoded_in_parts_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_beam_of_a_batch_is_decoded_in_parts_that_fit(monkeypatch):
     task = translator()
     lines = ["one two", "three", "four five six"]
     wanted = task.translations(lines, beam=101)
@@ -326,7 +320,7 @@ def test_the_beam_of_a_batch_is_decoded_in_parts_that_fit(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
-def test_experts_start_as_each_one_would_alone(blocks: int) -> None:
+def test_experts_start_as_each_one_would_alone(blocks):
     torch.manual_seed(0)
     experts = Experts(3, 8, 6, blocks)
     alone = torch.empty(3, 6, 8)
@@ -338,7 +332,7 @@ def test_experts_start_as_each_one_would_alone(blocks: int) -> None:
 
 
 @pytest.mark.parametrize("k", [3, 4, 10**6])
-def test_top_k_of_all_keys_is_softmax_and_takes_no_more(k: int) -> None:
+def test_top_k_of_all_keys_is_softmax_and_takes_no_more(k):
     from tfzoo.masks import Mask
 
     scores = torch.randn(1, 1, 2, 3, dtype=torch.float64)
@@ -357,15 +351,13 @@ def test_top_k_of_all_keys_is_softmax_and_takes_no_more(k: int) -> None:
         ("--model.init_std 1e-50", "init_std=1e-50 must be .* at least 1.17549e-38"),
     ],
 )
-def test_numbers_that_are_zero_where_models_compute_are_refused(
-    options: str, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_numbers_that_are_zero_where_models_compute_are_refused(options, line, capsys):
     code = main(typed(f"fit {RECIPE} {TINY} {options} --print_config"))
     is_refused(code, capsys.readouterr().err, line)
 
 
 @pytest.mark.nightly
-def test_a_process_takes_more_than_is_counted_for_it() -> None:
+def test_a_process_takes_more_than_is_counted_for_it():
     assert forked.call(memory_of_a_process) > PROCESS
 
 
@@ -375,7 +367,7 @@ def memory_of_a_process() -> int:
     return int(kept["RssAnon"]) * 1024
 
 
-def test_a_gpu_that_is_too_small_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_too_small_is_named(monkeypatch):
     from tfzoo.errors import BadRecipe
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -390,12 +382,12 @@ def test_a_gpu_that_is_too_small_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("of_16_gb")
 def test_an_optimiser_that_cannot_be_counted_is_refused_where_gradients_alone_do_not_fit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     from tfzoo.errors import BadRecipe
     from tfzoo.training import sizes
 
-    def looks_at_data(*_: Any) -> int:
+    def looks_at_data(*_):
         raise RuntimeError("no data")
 
     monkeypatch.setattr(sizes, "training_size", looks_at_data)

@@ -1,13 +1,10 @@
 """A training that runs out of memory says at which batch, and what to set lower to what."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -37,7 +34,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.nightly
-def test_it_names_the_option_to_lower_the_batch_and_half(tmp_path: Path) -> None:
+def test_it_names_the_option_to_lower_the_batch_and_half(tmp_path):
     small = [
         *typed(
             "--data.dataset.train 5000 --data.dataset.val 4 --data.dataset.test 4", "--model.dim 64"
@@ -87,19 +84,19 @@ def test_it_names_the_option_to_lower_the_batch_and_half(tmp_path: Path) -> None
         (ValueError("out of memory"), False),
     ],
 )
-def test_an_error_is_known_by_its_class_or_its_words(error: Exception, is_one: bool) -> None:
+def test_an_error_is_known_by_its_class_or_its_words(error, is_one):
     assert is_out_of_memory(error) == is_one
     within = RuntimeError("in a worker")
     within.__cause__ = error
     assert is_out_of_memory(within) == is_one
 
 
-def test_half_of_one_token_is_one() -> None:
+def test_half_of_one_token_is_one():
     assert advice("text 1 x 900", 1).endswith("--data.max_tokens 1")
     assert "model" in advice("", 4096)
 
 
-def test_a_shape_is_that_of_the_ids() -> None:
+def test_a_shape_is_that_of_the_ids():
     ids = torch.zeros(3, 5, dtype=torch.long)
     assert shape(None) == ""
     assert "source 3 x 5" in shape(ParallelBatch(ids, ids, ids, False, False))

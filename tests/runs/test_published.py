@@ -1,7 +1,5 @@
 """Folders that ``transformers`` wrote are read, and what is in them computes the same."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,6 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 import tfzoo
 from benchmarks.architectures import PEERS, Batch, batch, build, difference, peer_outputs
@@ -95,15 +92,13 @@ def saved(peer: Any, folder: Path, **options: Any) -> Path:
 
 
 @pytest.mark.parametrize(("name", "config"), CASES)
-def test_a_folder_of_odd_sizes_computes_the_same(
-    name: str, config: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_folder_of_odd_sizes_computes_the_same(name, config, tmp_path):
     peer = peer_of(architecture(name).transformers, config)
     if name == "t5_v1_1":  # its checkpoints untie what the constructor ties
         peer.lm_head.weight = torch.nn.Parameter(torch.randn_like(peer.lm_head.weight))
     if name == "marian":  # published ones have a bias
         peer.final_logits_bias.normal_()
-    model: Any = tfzoo.from_pretrained(saved(peer, tmp_path))
+    model = tfzoo.from_pretrained(saved(peer, tmp_path))
     given = batch(model, padded=False)
     target = given.texts[-1][:, : TEXT.shape[1]]
     given = Batch((*given.texts[:-1], target), given.real, given.types)
@@ -111,11 +106,11 @@ def test_a_folder_of_odd_sizes_computes_the_same(
 
 
 @pytest.mark.parametrize("name", sorted(PEERS))
-def test_padding_has_the_id_that_the_folder_says(name: str, tmp_path: Path) -> None:
+def test_padding_has_the_id_that_the_folder_says(name, tmp_path):
     if not PEERS[name].padded:
         pytest.skip("the peer has no mask")
     peer, _ = build(name)
-    model: Any = tfzoo.from_pretrained(saved(peer, tmp_path))
+    model = tfzoo.from_pretrained(saved(peer, tmp_path))
     given = batch(model, padded=True)
     pad = peer.config.pad_token_id
     assert model.pad == pad
@@ -154,12 +149,10 @@ TOKEN_CLASSIFIERS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("class_name", "config"), [*CLASSIFIERS, *TOKEN_CLASSIFIERS])
-def test_a_classifier_comes_with_its_trained_head(
-    class_name: str, config: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_classifier_comes_with_its_trained_head(class_name, config, tmp_path):
     labels = {0: "O", 1: "B-PER", 2: "I-PER"}
     peer = peer_of(class_name, {**config, "id2label": labels})
-    model: Any = tfzoo.from_pretrained(saved(peer, tmp_path))
+    model = tfzoo.from_pretrained(saved(peer, tmp_path))
     assert isinstance(model, tfzoo.TransformerClassifier)
     assert difference(model(TEXT), peer(TEXT).logits) < 1e-7
     if (class_name, config) in TOKEN_CLASSIFIERS:
@@ -182,15 +175,13 @@ WRONG_LABELS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("said", "message"), WRONG_LABELS)
-def test_labels_that_contradict_their_problem_are_refused(
-    said: dict[str, Any], message: str
-) -> None:
+def test_labels_that_contradict_their_problem_are_refused(said, message):
     config = {"model_type": "bert", "architectures": ["BertForSequenceClassification"], **said}
     with pytest.raises(BadOption, match=message):
         read_config(config)
 
 
-def test_shards_are_one_model(tmp_path: Path) -> None:
+def test_shards_are_one_model(tmp_path):
     peer = peer_of("LlamaForCausalLM", ODD["llama"][0])
     one = tfzoo.from_pretrained(saved(peer, tmp_path / "one"))
     many = tfzoo.from_pretrained(saved(peer, tmp_path / "many", max_shard_size="12KB"))
@@ -198,7 +189,7 @@ def test_shards_are_one_model(tmp_path: Path) -> None:
     assert all(map(torch.equal, one.parameters(), many.parameters()))
 
 
-def test_parameters_keep_their_dtype(tmp_path: Path) -> None:
+def test_parameters_keep_their_dtype(tmp_path):
     peer = peer_of("LlamaForCausalLM", ODD["llama"][0]).bfloat16()
     model = tfzoo.from_pretrained(saved(peer, tmp_path))
     assert {one.dtype for one in model.parameters()} == {torch.bfloat16}
@@ -210,16 +201,16 @@ def rewrite(folder: Path, change: Any) -> None:
     save_file(change(load_file(path)), path, {"format": "pt"})
 
 
-def test_names_of_older_files_are_known(tmp_path: Path) -> None:
+def test_names_of_older_files_are_known(tmp_path):
     """GPT-2's on the Hub have no prefix, and masks; BERT's have gamma and beta, and two more
     heads.
     """
 
-    def old_gpt2(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    def old_gpt2(state):
         named = {key.removeprefix("transformer."): one for key, one in state.items()}
         return {**named, "h.0.attn.bias": torch.ones(1, 1, 19, 19).bool()}
 
-    def old_bert(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    def old_bert(state):
         named = {
             key.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
                 "LayerNorm.bias", "LayerNorm.beta"
@@ -253,7 +244,7 @@ OLDER = {
 
 
 @pytest.mark.parametrize("name", OLDER)
-def test_words_of_older_configurations_are_known(name: str, tmp_path: Path) -> None:
+def test_words_of_older_configurations_are_known(name, tmp_path):
     folder = saved(peer_of(architecture(name).transformers, ODD[name][0]), tmp_path)
     path = folder / "config.json"
     config = json.loads(path.read_text("utf-8"))
@@ -263,12 +254,12 @@ def test_words_of_older_configurations_are_known(name: str, tmp_path: Path) -> N
     peer = getattr(transformers, architecture(name).transformers).from_pretrained(
         folder, dtype=torch.float64, attn_implementation="eager"
     )
-    model: Any = tfzoo.from_pretrained(folder)
+    model = tfzoo.from_pretrained(folder)
     assert difference(model(TEXT), peer.eval()(TEXT).logits) < 1e-5
 
 
 @pytest.mark.parametrize("name", [one for one in names() if architecture(one).config])
-def test_what_a_missing_key_means_is_what_transformers_takes(name: str) -> None:
+def test_what_a_missing_key_means_is_what_transformers_takes(name):
     said = architecture(name)
     theirs = getattr(transformers, said.transformers).config_class()
     heads = [*said.classifier.get("keys", {}).items()]
@@ -342,9 +333,7 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "says"), REFUSED)
-def test_what_is_no_model_of_tfzoo_is_refused_in_one_line(
-    spoil: Any, says: str, tmp_path: Path
-) -> None:
+def test_what_is_no_model_of_tfzoo_is_refused_in_one_line(spoil, says, tmp_path):
     folder = saved(peer_of("LlamaForCausalLM", ODD["llama"][1]), tmp_path)
     spoil(folder)
     with pytest.raises(BadRun, match=says) as raised:
@@ -381,7 +370,7 @@ SHARDS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "says"), SHARDS)
-def test_damaged_shards_are_refused_in_one_line(spoil: Any, says: str, tmp_path: Path) -> None:
+def test_damaged_shards_are_refused_in_one_line(spoil, says, tmp_path):
     peer = peer_of("LlamaForCausalLM", ODD["llama"][1])
     folder = saved(peer, tmp_path, max_shard_size="12KB")
     spoil(folder)

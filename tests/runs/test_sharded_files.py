@@ -1,7 +1,5 @@
 """Sharded checkpoints are there whole or not at all, and nothing in them runs."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +27,7 @@ STATE = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A checkpoint as Lightning writes it."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "last.ckpt"
@@ -46,7 +44,7 @@ def data(path: Path) -> Path:
     return next(path.glob("*.distcp"))
 
 
-def test_a_folder_is_read_as_one_file_would_be(folder: Path) -> None:
+def test_a_folder_is_read_as_one_file_would_be(folder):
     found = sharded_files.read(folder)
     assert found["epoch"] == 1
     assert_close(found["state_dict"], STATE["state_dict"])
@@ -54,7 +52,7 @@ def test_a_folder_is_read_as_one_file_would_be(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", [sharded_files.REST, sharded_files.INDEX])
-def test_without_its_last_file_it_is_no_checkpoint(folder: Path, missing: str) -> None:
+def test_without_its_last_file_it_is_no_checkpoint(folder, missing):
     (folder / missing).unlink()
     assert not sharded_files.is_sharded(folder)
     with pytest.raises(BadRun, match=r"no complete checkpoint"):
@@ -63,7 +61,7 @@ def test_without_its_last_file_it_is_no_checkpoint(folder: Path, missing: str) -
         checkpoints.resolve(folder.parent)
 
 
-def test_every_flipped_bit_of_a_tensor_is_found(folder: Path) -> None:
+def test_every_flipped_bit_of_a_tensor_is_found(folder):
     good = data(folder).read_bytes()
     place = good.index(torch.arange(6.0).numpy().tobytes())
     data(folder).write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
@@ -71,7 +69,7 @@ def test_every_flipped_bit_of_a_tensor_is_found(folder: Path) -> None:
         sharded_files.read(folder)
 
 
-def test_a_torn_file_and_a_missing_one_are_found(folder: Path) -> None:
+def test_a_torn_file_and_a_missing_one_are_found(folder):
     data(folder).write_bytes(data(folder).read_bytes()[:-200])
     with pytest.raises(BadRun, match="damaged"):
         sharded_files.read(folder)
@@ -80,7 +78,7 @@ def test_a_torn_file_and_a_missing_one_are_found(folder: Path) -> None:
         sharded_files.read(folder)
 
 
-def test_code_in_the_index_is_refused_and_not_run(folder: Path) -> None:
+def test_code_in_the_index_is_refused_and_not_run(folder):
     (folder / sharded_files.INDEX).write_bytes(pickle.dumps(Marker()))
     with pytest.raises(BadRun, match="names"):
         sharded_files.read(folder)
@@ -88,7 +86,7 @@ def test_code_in_the_index_is_refused_and_not_run(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["values", "rest"])
-def test_code_in_a_value_or_in_the_rest_is_refused_and_not_run(folder: Path, where: str) -> None:
+def test_code_in_a_value_or_in_the_rest_is_refused_and_not_run(folder, where):
     if where == "rest":
         torch.save({"epoch": Marker()}, folder / sharded_files.REST)
     else:
@@ -103,7 +101,7 @@ def test_code_in_a_value_or_in_the_rest_is_refused_and_not_run(folder: Path, whe
     assert not Path("marker").exists()
 
 
-def test_files_beside_the_folder_are_not_read(folder: Path) -> None:
+def test_files_beside_the_folder_are_not_read(folder):
     index = sharded_files.read_index(folder)
     for info in index.storage_data.values():
         info.relative_path = f"../{info.relative_path}"
@@ -112,7 +110,7 @@ def test_files_beside_the_folder_are_not_read(folder: Path) -> None:
         sharded_files.read(folder)
 
 
-def test_a_size_that_the_pieces_do_not_have_takes_no_memory(folder: Path) -> None:
+def test_a_size_that_the_pieces_do_not_have_takes_no_memory(folder):
     index = sharded_files.read_index(folder)
     index.state_dict_metadata["state_dict.a.weight"].size = torch.Size([2**40, 3])
     (folder / sharded_files.INDEX).write_bytes(pickle.dumps(index))
@@ -120,7 +118,7 @@ def test_a_size_that_the_pieces_do_not_have_takes_no_memory(folder: Path) -> Non
         sharded_files.read(folder)
 
 
-def test_a_new_one_takes_the_place_of_the_old(folder: Path) -> None:
+def test_a_new_one_takes_the_place_of_the_old(folder):
     draft = sharded_files.temporary_name(folder)
     written(draft, epoch=2)
     sharded_files.rename(draft, folder)
@@ -129,14 +127,12 @@ def test_a_new_one_takes_the_place_of_the_old(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("renames", [0, 1, 2])
-def test_whenever_placing_is_cut_off_there_is_a_checkpoint(
-    folder: Path, renames: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whenever_placing_is_cut_off_there_is_a_checkpoint(folder, renames, monkeypatch):
     draft = sharded_files.temporary_name(folder)
     written(draft, epoch=2)
     rename, done = Path.rename, []
 
-    def cut_off(self: Path, target: Path) -> Path:
+    def cut_off(self, target):
         if len(done) == renames:
             raise KeyboardInterrupt
         done.append(target)

@@ -1,11 +1,8 @@
 """Signals that come at a bad moment."""
 
-from __future__ import annotations
-
 import os
 import signal
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -13,20 +10,20 @@ import pytest
 from tfzoo.training.signals import PAUSE, STOPPED, Signals
 
 
-def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step() -> None:
+def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step():
     answers = []
 
-    def maximum(asked: int) -> int:
+    def maximum(asked):
         if not answers:
             os.kill(os.getpid(), signal.SIGTERM)  # this process has said that nobody asked it
         answers.append(asked)
         return asked
 
-    trainer: Any = SimpleNamespace(accumulate_grad_batches=1, is_last_batch=False)
-    task: Any = SimpleNamespace()
+    trainer = SimpleNamespace(accumulate_grad_batches=1, is_last_batch=False)
+    task = SimpleNamespace()
     last = Mock()
     signals = Signals(last)
-    signals.processes = SimpleNamespace(maximum=maximum)  # type: ignore[assignment]
+    signals.processes = SimpleNamespace(maximum=maximum)
     signals.on_train_start(trainer, task)
     try:
         signals.on_train_batch_end(trainer, task, None, None, 0)
@@ -39,11 +36,11 @@ def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step()
     assert last.save.called
 
 
-def test_a_pause_comes_after_the_step_that_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_comes_after_the_step_that_follows_it(monkeypatch):
     monkeypatch.setenv(PAUSE, "2")
     last = Mock()
     signals = Signals(last)
-    trainer: Any = SimpleNamespace(accumulate_grad_batches=1, is_last_batch=False, global_step=2)
+    trainer = SimpleNamespace(accumulate_grad_batches=1, is_last_batch=False, global_step=2)
     signals.on_train_batch_end(trainer, Mock(), None, None, 1)
     assert not last.save.called
     trainer.global_step = 3

@@ -2,11 +2,8 @@
 is about to need more than is free says so.
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,7 +56,7 @@ def total(model: Any, options: dict[str, Any]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("case", [*(pytest.param(v, id=k) for k, v in DAILY.items()), *SLOW])
-def test_the_peak_of_a_step_is_that_of_the_allocator(case: tuple[Any, dict[str, Any]]) -> None:
+def test_the_peak_of_a_step_is_that_of_the_allocator(case):
     kind, options = case
     estimate = step_peak(lambda: build(kind, options), lambda model: total(model, options))
     model = build(kind, options)
@@ -67,7 +64,7 @@ def test_the_peak_of_a_step_is_that_of_the_allocator(case: tuple[Any, dict[str, 
     model.zero_grad()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         total(model, options).backward()
-    events: Any = profiler.profiler.kineto_results.events()
+    events = profiler.profiler.kineto_results.events()
     held, peak = 0, 0
     for event in sorted((e for e in events if e.name() == "[memory]"), key=lambda e: e.start_ns()):
         held += event.nbytes()
@@ -75,7 +72,7 @@ def test_the_peak_of_a_step_is_that_of_the_allocator(case: tuple[Any, dict[str, 
     assert estimate == pytest.approx(peak, rel=0.1)
 
 
-def test_an_estimate_draws_no_random_numbers() -> None:
+def test_an_estimate_draws_no_random_numbers():
     """A training without it would otherwise have other results."""
     torch.manual_seed(1)
     state = torch.get_rng_state()
@@ -84,7 +81,7 @@ def test_an_estimate_draws_no_random_numbers() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_the_time_of_an_estimate_is_limited() -> None:
+def test_the_time_of_an_estimate_is_limited():
     began = time.perf_counter()
     with pytest.raises(Unknown):
         step_peak(lambda: build(Transformer, {}), lambda model: total(model, {}), seconds=0.0)
@@ -98,9 +95,7 @@ NUMBERS = (
 )
 
 
-def test_a_step_that_needs_more_than_is_free_is_warned_of(
-    own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_step_that_needs_more_than_is_free_is_warned_of(own_folder, monkeypatch, capsys):
     """With both numbers and the option that decides. The training runs."""
     monkeypatch.setattr(sizes, "SECONDS", 60.0)  # on however slow a machine
     said = {}

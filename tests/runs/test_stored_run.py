@@ -5,8 +5,6 @@
 where ``OPTIONS`` stand below; absolute paths were cut from it.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil
@@ -30,21 +28,21 @@ OPTIONS = (
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
     shutil.copytree(Path(__file__).with_name("stored_run"), tmp_path / "run")
     return tmp_path / "run"
 
 
-def test_it_loads_with_its_weights(run: Path) -> None:
+def test_it_loads_with_its_weights(run):
     task = tfzoo.TranslationTask.load(run)
     stored = torch.load(run / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
     assert all(torch.equal(value, stored[name]) for name, value in task.state_dict().items())
     assert len(task.translate(["twenty plus two"])) == 1
 
 
-def test_it_goes_on_where_it_stood(run: Path) -> None:
+def test_it_goes_on_where_it_stood(run):
     before = json.loads((run / "summary.json").read_text("utf-8"))["fit"]
     rows = (run / "metrics.csv").read_text("utf-8").count("\n")
     more = ("--trainer.max_steps", "6", "--run", str(run))

@@ -1,7 +1,5 @@
 """Steps, tokens and seconds are those of training, through validation, resuming and processes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -28,7 +26,7 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch):
     made = Clock()
     monkeypatch.setattr(throughput, "perf_counter", made)
     return made
@@ -48,14 +46,14 @@ def trainer(
 
 def batch(meter: Throughput, clock: Clock, step: int, seconds: float, tokens: Any) -> None:
     clock.now += seconds
-    meter.on_train_batch_end(trainer(step), SimpleNamespace(tokens=tokens), None, None, 0)  # type: ignore[arg-type]
+    meter.on_train_batch_end(trainer(step), SimpleNamespace(tokens=tokens), None, None, 0)
 
 
 def begun(clock: Clock) -> Throughput:
     meter = Throughput()
     clock.now += 7.0  # between making it and training: reading data
-    meter.setup(trainer(), None, "fit")  # type: ignore[arg-type]
-    meter.on_train_start(trainer(), None)  # type: ignore[arg-type]
+    meter.setup(trainer(), None, "fit")
+    meter.on_train_start(trainer(), None)
     return meter
 
 
@@ -64,12 +62,12 @@ def without_memory(counts: dict[str, Any]) -> dict[str, Any]:
     return counts
 
 
-def test_seconds_of_validation_are_none_of_training(clock: Clock) -> None:
+def test_seconds_of_validation_are_none_of_training(clock):
     meter = begun(clock)
     batch(meter, clock, 1, 2.0, 100)
     batch(meter, clock, 2, 3.0, torch.tensor(250))
     clock.now += 10.0  # validation
-    meter.on_validation_end(None, None)  # type: ignore[arg-type]
+    meter.on_validation_end(None, None)
     batch(meter, clock, 3, 1.25, torch.tensor(500))
     assert without_memory(meter.counts()) == {
         "steps": 3,
@@ -80,13 +78,11 @@ def test_seconds_of_validation_are_none_of_training(clock: Clock) -> None:
     }
 
 
-def test_before_the_first_batch_there_is_no_speed(clock: Clock) -> None:
+def test_before_the_first_batch_there_is_no_speed(clock):
     assert without_memory(begun(clock).counts()) == {"steps": 0, "seconds": 0.0}
 
 
-def test_a_checkpoint_holds_the_counts_and_a_training_that_goes_on_adds_to_them(
-    clock: Clock,
-) -> None:
+def test_a_checkpoint_holds_the_counts_and_a_training_that_goes_on_adds_to_them(clock):
     first = begun(clock)
     batch(first, clock, 1, 2.0, 100)
     batch(first, clock, 2, 2.0, 200)
@@ -97,8 +93,8 @@ def test_a_checkpoint_holds_the_counts_and_a_training_that_goes_on_adds_to_them(
     clock.now += 1000.0
     second = Throughput()
     second.load_state_dict(state)
-    second.setup(trainer(), None, "fit")  # type: ignore[arg-type]
-    second.on_train_start(trainer(), None)  # type: ignore[arg-type]
+    second.setup(trainer(), None, "fit")
+    second.on_train_start(trainer(), None)
     batch(second, clock, 3, 3.0, 50)  # the task counts from 0 again
     assert without_memory(second.counts()) == {
         "steps": 3,
@@ -110,25 +106,25 @@ def test_a_checkpoint_holds_the_counts_and_a_training_that_goes_on_adds_to_them(
     assert second.state_dict() == {"steps": 3, "tokens": 250, "training": 7.0, "seconds": 8.0}
 
 
-def test_a_limit_of_tokens_counts_all_attempts_and_processes(clock: Clock) -> None:
+def test_a_limit_of_tokens_counts_all_attempts_and_processes(clock):
     meter = Throughput()
     meter.load_state_dict({"steps": 1, "tokens": 1000, "training": 1.0, "seconds": 1.0})
-    meter.setup(trainer(world_size=2, reduce=lambda own: own + 30), None, "fit")  # type: ignore[arg-type]
+    meter.setup(trainer(world_size=2, reduce=lambda own: own + 30), None, "fit")
     batch(meter, clock, 2, 1.0, torch.tensor(70))
     assert meter.has_trained(1100)
     assert not meter.has_trained(1101)
     assert not meter.has_trained(None)
     assert meter.counts()["tokens"] == 1100
-    meter.on_train_end(trainer(), None)  # type: ignore[arg-type]
+    meter.on_train_end(trainer(), None)
     assert meter.total == 100
 
 
-def test_the_end_of_training_sums_over_processes(clock: Clock) -> None:
+def test_the_end_of_training_sums_over_processes(clock):
     meter = Throughput()
-    meter.setup(trainer(world_size=2, reduce=lambda own: own * 2), None, "fit")  # type: ignore[arg-type]
+    meter.setup(trainer(world_size=2, reduce=lambda own: own * 2), None, "fit")
     batch(meter, clock, 1, 1.0, 70)
     assert meter.counts()["tokens"] == 70, "not summed yet"
-    meter.on_train_end(trainer(), None)  # type: ignore[arg-type]
+    meter.on_train_end(trainer(), None)
     assert meter.counts()["tokens"] == 140
 
 
@@ -152,7 +148,7 @@ class Counting(L.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def test_lightning_calls_it_so_that_all_counts_are_right(clock: Clock, tmp_path: Any) -> None:
+def test_lightning_calls_it_so_that_all_counts_are_right(clock, tmp_path):
     meter = Throughput()
     made = quiet(
         tmp_path,
@@ -162,7 +158,7 @@ def test_lightning_calls_it_so_that_all_counts_are_right(clock: Clock, tmp_path:
         accumulate_grad_batches=2,
         callbacks=[meter],
     )
-    made.fit(Counting(clock), DataLoader(torch.zeros(8)), DataLoader(torch.zeros(1)))  # type: ignore[arg-type]
+    made.fit(Counting(clock), DataLoader(torch.zeros(8)), DataLoader(torch.zeros(1)))
     assert without_memory(meter.counts()) == {
         "steps": 8,
         "seconds": 16 + 4 * 60.0,

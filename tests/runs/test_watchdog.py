@@ -2,11 +2,8 @@
 why: real processes, real signals.
 """
 
-from __future__ import annotations
-
 import sys
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,7 +38,7 @@ start) and words of the last six lines.
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("fault", ENDS)
-def test_a_fault_ends_training_in_time_and_is_named(fault: str, tmp_path: Path) -> None:
+def test_a_fault_ends_training_in_time_and_is_named(fault, tmp_path):
     code, seconds, words = ENDS[fault]
     outcome = FAULTS[fault](tmp_path)
     assert outcome.code == code, outcome.said
@@ -52,7 +49,7 @@ def test_a_fault_ends_training_in_time_and_is_named(fault: str, tmp_path: Path) 
         assert outcome.step, "no checkpoint"
 
 
-def test_all_faults_are_tested() -> None:
+def test_all_faults_are_tested():
     assert FAULTS.keys() == ENDS.keys()
 
 
@@ -67,14 +64,14 @@ def heartbeats(rank: int, world: int, places: dict[int, int]) -> Heartbeats:
     return made
 
 
-def test_who_is_furthest_behind_is_who_the_others_wait_for() -> None:
+def test_who_is_furthest_behind_is_who_the_others_wait_for():
     assert heartbeats(0, 3, {0: 37, 1: 36, 2: 37}).stalled(20) == [1]
     assert heartbeats(0, 3, {0: 37, 1: 37}).stalled(20) == [], "not all have spoken yet"
     assert heartbeats(0, 2, {0: 37, 1: 36}).stalled(7200) == []
     assert heartbeats(0, 2, {0: 37, 1: 36}).position(1) == "in batch 8, forward"
 
 
-def test_a_process_without_a_sign_of_life_hangs_unless_it_was_ourselves_who_slept() -> None:
+def test_a_process_without_a_sign_of_life_hangs_unless_it_was_ourselves_who_slept():
     made = heartbeats(0, 2, {0: 1, 1: 1})
     assert made.lost(20) == []
     made.last_seen[1] -= 30
@@ -93,7 +90,7 @@ def watch(*codes: int | None) -> Watchdog:
     return made
 
 
-def test_a_lost_process_is_told_by_how_it_ended_and_its_last_error() -> None:
+def test_a_lost_process_is_told_by_how_it_ended_and_its_last_error():
     lost = RuntimeError("[pair.cc:553] Connection closed by peer (gloo)")
     assert watch(None, -9).cause(lost) == "rank 2 was killed by SIGKILL"
     failed = watch(1)
@@ -106,13 +103,13 @@ def test_a_lost_process_is_told_by_how_it_ended_and_its_last_error() -> None:
     assert second_machine.cause(lost) == "rank 5 was killed by SIGKILL"
 
 
-def test_a_training_of_one_process_that_fails_waits_for_no_other() -> None:
+def test_a_training_of_one_process_that_fails_waits_for_no_other():
     started = time.monotonic()
-    alone: Any = SimpleNamespace(world_size=1, global_rank=0)
+    alone = SimpleNamespace(world_size=1, global_rank=0)
     Watchdog(20, lambda text: None).on_exception(alone, alone, ValueError("no"))
     assert time.monotonic() - started < 10
 
 
-def test_many_ranks_are_not_all_listed() -> None:
+def test_many_ranks_are_not_all_listed():
     assert named([1]) == "rank 1"
     assert named([1, 2, 3, 4, 5]) == "rank 1, rank 2, rank 3 and 2 more"

@@ -1,7 +1,5 @@
 """A server in a thread, and its clients."""
 
-from __future__ import annotations
-
 import http.client
 import io
 import json

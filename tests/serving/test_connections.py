@@ -2,8 +2,6 @@
 each other.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -11,10 +9,8 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from multiprocessing import active_children
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,7 +25,7 @@ HALF = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
+def client():
     with serving(translator(), connections=6) as client:
         yield client
 
@@ -59,7 +55,7 @@ def error_of(answer: bytes) -> str:
     return str(said["error"])
 
 
-def test_headers_have_a_limit_of_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headers_have_a_limit_of_time(client, monkeypatch):
     monkeypatch.setattr(connection, "HEADERS", 0.2)
     with opened(client, HALF) as slow, opened(client) as silent:
         for _ in range(3):  # a byte now and then does not prolong it
@@ -71,20 +67,20 @@ def test_headers_have_a_limit_of_time(client: Client, monkeypatch: pytest.Monkey
         assert heard(silent) == b""
 
 
-def test_many_half_open_connections_do_not_stop_the_others(client: Client) -> None:
+def test_many_half_open_connections_do_not_stop_the_others(client):
     with ExitStack() as stack:
         for _ in range(40):
             stack.enter_context(opened(client, HALF))
             assert client.ask("/health").status == 200
 
 
-def test_where_all_connections_ask_one_more_is_told_to_come_back(client: Client) -> None:
+def test_where_all_connections_ask_one_more_is_told_to_come_back(client):
     asking = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\n\r\n"
     with ExitStack() as stack:
-        made: list[socket.socket] = []
-        told: list[str] = []
+        made = []
+        told = []
 
-        def is_told() -> bool:
+        def is_told():
             made.append(stack.enter_context(opened(client, asking)))
             for one in select.select(made, [], [], 0.03)[0]:
                 made.remove(one)
@@ -103,7 +99,7 @@ def answered(client: Client) -> bool:
     return False
 
 
-def test_every_error_is_json(client: Client) -> None:
+def test_every_error_is_json(client):
     wrong_host = client.ask("/health", headers={"Host": "example.org"})
     assert (wrong_host.status, wrong_host.error) == (
         400,
@@ -116,7 +112,7 @@ def test_every_error_is_json(client: Client) -> None:
             assert error_of(answer) == "this is no HTTP request"
 
 
-def test_head_is_get_without_the_body(client: Client) -> None:
+def test_head_is_get_without_the_body(client):
     for path in ("/", "/health", "/openapi.json"):
         asked, answer = client.ask(path), client.ask(path, method="HEAD")
         assert (answer.status, answer.text) == (200, "")
@@ -137,9 +133,7 @@ def stuck_once(task: Any) -> None:
     first.register_forward_pre_hook(sleep)
 
 
-def test_a_model_that_is_stuck_is_ended_and_started_again(
-    own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_is_stuck_is_ended_and_started_again(own_folder, monkeypatch, capsys):
     monkeypatch.setattr(worker, "GRACE", 0.1)
     with serving(translator(), prepare=stuck_once, seconds=0.5) as client:
         began = time.monotonic()
@@ -149,7 +143,7 @@ def test_a_model_that_is_stuck_is_ended_and_started_again(
     assert "does not end and is ended; the next request starts it again" in capsys.readouterr().err
 
 
-def test_a_process_of_the_model_that_ends_is_started_again() -> None:
+def test_a_process_of_the_model_that_ends_is_started_again():
     before = set(active_children())
     with serving(translator()) as client:
         (model,) = set(active_children()) - before
@@ -162,9 +156,7 @@ def test_a_process_of_the_model_that_ends_is_started_again() -> None:
         assert client.ask("/translate", {"text": "a"}).status == 200
 
 
-def test_what_is_printed_cannot_fill_a_disk(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_printed_cannot_fill_a_disk(monkeypatch, capsys):
     now = 1000.0  # however long this takes
     # its own clock: with that of the process, the server would wait for ever
     monkeypatch.setattr(log, "time", SimpleNamespace(monotonic=lambda: now))

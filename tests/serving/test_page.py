@@ -1,25 +1,20 @@
 """The page in a browser: a text, its answer, its attention."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from tests.serving.running import Client, serving
+from tests.serving.running import serving
 from tests.tasks.test_attention import translator
 
 EVIL = "</script><script>document.title='taken'</script><img src=x onerror=\"alert(1)\">"
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
+def client():
     with serving(translator(), characters=200) as client:
         yield client
 
 
-def test_typing_a_text_shows_its_answer_and_its_attention(browser: Any, client: Client) -> None:
+def test_typing_a_text_shows_its_answer_and_its_attention(browser, client):
     own = f"http://127.0.0.1:{client.port}/"
     page, said, asked = browser.new_page(viewport={"width": 1200, "height": 900}), [], []
     page.set_default_timeout(10_000)

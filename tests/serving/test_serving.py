@@ -1,7 +1,5 @@
 """A server gives each request its answer or one clear error, and keeps nothing of it."""
 
-from __future__ import annotations
-
 import html
 import json
 import socket
@@ -26,7 +24,7 @@ EVIL = "</script><script>document.title='taken'</script><img src=x onerror=\"ale
 
 
 @pytest.fixture(scope="module")
-def translating() -> Iterator[Any]:
+def translating():
     task = translator()
     with serving(task, EVIL, characters=200, texts=3, bytes=2000) as client:
         yield SimpleNamespace(task=task, client=client)
@@ -62,7 +60,7 @@ def held() -> Iterator[Gate]:
         gate.go.set()
 
 
-def test_a_translation_is_the_tasks_own(translating: Any) -> None:
+def test_a_translation_is_the_tasks_own(translating):
     texts = ["one two", "", "three"]
     wanted = [
         {"translation": best.text, "score": best.score, "truncated": False}
@@ -76,7 +74,7 @@ def test_a_translation_is_the_tasks_own(translating: Any) -> None:
     assert json.loads(several.text) == {"answers": wanted}
 
 
-def test_fifty_at_once_are_answered_each_with_its_own() -> None:
+def test_fifty_at_once_are_answered_each_with_its_own():
     task = classifier()
     texts = [f"text {index}" for index in range(50)]
     with serving(task) as client, ThreadPoolExecutor(50) as threads:
@@ -110,13 +108,13 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_one_clear_error(name: str, translating: Any) -> None:
+def test_a_mistake_is_one_clear_error(name, translating):
     body, status, says = MISTAKES[name]
     answer = translating.client.ask("/translate", body, JSON)
     assert (answer.status, says in answer.error) == (status, True), answer.text
 
 
-def test_other_errors_have_the_same_form(translating: Any) -> None:
+def test_other_errors_have_the_same_form(translating):
     ask = translating.client.ask
     assert ask("/translate", '{"text": "a"}').status == 415
     assert ask("/docs").error == "no such path; texts go to POST /translate"
@@ -125,7 +123,7 @@ def test_other_errors_have_the_same_form(translating: Any) -> None:
     assert ask("/translate", parts, JSON).status == 413
 
 
-def test_other_sites_cannot_use_a_browsers_user(translating: Any) -> None:
+def test_other_sites_cannot_use_a_browsers_user(translating):
     ask = translating.client.ask
     body, own = {"text": "a"}, f"http://127.0.0.1:{translating.client.port}"
     assert ask("/translate", body, {"Origin": own}).status == 200
@@ -135,7 +133,7 @@ def test_other_sites_cannot_use_a_browsers_user(translating: Any) -> None:
     assert ask("/health", headers={"Host": "localhost:1"}).status == 200
 
 
-def test_the_schema_names_what_is_sent_and_what_is_answered(translating: Any) -> None:
+def test_the_schema_names_what_is_sent_and_what_is_answered(translating):
     schema = json.loads(translating.client.ask("/openapi.json").text)
     assert set(schema["paths"]) == {"/translate", "/health"}
     answers = schema["paths"]["/translate"]["post"]["responses"]
@@ -143,9 +141,7 @@ def test_the_schema_names_what_is_sent_and_what_is_answered(translating: Any) ->
     assert "HTTPValidationError" not in schema["components"]["schemas"]
 
 
-def test_the_page_shows_the_answer_and_its_attention_and_no_markup_of_a_text(
-    translating: Any,
-) -> None:
+def test_the_page_shows_the_answer_and_its_attention_and_no_markup_of_a_text(translating):
     ask = translating.client.ask
     first = ask("/")
     assert html.escape(EVIL, quote=False) in first.text.replace("&#34;", '"').replace("&#39;", "'")
@@ -163,7 +159,7 @@ def test_the_page_shows_the_answer_and_its_attention_and_no_markup_of_a_text(
         assert says in answer.text
 
 
-def test_a_page_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_says_what_it_leaves_out(monkeypatch):
     whole = answers.answer_page(translator(), "one", "run")
     assert '"layer": 0' in whole
     monkeypatch.setattr(attention, "MAX_BYTES", len(whole) - 1)
@@ -179,7 +175,7 @@ def test_a_page_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None
     assert "no layer has an attention map" in without
 
 
-def test_one_more_than_may_wait_is_told_to_come_back() -> None:
+def test_one_more_than_may_wait_is_told_to_come_back():
     with (
         held() as gate,
         serving(translator(), prepare=gate, waiting=2) as client,
@@ -203,7 +199,7 @@ def begun(client: Client, body: str, length: int) -> socket.socket:
     return opened
 
 
-def test_a_client_that_goes_away_frees_its_place() -> None:
+def test_a_client_that_goes_away_frees_its_place():
     """Also the model, before its next layer."""
     body = '{"text": "a"}'
     with held() as gate, serving(translator(), prepare=gate, waiting=1) as client:
@@ -223,7 +219,7 @@ def test_a_client_that_goes_away_frees_its_place() -> None:
         assert client.ask("/translate", {"text": "a"}).status == 200
 
 
-def test_the_process_of_the_model_ends_with_the_server() -> None:
+def test_the_process_of_the_model_ends_with_the_server():
     before = set(active_children())
     with serving(translator()) as client:
         assert client.ask("/translate", {"text": "a"}).status == 200
@@ -232,7 +228,7 @@ def test_the_process_of_the_model_ends_with_the_server() -> None:
     assert not model.is_alive()
 
 
-def test_time_is_limited_for_the_model_and_for_a_slow_client() -> None:
+def test_time_is_limited_for_the_model_and_for_a_slow_client():
     with held() as gate, serving(translator(), prepare=gate, seconds=0.2) as client:
         with begun(client, '{"te', 13) as slow, ThreadPoolExecutor(2) as threads:
             found = [threads.submit(client.ask, "/translate", {"text": "a"}) for _ in range(2)]
@@ -245,7 +241,7 @@ def test_time_is_limited_for_the_model_and_for_a_slow_client() -> None:
         wait_for(lambda: client.ask("/translate", {"text": "a"}).status == 200)
 
 
-def test_a_request_in_the_wrong_place_is_told_the_right_one(translating: Any) -> None:
+def test_a_request_in_the_wrong_place_is_told_the_right_one(translating):
     """What people type into the address bar first, and what they send to the wrong task."""
     client = translating.client
     asked = client.ask("/translate")
@@ -267,7 +263,7 @@ def failing_once(task: Any) -> None:
     hook = task.model.encoder.register_forward_pre_hook(fail)
 
 
-def test_a_failure_and_the_text_are_kept_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_and_the_text_are_kept_apart(capsys):
     """What is printed of a request are sizes; the model's failure ends one request."""
     with serving(translator(), prepare=failing_once) as client:
         failed = client.ask("/translate", {"text": "secret"})

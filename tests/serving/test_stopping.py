@@ -1,7 +1,5 @@
 """``tfzoo serve`` in a process of its own: a signal lets it answer, and ends it."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal
@@ -9,10 +7,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests import forked
 from tests.commands.test_attention import saved
@@ -69,9 +64,7 @@ def answers(client: Client) -> bool:
 
 
 @forked.requires_fork
-def test_a_signal_ends_the_server_after_its_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_ends_the_server_after_its_answers(tmp_path, monkeypatch):
     saved(translator(), tmp_path / "numbers.ckpt")
     monkeypatch.chdir(tmp_path)
     both = forked.together(served, [(int(signal.SIGINT),), (int(signal.SIGTERM),)])
@@ -123,7 +116,7 @@ def sleep(*_: object) -> None:
 
 
 @forked.requires_fork
-def test_a_model_that_is_stuck_does_not_keep_the_server_from_ending(own_folder: Path) -> None:
+def test_a_model_that_is_stuck_does_not_keep_the_server_from_ending(own_folder):
     (own_folder / "numbers.ckpt").touch()
     code, status, seconds = forked.call(stuck)
     assert (code, status) == (0, 504)

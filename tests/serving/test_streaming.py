@@ -1,11 +1,8 @@
 """The continuation of a text as it comes: events, their limits, the page on which it grows."""
 
-from __future__ import annotations
-
 import html
 import http.client
 import json
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
@@ -48,7 +45,7 @@ class Later(Gate):
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Any]:
+def served():
     task, gate = continuing(), Gate()
     gate.go.set()
     with serving(task, prepare=gate, characters=200) as client:
@@ -68,7 +65,7 @@ def events(text: str) -> list[dict[str, Any]]:
     return [json.loads(one.removeprefix("data: ")) for one in found]
 
 
-def test_pieces_come_before_the_answer_and_are_all_of_it(served: Any) -> None:
+def test_pieces_come_before_the_answer_and_are_all_of_it(served):
     whole = served.client.ask("/generate", {"text": PROMPT})
     streamed = served.client.ask("/generate", {"text": PROMPT, "stream": True})
     assert streamed.headers.get_content_type() == "text/event-stream"
@@ -80,7 +77,7 @@ def test_pieces_come_before_the_answer_and_are_all_of_it(served: Any) -> None:
     assert served.client.requests() == 0
 
 
-def test_the_page_of_a_streamed_text_does_not_continue_it_again(served: Any) -> None:
+def test_the_page_of_a_streamed_text_does_not_continue_it_again(served):
     *_, last = events(served.client.ask("/generate", {"text": PROMPT, "stream": True}).text)
     before = served.gate.layers
     for text, passes in ((PROMPT, 1), (f"{PROMPT} a", 65)):
@@ -90,14 +87,14 @@ def test_the_page_of_a_streamed_text_does_not_continue_it_again(served: Any) -> 
         before = served.gate.layers
 
 
-def test_an_answer_without_pieces_is_one_event() -> None:
+def test_an_answer_without_pieces_is_one_event():
     with serving(translator()) as client:
         whole = json.loads(client.ask("/translate", {"text": "one"}).text)
         streamed = client.ask("/translate", {"text": "one", "stream": True})
         assert events(streamed.text) == [whole]
 
 
-def test_what_cannot_be_streamed_is_refused_before_the_first_event(served: Any) -> None:
+def test_what_cannot_be_streamed_is_refused_before_the_first_event(served):
     ask = served.client.ask
     several = ask("/generate", {"texts": ["a"], "stream": True})
     assert (several.status, several.error) == (
@@ -110,7 +107,7 @@ def test_what_cannot_be_streamed_is_refused_before_the_first_event(served: Any) 
     assert (long.status, "at most 200" in long.error) == (422, True)
 
 
-def test_a_client_that_goes_away_stops_the_model_and_one_that_reads_nothing_does_not() -> None:
+def test_a_client_that_goes_away_stops_the_model_and_one_that_reads_nothing_does_not():
     gate = Later()
     with serving(continuing(), prepare=gate, waiting=1) as client:
         first = opened(client)
@@ -128,7 +125,7 @@ def test_a_client_that_goes_away_stops_the_model_and_one_that_reads_nothing_does
         assert len(events(silent.read().decode())) > 20
 
 
-def test_time_that_is_over_is_the_last_event() -> None:
+def test_time_that_is_over_is_the_last_event():
     gate = Later()
     with serving(continuing(), prepare=gate, seconds=1) as client:
         found = opened(client)
@@ -140,11 +137,11 @@ def test_time_that_is_over_is_the_last_event() -> None:
         assert client.ask("/generate", {"text": "a"}).status == 200
 
 
-def test_the_page_shows_a_continuation_as_it_comes(browser: Any) -> None:
+def test_the_page_shows_a_continuation_as_it_comes(browser):
     gate = Later()
     with serving(continuing(), prepare=gate) as client:
         page = browser.new_page(viewport={"width": 390, "height": 800})
-        said: list[str] = []
+        said = []
         page.set_default_timeout(10_000)
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))

@@ -1,7 +1,5 @@
 """What the server answers for each task; here, since all its processes are forked from one."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -16,7 +14,7 @@ from tfzoo.base.registry import create
 from tfzoo.data.classification_batch import Vocabulary
 
 
-def test_a_page_has_a_box_for_each_text_and_json_takes_lists() -> None:
+def test_a_page_has_a_box_for_each_text_and_json_takes_lists():
     task = classifier(token_types=2)
     wanted = [dict(found) for found in task.classifications(PAIRS)]
     with serving(task, characters=200) as client:
@@ -43,7 +41,7 @@ def test_a_page_has_a_box_for_each_text_and_json_takes_lists() -> None:
             assert (answer.status, words in answer.error) == (422, True), answer.text
 
 
-def test_a_pair_for_a_model_of_texts_is_refused() -> None:
+def test_a_pair_for_a_model_of_texts_is_refused():
     vocabulary = Vocabulary(create("tokenizer", "bytes"), ["no", "yes"], "bytes")
     recipe = {"model": {"dim": 8, "heads": 2, "layers": 1}}
     with serving(tfzoo.ClassificationTask.build(recipe, vocabulary)) as client:
@@ -51,7 +49,7 @@ def test_a_pair_for_a_model_of_texts_is_refused() -> None:
     assert (answer.status, answer.error) == (422, "the text is not a string")
 
 
-def test_the_page_marks_spans() -> None:
+def test_the_page_marks_spans():
     task, _ = small_tagger()
     with torch.no_grad():
         task.model.head.weight.zero_()
@@ -68,7 +66,7 @@ def test_the_page_marks_spans() -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_server_says_which_texts_are_truncated(name: str) -> None:
+def test_a_server_says_which_texts_are_truncated(name):
     task = TASKS[name](position="learned", max_length=8).eval()
     with serving(task) as client:
         path = f"/{task.command}"

@@ -1,7 +1,5 @@
 """A table of hostile shared folders and checkpoints: each is a good folder, changed."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

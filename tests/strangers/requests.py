@@ -1,7 +1,5 @@
 """A table of hostile requests: what a client sends, byte by byte."""
 
-from __future__ import annotations
-
 import json
 
 HOST = b"Host: localhost\r\n"

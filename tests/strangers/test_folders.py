@@ -3,8 +3,6 @@ is refused in one line. A dozen are tried daily, all of them nightly, each in a 
 that measures time and memory.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import signal
@@ -44,7 +42,7 @@ SECONDS, MEMORY = 10, 2**30
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     place = tmp_path_factory.mktemp("whole") / "model"
     good(place)
     return place
@@ -86,7 +84,7 @@ def wrong(found: dict[str, Any]) -> str:
     return "it has no reason" if len(found["said"][0]) > 1000 else ""
 
 
-def test_the_good_folder_is_read(whole: Path, tmp_path: Path) -> None:
+def test_the_good_folder_is_read(whole, tmp_path):
     tokenizer_trial.KNOWN.hashes.clear()
     (tmp_path / "text").write_text("one two\n")
     for run in (whole, whole / "good.ckpt"):
@@ -95,7 +93,7 @@ def test_the_good_folder_is_read(whole: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", DAILY)
-def test_a_hostile_folder_is_refused_in_one_line(name: str, whole: Path, own_folder: Path) -> None:
+def test_a_hostile_folder_is_refused_in_one_line(name, whole, own_folder):
     signal.alarm(60)  # a pipe would wait for ever
     try:
         assert wrong(tried(name, whole, own_folder)) == ""
@@ -112,9 +110,7 @@ def nightly(name: str, whole: str, place: str) -> dict[str, Any]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("half", range(20))
-def test_hundreds_of_hostile_folders_take_neither_time_nor_memory(
-    half: int, whole: Path, tmp_path: Path
-) -> None:
+def test_hundreds_of_hostile_folders_take_neither_time_nor_memory(half, whole, tmp_path):
     names = [*FOLDERS, *FILES][half::20]
     failed = {}
     for name in names:
@@ -131,7 +127,7 @@ def test_hundreds_of_hostile_folders_take_neither_time_nor_memory(
     assert failed == {}
 
 
-def test_there_are_enough_hostile_folders() -> None:
+def test_there_are_enough_hostile_folders():
     assert len(FOLDERS) + len(FILES) >= 200
     assert {*DAILY} <= {*FOLDERS, *FILES}
 
@@ -147,7 +143,7 @@ def test_there_are_enough_hostile_folders() -> None:
         "[" * 100_000,
     ],
 )
-def test_a_summary_of_other_types_says_nothing(content: str, tmp_path: Path) -> None:
+def test_a_summary_of_other_types_says_nothing(content, tmp_path):
     (tmp_path / SUMMARY).write_text(content)
     assert recorded_scores(tmp_path, "best.ckpt") == {}
     assert read_summary(tmp_path).get("fit", {}).get("seconds") is None

@@ -1,11 +1,8 @@
 """No request that a client can send stops a server, or gets anything but one answer in one line."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,7 +15,7 @@ DAILY = ["zeros", "a chunk beyond", "many headers", "an origin that is none", "d
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
+def client():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "HEADERS", 0.5)
         with serving(translator(), bytes=5000, texts=8, seconds=1) as client:
@@ -54,11 +51,11 @@ def check(client: Client, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DAILY)
-def test_a_hostile_request_gets_one_answer(name: str, client: Client) -> None:
+def test_a_hostile_request_gets_one_answer(name, client):
     check(client, name)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", REQUESTS)
-def test_every_hostile_request_gets_one_answer(name: str, client: Client) -> None:
+def test_every_hostile_request_gets_one_answer(name, client):
     check(client, name)

@@ -1,7 +1,5 @@
 """Models of transformers keep their output, and train with every part."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -58,7 +56,7 @@ def output(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
     found = model(**batch)[0]
     if found.shape[:2] == RIGHT.shape:
         found = found[batch["attention_mask"].bool()]
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -72,9 +70,7 @@ def output(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
         ("t5", "rms", SCALED, 1e-5),
     ],
 )
-def test_a_models_own_parts_give_its_own_output(
-    name: str, norm: str, attention: str, tolerance: float, training: bool
-) -> None:
+def test_a_models_own_parts_give_its_own_output(name, norm, attention, tolerance, training):
     model, batch = model_of(name)
     model.train(training)
     with torch.no_grad():
@@ -89,7 +85,7 @@ def test_a_models_own_parts_give_its_own_output(
 
 
 @pytest.mark.parametrize("name", ["bert", "vit"])
-def test_every_part_trains(name: str) -> None:
+def test_every_part_trains(name):
     model, batch = model_of(name)
     model.train()
     valid = True if name == "vit" else "attention_mask"
@@ -103,7 +99,7 @@ def test_every_part_trains(name: str) -> None:
                 assert parameter.grad.isfinite().all(), (attention, norm, part)
 
 
-def test_an_attention_is_told_how_deep_it_stands() -> None:
+def test_an_attention_is_told_how_deep_it_stands():
     model = transformers.BertModel(transformers.BertConfig(**SIZE | {"num_hidden_layers": 3}))
     tfzoo.swap(model, attention="differential")
     found = [one.lambda_init for one in model.modules() if hasattr(one, "lambda_init")]
@@ -113,7 +109,7 @@ def test_an_attention_is_told_how_deep_it_stands() -> None:
     assert found == [one.lambda_init for one in layers]
 
 
-def test_trained_parts_are_saved_with_the_model() -> None:
+def test_trained_parts_are_saved_with_the_model():
     model, batch = model_of("bert")
     tfzoo.swap(model, norm="rms", attention="additive")
     state = model.state_dict()
@@ -125,7 +121,7 @@ def test_trained_parts_are_saved_with_the_model() -> None:
     torch.testing.assert_close(output(other, batch), output(model, batch), rtol=0.0, atol=0.0)
 
 
-def test_what_is_skipped_computes_as_before_beside_what_is_swapped() -> None:
+def test_what_is_skipped_computes_as_before_beside_what_is_swapped():
     """The layers of a model share one configuration, which names one attention function."""
     torch.manual_seed(0)
     config = transformers.BertConfig(**{**SIZE, "num_hidden_layers": 2})
@@ -138,7 +134,7 @@ def test_what_is_skipped_computes_as_before_beside_what_is_swapped() -> None:
 
 
 @pytest.mark.parametrize("attention", ["additive", SCALED])
-def test_cached_generation_equals_uncached(attention: str) -> None:
+def test_cached_generation_equals_uncached(attention):
     model, batch = model_of("llama")
     tfzoo.swap(model, attention=attention, allow=["unrotatable-attention"])
     cached, uncached = (
@@ -148,7 +144,7 @@ def test_cached_generation_equals_uncached(attention: str) -> None:
     assert cached.tolist() == uncached.tolist()
 
 
-def test_a_decoder_with_rotary_positions_is_checked_for_clashes() -> None:
+def test_a_decoder_with_rotary_positions_is_checked_for_clashes():
     model, _ = model_of("llama")
     with pytest.raises(Clash, match="unrotatable-attention"):
         tfzoo.swap(model, attention="additive")
@@ -156,7 +152,7 @@ def test_a_decoder_with_rotary_positions_is_checked_for_clashes() -> None:
         tfzoo.swap(model, norm="batch", valid="attention_mask")
 
 
-def test_an_attention_outside_of_its_model_is_refused() -> None:
+def test_an_attention_outside_of_its_model_is_refused():
     model, _ = model_of("bert")
     layer = model.encoder.layer[0]
     with pytest.raises(BadOption, match="needs its transformers model"):

@@ -1,7 +1,5 @@
 """What a call of the attention interface of transformers hands over is what is computed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -114,7 +112,7 @@ CALLS = {
 }
 
 
-class Caller(transformers.PreTrainedModel):  # type: ignore[misc]  # it is untyped
+class Caller(transformers.PreTrainedModel):
     """Hands one call to the attention interface."""
 
     config_class = transformers.BertConfig
@@ -125,7 +123,7 @@ class Caller(transformers.PreTrainedModel):  # type: ignore[misc]  # it is untyp
         self.attention = CallingAttention(self.config, call)
 
     def forward(self, *qkv: Tensor) -> Tensor:
-        return self.attention(*qkv)  # type: ignore[no-any-return]  # torch leaves it untyped
+        return self.attention(*qkv)
 
 
 class CallingAttention(nn.Module):
@@ -147,11 +145,11 @@ class CallingAttention(nn.Module):
         y, _ = attend(
             self, query * self.call.factor, key, value, mask, dropout=0.0, **self.call.arguments
         )
-        return y  # type: ignore[no-any-return]  # transformers leaves it untyped
+        return y
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_same_attention_gives_what_the_call_says(name: str) -> None:
+def test_the_same_attention_gives_what_the_call_says(name):
     call = CALLS[name]
     torch.manual_seed(0)
     model = Caller(call)
@@ -166,7 +164,7 @@ def test_the_same_attention_gives_what_the_call_says(name: str) -> None:
     close(model(q, k, v), expected)
 
 
-def test_a_scale_before_the_call_and_one_in_it_are_the_same_to_every_part() -> None:
+def test_a_scale_before_the_call_and_one_in_it_are_the_same_to_every_part():
     """A component sees queries that nobody has scaled."""
     x = torch.randn(3, B, H, Q, C, dtype=torch.float64)
     for attention in ("cosine", "euclidean", "additive"):
@@ -202,7 +200,7 @@ class SaysThatItIsCausal(Caller):
 
 
 @pytest.mark.parametrize("kind", [AddsToItsMask, SaysThatItIsCausal])
-def test_masks_are_those_that_the_models_own_path_gets(kind: type[Caller]) -> None:
+def test_masks_are_those_that_the_models_own_path_gets(kind):
     model, qkv = kind(Call(is_causal=True)), torch.randn(3, B, H, Q, C, dtype=torch.float64)
     model.set_attn_implementation("eager")
     expected = model(*qkv)
@@ -210,7 +208,7 @@ def test_masks_are_those_that_the_models_own_path_gets(kind: type[Caller]) -> No
     close(model(*qkv), expected)
 
 
-def test_a_mask_that_hides_nothing_may_be_made_for_fewer_keys() -> None:
+def test_a_mask_that_hides_nothing_may_be_made_for_fewer_keys():
     """Some models put keys before those of their mask. Without padding, their own mask is None."""
     call = Call(keys=Q + 2)
     model, q = Caller(call), torch.randn(B, H, Q, C, dtype=torch.float64)
@@ -226,13 +224,13 @@ def test_a_mask_that_hides_nothing_may_be_made_for_fewer_keys() -> None:
         model(q, k, v)
 
 
-def test_heads_of_several_stages_are_refused() -> None:
+def test_heads_of_several_stages_are_refused():
     model = Caller(Call(attributes={"num_heads": (2, 4)}))
     with pytest.raises(BadOption, match="the number or the width of its heads is not known"):
         tfzoo.swap(model, attention="scaled_dot_product")
 
 
-def test_only_a_part_that_depends_on_sizes_is_held_to_them() -> None:
+def test_only_a_part_that_depends_on_sizes_is_held_to_them():
     """The attributes of a module may say another width than that of its queries."""
     model, qkv = Caller(Call()), torch.randn(3, B, H, Q, C + 1, dtype=torch.float64)
     tfzoo.swap(model, attention="scaled_dot_product")

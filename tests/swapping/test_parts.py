@@ -1,7 +1,5 @@
 """Weightings, feed-forward layers and positions of models of others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -47,8 +45,8 @@ def output(model: Any) -> Tensor:
     batch = {"input_ids": IDS, "attention_mask": RIGHT}
     if model.config.is_encoder_decoder:
         batch["decoder_input_ids"] = IDS[:, :4]
-        return model(**batch)[0]  # type: ignore[no-any-return]  # transformers leaves it untyped
-    return model(**batch)[0][RIGHT.bool()]  # type: ignore[no-any-return]  # likewise
+        return model(**batch)[0]
+    return model(**batch)[0][RIGHT.bool()]
 
 
 FEEDFORWARDS = {
@@ -61,7 +59,7 @@ FEEDFORWARDS = {
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", FEEDFORWARDS)
-def test_the_same_feedforward_leaves_the_output(name: str) -> None:
+def test_the_same_feedforward_leaves_the_output(name):
     model = model_of(name)
     expected = output(model)
     report = tfzoo.swap(model, feedforward=FEEDFORWARDS[name])
@@ -80,7 +78,7 @@ def test_the_same_feedforward_leaves_the_output(name: str) -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("name", ["encoder", "decoder"])
-def test_the_same_feedforward_leaves_the_output_of_torch(name: str, activation: str) -> None:
+def test_the_same_feedforward_leaves_the_output_of_torch(name, activation):
     torch.manual_seed(0)
     kind = {"encoder": nn.TransformerEncoderLayer, "decoder": nn.TransformerDecoderLayer}[name]
     layer = kind(8, 2, 16, activation=activation, batch_first=True)
@@ -94,7 +92,7 @@ def test_the_same_feedforward_leaves_the_output_of_torch(name: str, activation: 
     assert (model(*batch) - expected).abs().max() > 1e-3
 
 
-def test_dropout_stays_where_the_model_has_it() -> None:
+def test_dropout_stays_where_the_model_has_it():
     model = model_of("t5")
     tfzoo.swap(model, feedforward="relu")
     layer = model.encoder.block[0].layer[1].DenseReluDense
@@ -106,7 +104,7 @@ def test_dropout_stays_where_the_model_has_it() -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "opt", "t5"])
-def test_the_same_weighting_leaves_the_output_and_another_does_not(name: str) -> None:
+def test_the_same_weighting_leaves_the_output_and_another_does_not(name):
     model = model_of(name)
     expected = output(model)
     tfzoo.swap(model, weighting="softmax")
@@ -121,7 +119,7 @@ def test_the_same_weighting_leaves_the_output_and_another_does_not(name: str) ->
 
 
 @torch.no_grad()
-def test_weightings_of_torch_are_swapped() -> None:
+def test_weightings_of_torch_are_swapped():
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).double().eval()
     model, x = nn.Sequential(layer), torch.randn(2, 5, 8, dtype=torch.float64)
@@ -137,7 +135,7 @@ def test_weightings_of_torch_are_swapped() -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
-def test_the_same_positions_leave_the_output_and_others_do_not(name: str) -> None:
+def test_the_same_positions_leave_the_output_and_others_do_not(name):
     model = model_of(name)
     expected = output(model)
     tfzoo.swap(model, position="learned")
@@ -162,7 +160,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("name", "kind", "part"), REFUSED)
-def test_what_is_not_well_defined_is_refused_by_name(name: str, kind: str, part: str) -> None:
+def test_what_is_not_well_defined_is_refused_by_name(name, kind, part):
     model = model_of(name)
     before = [type(module) for module in model.modules()]
     with pytest.raises(BadOption, match=REFUSED[name, kind, part]):
@@ -170,20 +168,20 @@ def test_what_is_not_well_defined_is_refused_by_name(name: str, kind: str, part:
     assert [type(module) for module in model.modules()] == before
 
 
-def test_a_layer_that_computes_something_else_is_refused() -> None:
+def test_a_layer_that_computes_something_else_is_refused():
     class Twice(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.up, self.down = nn.Linear(4, 8), nn.Linear(8, 4)
 
         def forward(self, x: Tensor) -> Tensor:
-            return self.down(self.up(x).sin())  # type: ignore[no-any-return]  # torch's untyped
+            return self.down(self.up(x).sin())
 
     with pytest.raises(BadOption, match="it computes none of tfzoo's feed-forward layers"):
         tfzoo.swap(nn.Sequential(Twice()), feedforward="relu")
 
 
-def test_sinks_are_part_of_a_softmax() -> None:
+def test_sinks_are_part_of_a_softmax():
     torch.manual_seed(0)
     config = transformers.GptOssConfig(
         **SIZE, intermediate_size=16, num_key_value_heads=2, head_dim=4, num_local_experts=2

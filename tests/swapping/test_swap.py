@@ -1,7 +1,5 @@
 """A swap leaves what it does not change as it was, and says what it did."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from itertools import cycle, islice
@@ -20,7 +18,7 @@ PADDING = torch.arange(6) >= torch.tensor([[6], [4], [1]])
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
+def seeded():
     torch.manual_seed(0)
 
 
@@ -36,7 +34,7 @@ def encoder(**options: object) -> nn.TransformerEncoder:
     nested = not options
     return randomize(
         nn.TransformerEncoder(layer, 2, norm=final, enable_nested_tensor=nested).double()
-    )  # type: ignore[return-value]  # the same module
+    )
 
 
 def tokens() -> Tensor:
@@ -50,7 +48,7 @@ def output(model: nn.Module, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_pytorchs_own_parts_give_pytorchs_output(norm_first: bool, training: bool) -> None:
+def test_pytorchs_own_parts_give_pytorchs_output(norm_first, training):
     """In eval mode PyTorch computes a post-norm layer in one kernel, without calling its parts."""
     model, x = encoder(**{"norm_first": True} if norm_first else {}).train(training), tokens()
     before, names = output(model, x), dict(model.named_parameters())
@@ -64,7 +62,7 @@ def test_pytorchs_own_parts_give_pytorchs_output(norm_first: bool, training: boo
     }
 
 
-def test_a_decoder_keeps_its_output_too() -> None:
+def test_a_decoder_keeps_its_output_too():
     model = randomize(nn.Transformer(DIM, HEADS, 1, 1, 32, 0.0, batch_first=True).double()).eval()
     source, target = tokens(), tokens()[:, :4]
     hidden = nn.Transformer.generate_square_subsequent_mask(4, dtype=torch.float64)
@@ -83,7 +81,7 @@ def every_part() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("norm", "attention"), every_part())
-def test_every_part_trains_and_padding_does_not_leak(norm: str, attention: str) -> None:
+def test_every_part_trains_and_padding_does_not_leak(norm, attention):
     model = encoder()
     tfzoo.swap(model, norm, attention, valid="~src_key_padding_mask")
     x = tokens()
@@ -96,9 +94,9 @@ def test_every_part_trains_and_padding_does_not_leak(norm: str, attention: str) 
     close(output(model, other), output(model, x))
 
 
-def test_what_carries_over_is_kept_and_the_rest_is_told() -> None:
+def test_what_carries_over_is_kept_and_the_rest_is_told():
     model = nn.Sequential(nn.LayerNorm(4, eps=1e-3), nn.RMSNorm(4), nn.Linear(4, 4))
-    randomize(model)[0].bias.requires_grad_(False)  # type: ignore[index]  # Sequential
+    randomize(model)[0].bias.requires_grad_(False)
     bias = model[0].bias.tolist()
     report = tfzoo.swap(model, norm="rms")
     assert [one.reason for one in report.modules] == ["bias dropped", ""]
@@ -108,7 +106,7 @@ def test_what_carries_over_is_kept_and_the_rest_is_told() -> None:
     assert [model[0].eps, model[0].bias.tolist()] == [0.5, [0.0] * 4] != [0.5, bias]
 
 
-def test_a_centred_norm_takes_and_gives_the_factor_not_the_number() -> None:
+def test_a_centred_norm_takes_and_gives_the_factor_not_the_number():
     model, x = nn.Sequential(tfzoo.create("norm", "rms", dim=4)), torch.randn(1, 3, 4)
     nn.init.normal_(model[0].weight)
     wanted = model(x)
@@ -117,7 +115,7 @@ def test_a_centred_norm_takes_and_gives_the_factor_not_the_number() -> None:
         torch.testing.assert_close(model(x), wanted)
 
 
-def test_frozen_weights_stay_frozen() -> None:
+def test_frozen_weights_stay_frozen():
     model = encoder().requires_grad_(False)
     tfzoo.swap(model, norm="layer", attention="additive")
     trained = {name for name, one in model.named_parameters() if one.requires_grad}
@@ -128,21 +126,21 @@ def test_frozen_weights_stay_frozen() -> None:
     }
 
 
-def test_a_width_outlives_a_norm_without_weights() -> None:
+def test_a_width_outlives_a_norm_without_weights():
     model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4))
     tfzoo.swap(model, norm="none")
     tfzoo.swap(model, norm="layer")
     assert model(torch.randn(2, 3, 4)).shape == (2, 3, 4)
 
 
-def test_a_norm_at_two_places_stays_one() -> None:
+def test_a_norm_at_two_places_stays_one():
     norm = nn.LayerNorm(4)
     model = nn.Sequential(norm, nn.Linear(4, 4), norm)
     tfzoo.swap(model, norm="rms")
     assert model[0] is model[2]
 
 
-def test_names_choose_and_the_report_is_a_table() -> None:
+def test_names_choose_and_the_report_is_a_table():
     model = encoder()
     model.norm = None
     report = tfzoo.swap(model, norm="rms", only="layers.*", skip=["*.norm2", "nothing"])
@@ -178,7 +176,7 @@ class ShiftedRMSNorm(nn.Module):
         return x * torch.rsqrt(variance + self.variance_epsilon) * (1 + self.weight)
 
 
-def test_a_norm_of_somebody_elses_is_known_by_what_it_computes() -> None:
+def test_a_norm_of_somebody_elses_is_known_by_what_it_computes():
     model = nn.Sequential(OddLayerNorm(), ShiftedRMSNorm(), nn.LayerNorm((3, 4)), nn.Linear(4, 4))
     x = torch.randn(2, 3, 4)
     before = model(x)
@@ -191,7 +189,7 @@ def test_a_norm_of_somebody_elses_is_known_by_what_it_computes() -> None:
     torch.testing.assert_close(model(x), before)
 
 
-def test_an_attention_with_additions_of_its_own_is_refused() -> None:
+def test_an_attention_with_additions_of_its_own_is_refused():
     model = nn.ModuleList([nn.MultiheadAttention(4, 2, add_bias_kv=True)])
     with pytest.raises(BadOption, match=r"refused  0 .*add_bias_kv"):
         tfzoo.swap(model, attention="additive")
@@ -208,7 +206,7 @@ class Classifier(nn.Module):
         return self.norm(self.embedding(ids)).sum((1, 2))
 
 
-def test_padding_may_be_a_function_of_the_arguments() -> None:
+def test_padding_may_be_a_function_of_the_arguments():
     model = Classifier()
     tfzoo.swap(model, norm="batch", valid=lambda ids: ids != 0)
     ids = torch.tensor([[1, 2, 3], [4, 0, 0]])
@@ -240,24 +238,22 @@ def test_padding_may_be_a_function_of_the_arguments() -> None:
         ({"norm": "batch", "valid": "mask_"}, BadOption, "no argument 'mask_'.*'mask'"),
     ],
 )
-def test_a_swap_that_cannot_be_changes_nothing(
-    options: dict[str, object], error: type[Exception], message: str
-) -> None:
+def test_a_swap_that_cannot_be_changes_nothing(options, error, message):
     model = encoder()
     before = str(model)
     with pytest.raises(error, match=f"(?s){message}"):
-        tfzoo.swap(model, **options)  # type: ignore[arg-type]  # wrong on purpose
+        tfzoo.swap(model, **options)
     assert str(model) == before
 
 
-def test_nothing_to_swap_says_what_is_known() -> None:
+def test_nothing_to_swap_says_what_is_known():
     with pytest.raises(BadOption, match=r"Linear has no norm that is known.*nn\.RMSNorm"):
         tfzoo.swap(nn.Linear(2, 2), norm="rms")
     with pytest.raises(BadOption, match=r"has no attention that is known.*nn\.Multihead"):
         tfzoo.swap(nn.Sequential(nn.LayerNorm(2)), norm="rms", attention="additive")
 
 
-def test_a_norm_that_mixes_tokens_is_refused_in_a_decoder_and_across_batches() -> None:
+def test_a_norm_that_mixes_tokens_is_refused_in_a_decoder_and_across_batches():
     model = nn.Transformer(DIM, HEADS, 1, 1, 32, batch_first=True)
     with pytest.raises(Clash, match="leaky-norm"):
         tfzoo.swap(model, norm="batch", valid=True)
@@ -267,13 +263,13 @@ def test_a_norm_that_mixes_tokens_is_refused_in_a_decoder_and_across_batches() -
         tfzoo.swap(nn.TransformerEncoderLayer(DIM, HEADS, 32), norm="batch", valid=True)
 
 
-def test_a_model_of_tfzoo_is_built_with_its_parts() -> None:
+def test_a_model_of_tfzoo_is_built_with_its_parts():
     model = tfzoo.TransformerClassifier(9, classes=2, dim=8, heads=2, layers=1)
     with pytest.raises(BadOption, match="a model of tfzoo takes norm= when it is built"):
         tfzoo.swap(model, norm="rms")
 
 
-def test_a_swapped_model_is_copied_and_pickled() -> None:
+def test_a_swapped_model_is_copied_and_pickled():
     model, x = encoder(), tokens()
     tfzoo.swap(model, "instance", "additive", valid="~src_key_padding_mask")
     model.eval()
@@ -282,7 +278,7 @@ def test_a_swapped_model_is_copied_and_pickled() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-def test_an_rms_norm_without_an_eps_keeps_that_of_its_dtype(dtype: torch.dtype) -> None:
+def test_an_rms_norm_without_an_eps_keeps_that_of_its_dtype(dtype):
     """PyTorch's own default decides, which for half a float is that of a whole one."""
     model = nn.Sequential(nn.RMSNorm(8), nn.Linear(8, 8)).to(dtype)
     x = (1e-3 * torch.randn(2, 3, 8)).to(dtype)

@@ -1,7 +1,5 @@
 """Sweep files for tests, and a replacement for training that takes no time."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 them, nothing trained.
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json

@@ -2,8 +2,6 @@
 FOLDER --cell I`` in an engine's task.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -2,8 +2,6 @@
 about and nothing else.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Any
@@ -47,7 +45,7 @@ def sizes(name: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", sampled(SHORT, SHORT[::3]))
-def test_a_sweep_is_valid_and_says_what_it_is_about(name: str) -> None:
+def test_a_sweep_is_valid_and_says_what_it_is_about(name):
     made = plan(name)
     assert not [cell.refused for cell in made.cells if cell.refused]
     assert len(made.seeds) >= 5
@@ -71,9 +69,7 @@ def test_a_sweep_is_valid_and_says_what_it_is_about(name: str) -> None:
     assert int(runs[1]) == len(made.cells) * len(made.seeds)
 
 
-def test_extrapolation_varies_the_encoding_at_one_distance_in_texts_up_to_eight_times_as_long() -> (
-    None
-):
+def test_extrapolation_varies_the_encoding_at_one_distance_in_texts_up_to_eight_times_as_long():
     cells = {cell.labels["position"]: cell.recipes[""] for cell in plan("extrapolation").cells}
     named = {name: recipe["model"]["position"] for name, recipe in cells.items()}
     assert {"sinusoidal", "none", "learned", "alibi", "rotary"} <= named.keys()
@@ -89,7 +85,7 @@ def test_extrapolation_varies_the_encoding_at_one_distance_in_texts_up_to_eight_
     }
 
 
-def test_extrapolation_in_a_decoder_differs_in_the_mask_alone() -> None:
+def test_extrapolation_in_a_decoder_differs_in_the_mask_alone():
     encoder = {cell.name: cell.recipes[""] for cell in plan("extrapolation").cells}
     for cell in plan("extrapolation_decoder").cells:
         decoder = cell.recipes[""]
@@ -98,7 +94,7 @@ def test_extrapolation_in_a_decoder_differs_in_the_mask_alone() -> None:
         assert {**decoder, "model": model} == encoder[cell.name]
 
 
-def test_the_start_of_additive_attention_is_tuned_in_the_cells_that_are_not() -> None:
+def test_the_start_of_additive_attention_is_tuned_in_the_cells_that_are_not():
     plain, tuned = plan("additive_start"), plan("additive_start_tuned")
     assert [cell.name for cell in plain.cells] == [cell.name for cell in tuned.cells]
     rate = plain.cells[0].recipes[""]["optim"]["lr"]
@@ -107,7 +103,7 @@ def test_the_start_of_additive_attention_is_tuned_in_the_cells_that_are_not() ->
     assert tuned.tune.seed not in tuned.seeds
 
 
-def test_scale_starts_queries_and_keys_with_variance_one_at_every_width() -> None:
+def test_scale_starts_queries_and_keys_with_variance_one_at_every_width():
     cells = {tuple(cell.labels.values()): cell.recipes[""] for cell in plan("scale").cells}
     assert {width for _, width in cells} == {"4", "16", "64", "256"}
     assert {name for name, _ in cells} == {"scaled_dot_product", "dot_product", "additive"}
@@ -119,18 +115,18 @@ def test_scale_starts_queries_and_keys_with_variance_one_at_every_width() -> Non
         assert recipe["model"]["init_std"] ** 2 * inner.query.in_features == 1
 
 
-def test_heads_of_equal_parameters_and_heads_of_full_width() -> None:
+def test_heads_of_equal_parameters_and_heads_of_full_width():
     found = sizes("heads")
     assert found["1_of_64"] == found["4_of_16"] == found["16_of_4"] < found["4_of_64"]
 
 
-def test_feedforward_layers_have_equal_parameters_within_one_percent() -> None:
+def test_feedforward_layers_have_equal_parameters_within_one_percent():
     found = sizes("feedforward")
     rest = found.pop("none")
     assert max(found.values()) - rest < 1.01 * (min(found.values()) - rest)
 
 
-def test_what_embeddings_start_from_is_what_the_labels_say() -> None:
+def test_what_embeddings_start_from_is_what_the_labels_say():
     for cell in plan("embedding_start").cells:
         recipe = cell.recipes[""]
         d, v = recipe["model"]["dim"], recipe["data"]["tokenizer"]["vocab_size"]
@@ -138,7 +134,7 @@ def test_what_embeddings_start_from_is_what_the_labels_say() -> None:
         assert recipe["model"]["embedding_std"] ** 2 == pytest.approx(said, rel=0.01)
 
 
-def test_additive_attention_starts_from_scores_of_three_sizes() -> None:
+def test_additive_attention_starts_from_scores_of_three_sizes():
     found = set()
     for cell in plan("additive_start").cells:
         options = cell.recipes[""]["model"]
@@ -150,7 +146,7 @@ def test_additive_attention_starts_from_scores_of_three_sizes() -> None:
     assert found == {(1 / width, False), (1.0, False), (1.0, True)}
 
 
-def test_sweeps_are_listed_apart_and_no_recipes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sweeps_are_listed_apart_and_no_recipes(capsys):
     assert main(["recipes"]) == 0
     recipes, _, sweeps = capsys.readouterr().out.partition("tfzoo sweep ...")
     assert "translation/numbers " in recipes

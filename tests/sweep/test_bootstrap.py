@@ -2,8 +2,6 @@
 sacreBLEU's own.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any
@@ -65,7 +63,7 @@ def sweep(folder: Path, worse: float) -> tuple[list[dict[str, Any]], Bootstrap]:
     return table, bootstrap(table, AXES, {})
 
 
-def test_a_clear_difference_is_told_with_the_bleu_of_sacrebleu(tmp_path: Path) -> None:
+def test_a_clear_difference_is_told_with_the_bleu_of_sacrebleu(tmp_path):
     table, found = sweep(tmp_path, 0.4)
     (one,) = found.compared
     base, own = (
@@ -84,7 +82,7 @@ def test_a_clear_difference_is_told_with_the_bleu_of_sacrebleu(tmp_path: Path) -
     assert found.notes == []
 
 
-def test_models_that_are_as_good_as_each_other_are_not_told_apart(tmp_path: Path) -> None:
+def test_models_that_are_as_good_as_each_other_are_not_told_apart(tmp_path):
     (one,) = sweep(tmp_path, 0.1)[1].compared
     assert one.low < 0 < one.high
     assert one.p > 0.05
@@ -93,7 +91,7 @@ def test_models_that_are_as_good_as_each_other_are_not_told_apart(tmp_path: Path
     )
 
 
-def test_what_has_no_translations_or_others_is_said(tmp_path: Path) -> None:
+def test_what_has_no_translations_or_others_is_said(tmp_path):
     wanted = references()
     table = [run(tmp_path, "layer", seed, wanted, wanted) for seed in (1, 2)]
     table += [
@@ -121,7 +119,7 @@ def test_what_has_no_translations_or_others_is_said(tmp_path: Path) -> None:
     )
 
 
-def test_predictions_of_a_classifier_are_no_translations(tmp_path: Path) -> None:
+def test_predictions_of_a_classifier_are_no_translations(tmp_path):
     (tmp_path / "predictions").mkdir()
     predict.write(
         tmp_path / "predictions" / "test.tsv", [{"text": "x", "prediction": "a", "label": "b"}]
@@ -129,7 +127,7 @@ def test_predictions_of_a_classifier_are_no_translations(tmp_path: Path) -> None
     assert read_translations(tmp_path) == {}
 
 
-def test_text_without_spaces_is_cut_as_the_task_cuts_it() -> None:
+def test_text_without_spaces_is_cut_as_the_task_cuts_it():
     assert tokenizer(("他有三本 WMT 的书",)) == "zh"
     assert tokenizer(("これは本です",)) == "ja-mecab"
     assert tokenizer(("ein Haus", "Straße 東京")) == "13a"
@@ -137,7 +135,7 @@ def test_text_without_spaces_is_cut_as_the_task_cuts_it() -> None:
     assert tokenizer(("WMT书",)) == "zh"
 
 
-def test_the_sentence_tells_which_way_and_how_much(tmp_path: Path) -> None:
+def test_the_sentence_tells_which_way_and_how_much(tmp_path):
     table = sweep(tmp_path, 0.4)[0]
     (worse,) = bootstrap(table, AXES, {}).compared
     (better,) = bootstrap(table, AXES, {"norm": "rms"}).compared
@@ -150,7 +148,7 @@ def test_the_sentence_tells_which_way_and_how_much(tmp_path: Path) -> None:
     assert better.difference == -worse.difference
 
 
-def test_an_interval_is_of_the_draws_and_of_the_level_that_pruning_leaves(tmp_path: Path) -> None:
+def test_an_interval_is_of_the_draws_and_of_the_level_that_pruning_leaves(tmp_path):
     table = sweep(tmp_path, 0.2)[0]
     runs = {
         (row["norm"], row["seed"]): read_translations(Path(row["run_folder"]))["test"]
@@ -175,7 +173,7 @@ def test_an_interval_is_of_the_draws_and_of_the_level_that_pruning_leaves(tmp_pa
     assert one.p_corrected == pytest.approx(4 * alone.p_corrected)
 
 
-def test_equal_translations_are_not_told_apart(tmp_path: Path) -> None:
+def test_equal_translations_are_not_told_apart(tmp_path):
     wanted = references()
     table = [run(tmp_path, norm, 1, spoilt(wanted, 0.1, 1), wanted) for norm in AXES["norm"]]
     (one,) = bootstrap(table, AXES, {}).compared
@@ -184,7 +182,7 @@ def test_equal_translations_are_not_told_apart(tmp_path: Path) -> None:
     assert one.sentence.endswith("p = 1")
 
 
-def test_what_the_correction_decides_is_explained() -> None:
+def test_what_the_correction_decides_is_explained():
     one = Resampled({"norm": "rms"}, "test", 2, 60, 30.0, 0.5, 0.1, 0.9, 0.03, 0.03, "", [])
     text = with_sentence(one, 0.09, 3, AXES, ("layer",)).sentence
     assert text.startswith("rms: not yet known whether it differs from layer ")
@@ -197,7 +195,7 @@ def test_what_the_correction_decides_is_explained() -> None:
     assert at_the_limit.endswith("the verdict is (uncorrected p = 0.03)")
 
 
-def test_translations_of_runs_that_were_not_completed_are_omitted(tmp_path: Path) -> None:
+def test_translations_of_runs_that_were_not_completed_are_omitted(tmp_path):
     table = sweep(tmp_path, 0.4)[0]
     for change in ({"status": "failed"}, {"status": "pruned"}, {"seed": ""}, {"run_folder": ""}):
         (one,) = bootstrap([*table[:4], {**table[4], **change}], AXES, {}).compared
@@ -205,23 +203,21 @@ def test_translations_of_runs_that_were_not_completed_are_omitted(tmp_path: Path
         assert one.notes[0] == "seed 2 is omitted: only one side translated these sentences"
 
 
-def test_a_score_that_differs_by_more_than_rounding_is_noted(tmp_path: Path) -> None:
+def test_a_score_that_differs_by_more_than_rounding_is_noted(tmp_path):
     table = sweep(tmp_path, 0.4)[0]
     for difference, notes in ((0.04, 0), (0.06, 1)):
         changed = {**table[0], "test/bleu": float(table[0]["test/bleu"]) + difference}
         assert len(bootstrap([changed, *table[1:]], AXES, {}).notes) == notes
 
 
-def test_seeds_are_compared_on_the_sentences_that_all_of_them_translated() -> None:
+def test_seeds_are_compared_on_the_sentences_that_all_of_them_translated():
     first, other = Translations(("a",), ("a",)), Translations(("b",), ("b",))
     assert comparable({1: first}, {1: first, 2: first}) == [1]
     assert comparable({1: first, 2: other, 3: first}, {1: first, 2: other, 3: first}) == [1, 3]
     assert comparable({1: first}, {1: other}) == []
 
 
-def test_translations_are_read_as_they_were_written_and_scored_for_their_language(
-    tmp_path: Path,
-) -> None:
+def test_translations_are_read_as_they_were_written_and_scored_for_their_language(tmp_path):
     wanted = ['他说 "你好"', "我们\u2028有三本书", '"书"', "他有三本书"]
     lines = ['他说 "您好"', "我们\u2028有两本书", '"书"', "他有三本书"]
     own = Path(run(tmp_path, "layer", 1, lines, wanted, "tsv")["run_folder"])

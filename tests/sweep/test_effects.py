@@ -1,7 +1,5 @@
 """What a grid compares: names of its cells, main effects, and what pruning leaves of both."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -27,12 +25,12 @@ def pruned_grid() -> list[dict[str, Any]]:
     ]
 
 
-def test_axes_whose_keys_end_alike_are_named_in_full() -> None:
+def test_axes_whose_keys_end_alike_are_named_in_full():
     axes = {"encoder.norm": ["a"], "decoder.norm": ["a"], "model.position": ["a"]}
     assert [axis_name(axes, axis) for axis in axes] == ["encoder.norm", "decoder.norm", "position"]
 
 
-def test_the_baselines_value_of_each_axis_is_judged_as_the_baseline() -> None:
+def test_the_baselines_value_of_each_axis_is_judged_as_the_baseline():
     verdicts = judged(grid(), GRID, {"position": "rotary"})
     assert (verdicts.metric, verdicts.mode, verdicts.notes) == ("val/loss", "min", [])
     assert [one.notes for one in verdicts.axes] == [[]] * 5
@@ -40,7 +38,7 @@ def test_the_baselines_value_of_each_axis_is_judged_as_the_baseline() -> None:
     assert baselines == [{"norm": "layer"}, {"position": "rotary"}]
 
 
-def test_a_main_effect_of_which_a_cell_was_pruned_is_not_judged_but_counted() -> None:
+def test_a_main_effect_of_which_a_cell_was_pruned_is_not_judged_but_counted():
     verdicts = judged(pruned_grid(), GRID)
     rms, alibi, rotary = (of(verdicts, label) for label in ("rms", "alibi", "rotary"))
     assert [(one.seeds, one.mean, one.p, one.verdict) for one in (rms, alibi)] == [
@@ -67,7 +65,7 @@ def test_a_main_effect_of_which_a_cell_was_pruned_is_not_judged_but_counted() ->
     ]
 
 
-def test_intervals_of_what_was_not_pruned_are_wider_and_the_baselines_is_not() -> None:
+def test_intervals_of_what_was_not_pruned_are_wider_and_the_baselines_is_not():
     verdicts = judged(pruned_grid(), GRID)
     scores = {
         (norm, position): [
@@ -88,25 +86,25 @@ def test_intervals_of_what_was_not_pruned_are_wider_and_the_baselines_is_not() -
     )
 
 
-def test_a_pruned_cell_has_no_scores_even_if_a_seed_was_completed() -> None:
+def test_a_pruned_cell_has_no_scores_even_if_a_seed_was_completed():
     table = [*rows(SCORES), {"model.norm": "rms", "seed": 5, "status": "pruned"}]
     rms = of(judged(table), "rms")
     assert (rms.seeds, rms.mean, rms.p, rms.verdict) == (0, None, None, "not judged")
     assert rms.sentence == "rms: not judged: pruned"
 
 
-def test_labels_that_the_sweep_file_lacks_are_said() -> None:
+def test_labels_that_the_sweep_file_lacks_are_said():
     verdicts = judged(rows(SCORES), {"model.norm": ["layer", "rms"]})
     assert verdicts.notes == ["model.norm: batch has runs but is not a value of this axis"]
 
 
-def test_a_run_without_a_seed_is_omitted_and_said() -> None:
+def test_a_run_without_a_seed_is_omitted_and_said():
     table = [*rows(SCORES), {"model.norm": "rms", "seed": "", "val/loss": 9.0}]
     rms = of(judged(table), "rms")
     assert (rms.seeds, rms.notes) == (4, ["a run without a seed is omitted (completed)"])
 
 
-def test_a_verdict_needs_a_corrected_p_below_5_percent() -> None:
+def test_a_verdict_needs_a_corrected_p_below_5_percent():
     scores = gather(rows(SCORES), AXES, "val/loss")
     _, rms, _ = cells(scores, AXES, ("layer",))
     test = interval(rms.differences)
@@ -120,7 +118,7 @@ def test_a_verdict_needs_a_corrected_p_below_5_percent() -> None:
     assert hints == [False, True, True, False]
 
 
-def test_two_seeds_have_an_effect_and_no_verdict() -> None:
+def test_two_seeds_have_an_effect_and_no_verdict():
     table = rows({"layer": [2.0, 2.5, 3.0], "rms": [1.8, 2.2], "batch": [1.0]})
     verdicts = judged(table)
     rms, batch = of(verdicts, "rms"), of(verdicts, "batch")
@@ -148,9 +146,7 @@ def test_two_seeds_have_an_effect_and_no_verdict() -> None:
         ([1.0, 2.0], [1.0, 2.0], ""),
     ],
 )
-def test_what_one_comparison_could_detect_names_only_what_exists(
-    own: list[float], base: list[float], said: str
-) -> None:
+def test_what_one_comparison_could_detect_names_only_what_exists(own, base, said):
     found = judged(rows({"layer": base, "rms": own})).smallest
     assert found.endswith(said)
     assert bool(found) == bool(said)

@@ -1,7 +1,5 @@
 """Quality after equal time, and the line that can be quoted."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -19,7 +17,7 @@ SEEDS = (1, 2, 3)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A step of ``rms`` takes twice as long as one of ``layer``."""
     made = make(tmp_path_factory.mktemp("time") / "norms", SEEDS, ("layer", "rms"), ("sinusoidal",))
     for summary in made.glob("norm=rms,*/seed-*/summary.json"):
@@ -33,7 +31,7 @@ def curve(folder: Path, norm: str, seed: int) -> dict[int, float]:
     return read_curves(folder / f"norm={norm},position=sinusoidal/seed-{seed}")["val/loss"]
 
 
-def test_a_slow_cell_is_read_at_the_step_that_it_had_reached(folder: Path) -> None:
+def test_a_slow_cell_is_read_at_the_step_that_it_had_reached(folder):
     found = equal_time(gather([folder]))
     assert "15.2 s of training each, when layer · sinusoidal had ended" in found.caption
     (line,) = found.lines
@@ -47,13 +45,13 @@ def test_a_slow_cell_is_read_at_the_step_that_it_had_reached(folder: Path) -> No
         assert said == pytest.approx(np.mean(differences), abs=0.006)
 
 
-def test_a_curve_is_a_line_between_validations_and_nothing_outside_them() -> None:
+def test_a_curve_is_a_line_between_validations_and_nothing_outside_them():
     validated = {20: 3.0, 40: 2.0}
     assert [read(validated, steps) for steps in (20, 25, 40)] == [3.0, 2.75, 2.0]
     assert [read(validated, steps) for steps in (19, 41)] == [None, None]
 
 
-def test_one_validation_is_no_curve_and_the_report_says_so(tmp_path: Path) -> None:
+def test_one_validation_is_no_curve_and_the_report_says_so(tmp_path):
     made = make(tmp_path / "norms", SEEDS, ("layer", "rms"), ("sinusoidal",))
     for metrics in made.glob("*/*/metrics.csv"):
         metrics.write_text("step,train/loss,val/loss\n10,3,\n20,2,\n300,1,2.0\n", "utf-8")
@@ -62,7 +60,7 @@ def test_one_validation_is_no_curve_and_the_report_says_so(tmp_path: Path) -> No
     assert found.caption.startswith("Not known after equal time: runs validated at most once")
 
 
-def test_one_line_has_all_that_a_quotation_needs(tmp_path: Path) -> None:
+def test_one_line_has_all_that_a_quotation_needs(tmp_path):
     made = make(tmp_path / "norms", (1, 2, 3, 4, 5), ("layer", "rms"), ("sinusoidal", "rotary"))
     assert re.fullmatch(
         r"position=rotary instead of sinusoidal: val/loss [12]\.\d+ -> 1\.\d+, "

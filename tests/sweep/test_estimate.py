@@ -1,7 +1,5 @@
 """The time that the remaining runs of a sweep take."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +24,5 @@ TIMES = [(SLOW, 100.0), (FAST, 10.0)]
         ([], 4, {}, 0),
     ],
 )
-def test_a_run_is_not_shared_between_jobs(
-    left: list[Any], jobs: int, elapsed: dict[str, float], wanted: float
-) -> None:
+def test_a_run_is_not_shared_between_jobs(left, jobs, elapsed, wanted):
     assert seconds_left(left, TIMES, jobs, elapsed) == wanted

@@ -1,9 +1,6 @@
 """One run from its folder as it is to its end, with a stand-in for training."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -13,23 +10,22 @@ from tfzoo.runs.folder import read_config
 from tfzoo.runs.lock import holding
 from tfzoo.sweep import start
 from tfzoo.sweep.plan.load import load
-from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import execution, runs_csv, state, tune
 from tfzoo.sweep.run.state import Run
 
 
 @pytest.fixture
-def trainings(monkeypatch: pytest.MonkeyPatch) -> Trainings:
+def trainings(monkeypatch):
     return Trainings(monkeypatch)
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+def plan(tmp_path_factory):
     return load(sweep_file(tmp_path_factory.mktemp("file")))
 
 
 @pytest.fixture(scope="module")
-def tuning(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+def tuning(tmp_path_factory):
     return load(
         sweep_file(
             tmp_path_factory.mktemp("file"), tune={"key": "optim.lr", "values": [1e-3, 3e-3]}
@@ -38,7 +34,7 @@ def tuning(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 
 @pytest.fixture
-def run(plan: Plan, tmp_path: Path, trainings: Trainings) -> Run:
+def run(plan, tmp_path, trainings):
     """One that has not begun."""
     return state.planned_runs(plan, tmp_path)[0]
 
@@ -47,9 +43,9 @@ def reason(run: Run) -> str:
     return str(state.failure(run.folder)["reason"])
 
 
-def test_a_run_is_trained_once(run: Run, plan: Plan, trainings: Trainings) -> None:
+def test_a_run_is_trained_once(run, plan, trainings):
     assert state.status(run) == "missing"
-    told: list[str] = []
+    told = []
     assert [
         execution.execute(run, plan, on_change=lambda _, status: told.append(status))
         for _ in range(2)
@@ -59,9 +55,7 @@ def test_a_run_is_trained_once(run: Run, plan: Plan, trainings: Trainings) -> No
     assert state.status(run) == "completed"
 
 
-def test_a_run_that_did_not_test_is_not_complete(
-    run: Run, plan: Plan, trainings: Trainings
-) -> None:
+def test_a_run_that_did_not_test_is_not_complete(run, plan, trainings):
     execution.execute(run, plan)
     summary = json.loads((run.folder / "summary.json").read_text())
     (run.folder / "summary.json").write_text(json.dumps({"fit": summary["fit"]}))
@@ -70,7 +64,7 @@ def test_a_run_that_did_not_test_is_not_complete(
     assert len(trainings.trained) == 2
 
 
-def test_two_processes_do_not_work_on_one_run(run: Run, plan: Plan, trainings: Trainings) -> None:
+def test_two_processes_do_not_work_on_one_run(run, plan, trainings):
     run.folder.mkdir(parents=True)
     with holding(run.folder):
         assert state.status(run) == "running"
@@ -78,14 +72,14 @@ def test_two_processes_do_not_work_on_one_run(run: Run, plan: Plan, trainings: T
     assert trainings.trained == []
 
 
-def test_a_failed_run_says_why_and_stays_failed(run: Run, plan: Plan, trainings: Trainings) -> None:
+def test_a_failed_run_says_why_and_stays_failed(run, plan, trainings):
     trainings.codes[run.folder.name] = 1
     assert [execution.execute(run, plan) for _ in range(2)] == ["failed", "failed"]
     assert reason(run) == "it broke"
     assert len(trainings.trained) == 1
 
 
-def test_a_killed_run_goes_on_once_by_itself(run: Run, plan: Plan, trainings: Trainings) -> None:
+def test_a_killed_run_goes_on_once_by_itself(run, plan, trainings):
     trainings.codes[run.folder.name] = -9
     assert execution.execute(run, plan) == "failed"
     assert len(trainings.trained) == 2
@@ -93,18 +87,14 @@ def test_a_killed_run_goes_on_once_by_itself(run: Run, plan: Plan, trainings: Tr
 
 
 @pytest.mark.parametrize("code", [75, 130])
-def test_a_run_that_was_stopped_is_named_so(
-    run: Run, plan: Plan, trainings: Trainings, code: int
-) -> None:
+def test_a_run_that_was_stopped_is_named_so(run, plan, trainings, code):
     trainings.codes[run.folder.name] = code
     assert execution.execute(run, plan) == "stopped"
     trainings.codes.clear()
     assert execution.execute(run, plan) == "completed"
 
 
-def test_a_run_whose_score_is_no_number_diverged(
-    run: Run, plan: Plan, trainings: Trainings
-) -> None:
+def test_a_run_whose_score_is_no_number_diverged(run, plan, trainings):
     trainings.scores[run.folder.name] = None
     assert execution.execute(run, plan) == "failed"
     assert reason(run) == "diverged: val/loss is not finite"
@@ -112,13 +102,8 @@ def test_a_run_whose_score_is_no_number_diverged(
 
 @pytest.mark.parametrize(("last", "ends"), [(2.31, "failed"), (2.29, "completed")])
 def test_a_run_that_ends_no_better_than_an_untrained_model_diverged(
-    run: Run,
-    plan: Plan,
-    trainings: Trainings,
-    last: float,
-    ends: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    run, plan, trainings, last, ends, capsys
+):
     trainings.untrained_loss = 2.3
     trainings.losses = [2.3, 0.1, 0.1, 9.0, 0.1, 0.1, last - 0.5, last + 0.5]
     assert execution.execute(run, plan) == ends
@@ -156,13 +141,13 @@ def test_a_run_that_ends_no_better_than_an_untrained_model_diverged(
     ],
 )
 def test_a_run_that_could_say_nothing_itself_is_known_by_its_last_words(
-    tmp_path: Path, output: str, code: int, said: str
-) -> None:
+    tmp_path, output, code, said
+):
     (tmp_path / execution.OUTPUT).write_text(output)
     assert execution.exit_reason(tmp_path, code).startswith(said)
 
 
-def test_a_run_whose_checkpoints_cannot_be_read_begins_anew(run: Run, plan: Plan) -> None:
+def test_a_run_whose_checkpoints_cannot_be_read_begins_anew(run, plan):
     (run.folder / "checkpoints").mkdir(parents=True)
     (run.folder / "checkpoints/last.ckpt").write_bytes(b"torn")
     assert execution.execute(run, plan) == "completed"
@@ -170,8 +155,8 @@ def test_a_run_whose_checkpoints_cannot_be_read_begins_anew(run: Run, plan: Plan
 
 
 def test_the_best_value_is_tuned_for_each_cell_alone_and_taken_by_all_its_seeds(
-    tuning: Plan, tmp_path: Path, trainings: Trainings
-) -> None:
+    tuning, tmp_path, trainings
+):
     trainings.scores = {"norm=layer/tune/0.003": 0.5, "norm=rms/tune/0.001": 0.5}
     runs = state.planned_runs(tuning, tmp_path)
     assert {execution.execute(run, tuning) for run in runs} == {"completed"}
@@ -190,8 +175,8 @@ def test_the_best_value_is_tuned_for_each_cell_alone_and_taken_by_all_its_seeds(
 
 
 def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
-    tuning: Plan, tmp_path: Path, trainings: Trainings
-) -> None:
+    tuning, tmp_path, trainings
+):
     trainings.codes, trainings.scores = {"tune/0.001": 1, "norm=rms/tune": 1}, {"tune/0.003": 9.0}
     layer, rms = state.planned_runs(tuning, tmp_path)[:2]
     assert execution.execute(layer, tuning) == "completed"
@@ -200,9 +185,7 @@ def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
     assert reason(rms) == "no value of optim.lr could be trained: 0.001: it broke; 0.003: it broke"
 
 
-def test_values_tried_before_are_not_mixed_with_others(
-    tuning: Plan, tmp_path: Path, trainings: Trainings
-) -> None:
+def test_values_tried_before_are_not_mixed_with_others(tuning, tmp_path, trainings):
     execution.execute(state.planned_runs(tuning, tmp_path)[0], tuning)
     other = load(sweep_file(tmp_path, tune={"key": "optim.lr", "values": [1e-3, 9e-3]}))
     with pytest.raises(BadRun, match=r"was tuned with optim.lr \['0.001', '0.003'\]"):
@@ -210,10 +193,10 @@ def test_values_tried_before_are_not_mixed_with_others(
 
 
 def test_no_value_is_chosen_after_a_signal_and_trials_of_another_process_are_waited_for(
-    tuning: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tuning, tmp_path, monkeypatch
+):
     monkeypatch.setattr(tune, "POLL_SECONDS", 0.0)
     run = state.planned_runs(tuning, tmp_path)[0]
-    ends: list[state.Status] = ["running", "completed", "running", "stopped"]
+    ends = ["running", "completed", "running", "stopped"]
     assert tune.choose(run, tuning, lambda trial: ends.pop(0)) is None
     assert ends == []

@@ -1,7 +1,5 @@
 """A sweep that is looked at, grows, and is looked at again; runs that diverge; margins."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,7 @@ GRID = (("layer", "rms"), ("sinusoidal", "rotary"))
 
 @pytest.mark.parametrize("level", [0.05, 0.0125])
 @pytest.mark.parametrize("most", [4, 12])
-def test_all_looks_together_have_the_level_whatever_the_variance(most: int, level: float) -> None:
+def test_all_looks_together_have_the_level_whatever_the_variance(most, level):
     samples = 60_000
     values = np.random.default_rng(most).standard_normal((samples, most))
     values *= np.random.default_rng(0).uniform(0.1, 10, (samples, 1))
@@ -40,7 +38,7 @@ def test_all_looks_together_have_the_level_whatever_the_variance(most: int, leve
         assert 0.97 * low - 5 <= called.sum() <= 1.03 * high
 
 
-def test_intervals_and_p_of_a_growing_sample_agree() -> None:
+def test_intervals_and_p_of_a_growing_sample_agree():
     values = np.random.default_rng(1).standard_normal((200, 7)) + 0.7
     found = interval(values, 0.05, most=10)
     excluded = (found.low > 0) | (found.high < 0)
@@ -49,7 +47,7 @@ def test_intervals_and_p_of_a_growing_sample_agree() -> None:
     np.testing.assert_array_equal(excluded, found.p < 0.05)
 
 
-def test_one_look_is_students_test() -> None:
+def test_one_look_is_students_test():
     for statistic in (0.3, 2.0, 40.0):
         assert sequential.p_value(statistic, 3, 3) == pytest.approx(
             2 * t.sf(statistic, 2), rel=0.01
@@ -58,7 +56,7 @@ def test_one_look_is_students_test() -> None:
     assert critical(0.05, 5, most=4) == critical(0.05, 5), "past what was declared"
 
 
-def test_the_last_look_costs_little_and_early_ones_much() -> None:
+def test_the_last_look_costs_little_and_early_ones_much():
     ratios = [critical(0.05, seeds, 20) / critical(0.05, seeds) for seeds in (3, 5, 10, 20)]
     assert ratios == sorted(ratios, reverse=True)
     assert ratios[-1] < 1.15
@@ -74,7 +72,7 @@ def two(seeds: int, difference: float = -0.4) -> list[dict[str, Any]]:
     return rows({"layer": layer, "rms": [a + difference + b for a, b in zip(layer, noise)]})  # noqa: B905 # noise is longer
 
 
-def test_seeds_added_after_a_verdict_give_an_estimate_and_a_hint() -> None:
+def test_seeds_added_after_a_verdict_give_an_estimate_and_a_hint():
     grown = of(judged(two(5), design=Design(earlier=(3,))), "rms")
     once = of(judged(two(5)), "rms")
     assert (once.verdict, grown.verdict) == ("better", "not yet known")
@@ -86,7 +84,7 @@ def test_seeds_added_after_a_verdict_give_an_estimate_and_a_hint() -> None:
     assert grown.sentence.endswith(", a hint that it is better")
 
 
-def test_a_sweep_that_declared_its_growth_has_verdicts_on_the_way_and_none_past_it() -> None:
+def test_a_sweep_that_declared_its_growth_has_verdicts_on_the_way_and_none_past_it():
     design = Design(most=6)
     found = {seeds: of(judged(two(seeds), design=design), "rms") for seeds in (3, 5, 6, 7)}
     assert {seeds: one.verdict for seeds, one in found.items()} == {
@@ -100,7 +98,7 @@ def test_a_sweep_that_declared_its_growth_has_verdicts_on_the_way_and_none_past_
     assert (found[5].p or 0) > (plain.p or 0)
 
 
-def test_a_verdict_waits_for_runs_that_failed_or_are_not_finished() -> None:
+def test_a_verdict_waits_for_runs_that_failed_or_are_not_finished():
     for status, said, most, verdict in (
         ("failed", "seed 5 failed", None, "not yet known"),
         ("failed", "seed 5 failed", 5, "not yet known"),
@@ -114,9 +112,7 @@ def test_a_verdict_waits_for_runs_that_failed_or_are_not_finished() -> None:
         assert f"because {said}: " in one.sentence or not said
 
 
-def test_a_report_remembers_with_which_seeds_the_sweep_was_judged(
-    own_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_remembers_with_which_seeds_the_sweep_was_judged(own_folder, capsys):
     make(Path("norms"), (1, 2, 3), *GRID)
     assert main(["report", "norms"]) == 0
     assert "position rotary, averaged over norm: a hint: better than" in capsys.readouterr().out
@@ -130,9 +126,7 @@ def test_a_report_remembers_with_which_seeds_the_sweep_was_judged(
         assert "judged with 3 seeds before" in Path("norms", name).read_text("utf-8")
 
 
-def test_growth_that_was_declared_is_no_growth(
-    own_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_growth_that_was_declared_is_no_growth(own_folder, capsys):
     for seeds in ((1, 2, 3, 4), (1, 2, 3, 4, 5)):
         make(Path("norms"), seeds, *GRID)
         file = yaml.safe_load(Path("norms/sweep.yaml").read_text())
@@ -146,7 +140,7 @@ def test_growth_that_was_declared_is_no_growth(
 # Margins
 
 
-def test_equivalence_is_two_one_sided_tests() -> None:
+def test_equivalence_is_two_one_sided_tests():
     values = np.array([0.02, -0.01, 0.03, 0.0, 0.015])
     sides = (
         ttest_1samp(values + 0.05, 0, alternative="greater").pvalue,
@@ -155,7 +149,7 @@ def test_equivalence_is_two_one_sided_tests() -> None:
     assert equivalence(values, 0.05) == pytest.approx(max(sides))
 
 
-def test_equivalent_and_not_yet_known_are_different_sentences() -> None:
+def test_equivalent_and_not_yet_known_are_different_sentences():
     base = [2.0, 2.5, 3.0, 2.2, 2.7]
     near = [2.001, 2.499, 3.002, 2.2, 2.699]
     far = [2.1, 2.3, 3.1, 2.4, 2.6]
@@ -177,7 +171,7 @@ def test_equivalent_and_not_yet_known_are_different_sentences() -> None:
     assert of(without, "rms").verdict == "not yet known"
 
 
-def test_a_difference_that_is_real_and_small_says_both() -> None:
+def test_a_difference_that_is_real_and_small_says_both():
     base = [2.0, 2.5, 3.0, 2.2, 2.7]
     table = rows(
         {
@@ -190,21 +184,21 @@ def test_a_difference_that_is_real_and_small_says_both() -> None:
     assert one.sentence.endswith("; by less than the margin of 0.1")
 
 
-def test_false_equivalence_at_the_margin_is_5_percent() -> None:
+def test_false_equivalence_at_the_margin_is_5_percent():
     values = 1.0 + np.random.default_rng(0).standard_normal((20_000, 6)) / 3
     called = (equivalence(values, 1.0) < 0.05).sum()
     assert binom.ppf(0.001, 20_000, 0.045) <= called <= binom.ppf(0.999, 20_000, 0.05)
 
 
 @pytest.mark.parametrize("given", [0, -1, "1", "x %", True, float("inf"), [1], "0 %"])
-def test_a_margin_is_a_number_or_a_share(given: object) -> None:
+def test_a_margin_is_a_number_or_a_share(given):
     with pytest.raises(ValueError, match="margin is a number of points above 0, or a share"):
         parse_margin(given)
     assert parse_margin("2.5 %") == parse_margin("2.5%") == Margin(0.025, is_share=True)
     assert (parse_margin(2), parse_margin(None)) == (Margin(2.0), None)
 
 
-def test_how_far_a_sweep_may_grow_is_checked() -> None:
+def test_how_far_a_sweep_may_grow_is_checked():
     tree = {"recipe": "x", "seeds": [1, 2, 3, 4]}
     for given in (3, 2, 101, "20", 0, True):
         with pytest.raises(BadRecipe, match="max_seeds"):
@@ -216,7 +210,7 @@ def test_how_far_a_sweep_may_grow_is_checked() -> None:
 # Runs that diverge
 
 
-def test_diverged_runs_are_counted_and_leave_the_differences() -> None:
+def test_diverged_runs_are_counted_and_leave_the_differences():
     table = two(6)
     for row in table[-2:]:
         row |= {"status": "diverged", "reason": "train/loss is 9"}
@@ -234,7 +228,7 @@ def test_diverged_runs_are_counted_and_leave_the_differences() -> None:
     )
 
 
-def test_a_cell_that_always_diverges_is_said_to_do_so() -> None:
+def test_a_cell_that_always_diverges_is_said_to_do_so():
     table = two(6)
     for row in table[-6:]:
         row["val/loss"] = float("nan")

@@ -1,7 +1,5 @@
 """Whether the effect of one axis depends on another: differences of differences, by seed."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 
@@ -36,7 +34,7 @@ def only(rows: Rows, axes: dict[str, list[str]] = AXES) -> Dependence:
     return one
 
 
-def test_a_difference_of_differences_has_the_numbers_of_a_paired_test() -> None:
+def test_a_difference_of_differences_has_the_numbers_of_a_paired_test():
     rows = grid()
     rotary, alibi = only(rows).found
     tests = []
@@ -54,7 +52,7 @@ def test_a_difference_of_differences_has_the_numbers_of_a_paired_test() -> None:
     )
 
 
-def test_one_sentence_says_whether_one_effect_depends_on_the_other() -> None:
+def test_one_sentence_says_whether_one_effect_depends_on_the_other():
     said = only(grid()).sentence
     assert said.startswith(
         "the effect of norm depends on position: rms instead of layer changes val/loss by +0.6"
@@ -66,7 +64,7 @@ def test_one_sentence_says_whether_one_effect_depends_on_the_other() -> None:
     )
 
 
-def test_settings_of_a_third_axis_are_averaged_over() -> None:
+def test_settings_of_a_third_axis_are_averaged_over():
     axes = {"norm": ["layer", "rms"], "position": ["index", "rotary"], "width": ["64", "128"]}
     rows = grid(axes)
     found = interactions(rows, axes, {}, "val/loss")
@@ -85,7 +83,7 @@ def test_settings_of_a_third_axis_are_averaged_over() -> None:
     assert found[0].found[0].p == pytest.approx(ttest_1samp(np.mean(each, 0), 0).pvalue)
 
 
-def test_what_is_missing_is_left_out_and_said() -> None:
+def test_what_is_missing_is_left_out_and_said():
     rows = [row for row in grid() if (row["norm"], row["position"]) != ("rms", "alibi")]
     rows = [row for row in rows if (row["norm"], row["seed"]) != ("rms", 3)]
     rotary, alibi = only(rows).found
@@ -101,7 +99,7 @@ def test_what_is_missing_is_left_out_and_said() -> None:
     assert (rotary.low or 0) < (whole.low or 0), "the interval allows for the selection"
 
 
-def test_without_cells_that_differ_on_two_axes_there_is_nothing_to_ask() -> None:
+def test_without_cells_that_differ_on_two_axes_there_is_nothing_to_ask():
     rows = [row for row in grid() if row["norm"] == "layer" or row["position"] == "index"]
     assert interactions(rows, AXES, {}, "val/loss") == []
     equal = grid(depends=0.0)
@@ -112,7 +110,7 @@ def test_without_cells_that_differ_on_two_axes_there_is_nothing_to_ask() -> None
     )
 
 
-def test_effects_that_only_add_up_are_called_dependent_in_5_of_100_sweeps() -> None:
+def test_effects_that_only_add_up_are_called_dependent_in_5_of_100_sweeps():
     axes = {"norm": ["layer", "rms"], "position": ["index", "rotary"]}
     rows, random, tries = grid(axes, depends=0.0), np.random.default_rng(7), 400
     noise = np.where([row["norm"] == "rms" for row in rows], 3.0, 1.0)

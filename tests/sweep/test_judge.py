@@ -1,7 +1,5 @@
 """What is said of a sweep: numbers, verdicts, sentences, and everything that is missing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
@@ -51,7 +49,7 @@ def of(verdicts: Verdicts, *labels: str) -> Judged:
     )
 
 
-def test_a_cell_has_the_numbers_of_a_paired_test() -> None:
+def test_a_cell_has_the_numbers_of_a_paired_test():
     verdicts = judged(rows(SCORES))
     rms, batch = of(verdicts, "rms"), of(verdicts, "batch")
     test, other = (ttest_rel(SCORES[name], SCORES["layer"]) for name in ("rms", "batch"))
@@ -78,7 +76,7 @@ def test_a_cell_has_the_numbers_of_a_paired_test() -> None:
     ]
 
 
-def test_which_way_is_better_is_the_metrics_to_say() -> None:
+def test_which_way_is_better_is_the_metrics_to_say():
     assert of(judged(rows(SCORES), mode="max"), "rms").verdict == "worse"
     turned = judged(rows(SCORES), AXES, {"model.norm": "rms"})
     assert of(turned, "layer").verdict == "worse"
@@ -87,7 +85,7 @@ def test_which_way_is_better_is_the_metrics_to_say() -> None:
     )
 
 
-def test_sentences_say_how_much_or_how_many_seeds_it_would_take() -> None:
+def test_sentences_say_how_much_or_how_many_seeds_it_would_take():
     verdicts = judged(rows(SCORES))
     better = (
         r"rms: better than layer by 0\.195 \(95 % CI 0\.174 to 0\.216\), "
@@ -107,7 +105,7 @@ def test_sentences_say_how_much_or_how_many_seeds_it_would_take() -> None:
     )
 
 
-def test_the_smallest_effect_is_that_of_the_middle_comparison() -> None:
+def test_the_smallest_effect_is_that_of_the_middle_comparison():
     verdicts = judged(rows(SCORES))
     spreads = sorted(
         np.std(np.subtract(SCORES[name], SCORES["layer"]), ddof=1) for name in ("rms", "batch")
@@ -130,7 +128,7 @@ def test_the_smallest_effect_is_that_of_the_middle_comparison() -> None:
     assert judged(rows({"layer": [1.0]})).smallest == ""
 
 
-def test_an_interval_without_0_beside_not_yet_known_is_explained_in_its_sentence() -> None:
+def test_an_interval_without_0_beside_not_yet_known_is_explained_in_its_sentence():
     scores = {"layer": [2.0, 2.5, 3.0], "rms": [2.1, 2.65, 3.2], "batch": [2.0, 2.4, 3.3]}
     rms = of(judged(rows(scores)), "rms")
     assert rms.verdict == "not yet known"
@@ -145,7 +143,7 @@ def test_an_interval_without_0_beside_not_yet_known_is_explained_in_its_sentence
     assert "excludes 0" not in batch.sentence
 
 
-def test_all_that_is_missing_is_said() -> None:
+def test_all_that_is_missing_is_said():
     table = rows({**SCORES, "batch": ["", "nan", 2.0, 2.2]})
     table[0] |= {"status": "failed", "reason": "out of memory"}
     table[5] |= {"status": "missing", "val/loss": None}
@@ -175,7 +173,7 @@ def test_all_that_is_missing_is_said() -> None:
     ]
 
 
-def test_without_the_baseline_means_stand_and_nothing_is_compared() -> None:
+def test_without_the_baseline_means_stand_and_nothing_is_compared():
     verdicts = judged(rows({"rms": SCORES["rms"]}))
     assert (
         "the baseline (layer) has no completed run with a val/loss: no cell can be compared with it"
@@ -197,7 +195,7 @@ def test_without_the_baseline_means_stand_and_nothing_is_compared() -> None:
     assert judge([], AXES, {}, "val/bleu", "max").comparisons == 0
 
 
-def test_one_seed_and_no_spread_have_no_p() -> None:
+def test_one_seed_and_no_spread_have_no_p():
     table = rows(
         {
             "layer": [1.0, 1.0, 1.0],
@@ -233,7 +231,7 @@ def test_one_seed_and_no_spread_have_no_p() -> None:
     assert of(verdicts, "rms").notes == ["equal for all 3 seeds: no confidence interval"]
 
 
-def test_a_run_that_stands_twice_counts_once() -> None:
+def test_a_run_that_stands_twice_counts_once():
     twice = judged([*rows(SCORES), *rows({"rms": SCORES["rms"]})])
     assert of(twice, "rms").p == of(judged(rows(SCORES)), "rms").p
     assert "seed 1 occurs 2 times; the mean is used" in of(twice, "rms").notes
@@ -266,7 +264,7 @@ def mean(table: list[dict[str, Any]], axis: str, label: str, seed: int) -> float
     )
 
 
-def test_an_axis_is_judged_by_the_mean_over_the_others_seed_by_seed() -> None:
+def test_an_axis_is_judged_by_the_mean_over_the_others_seed_by_seed():
     table = list(grid())
     verdicts = judged(table, GRID)
     own, base = (
@@ -291,7 +289,7 @@ def test_an_axis_is_judged_by_the_mean_over_the_others_seed_by_seed() -> None:
     )
 
 
-def test_an_axis_over_a_grid_with_holes_says_which() -> None:
+def test_an_axis_over_a_grid_with_holes_says_which():
     table = [row for row in grid() if (row["norm"], row["position"]) != ("rms", "alibi")]
     table = [
         row
@@ -308,7 +306,7 @@ def test_an_axis_over_a_grid_with_holes_says_which() -> None:
     assert "1 of the grid's 6 cells are missing" in verdicts.notes
 
 
-def test_a_sweep_around_its_baseline_has_its_cells_as_effects() -> None:
+def test_a_sweep_around_its_baseline_has_its_cells_as_effects():
     table = [row for row in grid() if row["norm"] == "layer" or row["position"] == "index"]
     verdicts = judged(table, GRID)
     assert verdicts.comparisons == 3
@@ -319,9 +317,7 @@ def test_a_sweep_around_its_baseline_has_its_cells_as_effects() -> None:
     assert of(verdicts, "rotary").notes == []
 
 
-def test_the_family_wise_error_rate_of_a_grid_is_at_most_5_percent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_family_wise_error_rate_of_a_grid_is_at_most_5_percent(monkeypatch):
     """Cells and main effects are one family."""
     monkeypatch.setattr(sentences, "seeds_needed", lambda *args: None)  # slow, and not needed here
     random = np.random.default_rng(0)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tfzoo.sweep.plan.layout import MAX_NAME_BYTES, combine, file_name, label, name, settings
 
 AXES = {
@@ -12,7 +10,7 @@ AXES = {
 }
 
 
-def test_a_label_is_what_a_person_would_write() -> None:
+def test_a_label_is_what_a_person_would_write():
     values = ["rms", {"name": "rms", "eps": 1e-6}, 1e-3, 4, True, None, [0.9, 0.98]]
     assert [label(value) for value in values] == [
         "rms",
@@ -25,7 +23,7 @@ def test_a_label_is_what_a_person_would_write() -> None:
     ]
 
 
-def test_a_grid_has_all_combinations_and_one_at_a_time_those_beside_the_baseline() -> None:
+def test_a_grid_has_all_combinations_and_one_at_a_time_those_beside_the_baseline():
     assert len(list(combine(AXES, "grid", {}))) == 6
     found = list(combine(AXES, "one_at_a_time", {"model.norm": "rms", "width": "four"}))
     assert [tuple(one.values()) for one in found] == [
@@ -36,7 +34,7 @@ def test_a_grid_has_all_combinations_and_one_at_a_time_those_beside_the_baseline
     ]
 
 
-def test_a_cell_has_the_settings_of_all_its_labels() -> None:
+def test_a_cell_has_the_settings_of_all_its_labels():
     assert settings(AXES, {"model.norm": "rms", "width": "one head"}) == {
         "model.norm": "rms",
         "model.heads": 1,
@@ -44,7 +42,7 @@ def test_a_cell_has_the_settings_of_all_its_labels() -> None:
     }
 
 
-def test_a_folder_is_named_after_the_settings_and_can_be_typed() -> None:
+def test_a_folder_is_named_after_the_settings_and_can_be_typed():
     assert name({"model.norm": "layer", "width": "one head"}) == "norm=layer,width=one_head"
     assert (
         name({"model.encoder.norm": "layer", "model.norm": "rms"})
@@ -53,7 +51,7 @@ def test_a_folder_is_named_after_the_settings_and_can_be_typed() -> None:
     assert file_name("../a b/c:*") == ".._a_b_c"
 
 
-def test_long_names_are_cut_and_stay_apart() -> None:
+def test_long_names_are_cut_and_stay_apart():
     for letter in "x你":
         long = [name({"a": letter * 300 + end}) for end in "12"]
         assert long[0] != long[1]

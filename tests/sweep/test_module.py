@@ -1,9 +1,6 @@
 """A LightningModule that is not tfzoo's is swept: its parts are swapped, its arguments varied."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +28,7 @@ SMALL = {
 
 
 @pytest.fixture(autouse=True)
-def somebodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def somebodys(tmp_path, monkeypatch):
     """Works in a folder with the page's ``mine.py``."""
     (tmp_path / "mine.py").write_text(MODULE, "utf-8")
     monkeypatch.chdir(tmp_path)
@@ -42,10 +39,10 @@ def somebodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 @pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_process(monkeypatch):
     """Runs train in this process."""
 
-    def spawn(run: Any, plan: Any, *rest: Any) -> int:
+    def spawn(run, plan, *rest):
         metrics = [metric.name for metric in (plan.metric, *plan.also)]
         return train_module.main(run.folder, plan.module, plan.data, metrics)
 
@@ -64,7 +61,7 @@ def refused(**changes: Any) -> str:
     return str(caught.value)
 
 
-def test_its_norms_are_compared_by_a_metric_that_it_logs(in_process: None) -> None:
+def test_its_norms_are_compared_by_a_metric_that_it_logs(in_process):
     assert main(["sweep", sweep(), "--trust", "--run", "runs/norms"]) == 0
     rows = table("runs/norms")
     assert [row["status"] for row in rows] == ["completed", "completed"]
@@ -79,16 +76,14 @@ def test_its_norms_are_compared_by_a_metric_that_it_logs(in_process: None) -> No
     assert main(["sweep", "mine.yaml", "--run", "runs/norms"]) == 2  # going on asks again
 
 
-def test_what_its_training_raises_is_the_reason(in_process: None) -> None:
+def test_what_its_training_raises_is_the_reason(in_process):
     overrides = {**FILE["overrides"], "swap.only": "nothing"}
     assert main(["sweep", sweep(overrides=overrides), "--trust", "--run", "runs/norms"]) == 1
     assert [row["status"] for row in table("runs/norms")] == ["completed", "failed"]
     assert "no norm of Mine can be replaced" in table("runs/norms")[1]["reason"]
 
 
-def test_a_metric_that_it_does_not_log_ends_the_sweep_at_its_first_validation(
-    in_process: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_metric_that_it_does_not_log_ends_the_sweep_at_its_first_validation(in_process, capsys):
     wrong = {"name": "val_los", "mode": "min"}
     overrides = {**FILE["overrides"], "trainer.val_check_interval": 1, "trainer.max_epochs": 9}
     file = sweep(metric=wrong, overrides=overrides, budget={"steps": 1000})
@@ -101,7 +96,7 @@ def test_a_metric_that_it_does_not_log_ends_the_sweep_at_its_first_validation(
     assert sum(path.read_text().count("\n") for path in steps) < 5
 
 
-def test_its_code_is_not_imported_without_trust(capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_code_is_not_imported_without_trust(capsys):
     assert main(["sweep", sweep()]) == 2
     assert "module names 'mine:Mine', whose code would run" in capsys.readouterr().err
     assert main(["sweep", "mine.yaml", "--cell", "0"]) == 2
@@ -110,7 +105,7 @@ def test_its_code_is_not_imported_without_trust(capsys: pytest.CaptureFixture[st
         load("ablations/norm", trust=True)
 
 
-def test_a_job_of_a_cluster_is_told_to_trust() -> None:
+def test_a_job_of_a_cluster_is_told_to_trust():
     run = train_run(load(sweep(), trust=True))
     assert job.sweep_arguments(Path("f"), run, True)[-1] == "--trust"
     assert "--trust" not in job.sweep_arguments(Path("f"), run, False)
@@ -138,7 +133,7 @@ def train_run(plan: Any) -> Any:
         ({"budget": {"steps": 2, "tokens": 3}}, "budget.tokens is for recipes"),
     ],
 )
-def test_a_mistake_is_one_line_before_the_first_run(changes: dict[str, Any], said: str) -> None:
+def test_a_mistake_is_one_line_before_the_first_run(changes, said):
     assert said in refused(**changes)
 
 
@@ -155,19 +150,19 @@ class Late(L.LightningModule):
             self.model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4))
 
 
-def test_a_callback_swaps_once_before_the_optimiser_is_made() -> None:
+def test_a_callback_swaps_once_before_the_optimiser_is_made():
     task, parts = Late(), tfzoo.SwapParts(norm="rms", module="model")
     for stage in ("fit", "test"):
-        parts.setup(None, task, stage)  # type: ignore[arg-type]  # not read
+        parts.setup(None, task, stage)
     assert parts.report is not None
     assert parts.report.replaced == ["0"]
     with pytest.raises(BadOption, match=r"SwapParts: Late: .*`modle`"):
-        tfzoo.SwapParts(norm="rms", module="modle").setup(None, task, "fit")  # type: ignore[arg-type]
+        tfzoo.SwapParts(norm="rms", module="modle").setup(None, task, "fit")
 
 
-def test_layers_that_are_made_anew_after_the_swap_are_noticed() -> None:
+def test_layers_that_are_made_anew_after_the_swap_are_noticed():
     task, parts = Late(again=True), tfzoo.SwapParts(norm="rms")
-    parts.setup(None, task, "fit")  # type: ignore[arg-type]  # not read
+    parts.setup(None, task, "fit")
     task.configure_model()  # as the Trainer does
     with pytest.raises(BadOption, match=r"configure_model made model\.0 again"):
-        parts.on_fit_start(None, task)  # type: ignore[arg-type]  # likewise
+        parts.on_fit_start(None, task)

@@ -2,8 +2,6 @@
 tests call what is not there as seldom.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import binom, nct, t, ttest_rel
@@ -49,7 +47,7 @@ def band(chance: float) -> tuple[float, float]:
 
 @pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize("noise", NOISE)
-def test_intervals_hold_the_true_difference_at_the_stated_rate(noise: str, seeds: int) -> None:
+def test_intervals_hold_the_true_difference_at_the_stated_rate(noise, seeds):
     effects = np.array([0.0, 0.0, 1.0, -2.0, 5.0])
     y = sweeps(noise, seeds, effects)
     found = interval(y[:, 1:] - y[:, :1])
@@ -62,9 +60,7 @@ def test_intervals_hold_the_true_difference_at_the_stated_rate(noise: str, seeds
 
 @pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize("noise", NOISE)
-def test_no_more_sweeps_than_stated_call_something_when_nothing_is_true(
-    noise: str, seeds: int
-) -> None:
+def test_no_more_sweeps_than_stated_call_something_when_nothing_is_true(noise, seeds):
     y = sweeps(noise, seeds)
     alone = interval(y[:, 1:] - y[:, :1]).p
     assert (holm(alone) < ALPHA).any(1).sum() <= band(ALPHA)[1]
@@ -73,14 +69,14 @@ def test_no_more_sweeps_than_stated_call_something_when_nothing_is_true(
     ]  # so that this would be seen without the correction
 
 
-def test_interval_and_p_are_those_of_scipys_paired_test() -> None:
+def test_interval_and_p_are_those_of_scipys_paired_test():
     own, base = np.random.default_rng(0).standard_normal((2, 7, 4))
     wanted, found = ttest_rel(own, base, axis=1), interval(own - base)
     np.testing.assert_allclose(found.p, wanted.pvalue)
     np.testing.assert_allclose([found.low, found.high], wanted.confidence_interval(0.95))
 
 
-def test_holm_is_the_example_of_the_paper_in_any_order() -> None:
+def test_holm_is_the_example_of_the_paper_in_any_order():
     """Holm (1979): in rising order, each p times the number of p values not yet used."""
     np.testing.assert_allclose(
         holm([[0.04, 0.001, 0.03, 0.01], [0.5, 0.5, 0.5, 0.5]]),
@@ -89,7 +85,7 @@ def test_holm_is_the_example_of_the_paper_in_any_order() -> None:
     assert holm([]).tolist() == []
 
 
-def test_power_is_that_of_the_noncentral_t() -> None:
+def test_power_is_that_of_the_noncentral_t():
     for seeds, size, comparisons in [(3, 1.0, 1), (5, 0.3, 4), (20, 0.9, 8), (10, 5.0, 8)]:
         bar = t.isf(0.025 / comparisons, seeds - 1)
         wanted = nct.sf(bar, seeds - 1, size * seeds**0.5) + nct.cdf(
@@ -102,9 +98,7 @@ def test_power_is_that_of_the_noncentral_t() -> None:
     ("size", "seeds", "comparisons"),
     [(3.22, 5, 30), (4.32, 3, 10), (7.75, 3, 10), (40.0, 2, 30), (1.0, 100, 100)],
 )
-def test_power_is_how_often_a_difference_is_found(
-    size: float, seeds: int, comparisons: int
-) -> None:
+def test_power_is_how_often_a_difference_is_found(size, seeds, comparisons):
     """Also where SciPy's noncentral t is not a number."""
     values = size + np.random.default_rng(0).standard_normal((20_000, seeds))
     found = float((interval(values).p < ALPHA / comparisons).mean())
@@ -114,7 +108,7 @@ def test_power_is_how_often_a_difference_is_found(
 @pytest.mark.parametrize(
     ("size", "comparisons"), [(1.0, 1), (0.5, 4), (2.0, 4), (4.32, 10), (7.75, 10)]
 )
-def test_as_many_seeds_as_are_asked_for_find_four_of_five(size: float, comparisons: int) -> None:
+def test_as_many_seeds_as_are_asked_for_find_four_of_five(size, comparisons):
     seeds = seeds_needed(size, 1.0, comparisons)
     assert seeds is not None
     found = (
@@ -125,7 +119,7 @@ def test_as_many_seeds_as_are_asked_for_find_four_of_five(size: float, compariso
     assert power(size, 1.0, seeds - 1, comparisons) < 0.8 <= power(size, 1.0, seeds, comparisons)
 
 
-def test_there_is_an_end_to_how_many_seeds_are_asked_for() -> None:
+def test_there_is_an_end_to_how_many_seeds_are_asked_for():
     assert seeds_needed(1e-3, 1.0) is None
     assert seeds_needed(1.0, 1e-9) == 3, "the fewest that have a verdict"
     # 1,000 seeds have a power of 0.80001 for the first, and of 0.7997 for the second.
@@ -134,7 +128,7 @@ def test_there_is_an_end_to_how_many_seeds_are_asked_for() -> None:
     assert power(1.0, 1.0, 5) == power(1.0, 1.0, 5, 1)
 
 
-def test_rounding_is_no_variance() -> None:
+def test_rounding_is_no_variance():
     ones = np.array([0.9, 0.8, 0.7], np.float32) - np.array([0.8, 0.7, 0.6], np.float32)
     assert not has_variance(ones, 0.9)
     assert has_variance([0.1, 0.1001], 0.9)
@@ -143,8 +137,8 @@ def test_rounding_is_no_variance() -> None:
 
 @pytest.mark.parametrize(("seeds", "comparisons"), [(2, 1), (5, 1), (5, 10), (20, 4)])
 def test_the_smallest_difference_that_is_detected_is_detected_in_80_of_100_sweeps(
-    seeds: int, comparisons: int
-) -> None:
+    seeds, comparisons
+):
     free, shift = seeds - 1, detectable(seeds, comparisons) * seeds**0.5
     bar = t.isf(ALPHA / comparisons / 2, free)
     assert nct.sf(bar, free, shift) == pytest.approx(0.8, abs=0.002)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +20,7 @@ def refused(folder: Path, **changes: Any) -> str:
     return str(caught.value)
 
 
-def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
-    tmp_path: Path,
-) -> None:
+def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(tmp_path):
     plan = load(sweep_file(tmp_path, threads=None))
     assert [cell.name for cell in plan.cells] == ["norm=layer", "norm=rms"]
     assert [cell.settings for cell in plan.cells] == [
@@ -90,9 +86,7 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
         ),
     ],
 )
-def test_a_slip_in_the_file_is_an_error_that_names_the_fix(
-    tmp_path: Path, changes: str, said: str
-) -> None:
+def test_a_slip_in_the_file_is_an_error_that_names_the_fix(tmp_path, changes, said):
     assert said in refused(tmp_path, **yaml.safe_load(changes))
 
 
@@ -129,14 +123,12 @@ def test_a_slip_in_the_file_is_an_error_that_names_the_fix(
         ),
     ],
 )
-def test_so_is_one_in_a_key_of_the_recipe_or_in_a_metric(
-    tmp_path: Path, changes: str, said: str
-) -> None:
+def test_so_is_one_in_a_key_of_the_recipe_or_in_a_metric(tmp_path, changes, said):
     assert said in refused(tmp_path, **yaml.safe_load(changes))
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_an_option_holds_for_every_component_wherever_it_is_set(tmp_path: Path, order: int) -> None:
+def test_an_option_holds_for_every_component_wherever_it_is_set(tmp_path, order):
     axes = {"model.norm": ["layer", "rms"], "model.norm.eps": [1e-5, 1e-2]}
     plan = load(sweep_file(tmp_path, axes=dict([*axes.items()][::order])))
     found = [cell.recipes[""]["model"]["norm"] for cell in plan.cells]
@@ -156,7 +148,7 @@ def test_an_option_holds_for_every_component_wherever_it_is_set(tmp_path: Path, 
     ]
 
 
-def test_truth_values_are_named_alike_as_labels_and_in_the_baseline(tmp_path: Path) -> None:
+def test_truth_values_are_named_alike_as_labels_and_in_the_baseline(tmp_path):
     plan = load(
         sweep_file(
             tmp_path,
@@ -168,7 +160,7 @@ def test_truth_values_are_named_alike_as_labels_and_in_the_baseline(tmp_path: Pa
     assert list(plan.axes["wide"]) == ["true", "false"]
 
 
-def test_a_clash_is_a_refused_cell_with_its_reason(tmp_path: Path) -> None:
+def test_a_clash_is_a_refused_cell_with_its_reason(tmp_path):
     plan = load(sweep_file(tmp_path, axes={"model.norm": ["layer", "batch"]}))
     assert [bool(cell.refused) for cell in plan.cells] == [False, True]
     assert "norm 'batch' mixes tokens" in plan.cells[1].refused
@@ -187,20 +179,18 @@ def test_a_clash_is_a_refused_cell_with_its_reason(tmp_path: Path) -> None:
         {"model.layers": 10**9},
     ],
 )
-def test_a_strangers_file_runs_no_code_and_reaches_nothing(
-    tmp_path: Path, overrides: dict[str, Any]
-) -> None:
+def test_a_strangers_file_runs_no_code_and_reaches_nothing(tmp_path, overrides):
     said = refused(tmp_path, overrides=overrides)
     assert "--trust" not in said.replace("model.norm=rms --trust", "")
 
 
-def test_a_value_that_looks_like_an_option_stays_a_value(tmp_path: Path) -> None:
+def test_a_value_that_looks_like_an_option_stays_a_value(tmp_path):
     assert "'--trust'" in refused(
         tmp_path, overrides={"model.norm": "--trust"}, axes={"model.position": ["rotary"]}
     )
 
 
-def test_the_resolved_file_is_a_sweep_file_with_the_same_cells(tmp_path: Path) -> None:
+def test_the_resolved_file_is_a_sweep_file_with_the_same_cells(tmp_path):
     axes = {**AXES, "width": {"one head": {"model.head_dim": 8}, "default": {}}}
     changes = {
         "tune": {"key": "optim.lr", "values": [1e-3, 2e-3]},
@@ -217,7 +207,7 @@ def test_the_resolved_file_is_a_sweep_file_with_the_same_cells(tmp_path: Path) -
     ]
 
 
-def test_a_budget_is_the_same_for_all_cells(tmp_path: Path) -> None:
+def test_a_budget_is_the_same_for_all_cells(tmp_path):
     plan = load(sweep_file(tmp_path, budget={"tokens": 5000, "time": "01:00:00"}))
     for cell in plan.cells:
         assert cell.recipes[""]["train_tokens"] == 5000
@@ -225,11 +215,9 @@ def test_a_budget_is_the_same_for_all_cells(tmp_path: Path) -> None:
     assert plan.budget.seconds == 3600
 
 
-def test_what_cells_share_is_parsed_once_and_belongs_to_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cells_share_is_parsed_once_and_belongs_to_each(tmp_path, monkeypatch):
     monkeypatch.setattr(lightning, "PARSED", {})
-    parsed: list[Any] = []
+    parsed = []
     real = lightning.Parser.parse_object
     monkeypatch.setattr(
         lightning.Parser,
@@ -247,9 +235,7 @@ def test_what_cells_share_is_parsed_once_and_belongs_to_each(
     assert own[3]["max_steps"] == 4
 
 
-def test_a_check_that_takes_long_says_how_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_check_that_takes_long_says_how_long(tmp_path, monkeypatch, capsys):
     file = sweep_file(tmp_path, axes={"optim.lr": [0.001 * (1 + cell) for cell in range(12)]})
     load(file)
     assert "checking" not in capsys.readouterr().err

@@ -2,13 +2,11 @@
 processes of their own.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
@@ -58,7 +56,7 @@ Begin = Callable[..., Child]
 
 
 @pytest.fixture
-def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WarmParent]:
+def parent(tmp_path, monkeypatch):
     (tmp_path / "training.py").write_text(TRAINING)
     monkeypatch.chdir(tmp_path)
     made = WarmParent(["training"], [], os.environ)
@@ -67,8 +65,8 @@ def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WarmPare
 
 
 @pytest.fixture
-def begin(parent: WarmParent) -> Begin:
-    def begin(*words: str) -> Child:
+def begin(parent):
+    def begin(*words):
         with Path("output.txt").open("ab") as output:
             environment = {**os.environ, "WORD": "given"}
             return parent.start(["-m", "training", *words], environment, output)
@@ -83,13 +81,13 @@ def finish(child: Child) -> int:
     return code
 
 
-def test_forks_end_as_their_trainings_do(begin: Begin) -> None:
+def test_forks_end_as_their_trainings_do(begin):
     ends = [("exit", "0"), ("exit", "75"), ("kill", "9"), ("kill", "15")]
     children = [begin(*words) for words in ends]
     assert [finish(child) for child in children] == [0, 75, -9, -15]
 
 
-def test_a_fork_is_a_process_of_its_own(begin: Begin, parent: WarmParent) -> None:
+def test_a_fork_is_a_process_of_its_own(begin, parent):
     child = begin("say", "a", "b")
     assert finish(child) == 0
     word, _, rest = Path("output.txt").read_text().partition(" ")
@@ -104,14 +102,14 @@ def test_a_fork_is_a_process_of_its_own(begin: Begin, parent: WarmParent) -> Non
     assert parent.process.pid != above
 
 
-def test_a_signal_to_the_supervisor_stops_the_training(begin: Begin) -> None:
+def test_a_signal_to_the_supervisor_stops_the_training(begin):
     child = begin("stop")
     number(Path("command"))
     child.send_signal(signal.SIGTERM)
     assert finish(child) == 75
 
 
-def test_a_training_and_its_workers_end_with_the_sweep(begin: Begin) -> None:
+def test_a_training_and_its_workers_end_with_the_sweep(begin):
     child = begin("wait")
     family = number(Path("worker")), number(Path("command"))
     assert all(map(alive, family))
@@ -121,9 +119,7 @@ def test_a_training_and_its_workers_end_with_the_sweep(begin: Begin) -> None:
     assert finish(child) == -9
 
 
-def test_a_parent_that_died_is_replaced_and_its_trainings_go_on(
-    begin: Begin, parent: WarmParent, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_parent_that_died_is_replaced_and_its_trainings_go_on(begin, parent, capsys):
     child = begin("stop")
     command = number(Path("command"))
     assert parent.process is not None
@@ -136,14 +132,12 @@ def test_a_parent_that_died_is_replaced_and_its_trainings_go_on(
     assert finish(child) == 75
 
 
-def test_where_no_parent_lives_trainings_start_by_themselves(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_no_parent_lives_trainings_start_by_themselves(begin, monkeypatch):
     monkeypatch.setattr(warm_parent, "__name__", "no.such.module")
     assert finish(begin("exit", "3")) == 3
 
 
-def test_the_parent_ends_with_the_sweep(begin: Begin, parent: WarmParent) -> None:
+def test_the_parent_ends_with_the_sweep(begin, parent):
     assert finish(begin("exit", "0")) == 0
     process = parent.process
     assert process is not None
@@ -155,7 +149,7 @@ def test_the_parent_ends_with_the_sweep(begin: Begin, parent: WarmParent) -> Non
     assert process.poll() == 0
 
 
-def test_the_parent_ends_with_a_sweep_that_is_killed_while_it_imports(own_folder: Path) -> None:
+def test_the_parent_ends_with_a_sweep_that_is_killed_while_it_imports(own_folder):
     (own_folder / "slow.py").write_text(
         "import os, pathlib, time\n"
         "pathlib.Path('importing.tmp').write_text(str(os.getpid()))\n"
@@ -196,7 +190,7 @@ def marked(mark: str) -> list[str]:
 
 
 @pytest.mark.nightly
-def test_a_sweep_that_is_killed_at_any_moment_leaves_no_process(tmp_path: Path) -> None:
+def test_a_sweep_that_is_killed_at_any_moment_leaves_no_process(tmp_path):
     file = sweep_file(tmp_path, overrides={"trainer.max_steps": 200})
     context = get_context("forkserver")
     context.set_forkserver_preload(["tests.testing.warm"])

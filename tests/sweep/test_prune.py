@@ -2,8 +2,6 @@
 honest.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -36,7 +34,7 @@ LOSSES = {"lr=0.001": 9.0, "lr=0.002": 2.0, "lr=0.003": 3.0, "lr=0.004": 1.0, "l
 
 
 @pytest.fixture(autouse=True)
-def trainings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainings:
+def trainings(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = Trainings(monkeypatch)
     made.scores |= LOSSES
@@ -70,16 +68,12 @@ def pruned() -> dict[str, int]:
         (Prune(1000, 0.5), [], [1, 2, 5]),
     ],
 )
-def test_rungs_follow_from_the_share_that_is_kept(
-    prune: Prune, rungs: list[int], kept: list[int]
-) -> None:
+def test_rungs_follow_from_the_share_that_is_kept(prune, rungs, kept):
     assert prune.rungs(1000) == rungs
     assert [prune.kept(cells) for cells in (1, 3, 9)] == kept
 
 
-def test_the_best_cells_and_the_baseline_are_trained_to_the_end(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_best_cells_and_the_baseline_are_trained_to_the_end(trainings, capsys):
     assert sweep("--jobs", "2") == 0
     assert pruned() == {"lr=0.003": 2, "lr=0.005": 2, "lr=0.002": 4}
     said = capsys.readouterr()
@@ -97,7 +91,7 @@ def test_the_best_cells_and_the_baseline_are_trained_to_the_end(
     assert "; 0 runs left; 6 pruned" in capsys.readouterr().out
 
 
-def test_what_was_pruned_is_listed_and_enters_no_test(trainings: Trainings) -> None:
+def test_what_was_pruned_is_listed_and_enters_no_test(trainings):
     sweep()
     results = gather([FOLDER])
     statuses = {cell.name: cell.status for cell in results.cells}
@@ -126,9 +120,7 @@ def pruned_names() -> list[str]:
     return ["lr=0.002", "lr=0.003", "lr=0.005"]
 
 
-def test_a_sweep_that_was_stopped_before_a_rung_decides_later_and_alike(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_that_was_stopped_before_a_rung_decides_later_and_alike(trainings, capsys):
     trainings.codes["lr=0.004/seed-2"] = 130
     trainings.codes["lr=0.003/seed-1"] = -9
     assert sweep() == 1
@@ -140,9 +132,7 @@ def test_a_sweep_that_was_stopped_before_a_rung_decides_later_and_alike(
     assert pruned() == {"lr=0.003": 2, "lr=0.005": 2, "lr=0.002": 4}
 
 
-def test_what_a_rung_decided_is_completed_and_not_decided_again(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_rung_decided_is_completed_and_not_decided_again(trainings, capsys):
     sweep()
     before = pruned()
     (FOLDER / "lr=0.003/pruned.json").unlink()  # as if killed before it was written
@@ -153,18 +143,14 @@ def test_what_a_rung_decided_is_completed_and_not_decided_again(
     assert "place 3 of 4" in capsys.readouterr().err
 
 
-def test_a_cell_without_a_score_is_the_worst_and_a_failed_seed_is_left_out(
-    trainings: Trainings,
-) -> None:
+def test_a_cell_without_a_score_is_the_worst_and_a_failed_seed_is_left_out(trainings):
     trainings.codes["lr=0.004/"] = 1
     trainings.codes["lr=0.003/seed-1"] = 1
     assert sweep(prune={"after": 2, "keep": 2}) == 1
     assert pruned() == {"lr=0.004": 2, "lr=0.005": 2}
 
 
-def test_nothing_is_pruned_by_a_score_that_no_run_has(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_pruned_by_a_score_that_no_run_has(trainings, capsys, monkeypatch):
     monkeypatch.setattr(prune, "score", lambda *given: None)
     assert sweep() == 0
     assert pruned() == {}
@@ -180,16 +166,12 @@ def test_nothing_is_pruned_by_a_score_that_no_run_has(
         (Metric("test/long/exact_match", "max"), Metric("val/exact_match", "max")),
     ],
 )
-def test_cells_are_compared_by_a_score_of_validation(
-    tmp_path: Path, metric: Metric, used: Metric
-) -> None:
+def test_cells_are_compared_by_a_score_of_validation(tmp_path, metric, used):
     plan = load(written(metric=vars(metric)))
     assert tune.metric(planned_runs(plan, tmp_path)[0], plan) == used
 
 
-def test_once_cells_are_pruned_the_others_they_were_compared_with_are_fixed(
-    trainings: Trainings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_once_cells_are_pruned_the_others_they_were_compared_with_are_fixed(trainings, capsys):
     sweep()
     for changes in (
         {"seeds": [1, 2, 3]},
@@ -215,7 +197,7 @@ def test_once_cells_are_pruned_the_others_they_were_compared_with_are_fixed(
         ({"budget": None}, "prune needs runs of equal length: set budget.steps"),
     ],
 )
-def test_a_slip_is_refused_before_anything_runs(changes: dict[str, Any], said: str) -> None:
+def test_a_slip_is_refused_before_anything_runs(changes, said):
     if changes.get("budget", 1) is None:
         changes = {**changes, "overrides": {"trainer.max_steps": -1, "trainer.max_epochs": 1}}
     with pytest.raises(BadRecipe) as caught:
@@ -223,7 +205,7 @@ def test_a_slip_is_refused_before_anything_runs(changes: dict[str, Any], said: s
     assert said in str(caught.value)
 
 
-def test_only_this_machine_compares_runs_on_their_way(tmp_path: Path) -> None:
+def test_only_this_machine_compares_runs_on_their_way(tmp_path):
     plan = load(written())
     with pytest.raises(BadOption, match="leave out --engine"):
         start(plan, tmp_path / "x", [], engine="ray")
@@ -237,9 +219,7 @@ def test_only_this_machine_compares_runs_on_their_way(tmp_path: Path) -> None:
         pytest.param(3000, list(WORLDS), marks=pytest.mark.nightly),
     ],
 )
-def test_where_nothing_matters_false_verdicts_come_at_the_stated_rate(
-    sweeps: int, worlds: list[str]
-) -> None:
+def test_where_nothing_matters_false_verdicts_come_at_the_stated_rate(sweeps, worlds):
     for name in worlds:
         rate, coverage = measure(WORLDS[name], sweeps)
         assert coverage >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / sweeps), name

@@ -1,13 +1,10 @@
 """Runs as tasks of a Ray cluster of two machines on this one; one dies in the middle."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -36,7 +33,7 @@ MEASURED = (
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def cluster(monkeypatch):
     """A head that takes no runs, and two machines that take one each."""
     from ray.cluster_utils import Cluster
 
@@ -80,7 +77,7 @@ def trainings(folder: Path) -> dict[int, str]:
 
 
 @pytest.mark.nightly
-def test_runs_of_a_lost_machine_run_again_elsewhere(cluster: Any, tmp_path: Path) -> None:
+def test_runs_of_a_lost_machine_run_again_elsewhere(cluster, tmp_path):
     file = sweep_file(
         tmp_path, overrides={**TINY, "trainer.max_steps": 400, "trainer.val_check_interval": 100}
     )
@@ -125,9 +122,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.nightly
-def test_what_becomes_of_runs_on_a_cluster(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_becomes_of_runs_on_a_cluster(cluster, tmp_path, monkeypatch):
     """One cluster for two promises, as it takes long to start."""
     sweep = Sweep(tmp_path, ["layer", "broken", "rms", "none"], 1.0, monkeypatch)
     assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, cluster.address) == 0
@@ -143,9 +138,7 @@ def test_what_becomes_of_runs_on_a_cluster(
 
 
 @pytest.mark.nightly
-def test_fifty_runs_at_a_time(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fifty_runs_at_a_time(cluster, tmp_path, monkeypatch):
     cluster.add_node(num_cpus=48)
     names = [f"norm{number}" for number in range(60)]
     sweep = Sweep(tmp_path, names, 45.0, monkeypatch)
@@ -158,8 +151,8 @@ def test_fifty_runs_at_a_time(
 
 @pytest.mark.nightly
 def test_a_machine_that_does_not_see_the_folder_is_named_before_the_first_run(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    cluster, tmp_path, monkeypatch
+):
     if (
         not shutil.which("unshare")
         or subprocess.run(
@@ -182,7 +175,7 @@ def test_a_machine_that_does_not_see_the_folder_is_named_before_the_first_run(
     try:
         sweep = Sweep(blind, ["layer"], 1.0, monkeypatch)
 
-        def refused() -> bool:  # once the third machine is up
+        def refused():  # once the third machine is up
             began = sweep.did("begin")
             try:
                 ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, cluster.address)
@@ -197,9 +190,7 @@ def test_a_machine_that_does_not_see_the_folder_is_named_before_the_first_run(
         os.killpg(node.pid, signal.SIGKILL)
 
 
-def test_an_address_without_a_cluster_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_without_a_cluster_is_an_error(tmp_path, monkeypatch):
     class Absent:
         def init(self, **words: Any) -> None:
             raise ConnectionError(f"Failed to connect to {words['address']}\nmore")
@@ -210,18 +201,14 @@ def test_an_address_without_a_cluster_is_an_error(
         ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, "here:1")
 
 
-def test_without_ray_it_says_how_to_install_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_ray_it_says_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     with pytest.raises(BadOption, match=r"pip install 'tfzoo\[ray\]'"):
         ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)
 
 
-def test_a_run_is_over_when_its_folder_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_over_when_its_folder_says_so(tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     (run,), policy = sweep.runs, RetryPolicy()
     for _ in range(10):
@@ -239,9 +226,7 @@ def test_a_run_is_over_when_its_folder_says_so(
     assert policy.settle(run, None) == "failed"
 
 
-def test_gpus_are_requested_if_runs_train_on_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpus_are_requested_if_runs_train_on_them(tmp_path, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     metric = {"name": "val/loss", "mode": "min"}
     tree = {

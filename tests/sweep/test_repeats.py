@@ -1,7 +1,5 @@
 """A sweep that is run again with other seeds: what held, what did not, and what is no repeat."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +63,11 @@ def only(found: Repeats) -> Repeat:
         (-0.009, -0.009, "not yet known"),
     ],
 )
-def test_whether_a_verdict_held_is_the_repeats_own_answer(
-    first: float, again: float, outcome: str
-) -> None:
+def test_whether_a_verdict_held_is_the_repeats_own_answer(first, again, outcome):
     assert only(repeated(first, again)).outcome == outcome
 
 
-def test_a_repeat_of_one_seed_is_too_few_to_tell_and_of_three_is_enough() -> None:
+def test_a_repeat_of_one_seed_is_too_few_to_tell_and_of_three_is_enough():
     first, again = rows(-0.05, range(1, 6)), rows(-0.05, range(6, 11))
     outcomes = {}
     for seeds in (1, 2, 3, 5):
@@ -84,7 +80,7 @@ def test_a_repeat_of_one_seed_is_too_few_to_tell_and_of_three_is_enough() -> Non
     assert found.outcome == "too few to tell", "which run failed may depend on the score"
 
 
-def test_the_repeats_p_is_one_sided_in_the_direction_of_the_first() -> None:
+def test_the_repeats_p_is_one_sided_in_the_direction_of_the_first():
     one = only(repeated(-0.05, -0.02))
     values = [-0.02 + noise for noise in NOISE]
     assert one.p == pytest.approx(ttest_1samp(values, 0, alternative="less").pvalue)
@@ -94,14 +90,14 @@ def test_the_repeats_p_is_one_sided_in_the_direction_of_the_first() -> None:
     )
 
 
-def test_both_together_are_an_estimate_and_no_verdict() -> None:
+def test_both_together_are_an_estimate_and_no_verdict():
     one = only(repeated(-0.05, -0.04))
     assert one.pooled.verdict == "not yet known"
     assert "because it was judged with 5 seeds before it had 10: " in one.pooled.sentence
     assert one.pooled.sentence.endswith(", a hint that it is better")
 
 
-def test_equivalence_is_repeated_as_equivalence() -> None:
+def test_equivalence_is_repeated_as_equivalence():
     design = Design(margin=Margin(0.05))
     first, again = rows(0.001, range(1, 6)), rows(0.002, range(6, 11))
     one = only(compared(first, again, design=design))
@@ -114,7 +110,7 @@ def test_equivalence_is_repeated_as_equivalence() -> None:
     assert (wide.again.verdict, wide.outcome) == ("worse", "not confirmed")
 
 
-def test_pooled_differences_are_paired_by_seed_whatever_the_machine_adds() -> None:
+def test_pooled_differences_are_paired_by_seed_whatever_the_machine_adds():
     one = only(repeated(-0.05, -0.03, machine=7.0))
     test = ttest_1samp([first + noise for first in (-0.05, -0.03) for noise in NOISE], 0)
     assert (one.pooled.seeds, one.pooled.difference, one.pooled.p) == pytest.approx(
@@ -125,13 +121,13 @@ def test_pooled_differences_are_paired_by_seed_whatever_the_machine_adds() -> No
     )
 
 
-def test_the_verdicts_are_counted_in_one_sentence() -> None:
+def test_the_verdicts_are_counted_in_one_sentence():
     assert repeated(-0.05, -0.04).sentence == "of 1 verdict 1 held"
     assert repeated(-0.009, -0.05).sentence == "1 appeared"
     assert repeated(0.001, 0.002).sentence == "no verdict, and none appeared"
 
 
-def test_another_setting_is_compared_and_not_pooled() -> None:
+def test_another_setting_is_compared_and_not_pooled():
     first, again = rows(-0.05, range(1, 6)), rows(-0.2, range(1, 6))
     one = only(compared(first, again, pool=False))
     assert (one.outcome, one.pooled.difference, one.pooled.seeds) == (
@@ -141,7 +137,7 @@ def test_another_setting_is_compared_and_not_pooled() -> None:
     )
 
 
-def test_what_shares_seeds_or_has_other_cells_is_no_repeat() -> None:
+def test_what_shares_seeds_or_has_other_cells_is_no_repeat():
     first = rows(-0.05, range(1, 6))
     with pytest.raises(BadRun, match=r"seed 3, 4, 5 is in both: a repeat has other seeds"):
         compared(first, rows(-0.05, range(3, 8)))
@@ -150,7 +146,7 @@ def test_what_shares_seeds_or_has_other_cells_is_no_repeat() -> None:
         compared(first, more)
 
 
-def test_a_refused_cell_is_in_both_and_judged_in_neither() -> None:
+def test_a_refused_cell_is_in_both_and_judged_in_neither():
     refused = {"norm": "batch", "seed": None, "status": "refused", "reason": "sees the future"}
     found = compared(
         [*rows(-0.05, range(1, 6)), refused],
@@ -161,7 +157,7 @@ def test_a_refused_cell_is_in_both_and_judged_in_neither() -> None:
     assert found.all[1].pooled.notes == ["refused: sees the future"]
 
 
-def test_a_verdict_that_is_barely_below_5_percent_is_called_a_hint() -> None:
+def test_a_verdict_that_is_barely_below_5_percent_is_called_a_hint():
     random = np.random.default_rng(0)
     said = {}
     for shift in np.linspace(0.005, 0.03, 26):
@@ -175,9 +171,7 @@ def test_a_verdict_that_is_barely_below_5_percent_is_called_a_hint() -> None:
     assert {"rms: a hint: better than layer", "rms: better than layer"} <= said.keys()
 
 
-def test_a_report_of_two_folders_says_what_held(
-    own_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_of_two_folders_says_what_held(own_folder, capsys):
     grid = (("layer", "rms"), ("sinusoidal", "rotary"))
     make(Path("norms"), (1, 2, 3, 4, 5), *grid)
     make(Path("again"), (6, 7, 8, 9, 10), *grid)

@@ -1,14 +1,10 @@
 """The page of a sweep, as a browser without a network shows it."""
 
-from __future__ import annotations
-
 import html
 import json
 import re
 import shutil
 from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -26,13 +22,13 @@ EVIL = "<script>document.title='taken'</script><img src=x onerror=\"document.tit
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     made = make(tmp_path_factory.mktemp("sweep") / "norms")
     write([made])
     return made
 
 
-def test_the_least_sweep_file_has_a_report(tmp_path: Path) -> None:
+def test_the_least_sweep_file_has_a_report(tmp_path):
     made = make(tmp_path / "norms")
     file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
     least = {key: file[key] for key in ("recipe", "axes", "seeds", "metric")}
@@ -40,9 +36,7 @@ def test_the_least_sweep_file_has_a_report(tmp_path: Path) -> None:
     assert [path.name for path in write([made])] == ["runs.csv", "report.html", "report.md"]
 
 
-def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(
-    browser: Any, folder: Path
-) -> None:
+def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(browser, folder):
     page, said = opened(browser, folder / "report.html")
     assert said == []
     rows = page.locator("table.cells tbody tr")
@@ -81,7 +75,7 @@ OVERLAPS = """svg => {
 }"""
 
 
-def test_no_two_labels_of_quality_against_speed_overlap(browser: Any, folder: Path) -> None:
+def test_no_two_labels_of_quality_against_speed_overlap(browser, folder):
     page, _ = opened(browser, folder / "report.html")
     plots = page.locator(".pair svg[role=img]")
     assert plots.count() == 2
@@ -108,9 +102,7 @@ COVERED = """svg => {
 """Labels that hide the middle of a mark, or that are cut at the edge."""
 
 
-def test_labels_of_many_cells_at_one_place_do_not_overlap_either(
-    browser: Any, tmp_path: Path
-) -> None:
+def test_labels_of_many_cells_at_one_place_do_not_overlap_either(browser, tmp_path):
     names = ("layer", "W" * 14, "新しい正規化の方法", *(f"rather_long_{n}" for n in range(5)))
     made = make(tmp_path / "many", (1, 2), names, ("sinusoidal", "rotary", "alibi"))
     write([made])
@@ -124,9 +116,7 @@ def test_labels_of_many_cells_at_one_place_do_not_overlap_either(
     page.close()
 
 
-def test_the_table_of_cells_fits_1200_pixels_and_scrolls_in_a_smaller_window(
-    browser: Any, folder: Path
-) -> None:
+def test_the_table_of_cells_fits_1200_pixels_and_scrolls_in_a_smaller_window(browser, folder):
     page, _ = opened(browser, folder / "report.html")
     around = page.locator(".scroll:has(table.cells)")
     assert around.evaluate("e => e.scrollWidth") <= around.evaluate("e => e.clientWidth")
@@ -138,7 +128,7 @@ def test_the_table_of_cells_fits_1200_pixels_and_scrolls_in_a_smaller_window(
     page.close()
 
 
-def test_curves_show_the_judged_metric_or_say_why_they_cannot(tmp_path: Path) -> None:
+def test_curves_show_the_judged_metric_or_say_why_they_cannot(tmp_path):
     made = make(tmp_path / "norms", (1, 2), ("layer", "rms"), ("sinusoidal",))
     write([made])
     page = (made / "report.html").read_text("utf-8")
@@ -154,7 +144,7 @@ def test_curves_show_the_judged_metric_or_say_why_they_cannot(tmp_path: Path) ->
     assert "trainer.val_check_interval" in page
 
 
-def test_the_band_of_a_curve_is_the_interval_of_the_mean_over_seeds() -> None:
+def test_the_band_of_a_curve_is_the_interval_of_the_mean_over_seeds():
     seeds = [{10: 1.0, 20: 0.0}, {10: 2.0, 20: 0.0, 30: 5.0}, {10: 4.5, 20: 0.0}]
     found = band(seeds)
     wanted = interval([1.0, 2.0, 4.5])
@@ -166,9 +156,7 @@ def test_the_band_of_a_curve_is_the_interval_of_the_mean_over_seeds() -> None:
     assert band([]).steps == []
 
 
-def test_an_interval_without_0_beside_a_hollow_mark_is_explained_where_it_stands(
-    tmp_path: Path,
-) -> None:
+def test_an_interval_without_0_beside_a_hollow_mark_is_explained_where_it_stands(tmp_path):
     words = "intervals are not corrected for the number of comparisons, verdicts are"
     made = make(tmp_path / "norms", (1, 2, 3), ("layer", "rms"), ("sinusoidal",))
     plain = write([made])[1].read_text("utf-8")
@@ -185,7 +173,7 @@ def test_an_interval_without_0_beside_a_hollow_mark_is_explained_where_it_stands
     assert words in write([other])[1].read_text("utf-8")
 
 
-def test_a_click_on_a_title_sorts_and_another_turns_it_round(browser: Any, folder: Path) -> None:
+def test_a_click_on_a_title_sorts_and_another_turns_it_round(browser, folder):
     page, said = opened(browser, folder / "report.html")
     titles = [title.strip() for title in page.locator("table.cells thead th").all_inner_texts()]
     column = titles.index("val/loss")
@@ -194,7 +182,7 @@ def test_a_click_on_a_title_sorts_and_another_turns_it_round(browser: Any, folde
         page.locator("table.cells thead button").nth(column),
     )
 
-    def keys() -> list[str]:
+    def keys():
         return page.eval_on_selector_all(
             "table.cells tbody tr", f"rows => rows.map(row => row.cells[{column}].dataset.key)"
         )
@@ -214,7 +202,7 @@ def test_a_click_on_a_title_sorts_and_another_turns_it_round(browser: Any, folde
     page.close()
 
 
-def test_what_comes_from_files_is_text_and_never_runs(browser: Any, tmp_path: Path) -> None:
+def test_what_comes_from_files_is_text_and_never_runs(browser, tmp_path):
     made = make(
         tmp_path / "evil",
         seeds=(1, 2),
@@ -235,7 +223,7 @@ def test_what_comes_from_files_is_text_and_never_runs(browser: Any, tmp_path: Pa
     assert "<script" not in (made / "report.md").read_text("utf-8")
 
 
-def test_the_page_holds_everything_itself_and_lets_no_other_script_run(folder: Path) -> None:
+def test_the_page_holds_everything_itself_and_lets_no_other_script_run(folder):
     text = (folder / "report.html").read_text("utf-8")
     assert not re.findall(r"(?:src|href)=\"(?!runs\.csv)", text)
     assert "default-src 'none'" in html.unescape(text)
@@ -244,9 +232,7 @@ def test_the_page_holds_everything_itself_and_lets_no_other_script_run(folder: P
     assert len(text) < 150_000
 
 
-def test_a_page_of_many_cells_shows_the_best_ones_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_of_many_cells_shows_the_best_ones_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(import_module("tfzoo.sweep.report.page"), "MAX_CELLS", 4)
     made = make(tmp_path / "many")
     write([made])
@@ -264,7 +250,7 @@ def test_a_page_of_many_cells_shows_the_best_ones_and_says_so(
 
 
 @pytest.mark.nightly
-def test_the_page_of_1000_cells_is_below_a_megabyte(tmp_path: Path) -> None:
+def test_the_page_of_1000_cells_is_below_a_megabyte(tmp_path):
     norms = ("layer", *(f"norm{number}" for number in range(39)))
     positions = ("sinusoidal", *(f"position{number}" for number in range(24)))
     made = make(tmp_path / "large", (1, 2, 3), norms, positions)
@@ -273,7 +259,7 @@ def test_the_page_of_1000_cells_is_below_a_megabyte(tmp_path: Path) -> None:
     assert len(read_csv(made / "runs.csv")) == 3000
 
 
-def test_the_text_says_the_same_as_the_page(folder: Path) -> None:
+def test_the_text_says_the_same_as_the_page(folder):
     text = (folder / "report.md").read_text("utf-8")
     results = gather([folder])
     for verdicts in results.verdicts:
@@ -289,7 +275,7 @@ def test_the_text_says_the_same_as_the_page(folder: Path) -> None:
     assert "&lt;" not in text
 
 
-def test_the_report_leaves_its_files_and_what_it_was_judged_with(folder: Path) -> None:
+def test_the_report_leaves_its_files_and_what_it_was_judged_with(folder):
     assert {path.name for path in folder.iterdir() if path.is_file()} == {
         "cells.json",
         "sweep.yaml",
@@ -302,7 +288,7 @@ def test_the_report_leaves_its_files_and_what_it_was_judged_with(folder: Path) -
 
 
 @pytest.mark.parametrize("mode", ["grid", "one_at_a_time"])
-def test_a_sweep_of_which_nothing_is_done_yet_has_a_report(mode: str, tmp_path: Path) -> None:
+def test_a_sweep_of_which_nothing_is_done_yet_has_a_report(mode, tmp_path):
     made = make(tmp_path / "begun")
     for path in made.glob("*/seed-*"):
         shutil.rmtree(path)
@@ -314,7 +300,7 @@ def test_a_sweep_of_which_nothing_is_done_yet_has_a_report(mode: str, tmp_path: 
     )
 
 
-def test_a_mark_tells_its_verdict_by_shape_as_well() -> None:
+def test_a_mark_tells_its_verdict_by_shape_as_well():
     shapes = {
         re.sub(r'class="[^"]*"', "", mark(0, 0, verdict))
         for verdict in ("better", "worse", "equivalent", "not yet known", "baseline")
@@ -322,11 +308,11 @@ def test_a_mark_tells_its_verdict_by_shape_as_well() -> None:
     assert len(shapes) == 5
 
 
-def test_elements_escape_what_they_hold() -> None:
+def test_elements_escape_what_they_hold():
     assert tag("text", "<b>", class_='a"b') == '<text class="a&#34;b">&lt;b&gt;</text>'
 
 
-def test_one_wild_value_leaves_the_others_their_room() -> None:
+def test_one_wild_value_leaves_the_others_their_room():
     low, high = limits([1.0, 1.1, 1.2, 1.3, 1.4, 900.0])
     assert low < 1.0 < 1.4 < high < 3
     scale = Scale(low, high, 0.0, 100.0)

@@ -1,7 +1,5 @@
 """Threads and devices of each run."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +17,7 @@ from tfzoo.sweep.run.resources import slots, warn_of_other_threads
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+def plan(tmp_path_factory):
     return load(sweep_file(tmp_path_factory.mktemp("file"), threads=None))
 
 
@@ -27,9 +25,7 @@ def threads(plan: Plan, jobs: int) -> list[str]:
     return [slot["OMP_NUM_THREADS"] for slot in slots(plan, jobs)]
 
 
-def test_threads_come_from_the_sweep_then_the_environment_then_the_cores(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_come_from_the_sweep_then_the_environment_then_the_cores(plan, monkeypatch):
     monkeypatch.setattr(resources, "available_cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert threads(plan, 2) == ["4", "4"]
@@ -39,9 +35,7 @@ def test_threads_come_from_the_sweep_then_the_environment_then_the_cores(
 
 
 @pytest.mark.parametrize("value", ["two", "0", "-1"])
-def test_a_number_of_threads_that_is_none_is_refused(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
+def test_a_number_of_threads_that_is_none_is_refused(plan, monkeypatch, value):
     monkeypatch.setenv("OMP_NUM_THREADS", value)
     with pytest.raises(BadOption, match=f"OMP_NUM_THREADS='{value}' is not a number of threads"):
         slots(plan, 1)
@@ -56,18 +50,14 @@ def trained(plan: Plan, folder: Path, hardware: dict[str, object]) -> None:
     (run.folder / "summary.json").write_text(json.dumps(summary))
 
 
-def test_a_changed_number_of_threads_is_refused_like_other_changed_settings(
-    plan: Plan, tmp_path: Path
-) -> None:
+def test_a_changed_number_of_threads_is_refused_like_other_changed_settings(plan, tmp_path):
     trained(plan, tmp_path, {"threads": 1})
     (tmp_path / "sweep.yaml").touch()
     with pytest.raises(BadRun, match="run with other settings: threads was 1, is 2"):
         create(replace(plan, threads=2), tmp_path, "tfzoo sweep")
 
 
-def test_threads_that_no_file_fixes_are_named_when_they_change(
-    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_that_no_file_fixes_are_named_when_they_change(plan, tmp_path, capsys, monkeypatch):
     trained(plan, tmp_path, {"threads": 2})
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     local.run(plan, tmp_path, [], 1, lambda run, status: None)
@@ -79,9 +69,7 @@ def test_threads_that_no_file_fixes_are_named_when_they_change(
     assert capsys.readouterr().err == ""
 
 
-def test_threads_do_not_count_on_a_gpu(
-    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_threads_do_not_count_on_a_gpu(plan, tmp_path, capsys):
     trained(plan, tmp_path, {"threads": 1, "gpus": ["H100"]})
     warn_of_other_threads(plan, tmp_path, 8)
     assert capsys.readouterr().err == ""

@@ -1,9 +1,6 @@
 """What a report is made of: folders put together, cells by name, metrics by direction."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import pytest
 import yaml
@@ -16,11 +13,11 @@ NORMS, POSITIONS = ("layer", "rms"), ("sinusoidal", "rotary")
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def first(tmp_path_factory):
     return make(tmp_path_factory.mktemp("here") / "norms", (1, 2, 3), NORMS, POSITIONS)
 
 
-def test_folders_with_other_seeds_are_one_sweep(first: Path, tmp_path: Path) -> None:
+def test_folders_with_other_seeds_are_one_sweep(first, tmp_path):
     other = make(tmp_path / "norms", (3, 4, 5), NORMS, POSITIONS)
     together = gather([first, other])
     alone = gather([first])
@@ -35,9 +32,7 @@ def test_folders_with_other_seeds_are_one_sweep(first: Path, tmp_path: Path) -> 
     assert (first / elsewhere["checkpoint_path"]).is_file()
 
 
-def test_a_run_that_is_half_done_in_one_folder_is_taken_from_the_other(
-    first: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_is_half_done_in_one_folder_is_taken_from_the_other(first, tmp_path):
     half = make(tmp_path / "norms", (1, 2, 3), NORMS, POSITIONS)
     shutil.rmtree(half / "norm=rms,position=rotary/seed-2")
     assert [row["status"] for row in gather([half, first]).rows] == ["completed"] * 12
@@ -51,9 +46,7 @@ def test_a_run_that_is_half_done_in_one_folder_is_taken_from_the_other(
         ("overrides", {}, "overrides.trainer.max_steps"),
     ],
 )
-def test_folders_that_cannot_be_compared_are_refused(
-    first: Path, tmp_path: Path, key: str, value: object, said: str
-) -> None:
+def test_folders_that_cannot_be_compared_are_refused(first, tmp_path, key, value, said):
     other = make(tmp_path / "norms", (4,), NORMS, POSITIONS)
     file = yaml.safe_load((other / "sweep.yaml").read_text("utf-8"))
     (other / "sweep.yaml").write_text(yaml.safe_dump({**file, key: value}), "utf-8")
@@ -62,10 +55,8 @@ def test_folders_that_cannot_be_compared_are_refused(
     assert "{" not in str(error.value), "the value that differs, not a dict"
 
 
-def test_runs_that_were_started_with_another_recipe_are_not_put_together(
-    first: Path, tmp_path: Path
-) -> None:
-    def started(folder: Path, seed: int, **model: int) -> None:
+def test_runs_that_were_started_with_another_recipe_are_not_put_together(first, tmp_path):
+    def started(folder, seed, **model):
         recipe = {
             "seed": seed,
             "model": {"dim": 16, **model},
@@ -96,7 +87,7 @@ def test_runs_that_were_started_with_another_recipe_are_not_put_together(
         gather([one, other])
 
 
-def test_another_metric_is_judged_in_its_direction(first: Path) -> None:
+def test_another_metric_is_judged_in_its_direction(first):
     for name, mode in (
         ("test/loss", "min"),
         ("val/exact_match", "max"),
@@ -113,7 +104,7 @@ def test_another_metric_is_judged_in_its_direction(first: Path) -> None:
         gather([first], "val/los")
 
 
-def test_a_cells_title_says_what_would_not_be_understood_alone() -> None:
+def test_a_cells_title_says_what_would_not_be_understood_alone():
     axes = {
         "model.norm": ["layer", "none"],
         "model.position": ["rotary", "none"],

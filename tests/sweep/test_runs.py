@@ -1,9 +1,6 @@
 """runs.csv: one row per run of a sweep, whatever became of it."""
 
-from __future__ import annotations
-
 import csv
-from pathlib import Path
 
 import pytest
 
@@ -18,11 +15,11 @@ FIXED = (
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return make(tmp_path / "norms")
 
 
-def test_each_run_has_a_row_in_the_order_of_the_plan(folder: Path) -> None:
+def test_each_run_has_a_row_in_the_order_of_the_plan(folder):
     rows = table(folder)
     assert len(rows) == 11 * 5 + 1
     assert list(rows[0]) == [
@@ -52,7 +49,7 @@ def test_each_run_has_a_row_in_the_order_of_the_plan(folder: Path) -> None:
     ), "where it lies now, not where it lay"
 
 
-def test_what_did_not_complete_has_its_row_and_no_scores(folder: Path) -> None:
+def test_what_did_not_complete_has_its_row_and_no_scores(folder):
     by_status = {
         status: [row for row in table(folder) if row["status"] == status]
         for status in ("refused", "diverged", "missing")
@@ -64,7 +61,7 @@ def test_what_did_not_complete_has_its_row_and_no_scores(folder: Path) -> None:
     assert (failed["steps"], half["steps"]) == (40, 150)
 
 
-def test_the_value_that_was_tuned_stands_in_all_rows_of_its_cell(folder: Path) -> None:
+def test_the_value_that_was_tuned_stands_in_all_rows_of_its_cell(folder):
     (folder / "norm=rms,position=rotary/tuned.json").write_text(
         '{"key": "optim.lr", "value": 0.003}', "utf-8"
     )
@@ -73,7 +70,7 @@ def test_the_value_that_was_tuned_stands_in_all_rows_of_its_cell(folder: Path) -
     ] * 5
 
 
-def test_the_file_reads_back_as_it_was_written(folder: Path) -> None:
+def test_the_file_reads_back_as_it_was_written(folder):
     rows = table(folder)
     write_csv(rows, folder / FILE)
     assert read_csv(folder / FILE) == rows
@@ -83,7 +80,7 @@ def test_the_file_reads_back_as_it_was_written(folder: Path) -> None:
     assert not list(folder.glob("*.tmp"))
 
 
-def test_a_label_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
+def test_a_label_that_looks_like_a_number_stays_text(tmp_path):
     row = {
         "cell": "1",
         "dim": "64",
@@ -97,7 +94,7 @@ def test_a_label_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
     assert read_csv(tmp_path / FILE) == [row]
 
 
-def test_a_folder_that_is_no_sweeps_is_refused_with_what_to_do(folder: Path) -> None:
+def test_a_folder_that_is_no_sweeps_is_refused_with_what_to_do(folder):
     with pytest.raises(BadRun, match=r"no folder .*/gone\. Name the folder of a sweep"):
         table(folder / "gone")
     with pytest.raises(
@@ -112,7 +109,7 @@ def test_a_folder_that_is_no_sweeps_is_refused_with_what_to_do(folder: Path) -> 
         table(folder)
 
 
-def test_what_explain_logged_is_its_mean_over_the_run(tmp_path: Path) -> None:
+def test_what_explain_logged_is_its_mean_over_the_run(tmp_path):
     (tmp_path / "metrics.csv").write_text(
         "step,train/loss,explain/encoder/entropy\n9,3.0,1.0\n10,2.0,\n19,1.0,2.0\n"
     )

@@ -1,11 +1,7 @@
 """A sampled axis: its values follow from the file, lie within the bounds, and are levels as any."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,19 +14,19 @@ from tfzoo.sweep.plan.sweep_file import parse
 LR = {"low": 1e-5, "high": 1e-1, "log": True, "count": 5}
 
 
-def test_values_are_the_same_every_time_and_others_for_another_seed_or_axis() -> None:
+def test_values_are_the_same_every_time_and_others_for_another_seed_or_axis():
     drawn = draw("optim.lr", LR)
     assert drawn == draw("optim.lr", LR)
     assert not set(drawn) & set(draw("optim.lr", {**LR, "seed": 1}))
     assert not set(drawn) & set(draw("model.norm.eps", LR))
 
 
-def test_a_larger_count_keeps_the_values_that_were_there() -> None:
+def test_a_larger_count_keeps_the_values_that_were_there():
     assert draw("optim.lr", {**LR, "count": 9})[:5] == draw("optim.lr", LR)
 
 
 @pytest.mark.parametrize("log", [True, False])
-def test_values_are_spread_over_the_whole_range(log: bool) -> None:
+def test_values_are_spread_over_the_whole_range(log):
     found = sorted(draw("optim.lr", {**LR, "log": log, "count": 20}))
     assert len(set(found)) == 20
     low, high = (math.log(1e-5), math.log(1e-1)) if log else (1e-5, 1e-1)
@@ -41,7 +37,7 @@ def test_values_are_spread_over_the_whole_range(log: bool) -> None:
     assert [float(f"{one:.3g}") for one in found] == found, "three digits"
 
 
-def test_whole_bounds_give_whole_numbers_each_once() -> None:
+def test_whole_bounds_give_whole_numbers_each_once():
     found = draw("model.layers", {"low": 1, "high": 6, "count": 6})
     assert sorted(found) == [1, 2, 3, 4, 5, 6]
     assert {type(one) for one in found} == {int}
@@ -64,9 +60,7 @@ def test_whole_bounds_give_whole_numbers_each_once() -> None:
         ({"cuont": 3}, "has no key 'cuont'. Did you mean 'count'?"),
     ],
 )
-def test_a_slip_is_refused_before_anything_runs(
-    tmp_path: Path, change: dict[str, Any], said: str
-) -> None:
+def test_a_slip_is_refused_before_anything_runs(tmp_path, change, said):
     file = sweep_file(tmp_path, axes={"optim.lr": {**LR, **change}})
     with pytest.raises(BadRecipe) as caught:
         load(file)
@@ -74,7 +68,7 @@ def test_a_slip_is_refused_before_anything_runs(
     assert "axes: optim.lr" in str(caught.value)
 
 
-def test_values_are_levels_and_the_baseline_may_be_one_of_its_own(tmp_path: Path) -> None:
+def test_values_are_levels_and_the_baseline_may_be_one_of_its_own(tmp_path):
     tree = {
         "recipe": "translation/numbers",
         "axes": {"optim.lr": {**LR, "count": 3}, "width": {"low": {}, "high": {"model.dim": 64}}},

@@ -1,7 +1,5 @@
 """Numbers in sentences: rounded by their interval, and p never across 5 %."""
 
-from __future__ import annotations
-
 import pytest
 
 from tfzoo.sweep.judge.sentences import format_corrected, format_estimate, format_p, format_size
@@ -18,13 +16,11 @@ from tfzoo.sweep.judge.sentences import format_corrected, format_estimate, forma
         ((1234.5, 1100.0, 1369.0), "1,234 (95 % CI 1,100 to 1,369)"),
     ],
 )
-def test_an_interval_says_how_many_digits_there_are(
-    numbers: tuple[float, float, float], text: str
-) -> None:
+def test_an_interval_says_how_many_digits_there_are(numbers, text):
     assert format_estimate(*numbers) == text
 
 
-def test_a_p_is_not_rounded_across_five_percent() -> None:
+def test_a_p_is_not_rounded_across_five_percent():
     assert [format_p(p) for p in (0.0002, 0.001, 0.00301, 0.0499, 0.0501, 0.8, 1.0)] == [
         "p < 0.001",
         "p = 0.001",
@@ -38,7 +34,7 @@ def test_a_p_is_not_rounded_across_five_percent() -> None:
     assert format_corrected(0.02, 4) == "p = 0.02 after Holm's correction for 4 comparisons"
 
 
-def test_sizes_have_two_digits_and_no_exponent() -> None:
+def test_sizes_have_two_digits_and_no_exponent():
     assert [format_size(size) for size in (0.01234, 1.55, 43.21, 99.6, 1234.5)] == [
         "0.012",
         "1.6",

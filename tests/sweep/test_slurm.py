@@ -2,14 +2,11 @@
 jobs as processes of this machine.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +23,7 @@ COMMANDS = Path(__file__).with_name("slurm_commands.py")
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def cluster(tmp_path, monkeypatch):
     """A machine with SLURM's commands; the folder holds what they keep."""
     home, commands = tmp_path / "slurm", tmp_path / "bin"
     home.mkdir()
@@ -46,9 +43,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             os.killpg(int(path.read_text()), signal.SIGKILL)
 
 
-def test_all_runs_are_one_array_and_a_broken_one_has_its_reason(
-    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_runs_are_one_array_and_a_broken_one_has_its_reason(cluster, tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer", "broken", "rms"], 0.2, monkeypatch)
     plan = replace(sweep.plan, threads=3, devices=2, budget=Budget(steps=10, time="00:50:00"))
     assert slurm.run(plan, sweep.folder, sweep.runs, 2, sweep.update) == 0
@@ -70,9 +65,7 @@ def test_all_runs_are_one_array_and_a_broken_one_has_its_reason(
     assert [status for name, status in sweep.heard if name == "rms"][-1] == "completed"
 
 
-def test_a_metric_that_no_run_logs_ends_all_jobs(
-    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_metric_that_no_run_logs_ends_all_jobs(cluster, tmp_path, monkeypatch):
     """As on one machine: the first run that says so ends the sweep, and its jobs are cancelled."""
     sweep = Sweep(tmp_path, ["metricless", "layer", "rms"], 60, monkeypatch)
     with pytest.raises(NoMetric, match="Did you mean 'val_loss'"):
@@ -84,12 +77,7 @@ def test_a_metric_that_no_run_logs_ends_all_jobs(
 
 
 @pytest.mark.nightly
-def test_jobs_outlive_the_sweep_which_finds_them_again(
-    cluster: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_jobs_outlive_the_sweep_which_finds_them_again(cluster, tmp_path, monkeypatch, capsys):
     sweep = Sweep(tmp_path, ["layer", "rms", "none"], 1.2, monkeypatch)
     sweep.interrupt_when(lambda: sweep.did("begin"))
     assert slurm.run(sweep.plan, sweep.folder, sweep.runs, 1, sweep.update) == 130
@@ -102,12 +90,10 @@ def test_jobs_outlive_the_sweep_which_finds_them_again(
     assert "found 3 runs" in capsys.readouterr().err
 
 
-def test_what_a_person_cancels_is_not_submitted_again(
-    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_person_cancels_is_not_submitted_again(cluster, tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer"], 60, monkeypatch)
 
-    def cancel() -> None:
+    def cancel():
         soon(lambda: sweep.did("begin"))
         os.system("scancel 41")
 
@@ -121,9 +107,7 @@ def test_what_a_person_cancels_is_not_submitted_again(
 
 
 @pytest.mark.nightly
-def test_a_job_whose_machine_was_lost_is_submitted_again(
-    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_whose_machine_was_lost_is_submitted_again(cluster, tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     (cluster / "40").write_text("NODE_FAIL")
     (sweep.folder / slurm.FILE).write_text(json.dumps({"norm=layer/seed-1": "40"}))
@@ -133,9 +117,7 @@ def test_a_job_whose_machine_was_lost_is_submitted_again(
 
 
 @pytest.mark.nightly
-def test_submitits_own_executor_runs_them_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_submitits_own_executor_runs_them_too(tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer", "rms"], 0.2, monkeypatch)
     monkeypatch.setattr(slurm, "POLL_SECONDS", 0.1)
     assert slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, cluster="local") == 0
@@ -143,24 +125,20 @@ def test_submitits_own_executor_runs_them_too(
     assert sorted(sweep.did("begin")) == ["layer", "rms"]
 
 
-def test_without_slurm_it_says_where_to_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_slurm_it_says_where_to_start(tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer"], 0.2, monkeypatch)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadOption, match="needs SLURM's commands"):
         slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)
 
 
-def test_without_its_library_an_engine_says_how_to_install_it() -> None:
+def test_without_its_library_an_engine_says_how_to_install_it():
     with pytest.raises(BadOption, match=r"pip install 'tfzoo\[slurm\]'"):
         job.load_library("slurm", "no_such_module")
 
 
 @pytest.mark.nightly
-def test_fifty_jobs_at_a_time(
-    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fifty_jobs_at_a_time(cluster, tmp_path, monkeypatch):
     names = [f"norm{number}" for number in range(60)]
     sweep = Sweep(tmp_path, names, 1.0, monkeypatch)
     assert slurm.run(sweep.plan, sweep.folder, sweep.runs, 50, sweep.update) == 0

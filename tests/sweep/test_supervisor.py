@@ -1,7 +1,5 @@
 """Real processes: nothing of a command outlives whoever started it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -43,7 +41,7 @@ def gone(*pids: int) -> bool:
     return not any(map(alive, pids))
 
 
-def test_the_command_and_its_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
+def test_the_command_and_its_workers_end_with_a_driver_that_is_killed(tmp_path):
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER, *SUPERVISOR, "sh", "-c", FAMILY.format(tmp_path)]
     )
@@ -54,7 +52,7 @@ def test_the_command_and_its_workers_end_with_a_driver_that_is_killed(tmp_path: 
     assert gone(*family)
 
 
-def test_the_command_ends_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+def test_the_command_ends_with_a_supervisor_that_is_killed(tmp_path):
     watched = subprocess.Popen(
         [*SUPERVISOR, "sh", "-c", FAMILY.format(tmp_path)], stdin=subprocess.PIPE, process_group=0
     )
@@ -70,14 +68,14 @@ def test_the_command_ends_with_a_supervisor_that_is_killed(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("script", "code"), [("exit 0", 0), ("exit 75", 75), ("kill -9 $$", -9), ("kill -ABRT $$", -6)]
 )
-def test_it_ends_as_the_command_did(script: str, code: int) -> None:
+def test_it_ends_as_the_command_did(script, code):
     watched = subprocess.Popen(
         [*SUPERVISOR, "sh", "-c", f"ulimit -c 0; {script}"], stdin=subprocess.PIPE, process_group=0
     )
     assert watched.wait(20) == code
 
 
-def test_a_signal_reaches_the_command(tmp_path: Path) -> None:
+def test_a_signal_reaches_the_command(tmp_path):
     script = f"trap 'exit 75' TERM; echo $$ > {tmp_path}/command; while :; do sleep 0.05; done"
     watched = subprocess.Popen(
         [*SUPERVISOR, "sh", "-c", script], stdin=subprocess.PIPE, process_group=0

@@ -1,7 +1,5 @@
 """Sweeps over a trained model: the runs they begin with, and what their report says of swaps."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any
@@ -42,7 +40,7 @@ def folder(place: Path, curves: dict[str, dict[int, float]], **metric: Any) -> P
 CURVES = {"layer": {0: 2.0, 10: 1.9, 20: 1.9}, "rms": {0: 4.0, 10: 2.1, 20: 2.0}}
 
 
-def test_a_swap_is_made_good_when_it_is_as_good_as_its_own_seed_was(tmp_path: Path) -> None:
+def test_a_swap_is_made_good_when_it_is_as_good_as_its_own_seed_was(tmp_path):
     caption, lines = swapped(gather([folder(tmp_path, CURVES)]))
     assert "margin" not in caption
     assert "worse" not in caption
@@ -53,19 +51,19 @@ def test_a_swap_is_made_good_when_it_is_as_good_as_its_own_seed_was(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("margin", "good"), [("2 %", "20, 20, 10"), (0.2, "10, 10, 10")])
-def test_within_the_margin_is_as_good(margin: object, good: str, tmp_path: Path) -> None:
+def test_within_the_margin_is_as_good(margin, good, tmp_path):
     """2 % are 0.04 of a loss of 2, and 0.24 of one of 12."""
     caption, lines = swapped(gather([folder(tmp_path, CURVES, margin=margin)]))
     assert "worse by at most" in caption
     assert lines[1][2] == good
 
 
-def test_what_is_never_made_good_is_not(tmp_path: Path) -> None:
+def test_what_is_never_made_good_is_not(tmp_path):
     worse = {**CURVES, "rms": {0: 4.0, 10: 3.0}}
     assert swapped(gather([folder(tmp_path, worse)]))[1][1][2] == "not, not, not"
 
 
-def test_reports_have_the_table_where_training_began_with_trained_weights(tmp_path: Path) -> None:
+def test_reports_have_the_table_where_training_began_with_trained_weights(tmp_path):
     trained = gather([folder(tmp_path / "trained", CURVES)])
     anew = {norm: {10: 2.0, 20: 1.5} for norm in CURVES}
     new = gather([folder(tmp_path / "new", anew)])
@@ -76,9 +74,7 @@ def test_reports_have_the_table_where_training_began_with_trained_weights(tmp_pa
         assert TITLE not in text(new, equal_time(new))
 
 
-def test_runs_that_a_sweep_begins_with_are_asked_for_with_the_command_that_trains_them(
-    own_folder: Path,
-) -> None:
+def test_runs_that_a_sweep_begins_with_are_asked_for_with_the_command_that_trains_them(own_folder):
     (own_folder / "runs/first/2").mkdir(parents=True)
     file = sweep_file(own_folder, seeds=[1, 2, 3], overrides={"from": "runs/first/{seed}"})
     with pytest.raises(BadRecipe) as caught:
@@ -94,7 +90,7 @@ def test_runs_that_a_sweep_begins_with_are_asked_for_with_the_command_that_train
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("no_pictures")
-def test_the_packaged_sweep_begins_with_what_its_head_trains(own_folder: Path) -> None:
+def test_the_packaged_sweep_begins_with_what_its_head_trains(own_folder):
     small = [f"--data.dataset.{split}=40" for split in ("train", "val", "test")]
     command = ["fit", "language_modeling/agreement", "--seed", "1", "--run", "runs/agreement/1"]
     assert main([*command, *small, "--trainer.max_steps=1", "--trainer.accelerator=cpu"]) == 0

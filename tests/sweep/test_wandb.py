@@ -1,10 +1,7 @@
 """The configuration for agents of Weights & Biases, and the runs of a sweep as one group of its."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -23,9 +20,7 @@ WHOLE, LAST = 1, 4
 
 
 @pytest.mark.nightly  # W&B's agent imports for seconds
-def test_an_agent_runs_each_cell_by_its_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agent_runs_each_cell_by_its_number(tmp_path, monkeypatch):
     from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
 
     sweep = Sweep(tmp_path, ["layer", "rms", "none"], 1.0, monkeypatch)
@@ -44,20 +39,18 @@ def test_an_agent_runs_each_cell_by_its_number(
     assert (given.file, given.run, given.cell) == (str(sweep.plan.file), str(sweep.folder), 2)
 
 
-def test_a_training_gets_its_group_its_threads_and_no_rank(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_gets_its_group_its_threads_and_no_rank(tmp_path, monkeypatch):
     class Child:
         stdin = None
 
         def wait(self) -> int:
             return 0
 
-    def start(words: list[str], env: dict[str, str], output: Any) -> Any:
+    def start(words, env, output):
         started.append((words, env))
         return Child()
 
-    started: list[tuple[list[str], dict[str, str]]] = []
+    started = []
     monkeypatch.delenv("WANDB_RUN_GROUP", raising=False)
     monkeypatch.setenv("RANK", "1")
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
@@ -70,9 +63,7 @@ def test_a_training_gets_its_group_its_threads_and_no_rank(
 
 
 @pytest.mark.nightly
-def test_runs_of_a_sweep_are_one_group_without_a_network_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_of_a_sweep_are_one_group_without_a_network_too(tmp_path, monkeypatch):
     for name in ("WANDB_MODE", "WANDB_RUN_GROUP"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WANDB_MODE", "offline")

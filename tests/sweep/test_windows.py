@@ -1,12 +1,9 @@
 """Sweeps without what POSIX alone has; tests/test_platforms.py imports every module without it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,9 +13,7 @@ from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.run import execution, job, local, state
 
 
-def test_a_sweep_trains_where_there_are_no_process_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_trains_where_there_are_no_process_groups(tmp_path, monkeypatch):
     trainings = Trainings(monkeypatch)
     monkeypatch.setattr(local, "HANDLED", [signal.SIGINT, signal.SIGTERM])
     plan = load(sweep_file(tmp_path))
@@ -27,16 +22,14 @@ def test_a_sweep_trains_where_there_are_no_process_groups(
     assert len(trainings.trained) == 4
 
 
-def test_without_process_groups_a_training_is_stopped_by_its_pipe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_process_groups_a_training_is_stopped_by_its_pipe(tmp_path, monkeypatch):
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     monkeypatch.delattr(os, "killpg")
     execution.send(child, execution.SIGKILL)
     assert child.wait(20) == 1, "its standard input ended"
 
 
-def test_an_engine_is_refused_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_is_refused_on_windows(monkeypatch):
     monkeypatch.setattr(job, "IS_POSIX", False)
     with pytest.raises(BadOption, match="--engine slurm needs Linux or macOS"):
         job.load_library("slurm", "submitit")

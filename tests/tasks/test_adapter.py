@@ -1,8 +1,5 @@
 """Adapters: they alone are trained, no path through a model ignores them, and they are merged."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,7 +38,7 @@ def built(kind: str, name: str) -> list[nn.Module]:
     for make in (tfzoo.TransformerClassifier, tfzoo.LanguageModel):
         extra = {"classes": 3} if make is tfzoo.TransformerClassifier else {}
         try:
-            model: Any = make(20, **extra, **SIZES, **{kind: name})  # type: ignore[operator]
+            model: Any = make(20, **extra, **SIZES, **{kind: name})
         except (TfzooError, TypeError):
             continue
         randomize(model)
@@ -50,7 +47,7 @@ def built(kind: str, name: str) -> list[nn.Module]:
 
 
 @pytest.mark.parametrize("part", sampled(PARTS, PARTS[::3]), ids="-".join)
-def test_no_part_ignores_an_adapter(part: tuple[str, str]) -> None:
+def test_no_part_ignores_an_adapter(part):
     """What it computes beside a linear map is what the merged map computes."""
     for model in built(*part):
         before = model.double().eval()(TEXT)
@@ -60,8 +57,8 @@ def test_no_part_ignores_an_adapter(part: tuple[str, str]) -> None:
         assert_close(whole(TEXT), after, rtol=0, atol=1e-9)
 
 
-def test_a_translator_decodes_with_its_adapter() -> None:
-    model: Any = adapted(tfzoo.Transformer(20, **SIZES), "*")
+def test_a_translator_decodes_with_its_adapter():
+    model = adapted(tfzoo.Transformer(20, **SIZES), "*")
     found, whole = (
         [one.decode_step(TEXT[:, i], cache) for i in range(3)]
         for one in (model, merged(model))
@@ -71,8 +68,8 @@ def test_a_translator_decodes_with_its_adapter() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_is_merged_exactly(method: str) -> None:
-    options: dict[str, Any] = {"gralora": {"options": {"gralora_k": 2}, "rank": 4}}.get(method, {})
+def test_every_method_is_merged_exactly(method):
+    options = {"gralora": {"options": {"gralora_k": 2}, "rank": 4}}.get(method, {})
     model = adapted(tfzoo.LanguageModel(20, **SIZES), "query", "value", name=method, **options)
     names = {name for name, _ in tfzoo.LanguageModel(20, **SIZES).named_parameters()}
     whole = merged(model)
@@ -81,14 +78,14 @@ def test_every_method_is_merged_exactly(method: str) -> None:
     assert is_adapted(model)
 
 
-def test_the_model_begins_as_it_was() -> None:
+def test_the_model_begins_as_it_was():
     model = tfzoo.LanguageModel(20, **SIZES).double().eval()
     before = model(TEXT)
     Adapter("lora", targets=["*"]).apply(model, seed=1)
     assert torch.equal(model(TEXT), before)
 
 
-def test_only_what_is_named_is_trained() -> None:
+def test_only_what_is_named_is_trained():
     model = tfzoo.TransformerClassifier(20, classes=2, **SIZES)
     Adapter("lora", rank=2, targets=["query"], train=["head"]).apply(model, seed=1)
     trained = {name for name, one in model.named_parameters() if one.requires_grad}
@@ -109,7 +106,7 @@ def test_only_what_is_named_is_trained() -> None:
         ),
     ],
 )
-def test_a_name_that_the_model_lacks_is_refused(options: dict[str, Any], message: str) -> None:
+def test_a_name_that_the_model_lacks_is_refused(options, message):
     with pytest.raises(BadOption, match=message):
         Adapter("lora", **options).check_model(tfzoo.LanguageModel(20, **SIZES))
 
@@ -123,8 +120,8 @@ LORA = ("--adapter.name", "lora", "--adapter.rank", "2", "--adapter.targets", "[
 
 
 def test_a_run_trains_the_adapter_alone_and_everything_reads_it_merged(
-    own_folder: Path, capsys: pytest.CaptureFixture[str], no_pictures: None
-) -> None:
+    own_folder, capsys, no_pictures
+):
     assert main([*FIT, "--run", "first"]) == 0
     assert main([*FIT, "--run", "tuned", "--from", "first", *LORA, "--optim.lr", "0.1"]) == 0
     assert "128 of them trained" in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """The attention of one text is that of the task's own model, between the tokens that it read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -41,7 +39,7 @@ def classifier(**model: Any) -> tfzoo.ClassificationTask:
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_maps_are_those_of_the_models_own_translation(beam: int) -> None:
+def test_maps_are_those_of_the_models_own_translation(beam):
     task = translator(beam)
     found = task.attention(TEXT)
     (ids,) = task.tokenizer.source.encode([TEXT])
@@ -75,11 +73,9 @@ def rows_sum_to_one(weighting: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", COMPONENT_KINDS)
-def test_every_part_has_a_page_with_the_models_weights_or_says_that_it_has_no_map(
-    kind: str,
-) -> None:
+def test_every_part_has_a_page_with_the_models_weights_or_says_that_it_has_no_map(kind):
     for name in registry(kind).names():
-        given: dict[str, Any] = {"position": "none", "pooling": "first", "max_length": 16}
+        given = {"position": "none", "pooling": "first", "max_length": 16}
         given[kind] = name
         task = classifier(**given)
         if kind == "mixer" and "attends" not in registry(kind).options(name)[0].traits:
@@ -98,7 +94,7 @@ def test_every_part_has_a_page_with_the_models_weights_or_says_that_it_has_no_ma
             assert (abs(shown.sum(-1) - 1) <= 0.51 * step[..., 0].numpy() + 1e-6).all(), name
 
 
-def test_maps_say_what_the_model_makes_of_the_text() -> None:
+def test_maps_say_what_the_model_makes_of_the_text():
     task = translator()
     maps = task.attention(f" {TEXT} ")
     assert maps.text == TEXT
@@ -116,7 +112,7 @@ def test_maps_say_what_the_model_makes_of_the_text() -> None:
     assert facts["probabilities"].startswith(f"{label} {probability:.3f} ")
 
 
-def test_a_layer_without_attention_is_named() -> None:
+def test_a_layer_without_attention_is_named():
     task = translator()
     task.model.encoder.layers[1].self_attention = None
     assert layers_without_map(task.model) == "encoder layer 1 (mixer none)"
@@ -135,25 +131,25 @@ def test_a_layer_without_attention_is_named() -> None:
         task.attention(TEXT)
 
 
-def test_what_is_no_text_and_what_is_no_model_of_tfzoo_is_refused() -> None:
+def test_what_is_no_text_and_what_is_no_model_of_tfzoo_is_refused():
     for text in ("", " \n"):
         with pytest.raises(BadData, match="the text is empty"):
             classifier().attention(text)
     with pytest.raises(BadData, match="one text, a string, not list"):
-        translator().attention([TEXT])  # type: ignore[arg-type]
+        translator().attention([TEXT])
     mine = nn.Sequential(nn.Embedding(260, 4), nn.Flatten(), nn.LazyLinear(2))
     task = tfzoo.ClassificationTask(mine, classifier().tokenizer)
     with pytest.raises(BadOption, match=r"Sequential, which is not tfzoo's.*attention_maps"):
         task.attention(TEXT)
 
 
-def test_a_text_is_cut_as_for_the_model() -> None:
+def test_a_text_is_cut_as_for_the_model():
     (one,) = classifier(position="learned", max_length=5).attention(TEXT)
     assert one.keys == [*TEXT[:4], "<eos>"]
 
 
 @pytest.mark.parametrize("name", registry("tokenizer").names())
-def test_tokens_put_together_are_the_text(name: str) -> None:
+def test_tokens_put_together_are_the_text(name):
     tokenizer = create("tokenizer", name)
     tokenizer.train(["a good film , they said", "no film is good"])
     text = "no good film , they said"

@@ -1,7 +1,5 @@
 """Losses of a model's parts are trained and logged, and do not change what is compared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +73,7 @@ def fit(folder: Path, balance: float) -> tuple[Squares, dict[str, float]]:
 
 
 @pytest.mark.filterwarnings("ignore:.*does not have many workers")
-def test_the_loss_of_a_step_is_the_mean_and_the_weighted_auxiliary_losses(tmp_path: Path) -> None:
+def test_the_loss_of_a_step_is_the_mean_and_the_weighted_auxiliary_losses(tmp_path):
     task, logged = fit(tmp_path, 0.1)
     _, plainly_logged = fit(tmp_path, 0.0)
     layer = Squares(0.1).model

@@ -2,8 +2,6 @@
 draws.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +43,7 @@ def sentences(count: int, seed: int) -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("words")
     for seed, (name, count) in enumerate(
         {"train": 300, "val": 40, "test": 30, "test_odd": 11}.items()
@@ -56,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def data(folder: Path) -> tfzoo.ClassificationData:
+def data(folder):
     return ready(
         tfzoo.ClassificationData(
             root=str(folder), tokenizer={"name": "bpe", "vocab_size": 280}, max_tokens=300
@@ -81,9 +79,7 @@ def trainer_in(folder: Path, **options: Any) -> L.Trainer:
     return quiet(folder, **{"max_steps": 3, **options})
 
 
-def test_a_plain_trainer_logs_the_metrics_by_their_names(
-    data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_a_plain_trainer_logs_the_metrics_by_their_names(data, tmp_path):
     trainer = trainer_in(tmp_path, log_every_n_steps=1)
     task = task_of(data)
     trainer.fit(task, datamodule=data)
@@ -99,29 +95,23 @@ def test_a_plain_trainer_logs_the_metrics_by_their_names(
     )
 
 
-def test_the_texts_of_the_last_evaluation_are_counted(
-    data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_the_texts_of_the_last_evaluation_are_counted(data, tmp_path):
     trainer, task = trainer_in(tmp_path), task_of(data)
     for _ in range(2):
         trainer.validate(task, datamodule=data, verbose=False)
         assert task.throughput.items == trainer.callback_metrics["val/items"] == 40
 
 
-def test_every_set_has_scores_also_where_a_process_has_no_batch_of_it(
-    data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_every_set_has_scores_also_where_a_process_has_no_batch_of_it(data, tmp_path):
     """All processes must take part in the reduction of each."""
     task, trainer = task_of(data), SimpleNamespace(datamodule=data)
-    task.trainer = trainer  # type: ignore[assignment]
+    task.trainer = trainer
     task.on_test_start()
     assert len(task.scores) == len(task.items) == len(data.test_names) == 4
 
 
 @pytest.mark.parametrize("pooling", sampled(tfzoo.list_components()["pooling"], ["mean"]))
-def test_it_learns_what_the_first_word_says(
-    pooling: str, data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_it_learns_what_the_first_word_says(pooling, data, tmp_path):
     trainer = trainer_in(tmp_path, max_steps=100, limit_val_batches=0)
     task = task_of(data, pooling=pooling)
     trainer.fit(task, datamodule=data)
@@ -129,9 +119,7 @@ def test_it_learns_what_the_first_word_says(
     assert trainer.callback_metrics["test/accuracy"] > 0.85
 
 
-def test_what_is_scored_is_what_is_predicted(
-    data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_what_is_scored_is_what_is_predicted(data, tmp_path):
     trainer, task = trainer_in(tmp_path), task_of(data)
     trainer.test(task, datamodule=data, verbose=False)
     rows = task.predictions(data, "test")
@@ -141,7 +129,7 @@ def test_what_is_scored_is_what_is_predicted(
     found = task.classify([row["text"] for row in rows])
     assert [label for label, _ in found] == [row["prediction"] for row in rows]
     assert [p for _, p in found] == pytest.approx([row["probability"] for row in rows], abs=1e-5)
-    of_sets: Any = trainer.predict(task, datamodule=data)
+    of_sets = trainer.predict(task, datamodule=data)
     batches = of_sets[data.test_names.index("test")]
     predicted = [one for batch in batches for one in batch]
     assert len(batches) > 1
@@ -149,30 +137,24 @@ def test_what_is_scored_is_what_is_predicted(
     assert [one["prediction"] for one in predicted] == [label for label, _ in found]
 
 
-def test_a_prediction_carries_the_index_of_its_row(
-    data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_a_prediction_carries_the_index_of_its_row(data, tmp_path):
     trainer, task = trainer_in(tmp_path), task_of(data)
     loader = data.test_dataloader()[data.test_names.index("test")]
-    batches: Any = trainer.predict(task, loader)  # the longest first
+    batches = trainer.predict(task, loader)  # the longest first
     found = [one for batch in batches for one in batch]
     assert [one["text"] for one in found] != [text for text, _ in sentences(30, 2)]
     found.sort(key=lambda one: one["index"])
     assert [(one["text"], one["label"]) for one in found] == sentences(30, 2)
 
 
-def test_batches_without_text_and_labels_are_predicted(
-    data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_batches_without_text_and_labels_are_predicted(data, tmp_path):
     batch = tfzoo.ClassificationBatch.collate([([5, 6], 0), ([5], 1)])
     rows = task_of(data).predict_step(replace(batch, label=batch.label[:0]), 0)
     assert [row.keys() for row in rows] == [{"index", "prediction", "probability"}] * 2
     assert [row["index"] for row in rows] == [0, 1]
 
 
-def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(
-    data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(data, tmp_path):
     trainer, task = (
         trainer_in(tmp_path),
         task_of(data, {"class_weights": "balanced"}, norm="batch", pooling="max"),
@@ -192,7 +174,7 @@ def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(
         tfzoo.TranslationTask.load(path)
 
 
-def test_a_task_made_by_hand_can_be_built_again(data: tfzoo.ClassificationData) -> None:
+def test_a_task_made_by_hand_can_be_built_again(data):
     model = tfzoo.TransformerClassifier(
         len(data.vocabulary.tokenizer), 2, dim=16, heads=2, layers=1, pooling="first"
     )
@@ -204,7 +186,7 @@ def test_a_task_made_by_hand_can_be_built_again(data: tfzoo.ClassificationData) 
     assert (again.optim, again.loss_settings, again.seed) == (task.optim, task.loss_settings, 3)
 
 
-def test_every_line_gets_one_answer_in_order(data: tfzoo.ClassificationData) -> None:
+def test_every_line_gets_one_answer_in_order(data):
     task = task_of(data)
     lines = ["red two", "", " ", "green " * 400, "one"]
     together = task.classify(lines, max_tokens=50)
@@ -235,14 +217,12 @@ def test_every_line_gets_one_answer_in_order(data: tfzoo.ClassificationData) -> 
         (["\ud83d"], "lone surrogate"),
     ],
 )
-def test_what_is_no_list_of_texts_is_refused(
-    lines: Any, words: str, data: tfzoo.ClassificationData
-) -> None:
+def test_what_is_no_list_of_texts_is_refused(lines, words, data):
     with pytest.raises(BadData, match=words):
         task_of(data).classify(lines)
 
 
-def test_a_line_is_cut_where_training_cut(data: tfzoo.ClassificationData) -> None:
+def test_a_line_is_cut_where_training_cut(data):
     task = task_of(data, pooling="sum")
     whole = task.classify(["red " * 50])
     task.recipe["data"] = {"max_length": 3}
@@ -253,9 +233,7 @@ def test_a_line_is_cut_where_training_cut(data: tfzoo.ClassificationData) -> Non
     assert len(bounded.classify(["red " * 50])) == 1
 
 
-def test_the_loss_is_the_weighted_mean_over_texts(
-    data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_the_loss_is_the_weighted_mean_over_texts(data, tmp_path):
     task = task_of(data, {"class_weights": {"NUM": 3.0}})
     batch = next(iter(data.val_dataloader()))
     smoothed, _ = class_losses(task.logits(batch), batch.label, 0.1)
@@ -263,8 +241,8 @@ def test_the_loss_is_the_weighted_mean_over_texts(
         [3.0 if data.labels[label] == "NUM" else 1.0 for label in batch.label.tolist()]
     )
     trainer_in(tmp_path, max_steps=0).fit(task, datamodule=data)  # attaches a trainer that logs
-    task.log_training = lambda values, tokens: found.append(int(tokens))  # type: ignore[method-assign]
-    found: list[int] = []
+    task.log_training = lambda values, tokens: found.append(int(tokens))
+    found = []
     task.normalizer.reset()
     torch.testing.assert_close(
         task.train().training_step(batch, 0) / task.normalizer.count,
@@ -273,11 +251,9 @@ def test_the_loss_is_the_weighted_mean_over_texts(
     assert found == [int((batch.tokens != 0).sum())]
 
 
-def test_a_batch_of_classes_without_weight_teaches_nothing(
-    data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_a_batch_of_classes_without_weight_teaches_nothing(data, tmp_path):
     task = task_of(data, {"class_weights": {"NUM": 0.0}})
-    task.log_training = lambda values, tokens: None  # type: ignore[method-assign]
+    task.log_training = lambda values, tokens: None
     loss = task.training_step(
         ClassificationBatch(
             torch.tensor([[5, 6, 3]]), torch.tensor([data.labels.index("NUM")]), padding=False
@@ -290,9 +266,7 @@ def test_a_batch_of_classes_without_weight_teaches_nothing(
     assert all(p.grad is None or not p.grad.any() for p in task.parameters())
 
 
-def test_balanced_weights_are_those_of_the_training_text(
-    data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_balanced_weights_are_those_of_the_training_text(data, tmp_path):
     task = task_of(data, {"class_weights": "balanced"})
     trainer_in(tmp_path, max_steps=1).fit(task, datamodule=data)
     labels = [label for _, label in sentences(300, 0)]
@@ -303,17 +277,13 @@ def test_balanced_weights_are_those_of_the_training_text(
         trainer_in(tmp_path, max_steps=1).fit(lonely, train_dataloaders=data.train_dataloader())
 
 
-def test_a_weight_of_a_label_that_there_is_none_of_is_refused(
-    data: tfzoo.ClassificationData,
-) -> None:
+def test_a_weight_of_a_label_that_there_is_none_of_is_refused(data):
     with pytest.raises(BadOption, match=r"no label 'NUN'\. Did you mean 'NUM'"):
         task_of(data, {"class_weights": {"NUN": 2.0}})
 
 
-def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(
-    data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
-    def weights(disturbance: int) -> torch.Tensor:
+def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(data, tmp_path):
+    def weights(disturbance):
         torch.manual_seed(disturbance)
         task = task_of(data, dropout=0.5, pooled_dropout=0.2)
         trainer_in(tmp_path, limit_val_batches=0).fit(task, datamodule=data)
@@ -322,9 +292,7 @@ def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(
     torch.testing.assert_close(weights(1), weights(2), rtol=0, atol=0)
 
 
-def test_confusion_matrices_are_drawn_after_a_test(
-    data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_confusion_matrices_are_drawn_after_a_test(data, tmp_path):
     task = task_of(data)
     assert task.save_figures(tmp_path) == []
     trainer_in(tmp_path).test(task, datamodule=data, verbose=False)
@@ -342,15 +310,13 @@ def test_confusion_matrices_are_drawn_after_a_test(
     assert task.confusion["test_odd"].tolist() == taken
 
 
-def test_a_class_without_texts_is_counted_too(data: tfzoo.ClassificationData) -> None:
+def test_a_class_without_texts_is_counted_too(data):
     found = counts(data.sets["train"], 4).tolist()
     assert found == [*counts(data.sets["train"], 2).tolist(), 0, 0]
     assert sum(found) == 300
 
 
-def test_what_accuracy_is_worth_is_said_beside_it(
-    data: tfzoo.ClassificationData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_accuracy_is_worth_is_said_beside_it(data, monkeypatch):
     monkeypatch.setattr(tfzoo.ClassificationData, "test_names", ["test_odd", "test"])
     labels = [label for _, label in sentences(30, 2)]
     assert (
@@ -376,14 +342,12 @@ class Album:
         self.pictures[key] = images[0]
 
 
-def test_a_logger_that_takes_pictures_gets_them(
-    data: tfzoo.ClassificationData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_logger_that_takes_pictures_gets_them(data, tmp_path, monkeypatch):
     task, trainer, album = task_of(data), trainer_in(tmp_path), Album()
     finish = tfzoo.ClassificationTask.on_test_epoch_end
 
-    def with_album(self: tfzoo.ClassificationTask) -> None:
-        trainer._loggers = [album]  # type: ignore[list-item]
+    def with_album(self):
+        trainer._loggers = [album]
         finish(self)
         trainer._loggers = []
 
@@ -394,9 +358,7 @@ def test_a_logger_that_takes_pictures_gets_them(
     assert album.pictures["test/confusion"].ndim == 3
 
 
-def test_loaders_of_ones_own_need_no_data_module(
-    data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_loaders_of_ones_own_need_no_data_module(data, tmp_path):
     task, trainer = task_of(data), trainer_in(tmp_path)
     trainer.fit(
         task, train_dataloaders=data.train_dataloader(), val_dataloaders=data.val_dataloader()
@@ -405,9 +367,7 @@ def test_loaders_of_ones_own_need_no_data_module(
     assert "test/accuracy" in trainer.callback_metrics
 
 
-def test_data_of_another_tokenizer_is_refused(
-    folder: Path, data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_data_of_another_tokenizer_is_refused(folder, data, tmp_path):
     other = tfzoo.ClassificationData(root=str(folder), tokenizer="word")
     with pytest.raises(
         BadOption, match=r"another tokenizer.*set data\.vocabulary = task\.tokenizer"
@@ -417,9 +377,7 @@ def test_data_of_another_tokenizer_is_refused(
     trainer_in(tmp_path).test(task_of(data), datamodule=other, verbose=False)
 
 
-def test_a_checkpoint_of_another_tokenizer_is_refused(
-    folder: Path, data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_a_checkpoint_of_another_tokenizer_is_refused(folder, data, tmp_path):
     trainer = trainer_in(tmp_path, max_steps=1)
     trainer.fit(task_of(data), datamodule=data)
     path = tmp_path / "one.ckpt"
@@ -434,8 +392,8 @@ def test_a_checkpoint_of_another_tokenizer_is_refused(
         tfzoo.ClassificationTask.from_checkpoint(mixed)
 
 
-def test_a_training_does_not_go_on_with_other_text(folder: Path, tmp_path: Path) -> None:
-    def trained_on(root: Path) -> tfzoo.ClassificationData:
+def test_a_training_does_not_go_on_with_other_text(folder, tmp_path):
+    def trained_on(root):
         made = tfzoo.ClassificationData(root=str(root), tokenizer="bytes", max_tokens=300)
         made.prepare_data()
         return made

@@ -1,7 +1,5 @@
 """Compiled layers train as others do."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ SMALL = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0}
 OPTIM = {"lr": 1e-3, "schedule": "constant"}
 
 
-def test_both_are_off_unless_asked_for() -> None:
+def test_both_are_off_unless_asked_for():
     layer = TransformerLayer(8, StackOptions(heads=2), causal=False, cross=False)
     assert (layer.compiled, layer.activation_checkpointing) == (False, False)
     Compute(activation_checkpointing=True).apply(layer)
@@ -61,7 +59,7 @@ def trained(task: Any, data: Any, folder: Path) -> Seen:
 
 
 @pytest.mark.nightly  # the compiler takes a minute for the layers of an encoder and a decoder
-def test_a_compiled_training_equals_one_that_is_not(tmp_path: Path) -> None:
+def test_a_compiled_training_equals_one_that_is_not(tmp_path):
     from tfzoo.models.transformer_layer import compiled
 
     rows = "".join(
@@ -71,7 +69,7 @@ def test_a_compiled_training_equals_one_that_is_not(tmp_path: Path) -> None:
         (tmp_path / f"{name}.tsv").write_text(f"text\tlabel\n{rows}", "utf-8")
     numbers = {"name": "numbers", "train": 100, "val": 4, "test": 4, "long": 4}
     tokenizer = {"name": "bpe", "vocab_size": 280}
-    cases: list[tuple[Any, Any]] = [
+    cases = [
         (
             tfzoo.TranslationTask,
             tfzoo.TranslationData(dataset=numbers, tokenizer=tokenizer, max_tokens=200),

@@ -1,7 +1,5 @@
 """The chunked cross entropy is the plain one, in value and in gradient."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -41,9 +39,7 @@ def drawn(tokens: int, v: int = 37, d: int = 16) -> tuple[Tensor, Tensor, Tensor
 @pytest.mark.parametrize("cap", [None, 2.0])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("tokens", [1, ROWS, 2 * ROWS + 7])
-def test_value_and_gradients_are_those_of_the_formula(
-    smoothing: float, tokens: int, cap: float | None
-) -> None:
+def test_value_and_gradients_are_those_of_the_formula(smoothing, tokens, cap):
     hidden, weight, target = drawn(tokens)
     got, nll = cross_entropy(hidden, weight, target, smoothing, pad=0, cap=cap)
     wanted = plain(hidden, weight, target, smoothing, 0, cap)
@@ -66,7 +62,7 @@ def relative(error: Tensor, wanted: Tensor) -> float:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("tokens", [512, 2**14])
-def test_rounding_does_not_grow_with_the_number_of_tokens(tokens: int, dtype: torch.dtype) -> None:
+def test_rounding_does_not_grow_with_the_number_of_tokens(tokens, dtype):
     """Within twice the error that PyTorch makes in the same dtype, both against float64."""
     hidden, weight, target = (x.detach() for x in drawn(tokens, v=200, d=32))
     results = []
@@ -87,10 +83,10 @@ def test_rounding_does_not_grow_with_the_number_of_tokens(tokens: int, dtype: to
 
 
 @pytest.mark.parametrize("cap", [None, 2.0])
-def test_float64_passes_gradcheck_twice(cap: float | None) -> None:
+def test_float64_passes_gradcheck_twice(cap):
     hidden, weight, target = drawn(5, v=7, d=3)
 
-    def loss(h: Tensor, w: Tensor) -> Tensor:
+    def loss(h, w):
         return cross_entropy(h, w, target, 0.1, pad=0, cap=cap)[0]
 
     assert torch.autograd.gradcheck(loss, (hidden, weight))
@@ -99,7 +95,7 @@ def test_float64_passes_gradcheck_twice(cap: float | None) -> None:
         assert loss(hidden, weight).dtype == torch.float64
 
 
-def test_function_transforms_are_right_or_refused() -> None:
+def test_function_transforms_are_right_or_refused():
     hidden, weight, target = drawn(5, v=7, d=3)
     ours = torch.func.grad(lambda w: cross_entropy(hidden, w, target, 0.1, pad=0)[0])(weight)
     (wanted,) = torch.autograd.grad(plain(hidden, weight, target, 0.1, 0), weight)
@@ -113,12 +109,12 @@ def test_function_transforms_are_right_or_refused() -> None:
         torch.func.vmap(lambda h: cross_entropy(h, weight, target[:1])[0])(hidden[:, None])
 
 
-def test_an_accelerator_gets_larger_chunks_of_bounded_memory() -> None:
+def test_an_accelerator_gets_larger_chunks_of_bounded_memory():
     assert chunk_rows(torch.device("cuda"), 8192) == 8192
     assert chunk_rows(torch.device("cuda"), 2**20) == 512
 
 
-def test_smoothing_is_what_other_toolkits_compute_when_padding_gets_nothing() -> None:
+def test_smoothing_is_what_other_toolkits_compute_when_padding_gets_nothing():
     """They report the divergence from the smoothed target: the cross entropy less the target's own
     entropy.
     """
@@ -139,7 +135,7 @@ def test_smoothing_is_what_other_toolkits_compute_when_padding_gets_nothing() ->
     torch.testing.assert_close(gradient, arrays["grad.joeynmt_sum"][valid], rtol=1e-5, atol=1e-6)
 
 
-def test_padding_gets_no_mass() -> None:
+def test_padding_gets_no_mass():
     weight = torch.eye(4)
     logits = torch.tensor([[5.0, 1.0, 2.0, 3.0]], requires_grad=True)
     loss, _ = cross_entropy(logits, weight, torch.tensor([2]), 0.3, pad=0)
@@ -150,14 +146,14 @@ def test_padding_gets_no_mass() -> None:
     )  # nothing but its own probability pushes it down
 
 
-def test_no_gradient_is_computed_where_none_is_wanted() -> None:
+def test_no_gradient_is_computed_where_none_is_wanted():
     hidden, weight = torch.randn(5, 4, requires_grad=True), torch.randn(9, 4, requires_grad=True)
     with torch.no_grad():
         loss, _ = cross_entropy(hidden, weight, torch.tensor([1, 2, 3, 4, 5]), 0.1, pad=0)
     assert not loss.requires_grad
 
 
-def test_on_a_cpu_autocast_changes_neither_the_loss_nor_its_gradients() -> None:
+def test_on_a_cpu_autocast_changes_neither_the_loss_nor_its_gradients():
     torch.manual_seed(0)
     hidden, weight = (
         torch.randn(64, 16, requires_grad=True),
@@ -172,7 +168,7 @@ def test_on_a_cpu_autocast_changes_neither_the_loss_nor_its_gradients() -> None:
     torch.testing.assert_close(torch.autograd.grad(got, (hidden, weight)), gradients)
 
 
-def test_label_smoothing_is_szegedys_over_the_classes_that_are_no_padding() -> None:
+def test_label_smoothing_is_szegedys_over_the_classes_that_are_no_padding():
     """With another number, as the docstring says."""
     torch.manual_seed(0)
     v, smoothing, pad = 7, 0.3, 2

@@ -4,16 +4,13 @@ Triton's interpreter and compiler, which need no GPU.
     TRITON_INTERPRET=1 pytest -m nightly tests/tasks/test_cross_entropy_triton.py
 """
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from tests.in_triton import Case, compile_for_cuda, needs_interpreter
+from tests.in_triton import compile_for_cuda, needs_interpreter
 from tests.tasks.test_cross_entropy import drawn, plain
 from tfzoo.base import kernels
 from tfzoo.learning import cross_entropy as module
@@ -29,7 +26,7 @@ BOUND = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 1e-2}
 
 
 @pytest.fixture
-def triton_module(monkeypatch: pytest.MonkeyPatch) -> Any:
+def triton_module(monkeypatch):
     """Classes in several blocks, of which the last is smaller."""
     needs_interpreter()
     from tfzoo.learning import _cross_entropy_triton
@@ -66,7 +63,7 @@ def agree(triton_module: Any, logits: Tensor, target: Tensor, **options: Any) ->
 @pytest.mark.nightly
 @pytest.mark.parametrize("classes", [1, 2, 37, 64, 65, 300])
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
-def test_loss_and_gradient_of_a_chunk(dtype: torch.dtype, classes: int, triton_module: Any) -> None:
+def test_loss_and_gradient_of_a_chunk(dtype, classes, triton_module):
     draw = torch.Generator().manual_seed(0)
     for options in OPTIONS:
         logits = (4.0 * torch.randn(5, classes, generator=draw, dtype=torch.float64)).to(dtype)
@@ -77,7 +74,7 @@ def test_loss_and_gradient_of_a_chunk(dtype: torch.dtype, classes: int, triton_m
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:overflow encountered in exp")  # of a capped logit: 1/inf is 0
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
-def test_extreme_logits(dtype: torch.dtype, triton_module: Any) -> None:
+def test_extreme_logits(dtype, triton_module):
     """Flat, far from zero, wide, and some of probability 0, whole blocks of them too."""
     draw = torch.Generator().manual_seed(0)
     target = torch.tensor([1, 69, 3])
@@ -93,7 +90,7 @@ def test_extreme_logits(dtype: torch.dtype, triton_module: Any) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
-def test_what_is_not_finite_is_not_hidden(triton_module: Any) -> None:
+def test_what_is_not_finite_is_not_hidden(triton_module):
     for wrong in (float("nan"), float("inf")):
         for place in (0, 66):
             logits = torch.zeros(2, 70)
@@ -109,9 +106,7 @@ def test_what_is_not_finite_is_not_hidden(triton_module: Any) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("cap", [None, 2.0])
 @pytest.mark.parametrize("tokens", [1, 9])
-def test_the_loss_of_hidden_states_and_its_gradients(
-    tokens: int, cap: float | None, triton_module: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_loss_of_hidden_states_and_its_gradients(tokens, cap, triton_module, monkeypatch):
     """As on CUDA, in chunks of 4 tokens; second derivatives too."""
     monkeypatch.setattr(kernels, "apply_to", lambda x: True)
     monkeypatch.setattr(module, "chunk_rows", lambda device, v: 4)
@@ -134,8 +129,8 @@ def test_the_loss_of_hidden_states_and_its_gradients(
 
 
 @pytest.mark.nightly
-def test_the_compiler_for_cuda_takes_the_kernel(tmp_path: Path) -> None:
-    cases: list[Case] = []
+def test_the_compiler_for_cuda_takes_the_kernel(tmp_path):
+    cases = []
     for kind, out in (("*fp32", "*fp32"), ("*fp32", "*bf16"), ("*bf16", "*bf16")):
         types = {"logits": kind, "out": out, "target": "*i64", "nll": "*fp32", "loss": "*fp32"}
         cases += [
@@ -145,7 +140,7 @@ def test_the_compiler_for_cuda_takes_the_kernel(tmp_path: Path) -> None:
     compile_for_cuda("tfzoo.learning._cross_entropy_triton", cases, tmp_path)
 
 
-def test_what_it_is_chosen_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_is_chosen_for(monkeypatch):
     given = torch.zeros(2, 3), torch.zeros(5, 3)
     assert module.chunk_function(*given) is plain_chunk, "on a CPU"
     monkeypatch.setattr(kernels, "apply_to", lambda x: True)

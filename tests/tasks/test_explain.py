@@ -1,7 +1,5 @@
 """Explanations are logged at logging steps alone, are right, and change nothing."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import math
@@ -50,7 +48,7 @@ def data_of(task: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def data() -> dict[str, Any]:
+def data():
     made = {task: data_of(task) for task in ("translation", "classification")}
     for one in made.values():
         one.prepare_data()
@@ -105,12 +103,8 @@ def weights(task: Task) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize(("task", "accumulate"), [("translation", 2), ("classification", 1)])
 def test_training_ends_with_the_same_weights_bit_for_bit(
-    data: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    task: str,
-    accumulate: int,
-) -> None:
+    data, tmp_path, monkeypatch, task, accumulate
+):
     ends, looked = [], []
     monkeypatch.setattr(
         explain_module,
@@ -130,7 +124,7 @@ def test_training_ends_with_the_same_weights_bit_for_bit(
 @pytest.mark.parametrize(
     "attention", sampled(registry("attention").names(), ["additive", "scaled_dot_product"])
 )
-def test_every_attention_is_explained(data: dict[str, Any], tmp_path: Path, attention: str) -> None:
+def test_every_attention_is_explained(data, tmp_path, attention):
     rows = fit(
         task_of(data["translation"], attention=attention), data["translation"], tmp_path, True
     )
@@ -153,9 +147,7 @@ def test_every_attention_is_explained(data: dict[str, Any], tmp_path: Path, atte
     assert total == pytest.approx(rows[0]["train/grad_norm"], rel=1e-4)
 
 
-def test_a_classifier_has_one_side_and_a_pooling_without_parameters_no_gradient(
-    data: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_classifier_has_one_side_and_a_pooling_without_parameters_no_gradient(data, tmp_path):
     rows = fit(
         task_of(data["classification"], "classification"), data["classification"], tmp_path, True
     )
@@ -177,7 +169,7 @@ def seen(task: Task, data: Any) -> dict[str, float]:
     return {key: float(value) for key, value in statistics(trainer, task, batch).items()}
 
 
-def test_the_numbers_are_those_of_what_is_known(data: dict[str, Any]) -> None:
+def test_the_numbers_are_those_of_what_is_known(data):
     task = task_of(data["translation"], dropout=0.5, norm="none", encoder={})
     first = seen(task, data["translation"])
     assert seen(task, data["translation"]) == first, "no dropout, nothing drawn"
@@ -221,9 +213,7 @@ def test_the_numbers_are_those_of_what_is_known(data: dict[str, Any]) -> None:
     ), "the first of equals is the largest"
 
 
-def test_weights_that_do_not_sum_to_one_have_the_entropy_of_their_shares(
-    data: dict[str, Any],
-) -> None:
+def test_weights_that_do_not_sum_to_one_have_the_entropy_of_their_shares(data):
     task = task_of(data["translation"], weighting="identity", norm="none")
     assert seen(task, data["translation"])["encoder/entropy"] > 0
     uniform = task_of(data["translation"], weighting={"name": "sigmoid", "bias": -3.0})
@@ -239,14 +229,12 @@ def test_weights_that_do_not_sum_to_one_have_the_entropy_of_their_shares(
     assert found["encoder/largest_weight"] == pytest.approx(1 / (1 + math.exp(3.0)), rel=1e-5)
 
 
-def test_sharded_parameters_are_gathered_for_the_pass_alone_also_if_it_fails(
-    data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sharded_parameters_are_gathered_for_the_pass_alone_also_if_it_fails(data, monkeypatch):
     calls, task = [], task_of(data["translation"])
     for name in ("unshard", "reshard"):
         monkeypatch.setattr(explain_module, name, lambda model, name=name: calls.append(name))
 
-    def fail(batch: Any) -> None:
+    def fail(batch):
         calls.append("pass")
         raise InterruptedError
 
@@ -256,7 +244,7 @@ def test_sharded_parameters_are_gathered_for_the_pass_alone_also_if_it_fails(
     assert calls == ["unshard", "pass", "reshard"]
 
 
-def test_the_variance_of_scores_is_over_the_keys_that_a_query_sees() -> None:
+def test_the_variance_of_scores_is_over_the_keys_that_a_query_sees():
     scores = torch.randn(2, 3, 4, 5, dtype=torch.float64)
     assert_close(variance(scores, Mask()), scores.var(-1, unbiased=False))
     keys = torch.tensor([[True, True, False, True, True], [False, True, True, True, False]])
@@ -271,14 +259,12 @@ def test_the_variance_of_scores_is_over_the_keys_that_a_query_sees() -> None:
 
 
 @pytest.mark.nightly  # the compiler takes a minute
-def test_what_is_compiled_is_not_compiled_again(
-    data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_compiled_is_not_compiled_again(data, tmp_path, monkeypatch):
     counts, ends = [], []
     for explain in (False, True):
-        graphs: list[Any] = []
+        graphs = []
 
-        def backend(graph: Any, inputs: Any, graphs: list[Any] = graphs) -> Any:
+        def backend(graph, inputs, graphs=graphs):
             graphs.append(graph)
             return graph.forward
 
@@ -324,7 +310,7 @@ def one_of_two(rank: int, port: int, folder: str) -> None:
 
 
 @pytest.mark.nightly  # on one process it is tested above, bit for bit
-def test_two_processes_train_as_without_it(tmp_path: Path) -> None:
+def test_two_processes_train_as_without_it(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -345,9 +331,7 @@ def test_two_processes_train_as_without_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["language_modeling", "masked_language_modeling"])
-def test_documents_are_explained_by_their_first_rows(
-    name: str, own_folder: Path, no_pictures: None
-) -> None:
+def test_documents_are_explained_by_their_first_rows(name, own_folder, no_pictures):
     small = "--model.dim 16 --model.layers 1 --data.dataset.train 40 --data.max_tokens 256"
     few = "--data.dataset.val 8 --data.dataset.test 8 --trainer.max_steps 1 --explain true"
     often = "--trainer.log_every_n_steps 1 --run run --trainer.val_check_interval 1"

@@ -1,9 +1,6 @@
 """Any module can be trained and scored, and is loaded where its module is given."""
 
-from __future__ import annotations
-
 import warnings
-from pathlib import Path
 
 import lightning.pytorch as L
 import pytest
@@ -25,7 +22,7 @@ class Bag(nn.Module):
         self.embedding, self.head = nn.Embedding(vocab_size, 8), nn.Linear(8, classes)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self.head(self.embedding(tokens).mean(1))  # type: ignore[no-any-return]
+        return self.head(self.embedding(tokens).mean(1))
 
 
 class Wrapped(nn.Module):
@@ -39,7 +36,7 @@ class Wrapped(nn.Module):
             self.init_cache, self.decode_step = self.inner.init_cache, self.inner.decode_step
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.inner(source, target)  # type: ignore[no-any-return]
+        return self.inner(source, target)
 
 
 def trainer() -> L.Trainer:
@@ -47,7 +44,7 @@ def trainer() -> L.Trainer:
 
 
 @pytest.fixture(scope="module")
-def texts() -> tfzoo.ClassificationData:
+def texts():
     data = tfzoo.ClassificationData(
         dataset={"name": "listops", "train": 60, "val": 8, "test": 8}, max_tokens=512
     )
@@ -56,7 +53,7 @@ def texts() -> tfzoo.ClassificationData:
 
 
 @pytest.fixture(scope="module")
-def pairs() -> tfzoo.TranslationData:
+def pairs():
     data = tfzoo.TranslationData(
         dataset={"name": "numbers", "train": 100, "val": 8, "test": 8, "long": 4},
         tokenizer={"name": "bpe", "vocab_size": 300},
@@ -66,9 +63,7 @@ def pairs() -> tfzoo.TranslationData:
     return data
 
 
-def test_a_classifier_of_ones_own_is_trained_scored_and_loaded(
-    texts: tfzoo.ClassificationData, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_classifier_of_ones_own_is_trained_scored_and_loaded(texts, tmp_path, capsys):
     words = texts.vocabulary
     sizes = len(words.tokenizer), len(words.labels)
     task = tfzoo.ClassificationTask(Bag(*sizes), words)
@@ -89,7 +84,7 @@ def test_a_classifier_of_ones_own_is_trained_scored_and_loaded(
         tfzoo.ClassificationTask.load_from_checkpoint("mine.ckpt")
 
 
-def test_what_is_no_logits_is_said_by_shape(texts: tfzoo.ClassificationData) -> None:
+def test_what_is_no_logits_is_said_by_shape(texts):
     words = texts.vocabulary
     task = tfzoo.ClassificationTask(Bag(len(words.tokenizer), 3), words)
     with pytest.raises(
@@ -101,9 +96,7 @@ def test_what_is_no_logits_is_said_by_shape(texts: tfzoo.ClassificationData) -> 
         task.classify(["[MAX 4 3 ]"])
 
 
-def test_a_translator_of_ones_own_has_the_loss_of_tfzoos(
-    pairs: tfzoo.TranslationData, tmp_path: Path
-) -> None:
+def test_a_translator_of_ones_own_has_the_loss_of_tfzoos(pairs, tmp_path):
     tokenizers = pairs.tokenizers
     with pytest.warns(UserWarning, match="has no pad, max_positions, init_cache, decode_step"):
         task = tfzoo.TranslationTask(
@@ -127,7 +120,7 @@ def test_a_translator_of_ones_own_has_the_loss_of_tfzoos(
     assert again.translate(["two"]) == same.translate(["two"])
 
 
-def test_the_loss_of_logits_is_that_of_the_fused_layer() -> None:
+def test_the_loss_of_logits_is_that_of_the_fused_layer():
     torch.manual_seed(0)
     hidden = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(9, 4, dtype=torch.float64)

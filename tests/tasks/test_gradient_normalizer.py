@@ -1,7 +1,5 @@
 """A step divides once, by all that was counted, and says when there is nothing to follow."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
@@ -24,7 +22,7 @@ def summed(linear: nn.Linear, rows: slice) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("tensors", [True, False])
-def test_unequal_micro_batches_give_the_gradient_of_the_mean_over_all(tensors: bool) -> None:
+def test_unequal_micro_batches_give_the_gradient_of_the_mean_over_all(tensors):
     parts, whole, step = model(), model(), GradientNormalizer()
     for rows, count in ((slice(0, 2), 2), (slice(2, 7), 5)):
         loss = summed(parts, rows)
@@ -41,7 +39,7 @@ def test_unequal_micro_batches_give_the_gradient_of_the_mean_over_all(tensors: b
         assert_close(ours.grad, wanted.grad)
 
 
-def test_counts_may_be_weights_that_are_under_1_together() -> None:
+def test_counts_may_be_weights_that_are_under_1_together():
     linear, step = model(), GradientNormalizer()
     loss = summed(linear, slice(0, 7))
     step.add(loss, 0.5)
@@ -52,7 +50,7 @@ def test_counts_may_be_weights_that_are_under_1_together() -> None:
     assert_close([p.grad for p in linear.parameters()], wanted)
 
 
-def test_a_mean_that_a_task_made_itself_is_left_alone() -> None:
+def test_a_mean_that_a_task_made_itself_is_left_alone():
     linear, step = model(), GradientNormalizer()
     summed(linear, slice(0, 7)).backward()
     before = [p.grad.clone() for p in linear.parameters() if p.grad is not None]
@@ -62,7 +60,7 @@ def test_a_mean_that_a_task_made_itself_is_left_alone() -> None:
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("where", ["loss", "gradient"])
-def test_one_number_that_is_not_finite_is_enough(where: str, bad: float) -> None:
+def test_one_number_that_is_not_finite_is_enough(where, bad):
     linear, step = model(), GradientNormalizer()
     loss = summed(linear, slice(0, 7))
     step.add(loss * bad if where == "loss" else loss, 7)
@@ -75,7 +73,7 @@ def test_one_number_that_is_not_finite_is_enough(where: str, bad: float) -> None
     assert_close(left, before, rtol=0, atol=0, equal_nan=True)
 
 
-def test_gradients_are_clipped_to_the_norm_that_torch_clips_to() -> None:
+def test_gradients_are_clipped_to_the_norm_that_torch_clips_to():
     for most in (0.5, 1e6):
         ours, theirs = model(), model()
         for one in (ours, theirs):
@@ -90,7 +88,7 @@ def test_gradients_are_clipped_to_the_norm_that_torch_clips_to() -> None:
         assert_close([p.grad for p in ours.parameters()], [p.grad for p in theirs.parameters()])
 
 
-def test_double_gradients_are_normalised_in_double() -> None:
+def test_double_gradients_are_normalised_in_double():
     linear, step = model().double(), GradientNormalizer()
     loss = (linear(X.double())[:, 0] - Y).square().sum()
     step.add(loss, 7)
@@ -101,7 +99,7 @@ def test_double_gradients_are_normalised_in_double() -> None:
     assert_close([p.grad for p in linear.parameters()], wanted, rtol=1e-12, atol=0)
 
 
-def test_skipped_steps_are_counted_on_the_device_and_read_afterwards() -> None:
+def test_skipped_steps_are_counted_on_the_device_and_read_afterwards():
     steps = SkippedSteps()
     assert steps.last_in_a_row() == 0
     seen = []

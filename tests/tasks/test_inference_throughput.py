@@ -1,7 +1,5 @@
 """Throughput counts the time inside of the ``with`` block alone."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -10,7 +8,7 @@ import torch
 from tfzoo.learning.inference_throughput import InferenceThroughput
 
 
-def test_only_the_time_inside_counts() -> None:
+def test_only_the_time_inside_counts():
     throughput = InferenceThroughput()
     assert throughput.per_second is None
     began = time.perf_counter()

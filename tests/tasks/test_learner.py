@@ -2,8 +2,6 @@
 and it is said where it began.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from itertools import pairwise
@@ -30,7 +28,7 @@ SMALL = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.1, "encoder": {"norm":
 
 
 @pytest.fixture(scope="module")
-def data() -> tfzoo.TranslationData:
+def data():
     return number_pairs()
 
 
@@ -94,7 +92,7 @@ def break_at(
         task.loss = lambda batch: (
             own(batch)[0] * (bad if task.batches - 1 in batches else 1.0),
             *own(batch)[1:],
-        )  # type: ignore[method-assign]
+        )
     elif what != "none":
         task.model.encoder.layers[1].feedforward.inner.register_forward_hook(spoil)
 
@@ -108,9 +106,7 @@ def equal(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("what", ["output", "gradient", "loss"])
-def test_a_step_that_is_not_finite_changes_nothing_and_is_counted(
-    what: str, data: Any, tmp_path: Path
-) -> None:
+def test_a_step_that_is_not_finite_changes_nothing_and_is_counted(what, data, tmp_path):
     task = task_of(data)
     break_at(task, {2, 5}, what, math.inf if what == "output" else math.nan)
     watch = fit(task, data, tmp_path, gradient_clip_val=1.0)
@@ -130,9 +126,7 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_counted(
     )
 
 
-def test_a_forward_pass_has_no_gradients_of_the_step_before_beside_it(
-    data: Any, tmp_path: Path
-) -> None:
+def test_a_forward_pass_has_no_gradients_of_the_step_before_beside_it(data, tmp_path):
     """They are there until then, for callbacks, and add up over the micro-batches of a step."""
     task, seen = task_of(data), list[bool]()
     own, parameter = task.training_step, task.model.encoder.layers[0].feedforward.inner.inner.weight
@@ -141,16 +135,16 @@ def test_a_forward_pass_has_no_gradients_of_the_step_before_beside_it(
         def on_train_batch_end(self, *given: Any) -> None:
             assert parameter.grad is not None
 
-    def note(*given: Any) -> torch.Tensor:
+    def note(*given):
         seen.append(parameter.grad is not None)
         return own(*given)
 
-    task.training_step = note  # type: ignore[method-assign]
+    task.training_step = note
     fit(task, data, tmp_path, steps=2, accumulate_grad_batches=2, callbacks=[Look()])
     assert seen == [False, True, False, True]
 
 
-def test_a_skipped_step_leaves_out_all_its_micro_batches(data: Any, tmp_path: Path) -> None:
+def test_a_skipped_step_leaves_out_all_its_micro_batches(data, tmp_path):
     task = task_of(data)
     break_at(task, {0}, "gradient")
     watch = fit(task, data, tmp_path, steps=2, accumulate_grad_batches=2)
@@ -173,9 +167,7 @@ def test_a_skipped_step_leaves_out_all_its_micro_batches(data: Any, tmp_path: Pa
         ("loss", "the loss"),
     ],
 )
-def test_too_many_in_a_row_end_the_training_and_are_explained(
-    what: str, first: str, data: Any, tmp_path: Path
-) -> None:
+def test_too_many_in_a_row_end_the_training_and_are_explained(what, first, data, tmp_path):
     task = task_of(data, max_skipped=3)
     break_at(task, {0, 1, 3, 4, 5}, what)  # two, which is not enough, then three
     with pytest.raises(NotFinite, match=f"3 steps in a row.*first not finite: {first}\\."):
@@ -188,8 +180,8 @@ def test_too_many_in_a_row_end_the_training_and_are_explained(
     "bad", ["the gradient of model.decoder.final_norm.bias", "the norm of the gradients"]
 )
 def test_a_value_that_is_finite_when_computed_again_is_named_by_its_gradient(
-    bad: str, data: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    bad, data, monkeypatch
+):
     task = task_of(data, max_skipped=1)
     parameters = dict(task.named_parameters())
     if (name := bad.removeprefix("the gradient of ")) in parameters:
@@ -208,11 +200,11 @@ class Stop(L.Callback):
 
 
 def test_a_training_takes_nothing_over_from_one_that_was_broken_off_in_the_middle_of_a_step(
-    data: Any, tmp_path: Path
-) -> None:
+    data, tmp_path
+):
     task, added = task_of(data), []
     add = task.normalizer.add
-    task.normalizer.add = lambda loss, n: added.append((loss.item(), n)) or add(loss, n)  # type: ignore[method-assign,func-returns-value]
+    task.normalizer.add = lambda loss, n: added.append((loss.item(), n)) or add(loss, n)
     with pytest.raises(InterruptedError):
         fit(task, data, tmp_path, callbacks=[Stop()], accumulate_grad_batches=2)
     ((_, first),) = added
@@ -226,10 +218,10 @@ def test_a_training_takes_nothing_over_from_one_that_was_broken_off_in_the_middl
     assert task.tokens == first + tokens
 
 
-def test_ddp_is_told_not_to_broadcast_buffers(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ddp_is_told_not_to_broadcast_buffers(data, monkeypatch):
     task, told, trainer = task_of(data), [], SimpleNamespace(callbacks=[], datamodule=None)
     monkeypatch.setattr(adapters, "ignore_in_ddp", lambda module, names: told.extend(names))
-    task.trainer = trainer  # type: ignore[assignment]
+    task.trainer = trainer
     task.setup("fit")
     assert told == [name for name, _ in task.named_buffers()] != []
 
@@ -276,9 +268,7 @@ class WithoutHostReads(L.Callback):
 
 @pytest.mark.parametrize("task", ["translation", "classification"])
 @pytest.mark.parametrize("accumulate", [1, 2])
-def test_a_step_that_logs_nothing_never_waits_for_the_device(
-    task: str, accumulate: int, data: Any, tmp_path: Path
-) -> None:
+def test_a_step_that_logs_nothing_never_waits_for_the_device(task, accumulate, data, tmp_path):
     """Nor where it is not finite. What reads the counter of skipped steps reads a copy of the step
     before and waits for that alone.
     """
@@ -317,8 +307,8 @@ def test_a_step_that_logs_nothing_never_waits_for_the_device(
 
 
 def test_the_command_ends_with_code_1_and_a_last_checkpoint_that_is_finite(
-    own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    own_folder, monkeypatch, capsys
+):
     step = tfzoo.TranslationTask.training_step
     monkeypatch.setattr(
         tfzoo.TranslationTask,

@@ -1,9 +1,5 @@
 """The loss of a classifier against PyTorch's, and weights by label."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -17,13 +13,13 @@ LOGITS, LABEL = (
 )
 
 
-def test_without_smoothing_it_is_torchs_cross_entropy() -> None:
+def test_without_smoothing_it_is_torchs_cross_entropy():
     smoothed, nll = class_losses(LOGITS, LABEL)
     torch.testing.assert_close(smoothed, F.cross_entropy(LOGITS, LABEL, reduction="none"))
     torch.testing.assert_close(nll, smoothed)
 
 
-def test_smoothing_spreads_over_all_classes_but_the_right_one() -> None:
+def test_smoothing_spreads_over_all_classes_but_the_right_one():
     """PyTorch spreads over all classes, the right one too: the same for ``c / (c - 1)`` of the
     amount.
     """
@@ -39,9 +35,7 @@ def test_smoothing_spreads_over_all_classes_but_the_right_one() -> None:
     ("given", "computed"),
     [(torch.bfloat16, torch.float32), (torch.float16, torch.float32), (torch.float64,) * 2],
 )
-def test_half_precision_is_summed_in_single_and_double_in_double(
-    given: torch.dtype, computed: torch.dtype
-) -> None:
+def test_half_precision_is_summed_in_single_and_double_in_double(given, computed):
     logits = LOGITS.to(given)
     for loss in class_losses(logits, LABEL, 0.1):
         assert loss.dtype == computed
@@ -52,19 +46,19 @@ def test_half_precision_is_summed_in_single_and_double_in_double(
     )
 
 
-def test_weights_are_by_label_and_one_where_none_is_given() -> None:
+def test_weights_are_by_label_and_one_where_none_is_given():
     weights = Loss(class_weights={"NUM": 3.0}).weights(["HUM", "NUM"])
     assert weights is not None
     assert weights.tolist() == [1.0, 3.0]
 
 
-def test_labels_that_yaml_reads_as_numbers_are_labels() -> None:
-    weights = Loss(class_weights={0: 2, 1: 1}).weights(["0", "1"])  # type: ignore[dict-item]
+def test_labels_that_yaml_reads_as_numbers_are_labels():
+    weights = Loss(class_weights={0: 2, 1: 1}).weights(["0", "1"])
     assert weights is not None
     assert weights.tolist() == [2.0, 1.0]
 
 
-def test_balanced_weights_give_every_class_the_same_say() -> None:
+def test_balanced_weights_give_every_class_the_same_say():
     counts = [10, 30, 60]
     weights = Loss(class_weights="balanced").weights(["a", "b", "c"], counts)
     assert weights is not None
@@ -83,6 +77,6 @@ def test_balanced_weights_give_every_class_the_same_say() -> None:
         ("equal", "neither 'balanced' nor"),
     ],
 )
-def test_weights_that_cannot_be_are_refused(weights: Any, says: str) -> None:
+def test_weights_that_cannot_be_are_refused(weights, says):
     with pytest.raises(BadOption, match=says):
         Loss(class_weights=weights).weights(["HUM", "NUM"])

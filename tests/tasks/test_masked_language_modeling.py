@@ -1,11 +1,8 @@
 """Masked language modelling: what is masked, scores, texts with masks."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,7 +65,7 @@ def vocabulary(name: Any = WORDS) -> Vocabulary:
     return Vocabulary(tokenizer, [], name)
 
 
-def test_of_the_tokens_to_find_8_of_10_are_masked_and_1_is_another_one() -> None:
+def test_of_the_tokens_to_find_8_of_10_are_masked_and_1_is_another_one():
     ids = random_ids(500, 100, BERT)
     masked, chosen = Masking(0.15, 3, BERT, V)(ids, np.arange(500), 0)
     assert (chosen.sum(1) == 15).all()
@@ -85,7 +82,7 @@ def test_of_the_tokens_to_find_8_of_10_are_masked_and_1_is_another_one() -> None
 
 
 @pytest.mark.parametrize("begins", [None, np.arange(V) % 3 == 0])
-def test_masks_are_a_function_of_seed_epoch_text_and_place_alone(begins: Any) -> None:
+def test_masks_are_a_function_of_seed_epoch_text_and_place_alone(begins):
     ids, masking = random_ids(20, 30), Masking(0.15, 7, OWN, V, begins)
     whole, chosen = masking(ids, np.arange(20), 2)
     some = np.array([11, 3])
@@ -98,7 +95,7 @@ def test_masks_are_a_function_of_seed_epoch_text_and_place_alone(begins: Any) ->
         assert 0.02 < (other[1] & chosen).sum() / chosen.sum() < 0.4  # as chance has it
 
 
-def test_words_are_masked_whole() -> None:
+def test_words_are_masked_whole():
     begins = np.random.default_rng(0).random(V) < 0.4
     ids = random_ids(200, 40)
     ids[:, -1], ids[:, 20] = OWN.eos, OWN.unk
@@ -112,7 +109,7 @@ def test_words_are_masked_whole() -> None:
     assert chosen.sum(1).mean() < 6 + 2.5  # the last word of a text has some more
 
 
-def test_a_space_a_sign_and_a_character_of_chinese_begin_words() -> None:
+def test_a_space_a_sign_and_a_character_of_chinese_begin_words():
     bpe = create("tokenizer", {"name": "bpe", "vocab_size": 320})
     bpe.train(["walking talking walked talked, walks 两个人 talks"] * 30)
     begins = begins_word(bpe)
@@ -133,9 +130,7 @@ def test_a_space_a_sign_and_a_character_of_chinese_begin_words() -> None:
 
 @pytest.mark.parametrize("special", [OWN, BERT])
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_batch_holds_every_token_once_framed_and_what_its_masks_hide(
-    special: SpecialIds, whole: bool
-) -> None:
+def test_a_batch_holds_every_token_once_framed_and_what_its_masks_hide(special, whole):
     sequences = documents(special)
     lines = [str(row) for row in range(len(sequences))] if whole else []
     dataset = MaskedDataset(sequences, 8, Masking(0.3, 1, special, V), lines)
@@ -144,7 +139,7 @@ def test_a_batch_holds_every_token_once_framed_and_what_its_masks_hide(
     assert special.every.isdisjoint(batch.labels.tolist())
     restored = batch.tokens.flatten().index_copy(0, batch.places, batch.labels)
     rows = restored.view_as(batch.tokens).tolist()
-    read: dict[int, list[int]] = {}
+    read = {}
     begin = [] if special.cls is None else [special.cls]
     for row, owner in zip(rows, batch.rows, strict=True):
         kept = [one for one in row if one != special.pad]
@@ -161,7 +156,7 @@ def test_a_batch_holds_every_token_once_framed_and_what_its_masks_hide(
     assert int(longest.max()) + 1 == batch.tokens.shape[1] <= 8
 
 
-def test_loss_and_scores_are_those_of_the_logits_at_the_masks() -> None:
+def test_loss_and_scores_are_those_of_the_logits_at_the_masks():
     found = vocabulary()
     task = MaskedLanguageModelingTask(small(len(found.tokenizer)), found)
     task.optim.label_smoothing = 0.0
@@ -191,7 +186,7 @@ def test_loss_and_scores_are_those_of_the_logits_at_the_masks() -> None:
         assert row["text"] == LINES[owner]
 
 
-def test_a_mask_in_a_text_stands_for_one_token() -> None:
+def test_a_mask_in_a_text_stands_for_one_token():
     words = vocabulary().tokenizer
     ids, places = with_masks("the [MASK] that unheard [MASK]", words, joins=True)
     assert [ids[0], ids[2]] == words.encode(["the that"])[0]
@@ -204,7 +199,7 @@ def test_a_mask_in_a_text_stands_for_one_token() -> None:
 
 
 @pytest.mark.parametrize("family", ["roberta", "bert"])
-def test_ids_around_a_mask_are_those_of_transformers(family: str, tmp_path: Path) -> None:
+def test_ids_around_a_mask_are_those_of_transformers(family, tmp_path):
     peer = save_tokenizer(family, tmp_path)
     ours = restored("pretrained", state_of(tmp_path))
     for line in (
@@ -217,7 +212,7 @@ def test_ids_around_a_mask_are_those_of_transformers(family: str, tmp_path: Path
         assert with_masks(line, ours, joins_words(ours))[0] == theirs.input_ids, line
 
 
-def test_masks_are_filled_alike_in_any_company() -> None:
+def test_masks_are_filled_alike_in_any_company():
     found = vocabulary()
     task = MaskedLanguageModelingTask(
         small(len(found.tokenizer), position="learned", max_length=8), found
@@ -248,13 +243,13 @@ def test_masks_are_filled_alike_in_any_company() -> None:
     assert list(function(texts[:4], None)) == [one.text for one in together[:4]]
 
 
-def test_baselines_are_those_that_are_counted_by_hand() -> None:
+def test_baselines_are_those_that_are_counted_by_hand():
     train, test = documents(), documents()
     masking = Masking(0.3, 1, OWN, V)
     sets = MaskedDataset(train, 8, masking), MaskedDataset(test, 8, masking, ["x"] * len(test))
     texts = [[*one, 3] for one in np.split(sets[0].parts.ids, sets[0].parts.offsets[1:-1])]
     counted = Counter(one for text in texts for one in text[:-1])
-    between: dict[tuple[int, int], Counter[int]] = {}
+    between = {}
     for text in texts:
         for left, middle, right in zip([3, *text], text, text[1:], strict=False):
             between.setdefault((int(left), int(right)), Counter())[int(middle)] += 1
@@ -278,7 +273,7 @@ def test_baselines_are_those_that_are_counted_by_hand() -> None:
     assert least / total <= second <= (most + right_by_frequency) / total
 
 
-def test_a_model_of_another_class_is_trained() -> None:
+def test_a_model_of_another_class_is_trained():
     class Own(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -296,7 +291,7 @@ def test_a_model_of_another_class_is_trained() -> None:
         def state(self) -> str:
             return ""
 
-    task = MaskedLanguageModelingTask(Own(), Vocabulary(Numbers(), []))  # type: ignore[arg-type]
+    task = MaskedLanguageModelingTask(Own(), Vocabulary(Numbers(), []))
     batch = MaskedDataset(documents(BERT), 8, Masking(0.3, 1, BERT, V))[[0, 1, 2]]
     loss, nll, _, count = task.loss(batch)
     assert count == len(batch.labels)
@@ -304,9 +299,9 @@ def test_a_model_of_another_class_is_trained() -> None:
     assert bool((nll > 0).all())
 
 
-def test_what_cannot_be_masked_is_refused() -> None:
+def test_what_cannot_be_masked_is_refused():
     with pytest.raises(BadOption, match=r"data\.mask must be"):
-        MaskedData(dataset="agreement", mask="letters")  # type: ignore[arg-type]  # the mistake
+        MaskedData(dataset="agreement", mask="letters")
     with pytest.raises(BadOption, match=r"data.mask_share=0 must be"):
         MaskedData(dataset="agreement", mask_share=0)
     with pytest.raises(BadOption, match="no id of a mask"):
@@ -314,6 +309,6 @@ def test_what_cannot_be_masked_is_refused() -> None:
 
 
 @pytest.mark.nightly
-def test_training_finds_more_than_the_neighbours_say(tmp_path: Any) -> None:
-    data, scores = trained_on_agreement(MaskedLanguageModelingTask, tmp_path, steps=400)  # type: ignore[no-untyped-call]
+def test_training_finds_more_than_the_neighbours_say(tmp_path):
+    data, scores = trained_on_agreement(MaskedLanguageModelingTask, tmp_path, steps=400)
     assert scores["test/accuracy"] > baselines(data.sets["train"], data.sets["test"])[1] + 0.02

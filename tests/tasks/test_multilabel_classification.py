@@ -1,8 +1,5 @@
 """Several labels: scores against formulas in numpy, the threshold, labels as files have them."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
@@ -55,7 +52,7 @@ def scores_of(probability: Array, label: Array, threshold: float) -> MultilabelS
     return scores
 
 
-def test_no_threshold_has_a_larger_micro_f1_than_the_chosen_one() -> None:
+def test_no_threshold_has_a_larger_micro_f1_than_the_chosen_one():
     for probability, label, _ in cases(300):
         chosen = scores_of(probability, label, 0.5).best_threshold()
         p, y = probability.reshape(-1), label.reshape(-1)
@@ -72,7 +69,7 @@ def fitted(data: MultilabelData, **trainer: Any) -> tuple[MultilabelClassificati
     return task, one
 
 
-def test_a_checkpoint_has_the_threshold_that_its_validation_chose(tmp_path: Path) -> None:
+def test_a_checkpoint_has_the_threshold_that_its_validation_chose(tmp_path):
     reach = {"name": "reachable", "train": 64, "val": 64, "test": 16}
     data = MultilabelData(dataset=reach, tokenizer={"name": "word", "cut": "spaces"})
     task, trainer = fitted(data, max_steps=20)
@@ -96,7 +93,7 @@ def labels(data: MultilabelData, name: str) -> list[list[str]]:
     return [known[flags].tolist() for flags in data.sets[name].labels]
 
 
-def test_labels_are_lists_or_separated_by_the_delimiter(tmp_path: Path) -> None:
+def test_labels_are_lists_or_separated_by_the_delimiter(tmp_path):
     wanted = [["economy"], ["economy", "politics"], [], ["politics"]]
     assert labels(MultilabelData(train=NEWS, val=NEWS, tokenizer="bytes"), "val") == wanted
     cells = "a,economy\nb,politics; economy\nc,\nd,politics;\n"
@@ -106,7 +103,7 @@ def test_labels_are_lists_or_separated_by_the_delimiter(tmp_path: Path) -> None:
     assert labels(data, "val") == wanted
 
 
-def test_a_label_that_training_does_not_have_is_named_with_its_row() -> None:
+def test_a_label_that_training_does_not_have_is_named_with_its_row():
     data = MultilabelData(
         train=NEWS, val=NEWS, test=[NEWS[0], ("x", ["economy", "sports"])], tokenizer="bytes"
     )
@@ -116,7 +113,7 @@ def test_a_label_that_training_does_not_have_is_named_with_its_row() -> None:
         MultilabelData(train=[("a", ""), ("b", [])], val=NEWS, tokenizer="bytes").prepare_data()
 
 
-def test_the_option_of_labels_is_a_key_of_the_recipe_beside_those_of_all_texts() -> None:
+def test_the_option_of_labels_is_a_key_of_the_recipe_beside_those_of_all_texts():
     from tfzoo.config.sections import sections
 
     keys = sections(MultilabelClassificationTask)["data"].hints

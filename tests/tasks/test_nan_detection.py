@@ -1,7 +1,5 @@
 """The first number that is not finite is named by where it is, not by where it shows."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
@@ -36,28 +34,28 @@ def blamed(model: nn.Module, scale: float = 1.0) -> str:
     return first_non_finite(model, [lambda: model(torch.ones(1, 2)).sum() * scale])
 
 
-def test_the_first_module_whose_output_is_not_finite_is_named() -> None:
+def test_the_first_module_whose_output_is_not_finite_is_named():
     bad = float("inf"), 1.0
     assert blamed(chain(second=bad, third=bad)) == "the output of model.second.1"
 
 
-def test_of_gradients_the_first_is_nearest_to_the_loss() -> None:
+def test_of_gradients_the_first_is_nearest_to_the_loss():
     bad = 1.0, float("nan")
     assert blamed(chain(first=bad, second=bad)) == "the gradient at the output of model.second.0"
 
 
-def test_a_loss_can_be_at_fault_alone() -> None:
+def test_a_loss_can_be_at_fault_alone():
     assert blamed(chain(), float("nan")) == "the loss"
     assert blamed(chain()) == ""
 
 
-def test_all_micro_batches_are_looked_at() -> None:
+def test_all_micro_batches_are_looked_at():
     model = nn.Linear(2, 2)
     batches = [torch.ones(1, 2), torch.full((1, 2), float("inf")), torch.ones(1, 2)]
     assert (
         first_non_finite(model, [lambda x=x: model(x).sum() for x in batches])
         == "the output of the model"
-    )  # type: ignore[misc]
+    )
 
 
 class Mixed(nn.Module):
@@ -67,14 +65,14 @@ class Mixed(nn.Module):
         return x / 0, None, x.long()
 
 
-def test_outputs_that_are_no_numbers_are_passed_over() -> None:
+def test_outputs_that_are_no_numbers_are_passed_over():
     mixed = Mixed()
     model = nn.ModuleDict({"mixed": mixed})
     found = first_non_finite(model, [lambda: mixed(torch.ones(1, 2))[0].sum()])
     assert found == "the output of model.mixed"
 
 
-def test_it_leaves_nothing_behind() -> None:
+def test_it_leaves_nothing_behind():
     model = chain(second=(float("nan"), 1.0))
     blamed(model)
     assert not any(module._forward_hooks for module in model.modules())

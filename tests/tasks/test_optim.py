@@ -1,10 +1,7 @@
 """Optimisers are PyTorch's, and a recipe chooses one by name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
@@ -71,7 +68,7 @@ def two(cls: Any, **options: Any) -> Callable[[nn.Module], Iterator[torch.optim.
         ({"name": "muon", "momentum": 0.7, "adamw_lr": 0.03}, muon),
     ],
 )
-def test_two_steps_are_those_of_torch(optimizer: Any, theirs: Any) -> None:
+def test_two_steps_are_those_of_torch(optimizer, theirs):
     one, other = model(), model()
     options = {} if "sgd" in str(optimizer) else {"betas": BETAS, "eps": EPS}
     settings = tfzoo.Optim(
@@ -90,9 +87,7 @@ def test_two_steps_are_those_of_torch(optimizer: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize("optimizer", list_components()["optimizer"])
-def test_lightning_clips_the_gradients_of_every_optimiser_in_mixed_precision(
-    optimizer: str,
-) -> None:
+def test_lightning_clips_the_gradients_of_every_optimiser_in_mixed_precision(optimizer):
     """It refuses to, for fused optimisers as PyTorch makes them."""
     precision = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu"))
     module = model()
@@ -104,7 +99,7 @@ def test_lightning_clips_the_gradients_of_every_optimiser_in_mixed_precision(
     assert norm.item() <= 0.1 + 1e-5
 
 
-def test_muon_takes_the_matrices_of_the_layers_alone() -> None:
+def test_muon_takes_the_matrices_of_the_layers_alone():
     made = tfzoo.Transformer(12, **MODEL, tie="none", position="relative_bias")
     names = {id(p): name for name, p in made.named_parameters()}
     chosen = {names[id(p)] for p in matrices(made)}
@@ -131,15 +126,13 @@ def test_muon_takes_the_matrices_of_the_layers_alone() -> None:
         ({"optimizer": "sgd", "eps": 1e-8}, BadOption, "optim.eps: optimizer 'sgd' has no eps"),
     ],
 )
-def test_what_an_optimiser_does_not_have_is_refused_when_the_recipe_is_read(
-    optim: dict[str, Any], error: type[Exception], says: str
-) -> None:
+def test_what_an_optimiser_does_not_have_is_refused_when_the_recipe_is_read(optim, error, says):
     with pytest.raises(error, match=re.escape(says)):
         tfzoo.Optim(**optim)
 
 
 @pytest.fixture(scope="module")
-def data() -> tfzoo.ClassificationData:
+def data():
     return ready(
         tfzoo.ClassificationData(
             dataset={"name": "listops", "train": 60, "val": 4, "test": 4, "max_length": 30},
@@ -150,14 +143,12 @@ def data() -> tfzoo.ClassificationData:
 
 
 @pytest.mark.parametrize("name", list_components()["optimizer"])
-def test_training_continues_exactly_with_every_optimiser(
-    name: str, data: tfzoo.ClassificationData, tmp_path: Path
-) -> None:
+def test_training_continues_exactly_with_every_optimiser(name, data, tmp_path):
     """Also after a skipped step, and with clipped gradients."""
     batch = next(iter(data.train_dataloader()))
     batches = DataLoader([batch], batch_size=None)  # an epoch is a step
 
-    def trained(steps: int, checkpoint: Path | None = None) -> tfzoo.ClassificationTask:
+    def trained(steps, checkpoint=None):
         optim = {"optimizer": name, "lr": 1e-3, "weight_decay": 0.1}
         task = tfzoo.ClassificationTask.build({"model": MODEL, "optim": optim}, data.vocabulary)
         options = {"gradient_clip_val": 0.5, "limit_val_batches": 0, "callbacks": [Broken(at=1)]}
@@ -187,7 +178,7 @@ class Broken(L.Callback):
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon"])
-def test_the_rate_falls_from_layer_to_layer(optimizer: str) -> None:
+def test_the_rate_falls_from_layer_to_layer(optimizer):
     made = tfzoo.TransformerClassifier(12, 3, dim=8, heads=2, layers=3, position="learned")
     optim = tfzoo.Optim(lr=1.0, layer_decay=0.5, optimizer=optimizer)
     found = optim.configure(made, max_steps=10)["optimizer"]
@@ -209,7 +200,7 @@ def test_the_rate_falls_from_layer_to_layer(optimizer: str) -> None:
         ({"freeze": ["*"]}, "leaves nothing to train"),
     ],
 )
-def test_what_cannot_be_frozen_is_refused(options: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_frozen_is_refused(options, message):
     with pytest.raises(BadOption, match=message):
         tfzoo.Optim(**options).check_model(model())
     with pytest.raises(BadOption, match="names of what waits"):
@@ -219,13 +210,11 @@ def test_what_cannot_be_frozen_is_refused(options: dict[str, Any], message: str)
 
 
 @pytest.mark.parametrize("steps", [None, 2])
-def test_what_is_frozen_stays_as_it_is(
-    steps: int | None, own_folder: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None
-) -> None:
+def test_what_is_frozen_stays_as_it_is(steps, own_folder, monkeypatch, no_pictures):
     """For ever, or for two of three steps."""
-    saved: dict[int, dict[str, torch.Tensor]] = {}
+    saved = {}
 
-    def keep(task: Any, *_: Any) -> None:
+    def keep(task, *_):
         state = task.model.state_dict().items()
         saved[task.trainer.global_step] = {name: one.clone() for name, one in state}
 

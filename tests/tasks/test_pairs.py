@@ -1,8 +1,5 @@
 """Models of pairs of texts: segments, answers, pages and files of them."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +28,7 @@ def classifier(**model: Any) -> tfzoo.ClassificationTask:
     return tfzoo.ClassificationTask.build(recipe, vocabulary).eval()
 
 
-def test_tokens_after_the_first_separator_are_of_the_second_type() -> None:
+def test_tokens_after_the_first_separator_are_of_the_second_type():
     model = classifier(token_types=2).double().model
     tokens = torch.tensor([[9, 8, OWN.eos, 7, OWN.eos, 0], [9, OWN.eos, 8, 7, 6, OWN.eos]])
     types = torch.tensor([[0, 0, 0, 1, 1, 0], [0, 0, 1, 1, 1, 1]])
@@ -39,7 +36,7 @@ def test_tokens_after_the_first_separator_are_of_the_second_type() -> None:
     assert not torch.allclose(model(tokens), model(tokens, torch.zeros_like(types)))
 
 
-def test_a_model_without_types_reads_separators_alone() -> None:
+def test_a_model_without_types_reads_separators_alone():
     task = classifier(position="none", pooling="mean")
     there, back = task.classifications([("a b", "c"), ("c", "a b")])
     assert dict(there) == pytest.approx(dict(back))
@@ -48,7 +45,7 @@ def test_a_model_without_types_reads_separators_alone() -> None:
     assert dict(there) != pytest.approx(dict(back))
 
 
-def test_a_single_text_has_one_type() -> None:
+def test_a_single_text_has_one_type():
     vocabulary = Vocabulary(create("tokenizer", "bytes"), ["no", "yes"], "bytes")
     recipe = {"model": {"dim": 8, "heads": 2, "layers": 1, "token_types": 2}}
     task = tfzoo.ClassificationTask.build(recipe, vocabulary).eval()
@@ -64,7 +61,7 @@ def test_a_single_text_has_one_type() -> None:
         (MultilabelClassificationTask, ["x", "x,y"]),
     ],
 )
-def test_every_task_over_texts_takes_pairs(kind: Any, labels: list[Any], tmp_path: Path) -> None:
+def test_every_task_over_texts_takes_pairs(kind, labels, tmp_path):
     rows = [(f"a {n}", f"b {n % 7}", labels[n % 2]) for n in range(40)]
     data = kind.Data(
         train=rows, test={"new": rows[:9]}, text_column=NAMES, tokenizer="bytes", max_tokens=64
@@ -83,7 +80,7 @@ def test_every_task_over_texts_takes_pairs(kind: Any, labels: list[Any], tmp_pat
     assert "text" not in found[0]
 
 
-def test_attention_is_of_both_texts() -> None:
+def test_attention_is_of_both_texts():
     maps = classifier().attention(("ab", "c"))
     assert (maps.text, maps[0].keys) == ("ab / c", ["a", "b", "<eos>", "c", "<eos>"])
     with pytest.raises(BadData, match="the model reads pairs of texts"):
@@ -91,7 +88,7 @@ def test_attention_is_of_both_texts() -> None:
 
 
 @pytest.mark.nightly
-def test_a_file_of_onnx_knows_the_segments(tmp_path: Path) -> None:
+def test_a_file_of_onnx_knows_the_segments(tmp_path):
     from tfzoo.exporting.onnx import Session, export
 
     task = classifier(token_types=2)
@@ -104,7 +101,7 @@ def test_a_file_of_onnx_knows_the_segments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta"])
-def test_tokens_and_types_of_a_pair_are_those_of_transformers(name: str, tmp_path: Path) -> None:
+def test_tokens_and_types_of_a_pair_are_those_of_transformers(name, tmp_path):
     """Also of one that is truncated; RoBERTa has two separators and no types."""
     peer = save_tokenizer(name, tmp_path)
     kind = {"bert": processors.BertProcessing, "roberta": processors.RobertaProcessing}[name]

@@ -1,9 +1,5 @@
 """Scores of numbers beside those of scipy and of numpy."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +10,7 @@ from tfzoo.tasks.regression import RegressionData, RegressionScores
 
 
 @pytest.mark.parametrize("cases", [100, pytest.param(1000, marks=pytest.mark.nightly)])
-def test_scores_are_those_of_scipy_on_random_cases(cases: int) -> None:
+def test_scores_are_those_of_scipy_on_random_cases(cases):
     random = np.random.default_rng(0)
     for case in range(cases):
         n = int(random.integers(3, 40))
@@ -33,7 +29,7 @@ def test_scores_are_those_of_scipy_on_random_cases(cases: int) -> None:
         assert found["spearman"] == pytest.approx(spearmanr(predicted, label)[0], abs=1e-4)
 
 
-def test_what_is_no_number_is_named_by_file_and_line(tmp_path: Path) -> None:
+def test_what_is_no_number_is_named_by_file_and_line(tmp_path):
     """Also where some rows are held out for validation."""
     table = tmp_path / "table.csv"
     rows = [f"text {row},{'high' if row == 30 else row}" for row in range(40)]

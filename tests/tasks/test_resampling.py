@@ -1,9 +1,5 @@
 """Intervals of scores over the texts of a test set."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -27,7 +23,7 @@ def scored(*parts: slice) -> RegressionScores:
     return scores
 
 
-def test_the_interval_of_a_mean_is_that_of_its_standard_error() -> None:
+def test_the_interval_of_a_mean_is_that_of_its_standard_error():
     scores = scored(slice(0, 400))
     assert scores.kept is not None
     losses = scores.kept[0][2].double()
@@ -41,7 +37,7 @@ def test_the_interval_of_a_mean_is_that_of_its_standard_error() -> None:
     assert intervals(scores)["pearson"] == pytest.approx(expected, abs=0.02)
 
 
-def test_batches_have_no_influence_and_scores_are_left_as_they_are() -> None:
+def test_batches_have_no_influence_and_scores_are_left_as_they_are():
     whole, parts = scored(slice(0, 400)), scored(slice(0, 1), slice(1, 400))
     before = {name: float(value) for name, value in whole.compute().items()}
     found = intervals(whole, draws=100)
@@ -51,7 +47,7 @@ def test_batches_have_no_influence_and_scores_are_left_as_they_are() -> None:
         assert interval == pytest.approx(found[name], rel=1e-4)
 
 
-def test_one_text_and_rows_that_were_not_kept_have_none() -> None:
+def test_one_text_and_rows_that_were_not_kept_have_none():
     assert intervals(scored(slice(0, 1))) == {}
     scores = RegressionScores()
     scores.update(torch.ones(3), torch.ones(3), torch.zeros(3))
@@ -64,10 +60,10 @@ WITHOUT |= {name: {"loss"} for name in ("language_modeling", "masked_language_mo
 
 
 @pytest.mark.parametrize("name", registry("task").names())
-def test_a_test_gives_each_score_its_interval(name: str) -> None:
+def test_a_test_gives_each_score_its_interval(name):
     silence_lightning()
     task, data = example(registry("task").entry(name))
-    trainer: Any = quiet()
+    trainer = quiet()
     trainer.test(task.float(), datamodule=data, verbose=False)
     found, given = trainer.callback_metrics, task.intervals()
     for key, (low, high) in given.items():

@@ -1,10 +1,7 @@
 """Learning-rate schedules are those of their papers."""
 
-from __future__ import annotations
-
 import math
 import re
-from typing import Any
 
 import pytest
 import torch
@@ -16,7 +13,7 @@ from tfzoo.learning.optim import Optim
 
 
 @pytest.mark.parametrize("case_id", ["schedule/warmup_8", "schedule/warmup_4000"])
-def test_inverse_sqrt_is_the_papers(case_id: str) -> None:
+def test_inverse_sqrt_is_the_papers(case_id):
     case, _ = load(case_id)
     config, data = case["config"], case["data"]
     schedule = create("schedule", {"name": "inverse_sqrt", "warmup": config["warmup"]})
@@ -26,7 +23,7 @@ def test_inverse_sqrt_is_the_papers(case_id: str) -> None:
             assert peak * schedule.factor(update) == pytest.approx(rate, rel=1e-6)
 
 
-def test_a_warm_up_that_is_left_out_is_that_of_the_paper_or_none() -> None:
+def test_a_warm_up_that_is_left_out_is_that_of_the_paper_or_none():
     assert create("schedule", "inverse_sqrt").factor(1000) == 1000 / 4000
     for name in set(list_components()["schedule"]) - {"inverse_sqrt"}:
         schedule = create("schedule", name, max_steps=10)
@@ -37,7 +34,7 @@ def test_a_warm_up_that_is_left_out_is_that_of_the_paper_or_none() -> None:
         )
 
 
-def test_the_first_update_uses_the_first_rate() -> None:
+def test_the_first_update_uses_the_first_rate():
     linear = torch.nn.Linear(2, 2, bias=False)
     configured = Optim(lr=1.0, schedule={"name": "inverse_sqrt", "warmup": 4}).configure(
         linear, max_steps=10
@@ -53,13 +50,13 @@ def test_the_first_update_uses_the_first_rate() -> None:
 
 
 @pytest.mark.parametrize("name", list_components()["schedule"])
-def test_a_training_of_one_update_or_within_the_warmup_has_a_rate(name: str) -> None:
+def test_a_training_of_one_update_or_within_the_warmup_has_a_rate(name):
     assert create("schedule", {"name": name, "warmup": 0}, max_steps=1).factor(1) == 1
     long = create("schedule", {"name": name, "warmup": 100}, max_steps=10)
     assert [long.factor(update) for update in (1, 10)] == pytest.approx([0.01, 0.1])
 
 
-def test_linear_and_cosine_decay_as_those_of_transformers() -> None:
+def test_linear_and_cosine_decay_as_those_of_transformers():
     """``get_linear_schedule_with_warmup`` and ``get_cosine_schedule_with_warmup`` at their update
     s - 1; the warm-up is one update ahead, so that the first update has a rate.
     """
@@ -102,8 +99,6 @@ NAN, INF = math.nan, math.inf
         ),
     ],
 )
-def test_numbers_out_of_range_are_refused_when_the_recipe_is_read(
-    optim: dict[str, Any], says: str
-) -> None:
+def test_numbers_out_of_range_are_refused_when_the_recipe_is_read(optim, says):
     with pytest.raises(BadOption, match=re.escape(says)):
         Optim(**optim)

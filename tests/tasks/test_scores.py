@@ -1,12 +1,10 @@
 """Scores of random cases beside those of scikit-learn, or beside sums over all tokens."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -107,7 +105,7 @@ def of_task(case: Case) -> list[float]:
 
 @COUNT
 @pytest.mark.parametrize("task", ["classification", "multilabel_classification"])
-def test_scores_are_those_of_scikit_learn(task: str, count: int) -> None:
+def test_scores_are_those_of_scikit_learn(task, count):
     golden = json.loads(GOLDEN.read_text("utf-8"))[task]
     assert len(golden) == 1000
     found = cases(count, several=task.startswith("multi"))
@@ -117,7 +115,7 @@ def test_scores_are_those_of_scikit_learn(task: str, count: int) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("task", ["classification", "multilabel_classification"])
-def test_what_is_stored_is_what_scikit_learn_says(task: str) -> None:
+def test_what_is_stored_is_what_scikit_learn_says(task):
     pytest.importorskip("sklearn", reason="the stored scores are compared by the other test")
     golden = json.loads(GOLDEN.read_text("utf-8"))[task]
     for case, wanted in zip(cases(1000, several=task.startswith("multi")), golden, strict=True):
@@ -135,7 +133,7 @@ def documents(random: Random) -> list[tuple[list[float], list[bool], int]]:
 
 
 @COUNT
-def test_scores_of_language_models_are_sums_over_all_tokens(count: int) -> None:
+def test_scores_of_language_models_are_sums_over_all_tokens(count):
     random = Random(0)
     for _ in range(count):
         rows = documents(random)
@@ -152,7 +150,7 @@ def test_scores_of_language_models_are_sums_over_all_tokens(count: int) -> None:
         hits = [one for _, right, _ in rows for one in right]
         bits = sum(every) / math.log(2) / sum(size for *_, size in rows)
         mean = sum(every) / len(every)
-        wanted: dict[str, Any] = {"loss": mean + len(rows) / len(every)}
+        wanted = {"loss": mean + len(rows) / len(every)}
         wanted["perplexity"] = math.exp(mean)
         found = {name: float(value) for name, value in causal.compute().items()}
         assert found == pytest.approx({**wanted, "bits_per_byte": bits}, rel=1e-5)

@@ -1,7 +1,5 @@
 """A task of one's own is saved and loaded with all of its settings, or refused when it is built."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +29,7 @@ class Focal(tfzoo.ClassificationTask):
 
 
 class Unannotated(tfzoo.ClassificationTask):
-    def __init__(self, model, tokenizer, *, gamma=2.0, **kwargs) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, model, tokenizer, *, gamma=2.0, **kwargs) -> None:
         super().__init__(model, tokenizer, **kwargs)
         self.gamma = gamma
 
@@ -53,7 +51,7 @@ class Callback(tfzoo.ClassificationTask):
 class Hidden(tfzoo.ClassificationTask):
     """A dataclass without an annotation: its class cannot be found again."""
 
-    def __init__(self, *args, focus=None, **kwargs) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, *args, focus=None, **kwargs) -> None:
         super().__init__(*args, **kwargs)
 
 
@@ -80,7 +78,7 @@ class Positional(tfzoo.ClassificationTask):
 
 
 @pytest.fixture
-def parts() -> tuple[Any, Any]:
+def parts():
     torch.manual_seed(0)
     vocabulary = Vocabulary(create("tokenizer", "bytes"), ["no", "yes"], "bytes")
     size = len(vocabulary.tokenizer)
@@ -105,9 +103,7 @@ def saved(task: Any, path: Path) -> Path:
         (Fixed, {"gamma": 3.0}),
     ],
 )
-def test_a_subclass_keeps_its_settings_and_its_parents(
-    task: Any, given: dict[str, Any], parts: Any, tmp_path: Path
-) -> None:
+def test_a_subclass_keeps_its_settings_and_its_parents(task, given, parts, tmp_path):
     made = task(*parts, **given, optim=tfzoo.Optim(lr=0.5, label_smoothing=0.3), seed=7)
     again = task.load(saved(made, tmp_path))
     assert (again.gamma, again.optim, again.seed) == (3.0, made.optim, 7)
@@ -133,15 +129,13 @@ SGD = torch.optim.SGD([torch.zeros(1)])
         (lambda parts: Positional(*parts, 3.0), "Positional: settings are keyword arguments"),
     ],
 )
-def test_what_a_checkpoint_could_not_restore_is_refused_when_built(
-    build: Callable[[Any], Any], says: str, parts: Any
-) -> None:
+def test_what_a_checkpoint_could_not_restore_is_refused_when_built(build, says, parts):
     with pytest.raises(BadOption, match=says) as error:
         build(parts)
     assert "\n" not in str(error.value)
 
 
-def test_a_model_of_other_sizes_than_the_tokenizer_is_refused(parts: Any) -> None:
+def test_a_model_of_other_sizes_than_the_tokenizer_is_refused(parts):
     _, vocabulary = parts
     for sizes, says in [
         ((259, 2), "vocab_size=259, .* need vocab_size=260"),
@@ -153,20 +147,20 @@ def test_a_model_of_other_sizes_than_the_tokenizer_is_refused(parts: Any) -> Non
             )
 
 
-def test_a_recipe_without_options_gets_them(parts: Any) -> None:
+def test_a_recipe_without_options_gets_them(parts):
     _, tokenizer = parts
     recipe = {"model": {"dim": 4, "heads": 1, "layers": 1}}
     assert Focal.build(recipe, tokenizer).recipe == {**recipe, "options": {"gamma": 2.0}}
     assert recipe.keys() == {"model"}
 
 
-def test_a_class_without_the_setting_does_not_load_it(parts: Any, tmp_path: Path) -> None:
+def test_a_class_without_the_setting_does_not_load_it(parts, tmp_path):
     with pytest.raises(BadRun, match="gamma"):
         tfzoo.ClassificationTask.load(saved(Focal(*parts, gamma=3.0), tmp_path))
 
 
-def test_what_is_not_the_tokenizer_of_the_task_is_one_error() -> None:
+def test_what_is_not_the_tokenizer_of_the_task_is_one_error():
     model = tfzoo.Transformer(16, dim=8, heads=2, layers=1)
-    tokenizer: Any = create("tokenizer", "bytes")
+    tokenizer = create("tokenizer", "bytes")
     with pytest.raises(BadOption, match=r"its data, data.tokenizers, is needed, not Bytes"):
         tfzoo.TranslationTask(model, tokenizer)

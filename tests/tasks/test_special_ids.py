@@ -1,15 +1,11 @@
 """The ids of padding, begin and end are the tokenizer's: with others, all results are the same."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 import tfzoo
 from tests.test_search import random_table
@@ -50,7 +46,7 @@ class Numbers:
         return str(self.special)
 
 
-def test_training_and_translations_are_the_same_with_other_ids() -> None:
+def test_training_and_translations_are_the_same_with_other_ids():
     """The losses of five steps, with label smoothing; and what is translated, by beam search."""
     task, data = example(registry("task").entry("translation"))
     renumbered = renumber(task.tokenizer)
@@ -82,7 +78,7 @@ def test_training_and_translations_are_the_same_with_other_ids() -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 200])
-def test_a_text_ends_with_any_of_several_ids(beam: int) -> None:
+def test_a_text_ends_with_any_of_several_ids(beam):
     v, length = 6, 3
     special = replace(OWN, also_eos=(5,))
     model = random_table(2, length, v, seed=2)
@@ -108,7 +104,7 @@ def test_a_text_ends_with_any_of_several_ids(beam: int) -> None:
         assert best[0].score == pytest.approx(scores[words], rel=1e-9)
 
 
-def test_a_decoder_may_begin_with_padding_or_with_the_end() -> None:
+def test_a_decoder_may_begin_with_padding_or_with_the_end():
     """As T5 and Marian do, and BART."""
     torch.manual_seed(0)
     model = tfzoo.Transformer(20, **SIZES, pad=1).double().eval()
@@ -131,12 +127,12 @@ def test_a_decoder_may_begin_with_padding_or_with_the_end() -> None:
     assert SpecialIds(pad=1, bos=0, eos=2, decoder_start=2).never == {1}
 
 
-def test_texts_begin_with_the_class_token_and_are_as_long_as_told() -> None:
+def test_texts_begin_with_the_class_token_and_are_as_long_as_told():
     sequences = Sentences.of([[10, 11, 12], [13]])
     dataset = ClassificationDataset(sequences, np.zeros(2, np.int64), np.arange(2), 2, BERT)
     assert dataset[[0, 1]].tokens.tolist() == [[6, 10, 11, 7], [6, 13, 7, 0]]
     assert dataset.lengths()[0].tolist() == [3, 2]
-    vocabulary: Any = Vocabulary(Numbers(BERT), ["no", "yes"])
+    vocabulary = Vocabulary(Numbers(BERT), ["no", "yes"])
     with pytest.warns(UserWarning, match="longer than the 3 tokens"):
         (batch,) = text_batches(["10 11 12 13"], vocabulary, max_length=5)
     assert batch.tokens.tolist() == [[6, 10, 11, 12, 7]]
@@ -146,19 +142,19 @@ def test_texts_begin_with_the_class_token_and_are_as_long_as_told() -> None:
 
 def documents(model: tfzoo.LanguageModel, special: SpecialIds, rows: list[list[int]]) -> float:
     """The loss of documents in one batch."""
-    task = LanguageModelingTask(model, Vocabulary(Numbers(special), []))  # type: ignore[arg-type]
+    task = LanguageModelingTask(model, Vocabulary(Numbers(special), []))
     batch = DocumentDataset(Sentences.of(rows), 16, special)[range(len(rows))]
     return task.loss(batch)[0].item()
 
 
-def test_a_language_model_needs_no_padding() -> None:
+def test_a_language_model_needs_no_padding():
     """GPT-2's tokenizer has none: its end is also its begin."""
     torch.manual_seed(0)
     model = tfzoo.LanguageModel(30, **SIZES, pad=None).double().eval()
     rows = [[10, 11, 12], [13], [14, 15]]
     together, alone = documents(model, GPT, rows), [documents(model, GPT, [row]) for row in rows]
     assert together == pytest.approx(sum(alone), rel=1e-9)
-    vocabulary: Any = Vocabulary(Numbers(GPT), [])
+    vocabulary = Vocabulary(Numbers(GPT), [])
     lines = ["10 11 12", "13", "14 15 16", ""]
     batches = [batch.tokens.tolist() for batch in prompt_batches(lines, vocabulary)]
     assert batches == [[[9, 10, 11, 12], [9, 14, 15, 16]], [[9, 13]], [[9]]]
@@ -168,7 +164,7 @@ def test_a_language_model_needs_no_padding() -> None:
     ]
 
 
-def test_texts_of_several_lengths_need_padding() -> None:
+def test_texts_of_several_lengths_need_padding():
     dataset = ClassificationDataset(
         Sentences.of([[10, 11], [13]]), np.zeros(2, np.int64), np.arange(2), 9, GPT
     )
@@ -184,7 +180,7 @@ def test_texts_of_several_lengths_need_padding() -> None:
         torch.testing.assert_close(model(text), model(text, padding="none"))
 
 
-def test_generation_ends_at_any_of_several_ids() -> None:
+def test_generation_ends_at_any_of_several_ids():
     torch.manual_seed(0)
     model = tfzoo.LanguageModel(8, **SIZES).eval()
     prompt = torch.tensor([[5], [6]])
@@ -200,29 +196,29 @@ def test_generation_ends_at_any_of_several_ids() -> None:
     "wrong",
     [
         lambda: SpecialIds(pad=-1, bos=2, eos=3),
-        lambda: SpecialIds(pad=0, bos=2, eos=3, sep=(1.5,)),  # type: ignore[arg-type]  # the mistake
+        lambda: SpecialIds(pad=0, bos=2, eos=3, sep=(1.5,)),
         lambda: tfzoo.Transformer(20, **SIZES, pad=2.0),
         lambda: tfzoo.TransformerClassifier(20, 2, **SIZES, pad=-1),
     ],
 )
-def test_what_is_no_id_is_refused(wrong: Any) -> None:
+def test_what_is_no_id_is_refused(wrong):
     with pytest.raises(BadOption, match="must be a whole number"):
         wrong()
 
 
-def test_models_and_tokenizers_with_different_padding_are_refused() -> None:
+def test_models_and_tokenizers_with_different_padding_are_refused():
     tokenizer = create("tokenizer", "bytes")
     vocabulary = Vocabulary(tokenizer, ["no", "yes"], "bytes")
     model = tfzoo.TransformerClassifier(len(tokenizer), 2, **SIZES, pad=5)
     with pytest.raises(BadOption, match="the model has pad=5, but the tokenizer"):
         ClassificationTask(model, vocabulary)
     with pytest.raises(BadOption, match=r"the model has pad=0, but the tokenizer needs pad=9"):
-        search(random_table(1, 3, 6, 0), torch.ones(1, 2, dtype=int), special=replace(OWN, pad=9))  # type: ignore[call-overload]
+        search(random_table(1, 3, 6, 0), torch.ones(1, 2, dtype=int), special=replace(OWN, pad=9))
     with pytest.raises(BadOption, match="different special ids"):
-        TokenizerPair(tokenizer, Renumbered(tokenizer), "en", "de", "bytes")  # type: ignore[arg-type]
+        TokenizerPair(tokenizer, Renumbered(tokenizer), "en", "de", "bytes")
 
 
-def test_batches_take_the_ids_that_they_are_given() -> None:
+def test_batches_take_the_ids_that_they_are_given():
     special = SpecialIds(pad=9, unk=3, bos=0, eos=2)
     pairs = tfzoo.ParallelBatch.collate([([5, 3], [8]), ([5], [6, 4])], special)
     assert pairs.source.tolist() == [[5, 3, 2], [5, 2, 9]]
@@ -231,11 +227,11 @@ def test_batches_take_the_ids_that_they_are_given() -> None:
     texts = tfzoo.ClassificationBatch.collate([([5, 1], 0), ([5], 1)], special)
     assert texts.tokens.tolist() == [[5, 1, 2], [5, 2, 9]]
     model = tfzoo.TransformerClassifier(12, 2, **SIZES, pad=9).eval()
-    alone: Tensor = model(torch.tensor([[5, 2]]))
+    alone = model(torch.tensor([[5, 2]]))
     torch.testing.assert_close(model(texts.tokens)[1:], alone)
 
 
-def test_no_id_of_special_tokens_is_lost() -> None:
+def test_no_id_of_special_tokens_is_lost():
     assert BERT.every == {0, 5, 6, 7, 8}
     assert BERT.ordinary(4) == [1, 2, 3, 4]
     assert (BERT.sep, BERT.frame, BERT.start) == ((7,), 2, 6)

@@ -2,8 +2,6 @@
 is compared with one process alone.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from itertools import product
@@ -130,7 +128,7 @@ def task_of(case: Case, data: Any) -> Task:
 
 
 def loader(data: Any, split: str, batches: list[list[int]]) -> DataLoader[Any]:
-    return DataLoader(data.sets[split], batch_sampler=batches, collate_fn=as_is)  # type: ignore[arg-type]  # a list of batches is one
+    return DataLoader(data.sets[split], batch_sampler=batches, collate_fn=as_is)
 
 
 def training_rows(rank: int | None, accumulate: int) -> list[list[int]]:
@@ -183,8 +181,8 @@ def train(
             (name, p.grad) for name, p in task.named_parameters()
         )  # validation forgets them
 
-    task.configure_gradient_clipping = take  # type: ignore[method-assign]
-    task.on_validation_end = lambda: (seen.update(numbers(trainer)), finish())  # type: ignore[method-assign, assignment]
+    task.configure_gradient_clipping = take
+    task.on_validation_end = lambda: (seen.update(numbers(trainer)), finish())
     val = loader(data, "val", scored) if weights is not None else None
     trainer.fit(task, loader(data, "train", training_rows(rank, case.accumulate)), val)
     whole = {
@@ -235,9 +233,7 @@ def all_cases(rank: int | None, folder: Path, cases: list[Case]) -> dict[Case, A
 
 
 @pytest.fixture(scope="module", params=["by day", pytest.param("all", marks=pytest.mark.nightly)])
-def results(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, dict[Case, Any]]:
+def results(request, tmp_path_factory):
     cases, folder = COMPARED[request.param], tmp_path_factory.mktemp("spread")
     write_texts(folder)
     for task in {case.task for case in cases}:
@@ -251,9 +247,7 @@ def results(
     return {"one": all_cases(None, folder, cases), "first": both[0], "second": both[1]}
 
 
-def test_loss_and_gradients_of_two_processes_are_those_of_one(
-    results: dict[str, dict[Case, Any]],
-) -> None:
+def test_loss_and_gradients_of_two_processes_are_those_of_one(results):
     wrong = []
     for case in results["one"]:
         one = results["one"][case]
@@ -271,9 +265,7 @@ def test_loss_and_gradients_of_two_processes_are_those_of_one(
     assert not wrong
 
 
-def test_input_gradients_of_two_processes_are_those_of_one(
-    results: dict[str, dict[Case, Any]],
-) -> None:
+def test_input_gradients_of_two_processes_are_those_of_one(results):
     wrong = []
     for case in results["one"]:
         one, shares = (
@@ -297,9 +289,7 @@ def test_input_gradients_of_two_processes_are_those_of_one(
     assert not wrong
 
 
-def test_scores_of_two_processes_are_those_of_one_over_the_same_items(
-    results: dict[str, dict[Case, Any]],
-) -> None:
+def test_scores_of_two_processes_are_those_of_one_over_the_same_items(results):
     for case, one in results["one"].items():
         for name in ("val", "test"):
             if not one.get(name):

@@ -2,8 +2,6 @@
 it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,7 +39,7 @@ class Bigram(nn.Module):
         )
 
     def forward(self, ids: Tensor) -> Tensor:
-        return self.scale * self.head(self.embedding(ids))  # type: ignore[no-any-return]
+        return self.scale * self.head(self.embedding(ids))
 
 
 @dataclass
@@ -62,7 +60,7 @@ class Words:
     source_text: list[str] = field(default_factory=list)
     index: list[int] = field(default_factory=list)
 
-    def to(self, device: Any) -> Words:
+    def to(self, device: Any) -> "Words":
         return replace(self, ids=self.ids.to(device))
 
 
@@ -201,7 +199,7 @@ BIGRAM = REGISTRIES["task"].registered.pop("bigram")
 
 
 @pytest.fixture(autouse=True)
-def a_third_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def a_third_task(tmp_path, monkeypatch):
     """Registered for one test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(REGISTRIES["task"].registered, "bigram", BIGRAM)
@@ -211,9 +209,7 @@ def a_third_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_it_is_trained_scored_and_used_by_the_same_commands(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_it_is_trained_scored_and_used_by_the_same_commands(capsys):
     assert main(["fit", "bigram.yaml", "--sampling.letters", "3"]) == 0
     out, err = capsys.readouterr()
     assert "tfzoo continue runs/bigram/1" in out
@@ -250,14 +246,12 @@ def test_it_is_trained_scored_and_used_by_the_same_commands(
         (["--search.beam", "3"], "no section 'search'"),
     ],
 )
-def test_its_mistakes_are_named_as_those_of_others(
-    args: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_mistakes_are_named_as_those_of_others(args, says, capsys):
     assert main(["fit", "bigram.yaml", *args]) == 2
     assert says in capsys.readouterr().err
 
 
-def test_a_task_builds_itself_from_its_recipe_and_its_settings_are_sections() -> None:
+def test_a_task_builds_itself_from_its_recipe_and_its_settings_are_sections():
     assert BigramTask.settings() == {"optim": Optim, "sampling": Sampling, "adapter": Adapter}
     task = BigramTask(Bigram(5, 3), Letters("abdeg"), sampling=Sampling(4), seed=2)
     again = BigramTask.build(task.recipe, task.tokenizer)

@@ -1,7 +1,5 @@
 """A label for each word: spans as seqeval finds them, words over subwords, files of CoNLL."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from random import Random
@@ -80,7 +78,7 @@ def scores_of(true: Any, predicted: Any) -> dict[str, float]:
     return {name: float(value) for name, value in scores.compute().items()}
 
 
-def test_scores_are_those_of_seqeval_on_1000_random_cases() -> None:
+def test_scores_are_those_of_seqeval_on_1000_random_cases():
     golden = json.loads(GOLDEN.read_text("utf-8"))
     assert len(golden) == 1000
     for (true, predicted), wanted in zip(cases(1000), golden, strict=True):
@@ -90,7 +88,7 @@ def test_scores_are_those_of_seqeval_on_1000_random_cases() -> None:
         )
 
 
-def test_labels_without_a_prefix_are_spans_of_one_word() -> None:
+def test_labels_without_a_prefix_are_spans_of_one_word():
     assert spans_of(["NOUN", "NOUN", "B-", "X-Y"]) == [
         Span(label, at, at + 1) for at, label in enumerate(["NOUN", "NOUN", "B-", "X-Y"])
     ]
@@ -103,7 +101,7 @@ def prepared(**options: Any) -> TokenData:
     return data
 
 
-def test_words_are_read_from_every_source(tmp_path: Path) -> None:
+def test_words_are_read_from_every_source(tmp_path):
     (tmp_path / "eng.testa").write_text(CONLL, "utf-8")
     (tmp_path / "tabs.conll").write_text(CONLL.replace(" ", "\t"), "utf-8")
     lists = [{"text": a.split(), "label": b.split()} for a, b in TEXTS]
@@ -127,7 +125,7 @@ def test_words_are_read_from_every_source(tmp_path: Path) -> None:
     assert [cell for _, cell in tags.splits["train"]] == ["NNP VBZ IN NNP NNP .", "PRP VBZ", "NNP"]
 
 
-def test_the_first_token_of_a_word_has_its_label() -> None:
+def test_the_first_token_of_a_word_has_its_label():
     data = prepared(train=TEXTS, val=TEXTS)
     batch = data.sets["val"][[1, 0]]
     assert isinstance(batch, WordBatch)
@@ -140,7 +138,7 @@ def test_the_first_token_of_a_word_has_its_label() -> None:
     assert short.label.tolist() == [[1, 3, 3, 0, 2, 3]]
 
 
-def test_a_mark_before_the_text_is_no_word() -> None:
+def test_a_mark_before_the_text_is_no_word():
     special = SpecialIds(pad=0, unk=5, bos=6, cls=6, eos=7)
     words = Sentences.of([[2, 1], [1, 1]])
     dataset = WordDataset(Sentences.of([[10, 11, 12], [13, 14]]), words, None, 8, special)
@@ -150,7 +148,7 @@ def test_a_mark_before_the_text_is_no_word() -> None:
 
 
 @pytest.mark.parametrize("name", registry("tokenizer").names())
-def test_tokens_of_words_are_those_of_the_text(name: str) -> None:
+def test_tokens_of_words_are_those_of_the_text(name):
     """Also where a space is part of the token after it, as in the tokenizer of GPT-2."""
     spec = {"name": name, "vocab_size": 300} if name not in ("bytes", "word") else name
     made = create("tokenizer", spec)
@@ -172,7 +170,7 @@ class Told(nn.Module):
         return found
 
 
-def test_what_a_truncated_text_lacks_is_missed() -> None:
+def test_what_a_truncated_text_lacks_is_missed():
     data = prepared(
         train=TEXTS, val=TEXTS, max_length=3, tokenizer={"name": "word", "cut": "spaces"}
     )
@@ -199,7 +197,7 @@ def small(**data: Any) -> tuple[TokenClassificationTask, TokenData]:
     return TokenClassificationTask.build(recipe, found.vocabulary).eval(), found
 
 
-def test_answers_and_lines_say_the_same() -> None:
+def test_answers_and_lines_say_the_same():
     task, data = small()
     texts = [text for text, _ in TEXTS] + [""]
     answers = task.answers(texts)
@@ -212,7 +210,7 @@ def test_answers_and_lines_say_the_same() -> None:
         assert spans == spans_of(answer.labels)
 
 
-def test_spans_are_marked_and_no_markup_of_a_text_is_taken() -> None:
+def test_spans_are_marked_and_no_markup_of_a_text_is_taken():
     words = ["<b>", "Anna", "&", "Co", "sings"]
     text = MarkedText(words, [Span("PER", 1, 2), Span("A<B", 3, 4)])
     assert text == "<b> [Anna](PER) & [Co](A<B) sings"
@@ -230,7 +228,7 @@ def test_spans_are_marked_and_no_markup_of_a_text_is_taken() -> None:
         ([(["a b"], ["O"])], r"data.train\[0\]: 'text' has the word 'a b': no word, or several"),
     ],
 )
-def test_labels_that_fit_no_words_are_refused(rows: Any, words: str) -> None:
+def test_labels_that_fit_no_words_are_refused(rows, words):
     with pytest.raises(BadData, match=words):
         prepared(train=rows, val=TEXTS)
 
@@ -243,15 +241,13 @@ def test_labels_that_fit_no_words_are_refused(rows: Any, words: str) -> None:
         ("\n\n", "the file has no rows"),
     ],
 )
-def test_a_file_of_another_form_is_refused_with_its_line(
-    text: str, words: str, tmp_path: Path
-) -> None:
+def test_a_file_of_another_form_is_refused_with_its_line(text, words, tmp_path):
     (tmp_path / "a.conll").write_text(text)
     with pytest.raises(BadData, match=words):
         prepared(train=str(tmp_path / "a.conll"), val=TEXTS)
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_what_cannot_be_is_refused():
     with pytest.raises(BadData, match=r"data.val\[0\]: the label 'B-ORG' is not one of the labels"):
         prepared(train=TEXTS, val=[("a", "B-ORG")])
     with pytest.raises(BadOption, match=r"data.text_column takes one column here"):
@@ -267,7 +263,7 @@ def test_what_cannot_be_is_refused() -> None:
         TokenClassificationTask(pooled, vocabulary)
 
 
-def test_a_recipe_names_no_pooling(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recipe_names_no_pooling(capsys):
     from tfzoo.commands.main import main
 
     entities = "token_classification/entities"
@@ -277,7 +273,7 @@ def test_a_recipe_names_no_pooling(capsys: pytest.CaptureFixture[str]) -> None:
     assert "set task: token_classification" in capsys.readouterr().err
 
 
-def test_errors_say_what_became_of_each_span() -> None:
+def test_errors_say_what_became_of_each_span():
     scores = TokenScores(["O", "B-A", "I-A", "B-B", "I-B"])
     true = ["B-A", "I-A", "O", "B-A", "O", "B-B", "I-B", "O", "B-A", "O", "O"]
     predicted = ["B-A", "I-A", "O", "B-B", "O", "B-B", "O", "O", "O", "O", "B-A"]

@@ -1,7 +1,5 @@
 """The translation task: what it logs, what its checkpoints hold, and what it leaves alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +21,7 @@ SMALL = {"name": "numbers", "train": 200, "val": 12, "test": 12, "long": 4}
 
 
 @pytest.fixture(scope="module")
-def data() -> tfzoo.TranslationData:
+def data():
     return number_pairs(200, 12, 12, max_tokens=400)
 
 
@@ -47,9 +45,7 @@ class Shown(L.Callback):
     on_validation_end = on_test_end = on_train_batch_end
 
 
-def test_a_plain_trainer_logs_the_metrics_by_their_names(
-    data: tfzoo.TranslationData, tmp_path: Path
-) -> None:
+def test_a_plain_trainer_logs_the_metrics_by_their_names(data, tmp_path):
     shown = Shown()
     trainer = trainer_in(tmp_path, log_every_n_steps=1, callbacks=[shown])
     task = task_of(data)
@@ -71,14 +67,14 @@ def test_a_plain_trainer_logs_the_metrics_by_their_names(
     )
 
 
-def test_every_line_gets_one_line_in_order(data: tfzoo.TranslationData) -> None:
+def test_every_line_gets_one_line_in_order(data):
     task = task_of(data).eval()
     lines = ["two", "", "forty plus " * 60, "nine"]
     together = task.translate(lines, max_tokens=50)
     assert len(together) == len(lines)
     assert together == [task.translate([line])[0] for line in lines]
     assert task.translate(iter(lines), max_tokens=50) == together
-    sizes: list[int] = []
+    sizes = []
     task.translations(lines, max_tokens=50, progress=sizes.append)
     assert len(sizes) > 1
     assert sum(sizes) == len(lines)
@@ -86,7 +82,7 @@ def test_every_line_gets_one_line_in_order(data: tfzoo.TranslationData) -> None:
         task.translate("two")
 
 
-def test_n_best_translations_have_scores_and_raise_the_beam(data: tfzoo.TranslationData) -> None:
+def test_n_best_translations_have_scores_and_raise_the_beam(data):
     task = task_of(data).eval()
     (best,) = task.translations(["two"], n_best=3)
     assert len({one.text for one in best}) == len(best) > 1
@@ -97,16 +93,14 @@ def test_n_best_translations_have_scores_and_raise_the_beam(data: tfzoo.Translat
         task.translations(["two"], n_best=3, beam=2)
 
 
-def test_hypotheses_with_the_same_text_are_one_translation(
-    data: tfzoo.TranslationData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hypotheses_with_the_same_text_are_one_translation(data, monkeypatch):
     """Several sequences of tokens spell one text; others of the beam take their place."""
     task = task_of(data).eval()
     one, two, three = (task.tokenizer.target.encode([text])[0] for text in ("ein", "zwei", "drei"))
     beam = [Hypothesis(ids, -n, True) for n, ids in enumerate((one, [*one], two, [*one], three))]
-    asked: list[Search] = []
+    asked = []
 
-    def found(model: Any, source: Any, options: Search, **_: Any) -> list[list[Hypothesis]]:
+    def found(model, source, options, **_):
         asked.append(options)
         return [beam[: options.n_best]]
 
@@ -119,9 +113,7 @@ def test_hypotheses_with_the_same_text_are_one_translation(
     assert [(options.beam, options.n_best) for options in asked] == [(5, 5), (3, 3), (5, 1)]
 
 
-def test_text_that_is_longer_than_the_models_positions_is_refused_before_training(
-    data: tfzoo.TranslationData,
-) -> None:
+def test_text_that_is_longer_than_the_models_positions_is_refused_before_training(data):
     longest = max(
         int(lengths.max()) + 1 for split in data.sets.values() for lengths in split.lengths()
     )
@@ -134,9 +126,7 @@ def test_text_that_is_longer_than_the_models_positions_is_refused_before_trainin
 
 
 @torch.no_grad()
-def test_the_loss_is_a_mean_over_real_tokens_however_they_are_padded(
-    data: tfzoo.TranslationData,
-) -> None:
+def test_the_loss_is_a_mean_over_real_tokens_however_they_are_padded(data):
     task = task_of(data, dropout=0.0).eval()
     batch = next(iter(data.val_dataloader()))
     summed, _, tokens = task.loss(batch)
@@ -171,8 +161,8 @@ class Gradients(L.Callback):
     [("32-true", None), ("32-true", "value"), ("bf16-mixed", "norm")],
 )
 def test_gradients_are_clipped_at_any_precision_by_norm_or_by_value(
-    data: tfzoo.TranslationData, tmp_path: Path, precision: Any, algorithm: str | None
-) -> None:
+    data, tmp_path, precision, algorithm
+):
     seen = Gradients()
     trainer = trainer_in(
         tmp_path,
@@ -190,9 +180,7 @@ def test_gradients_are_clipped_at_any_precision_by_norm_or_by_value(
         assert seen.norms == pytest.approx([0.01] * 3, rel=1e-3)
 
 
-def test_what_is_written_in_a_second_are_tokens_with_their_ends(
-    data: tfzoo.TranslationData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_written_in_a_second_are_tokens_with_their_ends(data, monkeypatch):
     """Of the best translation of each sentence; one that reached the limit has no EOS."""
     other = Hypothesis([5, 6, 7], -9.0, finished=True)
     found = [
@@ -214,12 +202,10 @@ class Tables:
         self.logged = key, columns, data
 
 
-def test_a_validation_shows_the_same_four_sentences_each_time(
-    data: tfzoo.TranslationData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_validation_shows_the_same_four_sentences_each_time(data, monkeypatch):
     task, printed, tables = task_of(data), [], Tables()
     trainer = SimpleNamespace(is_global_zero=True, loggers=[object(), tables], callbacks=[])
-    task.trainer = trainer  # type: ignore[assignment]
+    task.trainer = trainer
     for name in ("log", "log_dict"):
         monkeypatch.setattr(task, name, lambda *given, **named: None)
     monkeypatch.setattr(task, "print", printed.append)
@@ -254,7 +240,7 @@ def test_a_validation_shows_the_same_four_sentences_each_time(
     assert tables.logged[2] == []
 
 
-def test_a_monitored_score_is_computed_or_refused(data: Any, tmp_path: Path) -> None:
+def test_a_monitored_score_is_computed_or_refused(data, tmp_path):
     """The references are numbers of one word."""
     best = ModelCheckpoint(tmp_path, monitor="val/bleu", mode="max")
     trainer = trainer_in(

@@ -1,7 +1,5 @@
 """A text that is longer than a model reads is truncated, and whoever gives it is told."""
 
-from __future__ import annotations
-
 import io
 import sys
 import warnings
@@ -23,11 +21,11 @@ TASKS: dict[str, Callable[..., Any]] = {"translate": translator, "classify": cla
 
 
 @pytest.fixture(params=TASKS)
-def task(request: pytest.FixtureRequest) -> Any:
+def task(request):
     return TASKS[request.param](position="learned", max_length=8).eval()
 
 
-def test_a_call_counts_truncated_texts_in_one_warning(task: Any) -> None:
+def test_a_call_counts_truncated_texts_in_one_warning(task):
     answer = getattr(task, task.command)
     with pytest.warns(UserWarning, match=TOLD.format("2 texts are")) as caught:
         found = answer(LINES)
@@ -37,8 +35,8 @@ def test_a_call_counts_truncated_texts_in_one_warning(task: Any) -> None:
         assert found == answer(READ)
 
 
-def test_who_asks_is_told_which_texts_are_truncated_instead(task: Any) -> None:
-    told: list[tuple[list[int], int]] = []
+def test_who_asks_is_told_which_texts_are_truncated_instead(task):
+    told = []
     ask = task.translations if task.command == "translate" else task.classifications
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -47,7 +45,7 @@ def test_who_asks_is_told_which_texts_are_truncated_instead(task: Any) -> None:
     assert told == [([1, 3], 7)]
 
 
-def test_the_attention_of_a_truncated_text_says_so(task: Any) -> None:
+def test_the_attention_of_a_truncated_text_says_so(task):
     with pytest.warns(UserWarning, match=TOLD.format("1 text is")):
         maps = task.attention("one two three")
     assert maps.notes == [TOLD.format("1 text is")]
@@ -55,9 +53,7 @@ def test_the_attention_of_a_truncated_text_says_so(task: Any) -> None:
     assert task.attention("one two").notes == []
 
 
-def test_a_command_says_how_many_lines_are_truncated(
-    task: Any, own_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_says_how_many_lines_are_truncated(task, own_folder, monkeypatch, capsys):
     saved(task, Path("toy.ckpt"))
     monkeypatch.setattr("tfzoo.commands.text_lines.CHUNK", 2)
     for lines, told in (LINES, [TOLD.format("2 texts are")]), (READ, []):

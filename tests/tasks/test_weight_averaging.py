@@ -1,7 +1,5 @@
 """``optim.average``: the formula, and what is validated, tested and saved."""
 
-from __future__ import annotations
-
 import lightning.pytorch as L
 import pytest
 import torch
@@ -18,7 +16,7 @@ from tfzoo.learning.weight_averaging import WarmupEMA
 
 
 @pytest.mark.parametrize("decay", [0.6, 0.9])
-def test_the_average_is_that_of_its_formula(decay: float) -> None:
+def test_the_average_is_that_of_its_formula(decay):
     callback, model = WarmupEMA(decay), nn.Linear(3, 2).double()
     model.register_buffer("seen", torch.tensor(0))
     average = AveragedModel(model, multi_avg_fn=callback.move, use_buffers=True)
@@ -26,7 +24,7 @@ def test_the_average_is_that_of_its_formula(decay: float) -> None:
     for n in range(40):
         with torch.no_grad():
             model.weight.normal_()
-        model.seen += 1  # type: ignore[operator]  # a buffer
+        model.seen += 1
         assert callback.should_update(step_idx=n)
         average.update_parameters(model)
         share = min(decay, (1 + n) / (20 + n))
@@ -49,7 +47,7 @@ def fit(callbacks: list[L.Callback]) -> tfzoo.ClassificationTask:
     return task
 
 
-def test_training_in_somebodys_own_trainer_ends_with_the_average() -> None:
+def test_training_in_somebodys_own_trainer_ends_with_the_average():
     watch = Watchdog()
     task = fit([watch])
     callback = WarmupEMA(0.6)
@@ -66,6 +64,6 @@ def test_training_in_somebodys_own_trainer_ends_with_the_average() -> None:
     )
 
 
-def test_two_averages_of_one_training_are_refused() -> None:
+def test_two_averages_of_one_training_are_refused():
     with pytest.raises(BadOption, match="EMAWeightAveraging both average the weights"):
         fit([EMAWeightAveraging()])

@@ -2,8 +2,6 @@
 tfzoo, and the test that must catch it.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from tests.testing.changes import Change, always, keyword, never, replace, returns, swap, without

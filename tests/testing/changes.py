@@ -5,8 +5,6 @@ Names of local variables and the layout of the source do not matter. In what a c
 other name that the module does not have for any local variable.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import copy

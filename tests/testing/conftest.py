@@ -2,8 +2,6 @@
 in which every pair of parts occurs. At the end stands how many ran, and how many were refused.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 
@@ -38,7 +36,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> None:
+def one_thread():
     torch.set_num_threads(1)
 
 

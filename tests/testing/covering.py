@@ -4,8 +4,6 @@ With 3 to 14 values in each of 8 columns, the full product has millions of rows;
 two parts work together shows in any row that holds both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations as choose
 from itertools import product

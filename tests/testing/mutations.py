@@ -1,7 +1,5 @@
 """Single changes of source text, as a tool that looks for untested lines makes them."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import random

@@ -4,8 +4,6 @@ A change inside a function replaces the code of that function, wherever it is re
 outside (a default, a decorator, a constant) makes the process import tfzoo again.
 """
 
-from __future__ import annotations
-
 import ast
 import gc
 import importlib.abc

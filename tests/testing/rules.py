@@ -2,8 +2,6 @@
 and the combinations that are tested.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 
@@ -95,7 +93,7 @@ def refusals(row: Row) -> tuple[list[str], bool]:
     """The rules by which tfzoo refuses a combination, and whether allowing them builds it. Nothing
     is built: :func:`check_clashes` is what every constructor calls.
     """
-    options = StackOptions(**{kind: row[kind] for kind in PLAIN})  # type: ignore[arg-type]  # kinds alone
+    options = StackOptions(**{kind: row[kind] for kind in PLAIN})
     causal = {"encoder": (False,), "decoder": (True,), "translator": (False, True)}
     allow: list[str] = []
     while True:
@@ -130,7 +128,7 @@ def tested(columns: Columns, strength: int, elsewhere: Sequence[Row]) -> list[Ro
 
 @cache
 def stacks(strength: int) -> list[Combination]:
-    return [Combination(**row) for row in tested(STACK, strength, [])]  # type: ignore[arg-type]  # a side
+    return [Combination(**row) for row in tested(STACK, strength, [])]
 
 
 @cache

@@ -1,7 +1,5 @@
 """Run one check in a process of its own, with something in tfzoo changed."""
 
-from __future__ import annotations
-
 import ast
 import os
 import sys
@@ -74,9 +72,7 @@ def _of_model(name: str, contract: str) -> list[str]:
     parts = name.split("-")
     chosen = dict(part.split("=") for part in parts if "=" in part)
     stack = parts[0] in SIDES
-    rules, subject = build_allowing(
-        Combination(parts[0], **chosen) if stack else Choice(**chosen)  # type: ignore[arg-type]  # a side
-    )
+    rules, subject = build_allowing(Combination(parts[0], **chosen) if stack else Choice(**chosen))
     asked = [
         one
         for one in (STACK_CONTRACTS if stack else CLASSIFIER_CONTRACTS)

@@ -2,11 +2,8 @@
 where the traits say so. Pairs of other parts are tested in stacks.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
-from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any
@@ -54,9 +51,7 @@ def with_a_new_part() -> list[Choice]:
     return first_of_parts(classifiers(2))
 
 
-def test_a_classifier_holds_every_contract(
-    classifier: Choice, record_property: Callable[[str, object], None]
-) -> None:
+def test_a_classifier_holds_every_contract(classifier, record_property):
     """A rule that can be allowed is right only if the contract that it guards is then violated."""
     rules = refused_by(vars(classifier))
     record_property("classifier", f"allowed: {', '.join(sorted(rules))}" if rules else "ran")
@@ -64,14 +59,12 @@ def test_a_classifier_holds_every_contract(
 
 
 @pytest.mark.nightly  # about 1,760 classifiers, 0.1 s each
-def test_every_triple_of_parts_holds_every_contract() -> None:
+def test_every_triple_of_parts_holds_every_contract():
     found = {str(classifier): problems(classifier) for classifier in classifiers(3)}
     assert {classifier: how for classifier, how in found.items() if how} == {}
 
 
-def test_a_classifier_is_refused_exactly_where_the_traits_say_so(
-    record_property: Callable[[str, object], None],
-) -> None:
+def test_a_classifier_is_refused_exactly_where_the_traits_say_so(record_property):
     """Every triple of parts; a rule looks at no more than three."""
     for row in covering(CHOSEN, 3):
         assert_refused_as_the_traits_say(row)
@@ -86,9 +79,7 @@ def constant() -> list[Choice]:
 
 
 @pytest.mark.parametrize("clashing", constant(), ids=str)
-def test_a_classifier_is_refused_only_where_every_text_would_get_one_class(
-    clashing: Choice, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_classifier_is_refused_only_where_every_text_would_get_one_class(clashing, monkeypatch):
     """Without the refusal, nothing is left of a text but, at most, its length."""
     monkeypatch.setattr("tfzoo.models.classifier.check_clashes", lambda *args, **named: None)
     with reproducible():
@@ -97,9 +88,7 @@ def test_a_classifier_is_refused_only_where_every_text_would_get_one_class(
 
 
 @pytest.mark.parametrize("reader", READING_FIRST)
-def test_a_pooling_of_the_first_token_is_refused_where_it_sees_no_other(
-    reader: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pooling_of_the_first_token_is_refused_where_it_sees_no_other(reader, monkeypatch):
     """Without the refusal, all texts that begin alike get the same logits."""
     clashing = Choice("decoder", pooling=reader)
     with pytest.raises(Clash, match=r"other tokens: convolution, last, max.*cannot be allowed"):
@@ -112,7 +101,7 @@ def test_a_pooling_of_the_first_token_is_refused_where_it_sees_no_other(
     close(out, out[:1].expand_as(out))
 
 
-def test_the_refusal_names_poolings_that_work() -> None:
+def test_the_refusal_names_poolings_that_work():
     for clashing in constant():
         with pytest.raises(Clash, match="cannot be allowed") as raised:
             clashing.module()
@@ -156,7 +145,7 @@ class Hasty(Pooling):
         (Hasty, "padding has no influence"),
     ],
 )
-def test_a_mistake_in_a_pooling_is_found(mistake: type[Pooling], breaks: str) -> None:
+def test_a_mistake_in_a_pooling_is_found(mistake, breaks):
     with reproducible():
         subject = PLAIN.build()
     entry = subject.module.pooling.entry
@@ -199,7 +188,7 @@ def computed(**options: Any) -> list[Tensor]:
         return [*model.parameters(), model.train()(TEXT), model.eval()(TEXT)]
 
 
-def test_every_option_of_a_classifier_is_tried() -> None:
+def test_every_option_of_a_classifier_is_tried():
     of_stacks = {field.name for field in fields(StackOptions)}
     named = set(inspect.signature(TransformerClassifier).parameters) - of_stacks
     assert named - OTHER.keys() == {
@@ -212,11 +201,11 @@ def test_every_option_of_a_classifier_is_tried() -> None:
     }
 
 
-def test_a_head_of_tokens_changes_something() -> None:
+def test_a_head_of_tokens_changes_something():
     plain = computed(pooling=None)
     assert differs(computed(pooling=None, token_head="prediction_head"), plain)
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_every_option_of_a_classifier_changes_something(name: str) -> None:
+def test_every_option_of_a_classifier_changes_something(name):
     assert differs(computed(**{name: OTHER[name]}), computed())

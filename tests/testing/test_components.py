@@ -1,14 +1,12 @@
 """Every contract of every component; traits are checked and not believed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import islice
 
 import pytest
 
 from tfzoo.base.kinds import KINDS
-from tfzoo.base.registry import Entry, registry
+from tfzoo.base.registry import registry
 from tfzoo.testing import Result, check, classifiers, derivatives, stacks
 from tfzoo.testing.contract import run_contract
 from tfzoo.testing.runner import contracts, rules_of_style
@@ -22,12 +20,10 @@ DIFFERENTIABLE = ("attention", "position", "feedforward", "pooling")
 """Kinds whose parts refuse no derivative; norms: tests/test_transforms.py, in evaluation."""
 
 
-def test_a_component_holds_every_contract(
-    component: Entry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_component_holds_every_contract(component, monkeypatch):
     """Parts of tfzoo's own do not refuse second derivatives and ``torch.func``, as others may."""
 
-    def raised(error: Exception) -> None:
+    def raised(error):
         raise error
 
     if component.kind in DIFFERENTIABLE:
@@ -40,7 +36,7 @@ def test_a_component_holds_every_contract(
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.kind}-{entry.name}")
-def test_a_trait_is_noticed_when_claimed_falsely_and_when_kept_quiet(entry: Entry) -> None:
+def test_a_trait_is_noticed_when_claimed_falsely_and_when_kept_quiet(entry):
     for trait in sorted(KINDS[entry.kind].traits):
         if "mixes_tokens:always" in entry.traits and trait == "mixes_tokens:training":
             continue  # who mixes always mixes in training
@@ -52,7 +48,7 @@ def test_a_trait_is_noticed_when_claimed_falsely_and_when_kept_quiet(entry: Entr
         assert not all(run_contract(contract, lying).ok for contract in truths), trait
 
 
-def test_check_names_each_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_names_each_contract(monkeypatch):
     for module in (stacks, classifiers):  # the first two of each, which is enough for names
         all_of_them = module.neighbours
         monkeypatch.setattr(
@@ -68,7 +64,7 @@ def test_check_names_each_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-def test_a_kind_without_contract_tests_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_without_contract_tests_says_so(monkeypatch):
     monkeypatch.setattr("tfzoo.testing.runner.CONTRACTS", {})
     (result,) = check("schedule", "constant")
     assert result.ok

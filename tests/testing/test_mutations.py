@@ -1,7 +1,5 @@
 """What the search for untested lines changes, and what it leaves alone."""
 
-from __future__ import annotations
-
 import ast
 
 from tests.testing.mutations import mutations, sample
@@ -40,13 +38,13 @@ CHANGES = {
 }
 
 
-def test_code_is_changed_and_annotations_docstrings_and_messages_are_not() -> None:
+def test_code_is_changed_and_annotations_docstrings_and_messages_are_not():
     found = mutations("clamp.py", SOURCE)
     assert {str(one).partition(": ")[2] for one in found} == CHANGES
     assert len(found) == len(CHANGES)
 
 
-def test_each_change_is_the_only_one_and_defaults_are_outside_of_the_function() -> None:
+def test_each_change_is_the_only_one_and_defaults_are_outside_of_the_function():
     plain = ast.unparse(ast.parse(SOURCE))
     for one in mutations("clamp.py", SOURCE):
         changed = ast.unparse(one.tree(SOURCE))
@@ -55,7 +53,7 @@ def test_each_change_is_the_only_one_and_defaults_are_outside_of_the_function() 
         assert one.inside == (one.line > 8)
 
 
-def test_a_sample_has_one_change_of_each_line_and_is_the_same_for_one_seed() -> None:
+def test_a_sample_has_one_change_of_each_line_and_is_the_same_for_one_seed():
     every = mutations("clamp.py", SOURCE)
     chosen = sample(every, 5, seed=1)
     assert chosen == sample(every, 5, seed=1)

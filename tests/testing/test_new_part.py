@@ -1,9 +1,6 @@
 """A new part is one file: refusals follow from its traits, and the contracts name who is guilty."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,7 +9,7 @@ from torch import Tensor
 
 from tests.commands.test_swap import refused_in_decoder
 from tests.testing.rules import can_be_allowed, refusals, refused_by
-from tfzoo.base.registry import Entry, register, registry
+from tfzoo.base.registry import register, registry
 from tfzoo.commands.main import main
 from tfzoo.contracts import Attention, Component, Norm
 from tfzoo.testing.classifiers import Choice
@@ -22,7 +19,6 @@ from tfzoo.testing.gradients import assert_gradients
 from tfzoo.testing.runner import contracts, rules_of_style
 from tfzoo.testing.stack_contracts import STACK_CONTRACTS
 from tfzoo.testing.stacks import PLAIN, SIDES, Combination, neighbours, others, results
-from tfzoo.testing.subject import Subject
 
 
 class TextNorm(Norm):
@@ -57,7 +53,7 @@ class PowerNorm(Norm):
 
 
 @pytest.fixture
-def text_norm() -> Iterator[Entry]:
+def text_norm():
     """A norm that mixes tokens, as another package would register it."""
     register("norm", "text", traits={"mixes_tokens:always"})(TextNorm)
     yield registry("norm").entry("text")
@@ -65,13 +61,13 @@ def text_norm() -> Iterator[Entry]:
 
 
 @pytest.fixture
-def unfinished() -> Iterator[Entry]:
+def unfinished():
     register("norm", "unfinished")(Unfinished)
     yield registry("norm").entry("unfinished")
     del registry("norm").registered["unfinished"]
 
 
-def test_a_norm_that_mixes_tokens_needs_no_edit(text_norm: Entry) -> None:
+def test_a_norm_that_mixes_tokens_needs_no_edit(text_norm):
     """It holds its contracts, and is refused where its traits say so, here and in test_swap."""
     found = [run_contract(one, text_norm) for one in contracts("norm")]
     assert [result for result in found if not result.ok] == []
@@ -83,7 +79,7 @@ def test_a_norm_that_mixes_tokens_needs_no_edit(text_norm: Entry) -> None:
     assert refusals(vars(Choice(norm="text"))) == ([], True)
 
 
-def test_a_value_that_is_not_refused_is_named_with_what_comes_of_it() -> None:
+def test_a_value_that_is_not_refused_is_named_with_what_comes_of_it():
     register("norm", "power")(PowerNorm)
     try:
         with pytest.raises(Violation, match=r"p=0\.0 is accepted, then ZeroDivisionError"):
@@ -92,13 +88,13 @@ def test_a_value_that_is_not_refused_is_named_with_what_comes_of_it() -> None:
         del registry("norm").registered["power"]
 
 
-def test_another_package_takes_part_only_where_asked(unfinished: Entry) -> None:
+def test_another_package_takes_part_only_where_asked(unfinished):
     entry = registry("attention").entry("dot_product")
     assert "unfinished" not in {stack.norm for stack in neighbours(entry)}
     assert "unfinished" in {stack.norm for stack in neighbours(entry, "all")}
 
 
-def test_an_unfinished_partner_is_named_and_fails_nobody_else(unfinished: Entry) -> None:
+def test_an_unfinished_partner_is_named_and_fails_nobody_else(unfinished):
     entry = registry("attention").entry("dot_product")
     stack = Combination("encoder", attention=entry.name, norm="unfinished")
     found = list(results(entry, [stack], PLAIN, STACK_CONTRACTS[:1], "in stacks"))
@@ -111,7 +107,7 @@ def test_an_unfinished_partner_is_named_and_fails_nobody_else(unfinished: Entry)
 
 
 @pytest.mark.parametrize(("kind", "name"), [("attention", "additive"), ("mixer", "gru")])
-def test_it_meets_every_other_part_on_each_side_in_few_models(kind: str, name: str) -> None:
+def test_it_meets_every_other_part_on_each_side_in_few_models(kind, name):
     entry = registry(kind).entry(name)
     found = list(neighbours(entry))
     for side in SIDES:
@@ -122,7 +118,7 @@ def test_it_meets_every_other_part_on_each_side_in_few_models(kind: str, name: s
     assert len(found) < 0.6 * len(SIDES) * len(list(others(entry, PLAIN, "own")))
 
 
-def test_of_several_partners_the_one_at_fault_is_named(unfinished: Entry) -> None:
+def test_of_several_partners_the_one_at_fault_is_named(unfinished):
     entry = registry("attention").entry("dot_product")
     stack = Combination("encoder", entry.name, "unfinished", "learned", feedforward="gelu")
     found = list(results(entry, [stack], PLAIN, STACK_CONTRACTS[:1], "in stacks"))
@@ -131,10 +127,10 @@ def test_of_several_partners_the_one_at_fault_is_named(unfinished: Entry) -> Non
 
 
 @pytest.mark.parametrize(("bad", "told"), [({"rms"}, 1), ({"rms", "gelu"}, 0)])
-def test_of_several_partners_each_one_counts(bad: set[str], told: int) -> None:
+def test_of_several_partners_each_one_counts(bad, told):
     """What only several of them do together fails nobody, and is said."""
 
-    def some_parts_are_bad(subject: Subject) -> None:
+    def some_parts_are_bad(subject):
         parts = [one for one in subject.module.modules() if isinstance(one, Component)]
         if {"dot_product", *bad} <= {part.entry.name for part in parts}:
             raise Violation("bad")
@@ -148,16 +144,14 @@ def test_of_several_partners_each_one_counts(bad: set[str], told: int) -> None:
     assert said == [f"{stack}: some parts are bad: bad"] * (1 - told)
 
 
-def test_a_small_gradient_is_a_gradient_and_rounding_is_none() -> None:
+def test_a_small_gradient_is_a_gradient_and_rounding_is_none():
     assert_gradients({"a": torch.tensor(1.0), "b": torch.tensor(6e-6)})
     for nothing in (torch.tensor(1e-13), torch.tensor(0.0), None):
         with pytest.raises(Violation, match="b"):
             assert_gradients({"a": torch.tensor(1.0), "b": nothing})
 
 
-def test_style_is_told_apart_from_contracts(
-    text_norm: Entry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_style_is_told_apart_from_contracts(text_norm, monkeypatch, capsys):
     plain = replace(text_norm, cls=type("Plain", (TextNorm,), {}))
     broken = [run_contract(rule, plain) for rule in rules_of_style("norm")]
     assert [result.name for result in broken if not result.ok] == [
@@ -183,15 +177,13 @@ class Wrong(Attention):
 
 
 @pytest.fixture
-def wrong() -> Iterator[None]:
+def wrong():
     register("attention", "wrong")(Wrong)
     yield
     del registry("attention").registered["wrong"]
 
 
-def test_a_check_says_the_cause_first_and_how_to_see_all(
-    wrong: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_check_says_the_cause_first_and_how_to_see_all(wrong, monkeypatch, capsys):
     monkeypatch.setattr("tfzoo.testing.runner.PLAIN", {})  # the contracts of the part alone
     monkeypatch.setattr("tfzoo.testing.runner.CLASSIFIER", {})
     assert main(["check", "attention", "wrong"]) == 1
@@ -204,9 +196,7 @@ def test_a_check_says_the_cause_first_and_how_to_see_all(
     assert len(capsys.readouterr().out.splitlines()) > 20
 
 
-def test_a_part_that_holds_has_two_lines(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_part_that_holds_has_two_lines(monkeypatch, capsys):
     some = [Result("style", True, style=True), *(Result(f"contract {n}", True) for n in range(30))]
     monkeypatch.setattr("tfzoo.testing.check", lambda *args, **named: iter(some))
     assert main(["check", "norm", "rms"]) == 0
@@ -216,9 +206,7 @@ def test_a_part_that_holds_has_two_lines(
     ]
 
 
-def test_many_causes_are_counted(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_many_causes_are_counted(monkeypatch, capsys):
     some = [Result("style", False, "how", style=True), Result("held", True)]
     some += [Result(f"contract {n}", False, f"off by {n}") for n in range(30)]
     monkeypatch.setattr("tfzoo.testing.check", lambda *args, **named: iter(some))

@@ -1,7 +1,5 @@
 """Every option of a model and of a stack changes what it should; none is accepted and unused."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import fields
 from functools import cache
@@ -11,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tfzoo.base.registry import Entry, create
+from tfzoo.base.registry import create
 from tfzoo.contracts import Attention
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
@@ -102,7 +100,7 @@ def unchanged() -> list[Tensor]:
     return computed()
 
 
-def test_the_table_has_every_option() -> None:
+def test_the_table_has_every_option():
     model = set(inspect.signature(Transformer).parameters) - {
         "allow",
         "init_std",
@@ -113,7 +111,7 @@ def test_the_table_has_every_option() -> None:
 
 
 @pytest.mark.parametrize("option", sorted(OTHER.keys() - {"parallel"}))  # which decoders cannot be
-def test_every_option_of_a_model_changes_something(option: str) -> None:
+def test_every_option_of_a_model_changes_something(option):
     alongside = ALONGSIDE.get(option, {})
     before = computed(**alongside) if alongside else unchanged()
     assert differs(computed(**alongside, **{option: OTHER[option]}), before)
@@ -124,7 +122,7 @@ def test_every_option_of_a_model_changes_something(option: str) -> None:
     [("encoder", option) for option in OF_STACKS]
     + [("decoder", option) for option in OF_STACKS if option != "parallel"],
 )
-def test_every_option_of_a_stack_changes_its_side_alone(side: str, option: str) -> None:
+def test_every_option_of_a_stack_changes_its_side_alone(side, option):
     torch.manual_seed(0)
     model = built(**{side: {option: OTHER[option]}})
     stacks = {"encoder": model.encoder, "decoder": model.decoder}
@@ -135,7 +133,7 @@ def test_every_option_of_a_stack_changes_its_side_alone(side: str, option: str) 
     assert changed is not other
 
 
-def test_a_position_is_told_where_it_stands(position: Entry) -> None:
+def test_a_position_is_told_where_it_stands(position):
     """Widths, heads, and whether it is in a decoder: it acts in a stack as it does alone, near and
     far.
     """
@@ -161,7 +159,7 @@ def test_a_position_is_told_where_it_stands(position: Entry) -> None:
 
 
 @pytest.mark.parametrize("option", ["dropout", "attention_dropout", "feedforward_dropout"])
-def test_dropout_acts_in_training_and_nowhere_else(option: str) -> None:
+def test_dropout_acts_in_training_and_nowhere_else(option):
     torch.manual_seed(0)
     model = built(**{option: 0.4})
     randomize(model)
@@ -172,7 +170,7 @@ def test_dropout_acts_in_training_and_nowhere_else(option: str) -> None:
         assert not torch.equal(model(SOURCE, TEXT), model(SOURCE, TEXT))
 
 
-def test_scores_are_divided_by_the_temperature() -> None:
+def test_scores_are_divided_by_the_temperature():
     model, other = (built(temperature=t) for t in (1.0, 2.0))
     randomize(model)
     other.load_state_dict(model.state_dict())
@@ -183,7 +181,7 @@ def test_scores_are_divided_by_the_temperature() -> None:
     torch.testing.assert_close(other(SOURCE, TEXT), model(SOURCE, TEXT), rtol=1e-4, atol=1e-5)
 
 
-def test_one_projection_for_queries_and_keys_equals_two_that_are_equal() -> None:
+def test_one_projection_for_queries_and_keys_equals_two_that_are_equal():
     one, two = (built(share_query_key=share) for share in (True, False))
     state = randomize(one).state_dict()
     for name in [name for name in state if ".query." in name]:
@@ -193,7 +191,7 @@ def test_one_projection_for_queries_and_keys_equals_two_that_are_equal() -> None
 
 
 @pytest.mark.parametrize("by", ["scaled_dot_product", "additive"])
-def test_keys_and_values_are_shared_by_neighbouring_heads(by: str) -> None:
+def test_keys_and_values_are_shared_by_neighbouring_heads(by):
     """Heads 0 and 1 have the first ones, heads 2 and 3 the second, as when weights of Llama and T5
     are read.
     """
@@ -209,9 +207,7 @@ def test_keys_and_values_are_shared_by_neighbouring_heads(by: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["learned", "rotary"])
-def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(
-    attention: Entry, order: str
-) -> None:
+def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(attention, order):
     """But where each head makes keys of its own of shared ones. Decoding from it equals reading all
     at once.
     """
@@ -235,7 +231,7 @@ def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(
         assert heads == [4 if own else 2, 2]
 
 
-def test_embeddings_are_tied_as_told() -> None:
+def test_embeddings_are_tied_as_told():
     for tie, different in (("all", 1), ("target", 2), ("none", 3)):
         model = built(tie=tie)
         target = {id(model.target_embedding.weight), id(model.output_weight)}
@@ -243,7 +239,7 @@ def test_embeddings_are_tied_as_told() -> None:
         assert len({id(model.source_embedding.weight), *target}) == different
 
 
-def test_embeddings_are_scaled_as_told() -> None:
+def test_embeddings_are_scaled_as_told():
     scaled, plain = (built(scale_embeddings=scale) for scale in (True, False))
     torch.testing.assert_close(
         scaled.target_embedding(TEXT), 4.0 * scaled.target_embedding.weight[TEXT]
@@ -251,7 +247,7 @@ def test_embeddings_are_scaled_as_told() -> None:
     torch.testing.assert_close(plain.target_embedding(TEXT), plain.target_embedding.weight[TEXT])
 
 
-def test_a_final_norm_stands_where_the_residual_connection_asks_for_it(residual: Entry) -> None:
+def test_a_final_norm_stands_where_the_residual_connection_asks_for_it(residual):
     model = built(residual=residual.name)
     asked = "final_norm" in residual.traits
     for stack in (model.encoder, model.decoder):
@@ -262,9 +258,7 @@ def test_a_final_norm_stands_where_the_residual_connection_asks_for_it(residual:
 
 
 @pytest.mark.parametrize("connection", ["pre", "post", "none"])
-def test_layers_of_nothing_pass_on_what_they_get_if_there_is_a_residual_connection(
-    connection: str,
-) -> None:
+def test_layers_of_nothing_pass_on_what_they_get_if_there_is_a_residual_connection(connection):
     model = built(residual=connection, norm="none", position="none")
     with torch.no_grad():
         for name, parameter in model.named_parameters():

@@ -2,12 +2,9 @@
 Those that can be allowed are held to that in test_stacks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from itertools import product
-from typing import Any
 
 import pytest
 import torch
@@ -39,7 +36,7 @@ MIXING = [name for name in registry("norm").names() if "mixes" in " ".join(trait
 
 
 @pytest.fixture(autouse=True)
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+def unchecked(monkeypatch):
     """Stacks are built whatever the rules say."""
     monkeypatch.setattr("tfzoo.models.positioned.check_clashes", lambda *args: None)
 
@@ -48,10 +45,10 @@ def refused(rule: str) -> Iterator[Combination]:
     """A combination for each pair of parts that this rule alone refuses."""
     for pair in interactions(STACK, 2):
         if refused_by(pair) == {rule}:
-            yield Combination(**{"side": "encoder", **pair})  # type: ignore[arg-type]  # a side
+            yield Combination(**{"side": "encoder", **pair})
 
 
-def test_a_bidirectional_mixer_in_a_decoder_sees_later_tokens() -> None:
+def test_a_bidirectional_mixer_in_a_decoder_sees_later_tokens():
     contract = a_token_has_influence_on_itself_and_whatever_may_look_at_it
     clashing = list(refused("bidirectional-mixer"))
     assert clashing
@@ -61,7 +58,7 @@ def test_a_bidirectional_mixer_in_a_decoder_sees_later_tokens() -> None:
         assert "comes later" in " ".join(found.values()), one
 
 
-def test_an_unread_position_changes_nothing() -> None:
+def test_an_unread_position_changes_nothing():
     clashing = list(refused("unread-position"))
     assert clashing
     for one in clashing:
@@ -72,13 +69,13 @@ def test_an_unread_position_changes_nothing() -> None:
             torch.testing.assert_close(subject(FULL), before, rtol=0, atol=0)
 
 
-def test_weights_that_are_zero_leave_only_a_bias_to_learn() -> None:
+def test_weights_that_are_zero_leave_only_a_bias_to_learn():
     clashing = list(refused("zero-weights"))
     assert clashing
     for one in clashing:
         with reproducible():
             parts = {"attention": one.attention, "weighting": one.weighting}
-            block = SelfAttention(SIZES["dim"], StackOptions(heads=SIZES["heads"], **parts))  # type: ignore[arg-type]  # names of parts
+            block = SelfAttention(SIZES["dim"], StackOptions(heads=SIZES["heads"], **parts))
             randomize(block)
             x, pos = torch.randn(2, 5, SIZES["dim"]), torch.arange(5)[None]
             out = block(x, Context(Mask(), pos, pos), 0)
@@ -89,7 +86,7 @@ def test_weights_that_are_zero_leave_only_a_bias_to_learn() -> None:
                 assert found is None or not found.any()
 
 
-def test_means_without_a_residual_connection_make_all_tokens_the_same() -> None:
+def test_means_without_a_residual_connection_make_all_tokens_the_same():
     means, replacing = (
         [name for name in registry(kind).names() if trait in traits(kind, name)]
         for kind, trait in (("weighting", "ignores_scores"), ("residual", "replaces"))
@@ -103,7 +100,7 @@ def test_means_without_a_residual_connection_make_all_tokens_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", MIXING)
-def test_a_norm_of_queries_and_keys_that_mixes_tokens_knows_no_mask_and_no_cache(name: str) -> None:
+def test_a_norm_of_queries_and_keys_that_mixes_tokens_knows_no_mask_and_no_cache(name):
     with reproducible():
         norm = {"norm": name}
         stack = Decoder(
@@ -119,7 +116,7 @@ def test_a_norm_of_queries_and_keys_that_mixes_tokens_knows_no_mask_and_no_cache
 
 
 @pytest.mark.parametrize("name", registry("norm").names())
-def test_queries_and_keys_may_have_any_norm_that_mixes_no_tokens(name: str) -> None:
+def test_queries_and_keys_may_have_any_norm_that_mixes_no_tokens(name):
     options = StackOptions(query_key_norm={"norm": name})
     if name in MIXING:
         with pytest.raises(Clash, match="mixing-query-key-norm"):
@@ -148,11 +145,9 @@ WITHOUT = [name for name in registry("mixer").names() if "attends" not in traits
 
 
 @pytest.mark.parametrize("name", WITHOUT)
-def test_an_option_of_attention_changes_nothing_where_there_is_none(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_option_of_attention_changes_nothing_where_there_is_none(name, monkeypatch):
     assert {"heads", *ATTENTION} == ATTENTION_OPTIONS
-    parts: dict[str, Any] = {"mixer": name, "position": "none"}
+    parts = {"mixer": name, "position": "none"}
     build = partial(Encoder, SIZES["dim"], SIZES["heads"], layers=1, **parts)
     read = options_read(registry("mixer").entry(name))
     build(**{option: value for option, value in ATTENTION.items() if option in read})
@@ -170,9 +165,9 @@ def test_an_option_of_attention_changes_nothing_where_there_is_none(
             torch.testing.assert_close(other(x), plain(x), rtol=0, atol=0)
 
 
-def test_an_option_of_attention_is_read_by_cross_attention_alone_too() -> None:
+def test_an_option_of_attention_is_read_by_cross_attention_alone_too():
     for name, value in ATTENTION.items():
-        options: dict[str, Any] = {"mixer": "gru", "position": "none", name: value}
+        options = {"mixer": "gru", "position": "none", name: value}
         Transformer(12, 8, 2, 1, **options)
         Decoder(8, 2, 1, **options)
         with pytest.raises(Clash, match=f"nothing reads {name}"):

@@ -2,8 +2,6 @@
 turns from green to red.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 from collections.abc import Iterator
@@ -12,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.daily import sampled
-from tests.testing.bugs import BUGS, Bug
+from tests.testing.bugs import BUGS
 from tests.testing.changes import changed, find, names_of, returns
 from tests.testing.seeded import passes
 from tfzoo.base.kinds import KINDS
@@ -30,14 +28,14 @@ def seeded() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("bug", list(seeded()))
-def test_a_bug_is_caught_by_the_test_that_it_names(bug: Bug) -> None:
+def test_a_bug_is_caught_by_the_test_that_it_names(bug):
     green, said = passes(bug.caught_by)
     assert green, f"red without the bug: {said}"
     still_green, _ = passes(bug.caught_by, changed(bug.where, bug.change))
     assert not still_green, f"{bug.caught_by} does not notice it"
 
 
-def test_every_bug_can_be_made_whatever_local_variables_are_called() -> None:
+def test_every_bug_can_be_made_whatever_local_variables_are_called():
     """Also those that are caught nightly; and no two are alike."""
     trees = set()
     for bug in BUGS:
@@ -109,12 +107,12 @@ def components() -> list[tuple[str, str]]:
     return [(kind, name) for kind in sorted(DEFINING) for name in registry(kind).own_names()]
 
 
-def test_every_kind_has_a_defining_method() -> None:
+def test_every_kind_has_a_defining_method():
     assert DEFINING.keys() == KINDS.keys()
 
 
 @pytest.mark.parametrize("part", sampled(components(), components()[::6]), ids="-".join)
-def test_a_component_that_does_nothing_is_caught(part: tuple[str, str]) -> None:
+def test_a_component_that_does_nothing_is_caught(part):
     """One bug for every component: its defining method does nothing; one that does nothing already
     does something.
     """

@@ -2,10 +2,8 @@
 exactly where the traits say so.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -86,9 +84,7 @@ def problems(stack: Combination) -> dict[str, str]:
     return violations(subject, rules, contracts)
 
 
-def test_a_stack_holds_every_contract(
-    stack: Combination, record_property: Callable[[str, object], None]
-) -> None:
+def test_a_stack_holds_every_contract(stack, record_property):
     """A rule that can be allowed is right only if the contract that it guards is then violated."""
     rules = refused_by(vars(stack))
     record_property("stack", f"allowed: {', '.join(sorted(rules))}" if rules else "ran")
@@ -96,19 +92,17 @@ def test_a_stack_holds_every_contract(
 
 
 @pytest.mark.nightly  # about 1,860 stacks, 0.2 s each
-def test_every_triple_of_parts_holds_every_contract() -> None:
+def test_every_triple_of_parts_holds_every_contract():
     found = {str(stack): problems(stack) for stack in stacks(3)}
     assert {stack: how for stack, how in found.items() if how} == {}
 
 
-def test_a_model_is_built_whose_feed_forward_layer_passes_large_inputs_on() -> None:
+def test_a_model_is_built_whose_feed_forward_layer_passes_large_inputs_on():
     """Those of others are made small, so that scores are moderate; this one has no parameters."""
     assert violations(Combination("decoder", mixer="average", norm="none").build(), (), []) == {}
 
 
-def test_a_stack_is_refused_exactly_where_the_traits_say_so(
-    record_property: Callable[[str, object], None],
-) -> None:
+def test_a_stack_is_refused_exactly_where_the_traits_say_so(record_property):
     """Every triple of parts; a rule looks at no more than three."""
     for row in covering(STACK, 3):
         assert_refused_as_the_traits_say(row)
@@ -125,14 +119,14 @@ def assert_refused_as_the_traits_say(row: Row) -> None:
 
 
 @pytest.mark.parametrize("strength", [2, 3])
-def test_a_covering_array_has_every_interaction_that_any_row_has(strength: int) -> None:
+def test_a_covering_array_has_every_interaction_that_any_row_has(strength):
     """Compared with the full product of a small space, in which some values exclude others, and
     some leave nothing for a third.
     """
     columns = {"w": "abc", "x": "de", "y": "fgh", "z": "ij"}
     excluded = [{"w": "a", "y": "f"}, {"x": "d", "z": "i"}, {"x": "e", "y": "g"}]
 
-    def may(row: Row) -> bool:
+    def may(row):
         return not any(one.items() <= row.items() for one in excluded)
 
     full = [row for row in interactions(columns, 4) if may(row)]
@@ -150,7 +144,7 @@ def test_a_covering_array_has_every_interaction_that_any_row_has(strength: int) 
     assert {"x": "d", "y": "g", "z": "i"} not in there
 
 
-def test_each_pair_of_parts_is_tested_or_refused_by_a_rule() -> None:
+def test_each_pair_of_parts_is_tested_or_refused_by_a_rule():
     """Or nothing reads one of them: an attention beside a mixer that cannot stand in a translator,
     which has cross-attention.
     """
@@ -166,10 +160,10 @@ def test_each_pair_of_parts_is_tested_or_refused_by_a_rule() -> None:
 def refused() -> list[Combination]:
     """For each pair of parts that is refused, a combination with the defaults."""
     pairs = [pair for pair in interactions(STACK, 2) if refused_by(pair)]
-    return [Combination(**{"side": "encoder", **pair}) for pair in pairs]  # type: ignore[arg-type]  # a side
+    return [Combination(**{"side": "encoder", **pair}) for pair in pairs]
 
 
-def test_a_refusal_names_rule_reason_and_a_remedy_that_works() -> None:
+def test_a_refusal_names_rule_reason_and_a_remedy_that_works():
     for clashing in refused():
         with pytest.raises(Clash) as raised, torch.device("meta"):
             clashing.module(layers=0)
@@ -186,7 +180,7 @@ def test_a_refusal_names_rule_reason_and_a_remedy_that_works() -> None:
             assert rule not in refused_by(vars(other)), (clashing, name)
 
 
-def test_every_rule_that_can_be_allowed_guards_a_contract() -> None:
+def test_every_rule_that_can_be_allowed_guards_a_contract():
     others = {rule.name for rule in RULES} - GUARDS.keys()
     assert others == {
         "unknown-length",
@@ -213,7 +207,7 @@ def test_every_rule_that_can_be_allowed_guards_a_contract() -> None:
         if "needs_length" in traits("position", name)
     ],
 )
-def test_an_encoder_may_have_what_a_decoder_may_not(kind: str, name: str) -> None:
+def test_an_encoder_may_have_what_a_decoder_may_not(kind, name):
     with reproducible():
         options = {**PLAIN, "dropout": 0.0, "max_length": SIZES["max_length"]}
         model = Transformer(
@@ -224,7 +218,7 @@ def test_an_encoder_may_have_what_a_decoder_may_not(kind: str, name: str) -> Non
     assert violations(subject) == {}
 
 
-def test_a_model_compiled_in_one_graph_computes_the_same() -> None:
+def test_a_model_compiled_in_one_graph_computes_the_same():
     """Of the default components; each component is compiled by itself in its contracts."""
     with reproducible():
         module = Combination("translator").module(layers=1)

@@ -2,8 +2,6 @@
 alone restores it. Pairs of parts are tested in stacks.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.daily import sampled
@@ -60,9 +58,7 @@ def named(row: Row) -> str:
 
 
 @pytest.mark.parametrize("row", sampled(ROWS, ROWS[:: len(ROWS) // 6]), ids=named)
-def test_a_task_holds_its_contracts_with_every_part(
-    row: Row, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_holds_its_contracts_with_every_part(row, monkeypatch):
     parts = {kind: row[kind] for kind in KINDS if kind != "pooling" or pools(row["task"])}
     small = {**contracts.SMALL, "model": {**contracts.SMALL["model"], **parts}}
     monkeypatch.setattr(contracts, "SMALL", small)
@@ -75,7 +71,7 @@ def test_a_task_holds_its_contracts_with_every_part(
         assert result.ok, result.message
 
 
-def test_every_part_is_tried_with_every_task_that_takes_it() -> None:
+def test_every_part_is_tried_with_every_task_that_takes_it():
     tried = {(row["task"], kind, row[kind]) for row in ROWS for kind in KINDS}
     for task in COLUMNS["task"]:
         for kind in KINDS:

@@ -1,9 +1,6 @@
 """Every weighting is held to code of others, or to its formula written row by row."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import entmax
 import pytest
@@ -15,7 +12,6 @@ from transformers.models.gpt_oss import modeling_gpt_oss
 
 from tests.exact import close
 from tfzoo.base.registry import create, registry
-from tfzoo.contracts import Attention, Weighting
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 
@@ -37,9 +33,7 @@ def gradient(weights: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 @pytest.mark.parametrize(
     ("name", "package"), [("sparsemax", entmax.sparsemax), ("entmax", entmax.entmax15)]
 )
-def test_sparse_weights_are_those_of_the_entmax_package(
-    name: str, package: Any, size: float
-) -> None:
+def test_sparse_weights_are_those_of_the_entmax_package(name, package, size):
     weighting, given = create("weighting", name), scores(size)
     with torch.no_grad():
         given[0, 0, :, :4] = given[0, 0, :, :1]  # equal scores
@@ -56,7 +50,7 @@ def test_sparse_weights_are_those_of_the_entmax_package(
 
 def tensors(heads: int = H) -> tuple[Tensor, Tensor, Tensor]:
     torch.manual_seed(2)
-    return tuple(2 * torch.randn(B, heads, N, 8, dtype=torch.float64) for _ in range(3))  # type: ignore[return-value]
+    return tuple(2 * torch.randn(B, heads, N, 8, dtype=torch.float64) for _ in range(3))
 
 
 def additive(mask: Mask) -> Tensor:
@@ -66,7 +60,7 @@ def additive(mask: Mask) -> Tensor:
     return torch.zeros(B, 1, N, N, dtype=torch.float64).masked_fill(~visible, -1e300)
 
 
-def test_sinks_are_those_of_gpt_oss() -> None:
+def test_sinks_are_those_of_gpt_oss():
     q, k, v = tensors()
     sink = create("weighting", "sink", heads=H).double()
     torch.nn.init.normal_(sink.sink)
@@ -81,7 +75,7 @@ def test_sinks_are_those_of_gpt_oss() -> None:
     close(gradient(ours, sink.sink), gradient(weights, sink.sink))
 
 
-def test_a_soft_cap_is_that_of_gemma_2() -> None:
+def test_a_soft_cap_is_that_of_gemma_2():
     q, k, v = tensors()
     module, mask = SimpleNamespace(num_key_value_groups=1, training=False), Mask(causal=True)
     theirs, _ = modeling_gemma2.eager_attention_forward(
@@ -114,7 +108,7 @@ def one_row(name: str, s: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     "name", ["softmax_plus_one", "sigmoid", "relu", "top_k", "hardmax", "identity", "uniform"]
 )
-def test_weights_are_their_formula_over_the_visible_keys(name: str) -> None:
+def test_weights_are_their_formula_over_the_visible_keys(name):
     weighting, given = create("weighting", name), scores().detach()
     allowed = torch.rand(B, H, N, N) < 0.8
     mask = Mask(causal=True, keys=VALID, allowed=allowed)
@@ -128,18 +122,18 @@ def test_weights_are_their_formula_over_the_visible_keys(name: str) -> None:
     close(weighting(given, mask), expected)
 
 
-def test_the_gradient_of_hardmax_is_that_of_softmax() -> None:
+def test_the_gradient_of_hardmax_is_that_of_softmax():
     given, mask = scores(), Mask(causal=True)
     found = gradient(create("weighting", "hardmax")(given, mask), given)
     close(found, gradient(mask.softmax(given), given))
 
 
-def test_the_first_of_equal_scores_has_all_weight() -> None:
+def test_the_first_of_equal_scores_has_all_weight():
     weights = create("weighting", "hardmax")(torch.zeros(1, 1, 1, 20), Mask())
     assert weights.flatten().tolist() == [1.0] + [0.0] * 19
 
 
-def test_scores_as_large_as_the_kth_are_kept_and_fewer_keys_than_k_are_all_kept() -> None:
+def test_scores_as_large_as_the_kth_are_kept_and_fewer_keys_than_k_are_all_kept():
     weighting, mask = create("weighting", {"name": "top_k", "k": 3}), Mask(causal=True)
     given = torch.tensor([2.0, 1.0, 1.0, 1.0, 0.0]).expand(1, 1, 5, 5)
     assert weighting(given, mask).ne(0).sum(-1).tolist() == [[[1, 2, 3, 4, 4]]]
@@ -148,9 +142,9 @@ def test_scores_as_large_as_the_kth_are_kept_and_fewer_keys_than_k_are_all_kept(
 
 
 @pytest.mark.parametrize("name", registry("weighting").names())
-def test_attention_in_half_precision_weights_in_single(name: str) -> None:
-    attention: Attention = create("attention", "scaled_dot_product")
-    weighting: Weighting = create("weighting", name, heads=H)
+def test_attention_in_half_precision_weights_in_single(name):
+    attention = create("attention", "scaled_dot_product")
+    weighting = create("weighting", name, heads=H)
     q, k, v = (x.bfloat16() for x in tensors())
     with torch.autocast("cpu", torch.bfloat16):
         weights = attention.weights(q, k, mask=Mask(causal=True), weighting=weighting)
@@ -175,10 +169,10 @@ class Every(nn.Module):
         return [part(scores, Mask(causal=True, keys=valid)) for part in self.parts]
 
 
-def test_one_export_serves_all_lengths() -> None:
+def test_one_export_serves_all_lengths():
     n, every = torch.export.Dim("n", min=2, max=256), Every()
 
-    def given(n: int) -> tuple[Tensor, Tensor]:
+    def given(n):
         return torch.randn(B, H, n, n), torch.arange(n) < torch.tensor([[n], [n - 1]])
 
     dynamic = ({2: n, 3: n}, {1: n})
@@ -189,7 +183,7 @@ def test_one_export_serves_all_lengths() -> None:
             assert_close(found, wanted)
 
 
-def test_a_score_that_is_no_number_is_not_hidden() -> None:
+def test_a_score_that_is_no_number_is_not_hidden():
     for name in registry("weighting").names():
         given = torch.zeros(1, 1, 1, 20).index_fill(3, torch.tensor([7]), float("nan"))
         weighting = create("weighting", name, heads=1)
@@ -198,7 +192,7 @@ def test_a_score_that_is_no_number_is_not_hidden() -> None:
 
 
 @pytest.mark.parametrize("name", registry("weighting").names())
-def test_a_weighting_alone_hides_nothing(name: str) -> None:
+def test_a_weighting_alone_hides_nothing(name):
     weighting, given = create("weighting", name, heads=H).double(), scores().detach()
     expected = weighting(given, Mask())
     close(weighting(given), expected)

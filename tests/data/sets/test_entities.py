@@ -1,12 +1,10 @@
 """Entities keeps its word: labels are in BIO, and words of names say nothing."""
 
-from __future__ import annotations
-
 from tfzoo.data.sets.entities import FORMS, KINDS, Entities
 from tfzoo.tasks.token_classification import spans_of
 
 
-def test_spans_stand_where_a_form_has_names() -> None:
+def test_spans_stand_where_a_form_has_names():
     made = Entities(train=500)
     for text, cell in made.splits(0)["train"]:
         words, labels = text.split(" "), cell.split(" ")
@@ -20,7 +18,7 @@ def test_spans_stand_where_a_form_has_names() -> None:
         assert " ".join("O" if word in made.words else word for word in words) in FORMS
 
 
-def test_a_word_of_names_is_of_every_kind() -> None:
+def test_a_word_of_names_is_of_every_kind():
     made = Entities(words=5, train=500)
     seen = {
         (word, label.rpartition("-")[2])

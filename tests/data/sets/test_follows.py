@@ -1,7 +1,5 @@
 """Follows keeps its word: labels are those of a search through the premise."""
 
-from __future__ import annotations
-
 from tfzoo.data.pairs import parts
 from tfzoo.data.sets.follows import Follows
 
@@ -14,7 +12,7 @@ def leads(start: str, end: str, facts: list[str]) -> bool:
     return end in reached - {start}
 
 
-def test_the_label_is_what_a_walk_through_the_premise_finds() -> None:
+def test_the_label_is_what_a_walk_through_the_premise_finds():
     made = Follows(train=900)
     rows = made.splits(0)["train"]
     for pair, label in rows:

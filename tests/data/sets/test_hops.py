@@ -1,7 +1,5 @@
 """Hops keeps its word: right answers, every name once on each side, splits by number of arrows."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
@@ -12,11 +10,11 @@ Splits = dict[str, list[tuple[str, str]]]
 
 
 @pytest.fixture(scope="module")
-def splits() -> Splits:
+def splits():
     return Hops(train=4000).splits(seed=0)
 
 
-def test_the_answer_is_what_following_the_arrows_gives(splits: Splits) -> None:
+def test_the_answer_is_what_following_the_arrows_gives(splits):
     for name, rows in splits.items():
         for text, answer in rows:
             question, *pairs = text.split(" ")
@@ -32,7 +30,7 @@ def test_the_answer_is_what_following_the_arrows_gives(splits: Splits) -> None:
     assert [*splits] == ["train", "val", "test", "hops1", "hops2", "hops3", "hops4"]
 
 
-def test_names_arrows_and_places_are_equally_often(splits: Splits) -> None:
+def test_names_arrows_and_places_are_equally_often(splits):
     rows = splits["train"]
     for counts in (
         Counter(answer for _, answer in rows),
@@ -48,7 +46,7 @@ def test_names_arrows_and_places_are_equally_often(splits: Splits) -> None:
     assert all(abs(arrows[number] - 1000) < 140 for number in range(1, 5))
 
 
-def test_one_hop_answers_one_question_of_four(splits: Splits) -> None:
+def test_one_hop_answers_one_question_of_four(splits):
     assert abs(Hops().baselines([], splits["test"])["one hop"] - 0.25) < 0.06
     assert Hops().baselines([], splits["hops1"]) == {"one hop": 1.0}
     assert Hops().baselines([], splits["hops3"]) == {"one hop": 0.0}

@@ -1,7 +1,5 @@
 """ListOps keeps its word: right answers, the published grammar, splits apart."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 
@@ -38,17 +36,17 @@ def value(text: str) -> tuple[int, int, list[int]]:
 
 
 @pytest.fixture(scope="module")
-def splits() -> Splits:
+def splits():
     return ListOps(train=4000).splits(seed=0)
 
 
-def test_every_answer_is_right(splits: Splits) -> None:
+def test_every_answer_is_right(splits):
     for rows in splits.values():
         for text, answer in rows:
             assert str(value(text)[0]) == answer
 
 
-def test_sizes_and_limits_are_as_stated(splits: Splits) -> None:
+def test_sizes_and_limits_are_as_stated(splits):
     assert {name: len(rows) for name, rows in splits.items()} == {
         "train": 4000,
         "val": 1000,
@@ -62,7 +60,7 @@ def test_sizes_and_limits_are_as_stated(splits: Splits) -> None:
     assert max(lengths) == 59
 
 
-def test_lists_stand_in_one_of_four_places() -> None:
+def test_lists_stand_in_one_of_four_places():
     rows = ListOps(
         depth=3, arguments=3, min_length=1, max_length=100, train=6000, val=1, test=1
     ).splits(0)["train"]
@@ -73,7 +71,7 @@ def test_lists_stand_in_one_of_four_places() -> None:
     assert all(abs(count / len(rows) - 0.25) < 0.03 for count in operators.values())
 
 
-def test_the_published_difficulty_has_its_lengths() -> None:
+def test_the_published_difficulty_has_its_lengths():
     rows = ListOps(
         depth=10, arguments=10, min_length=500, max_length=2000, train=20, val=2, test=2
     ).splits(0)["train"]
@@ -81,7 +79,7 @@ def test_the_published_difficulty_has_its_lengths() -> None:
     assert max(value(text)[1] for text, _ in rows) == 9
 
 
-def test_the_root_operator_alone_gives_what_others_measured() -> None:
+def test_the_root_operator_alone_gives_what_others_measured():
     data = ListOps(train=5000)
     splits = data.splits(3)
     found = data.baselines(splits["train"], splits["test"])

@@ -1,7 +1,5 @@
 """The numbers data set: disjoint splits, the stated distribution, the words of num2words."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 
@@ -16,16 +14,16 @@ Splits = dict[str, list[tuple[str, str]]]
 
 
 @pytest.fixture(scope="module")
-def splits() -> Splits:
+def splits():
     return create("dataset", {"name": "numbers", "language": "zh"}).splits(seed=0)
 
 
 @pytest.fixture(scope="module")
-def train() -> list[numbers.Numbers]:
+def train():
     return numbers.sample("train", 20_000, seed=0)
 
 
-def test_splits_have_their_sizes(splits: Splits) -> None:
+def test_splits_have_their_sizes(splits):
     assert {name: len(pairs) for name, pairs in splits.items()} == {
         "train": 20_000,
         "val": 1000,
@@ -35,7 +33,7 @@ def test_splits_have_their_sizes(splits: Splits) -> None:
 
 
 @pytest.mark.parametrize("size", [100, 101, 300, 20_000])
-def test_every_number_below_100_occurs_in_training(size: int) -> None:
+def test_every_number_below_100_occurs_in_training(size):
     pairs = create(
         "dataset",
         {"name": "numbers", "language": "zh", "train": size, "val": 5, "test": 5, "long": 5},
@@ -47,7 +45,7 @@ def test_every_number_below_100_occurs_in_training(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [100, 20_000])
-def test_long_sentences_are_three_to_five_pieces_that_training_showed(size: int) -> None:
+def test_long_sentences_are_three_to_five_pieces_that_training_showed(size):
     made = create("dataset", {"name": "numbers", "language": "zh", "train": size}).splits(seed=1)
     known = {piece for source, _ in made["train"] for piece in source.split(" plus ")}
     pieces = [source.split(" plus ") for source, _ in made["long"]]
@@ -55,13 +53,13 @@ def test_long_sentences_are_three_to_five_pieces_that_training_showed(size: int)
     assert {piece for sentence in pieces for piece in sentence} <= known
 
 
-def test_one_or_two_numbers_are_equally_often(train: list[numbers.Numbers]) -> None:
+def test_one_or_two_numbers_are_equally_often(train):
     counts = Counter(map(len, train))
     assert counts.keys() == {1, 2}
     assert abs(counts[1] - counts[2]) < 600  # over four standard deviations
 
 
-def test_each_bound_is_equally_often(train: list[numbers.Numbers]) -> None:
+def test_each_bound_is_equally_often(train):
     drawn = [number for sentence in train for number in sentence]
     below = [sum(number < 10**n for number in drawn) / len(drawn) for n in range(1, 7)]
     # a number drawn below 10**m is below 10**n with probability 10**(n - m), or surely
@@ -71,7 +69,7 @@ def test_each_bound_is_equally_often(train: list[numbers.Numbers]) -> None:
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_numbers_are_spelt_as_num2words_spells_them(language: str) -> None:
+def test_numbers_are_spelt_as_num2words_spells_them(language):
     edges = [
         b + d
         for b in (0, 20, 100, 1000, 1100, 2000, 10_000, 21_000, 100_000, 101_000, 999_000)
@@ -82,7 +80,7 @@ def test_numbers_are_spelt_as_num2words_spells_them(language: str) -> None:
         assert numbers.spelt(number, language) == num2words(number, lang=language)
 
 
-def test_both_sides_say_the_same_numbers() -> None:
+def test_both_sides_say_the_same_numbers():
     made = create("dataset", {"name": "numbers", "train": 100, "val": 20, "test": 20, "long": 20})
     words = {num2words(n): num2words(n, lang="de") for n in range(100)}
     for source, target in made.splits(seed=0)["train"]:

@@ -1,14 +1,12 @@
 """Reachable keeps its word: its labels are the names that a walk of so many arrows comes to."""
 
-from __future__ import annotations
-
 import pytest
 
 from tfzoo.data.sets.reachable import Reachable
 
 
 @pytest.mark.parametrize("steps", [1, 3])
-def test_the_labels_are_the_names_that_a_walk_comes_to(steps: int) -> None:
+def test_the_labels_are_the_names_that_a_walk_comes_to(steps):
     for text, labels in Reachable(steps=steps, train=200).splits(0)["train"]:
         question, *pairs = text.split(" ")
         arrows = [tuple(pair.split(">")) for pair in pairs]

@@ -2,8 +2,6 @@
 contracts hold each to the rest.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -29,7 +27,7 @@ def splits(name: str, seed: int = 0, **options: Any) -> dict[str, list[tuple[str
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_what_is_scored_is_in_no_other_split_and_not_twice(name: str) -> None:
+def test_what_is_scored_is_in_no_other_split_and_not_twice(name):
     """Translations on neither side."""
     found = splits(name, **FEW[name])
     for side in (0, 1) if name == "numbers" else (0,):
@@ -41,7 +39,7 @@ def test_what_is_scored_is_in_no_other_split_and_not_twice(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", registry("dataset").own_names())
-def test_a_split_depends_on_no_other_ones_size(name: str) -> None:
+def test_a_split_depends_on_no_other_ones_size(name):
     one, other = (splits(name, train=train) for train in (150, 300))
     assert one["test"] == other["test"]
 
@@ -66,9 +64,7 @@ def test_a_split_depends_on_no_other_ones_size(name: str) -> None:
         ("recall", {"max_length": 11}, "max_length.*=11 must be.*at least 12"),
     ],
 )
-def test_options_that_leave_nothing_are_refused(
-    name: str, options: dict[str, Any], words: str
-) -> None:
+def test_options_that_leave_nothing_are_refused(name, options, words):
     with pytest.raises(BadOption, match=words):
         create("dataset", {"name": name, **options})
 
@@ -94,8 +90,6 @@ def test_options_that_leave_nothing_are_refused(
         ),
     ],
 )
-def test_too_few_texts_are_an_error_and_no_endless_loop(
-    name: str, options: dict[str, Any], words: str
-) -> None:
+def test_too_few_texts_are_an_error_and_no_endless_loop(name, options, words):
     with pytest.raises(BadOption, match=words):
         splits(name, **options)

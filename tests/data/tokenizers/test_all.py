@@ -1,7 +1,5 @@
 """What each tokenizer knows and does not know."""
 
-from __future__ import annotations
-
 import unicodedata
 from typing import Any
 
@@ -48,7 +46,7 @@ def trained(name: str, **options: Any) -> Tokenizer:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_nothing_is_lost_that_training_never_saw(name: str) -> None:
+def test_nothing_is_lost_that_training_never_saw(name):
     tokenizer = trained(name, **({} if name == "bytes" else {"vocab_size": 320}))
     for text in TEXTS:
         [back] = tokenizer.decode(tokenizer.encode([text]))
@@ -56,7 +54,7 @@ def test_nothing_is_lost_that_training_never_saw(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*WHOLE, "word"])
-def test_no_text_reaches_the_special_ids_but_the_unknown(name: str) -> None:
+def test_no_text_reaches_the_special_ids_but_the_unknown(name):
     tokenizer = trained(name)
     lines = [*TEXTS, *LINES, "pad ", " pad  unknown ", " pad", " begin end"]
     ids = {id for sentence in tokenizer.encode(lines) for id in sentence}
@@ -65,14 +63,14 @@ def test_no_text_reaches_the_special_ids_but_the_unknown(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*WHOLE, "word"])
-def test_line_ends_never_come_out(name: str) -> None:
+def test_line_ends_never_come_out(name):
     tokenizer = trained(name)
     [text] = tokenizer.decode([list(range(len(tokenizer)))])
     assert "\n" not in text
     assert "\r" not in text
 
 
-def test_rare_words_are_unknown_and_frequent_ones_come_back() -> None:
+def test_rare_words_are_unknown_and_frequent_ones_come_back():
     word = trained("word")
     assert word.encode(["A man with a zebra."])[0][-2] == 1
     assert word.decode(word.encode(["A man with a hat, (laughing) at 2 dogs."])) == [
@@ -82,20 +80,20 @@ def test_rare_words_are_unknown_and_frequent_ones_come_back() -> None:
     assert len(trained("word", min_count=1000)) == 4
 
 
-def test_words_are_cut_at_signs_or_at_spaces_alone() -> None:
+def test_words_are_cut_at_signs_or_at_spaces_alone():
     text = "hat, (laughing)"
     assert len(trained("word").encode([text])[0]) == 5
     assert len(trained("word", cut="spaces").encode([text])[0]) == 2
 
 
 @pytest.mark.parametrize("name", ["bpe", "unigram", "character", "word"])
-def test_case_can_be_given_up(name: str) -> None:
+def test_case_can_be_given_up(name):
     tokenizer, plain = trained(name, lowercase=True), trained(name)
     assert plain.encode(["A MAN"]) != plain.encode(["a man"])
     assert tokenizer.encode(["A MAN"]) == tokenizer.encode(["a man"])
 
 
-def test_a_character_is_a_token() -> None:
+def test_a_character_is_a_token():
     assert [len(ids) for ids in trained("character").encode(["人在", "a hat"])] == [2, 5]
     assert [len(ids) for ids in trained("bytes").encode(["人在", "a hat"])] == [6, 5]
 
@@ -110,12 +108,12 @@ def test_a_character_is_a_token() -> None:
         {"name": "word", "min_count": 0},
     ],
 )
-def test_a_vocabulary_without_room_is_refused(spec: dict[str, Any]) -> None:
+def test_a_vocabulary_without_room_is_refused(spec):
     with pytest.raises(BadOption, match=r"must be a whole number (at least|over)"):
         create("tokenizer", spec)
 
 
 @pytest.mark.parametrize("name", ["bpe", "unigram", "word", "character"])
-def test_an_untrained_one_says_so(name: str) -> None:
+def test_an_untrained_one_says_so(name):
     with pytest.raises(BadOption, match=f"'{name}' has no vocabulary yet"):
         create("tokenizer", name).encode(["a"])

@@ -1,7 +1,5 @@
 """What byte pair encoding has that others have not; see test_all.py."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -13,13 +11,13 @@ from tfzoo.data.tokenizers.bpe import BPE
 
 
 @pytest.fixture(scope="module")
-def bpe() -> BPE:
+def bpe():
     tokenizer = BPE(vocab_size=400)
     tokenizer.train(LINES)
     return tokenizer
 
 
-def test_training_on_the_names_of_special_ids_and_bytes_does_not_make_them_text() -> None:
+def test_training_on_the_names_of_special_ids_and_bytes_does_not_make_them_text():
     tokenizer = BPE(vocab_size=600)
     tokenizer.train([" pad", "pad ", "<0x41>", " <0x41>", " begin end unknown "] * 1000)
     texts = ["pad", " pad", "pad ", "<0x41>", "A", "begin end"]
@@ -27,18 +25,18 @@ def test_training_on_the_names_of_special_ids_and_bytes_does_not_make_them_text(
     assert min(token for sentence in tokenizer.encode(texts) for token in sentence) > 3
 
 
-def test_a_first_word_is_the_same_token_as_an_inner_one(bpe: BPE) -> None:
+def test_a_first_word_is_the_same_token_as_an_inner_one(bpe):
     [first], [inner] = bpe.encode(["man"]), bpe.encode(["man man"])
     assert inner == [*first, *first]
 
 
-def test_the_vocabulary_is_as_large_as_asked_where_the_text_allows(bpe: BPE) -> None:
+def test_the_vocabulary_is_as_large_as_asked_where_the_text_allows(bpe):
     tokenizer = BPE(vocab_size=290)
     tokenizer.train(LINES)
     assert len(tokenizer) == 290
 
 
-def test_more_characters_than_fit_become_bytes() -> None:
+def test_more_characters_than_fit_become_bytes():
     tokenizer = BPE(vocab_size=300)
     text = "".join(chr(0x4E00 + i) for i in range(1000))
     tokenizer.train([text])
@@ -47,7 +45,7 @@ def test_more_characters_than_fit_become_bytes() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_process_neither_warns_nor_hangs() -> None:
+def test_a_forked_process_neither_warns_nor_hangs():
     code = """
 import os
 from tfzoo.data.tokenizers.bpe import BPE
