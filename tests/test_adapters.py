@@ -9,7 +9,6 @@ import inspect
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import lightning.pytorch as L
 import pytest
@@ -35,7 +34,7 @@ class Seen(L.Callback):
         self.logged: list[dict[str, float] | None] = []
         self.of_epoch: set[str] = set()
 
-    def on_train_batch_end(self, trainer: L.Trainer, *args: Any) -> None:
+    def on_train_batch_end(self, trainer, *args):
         self.due.append(adapters.validation_is_due(trainer))
         self.accumulating.append(adapters.is_accumulating(trainer))
         self.steps.append(adapters.logged_step(trainer))
@@ -44,7 +43,7 @@ class Seen(L.Callback):
 
 
 class Logging(BoringModel):
-    def training_step(self, batch: Any, batch_idx: int) -> Any:
+    def training_step(self, batch, batch_idx):
         self.log("seen", float(batch_idx))
         self.log("mean", float(batch_idx), on_step=False, on_epoch=True)
         return super().training_step(batch, batch_idx)
@@ -220,7 +219,7 @@ def test_the_fast_path_of_torchs_layers():
     """It computes an attention of its own; an attention that is called leaves each token alone."""
 
     class Fast(torch.nn.MultiheadAttention):
-        def forward(self, query: Any, *args: Any, **named: Any) -> Any:
+        def forward(self, query, *args, **named):
             return torch.zeros_like(query), None
 
     class Called(adapters.NoTorchFastPath, torch.nn.Module):
@@ -244,7 +243,7 @@ def test_what_is_compiled_can_run_as_written():
         assert not compiled(torch.ones(1))
 
 
-def private_names(path: Path) -> list[str]:
+def private_names(path):
     """Attributes with one leading underscore that the file does not define itself."""
     tree = ast.parse(path.read_text("utf-8"))
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}

@@ -6,9 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -57,7 +55,7 @@ def test_memory_that_is_not_kept_is_not_looked_at(monkeypatch):
     allocator.Fragments().check()
 
 
-def faults(in_a_thread: bool = False, keep: bool = True) -> tuple[bool, int]:
+def faults(in_a_thread=False, keep=True):
     """Whether memory is kept, and the page faults of using a tensor of 80 MiB, ten times."""
     kept = keep and tfzoo.keep_freed_memory()
     if not in_a_thread:
@@ -66,7 +64,7 @@ def faults(in_a_thread: bool = False, keep: bool = True) -> tuple[bool, int]:
         return kept, pool.submit(use_memory).result()
 
 
-def use_memory() -> int:
+def use_memory():
     import resource
 
     before = 0
@@ -77,12 +75,12 @@ def use_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
-def training(keep: bool = True) -> tuple[bool, int, list[float]]:
+def training(keep=True):
     """As :func:`faults`, and the losses of three steps."""
     return *faults(keep=keep), list(steps(32, 16, [5, 30, 12]))
 
 
-def steps(dim: int, texts: int, lengths: Iterable[int]) -> Iterator[float]:
+def steps(dim, texts, lengths):
     """The loss of each training step, on texts of these lengths."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -97,7 +95,7 @@ def steps(dim: int, texts: int, lengths: Iterable[int]) -> Iterator[float]:
         yield loss.item()
 
 
-def peak_of_fifty_steps(keep: bool) -> int:
+def peak_of_fifty_steps(keep):
     """Bytes that steps of 50 lengths take at most, beside what was there before."""
     import resource
 
@@ -123,7 +121,7 @@ def test_memory_is_used_again_without_page_faults():
     assert numbers == same
 
 
-def products_kept() -> str | None:
+def products_kept():
     tfzoo.keep_freed_memory()
     return os.environ.get(allocator.PRODUCTS[0])
 
@@ -205,7 +203,7 @@ class FakeLibrary:
     def __init__(self) -> None:
         self.chosen: dict[int, int] = {}
 
-    def mallopt(self, parameter: int, value: int) -> int:
+    def mallopt(self, parameter, value):
         if parameter == allocator.MMAP_THRESHOLD and value > 2**25:
             return 0
         self.chosen[parameter] = value
@@ -231,7 +229,7 @@ class Asked(Exception):
     """Memory was asked to be kept."""
 
 
-def of_a_module(folder: Path) -> object:
+def of_a_module(folder):
     return train_module.train(folder, {}, "", "", ())
 
 

@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -28,20 +27,20 @@ FLOORS = {
 HEAVY = ("lightning", "torchmetrics", "wandb", "pytorch_lightning")
 
 
-def inside(path: Path) -> str:
+def inside(path):
     return path.relative_to(ROOT).as_posix()
 
 
 @cache
-def source() -> Source:
+def source():
     return Source(ROOT)
 
 
-def tree(path: Path) -> ast.Module:
+def tree(path):
     return source().trees[inside(path)]
 
 
-def floor(module: str) -> int:
+def floor(module):
     """Of ``blocks.stack``; what lies beside the contracts and is named nowhere above serves
     components.
     """
@@ -49,7 +48,7 @@ def floor(module: str) -> int:
     return next((level for level, names in FLOORS.items() if first in names), 1)
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
+def imports(path):
     """Every module that a file imports, and whether only for type checkers."""
     for node in tree(path).body:
         typing_only = isinstance(node, ast.If) and is_typing(node)
@@ -90,7 +89,7 @@ def test_a_sweep_is_read_in_its_order():
     assert wrong == []
 
 
-def names() -> set[str]:
+def names():
     """Of components, but for words that mean something else as well."""
     ordinary = {
         "none",

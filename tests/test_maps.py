@@ -18,7 +18,7 @@ TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 9, 4]])
 every_attention = pytest.mark.parametrize("name", registry("attention").names())
 
 
-def translator(attention: str) -> tfzoo.Transformer:
+def translator(attention):
     torch.manual_seed(0)
     model = tfzoo.Transformer(
         20, dim=8, heads=2, layers=2, attention=attention, position="relative_bias"
@@ -27,7 +27,7 @@ def translator(attention: str) -> tfzoo.Transformer:
     return model.double().eval()
 
 
-def is_as_before(model: nn.Module) -> bool:
+def is_as_before(model):
     attentions = [module for module in model.modules() if isinstance(module, Attention)]
     return not any(
         one._forward_pre_hooks or one._forward_hooks or "weights" in vars(one) for one in attentions

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import Tensor
 from torch.testing import assert_close
 
 from tfzoo.base.registry import create, registry
@@ -13,7 +12,7 @@ from tfzoo.masks import Mask
 CPU = torch.device("cpu")
 
 
-def visible(mask: Mask, q: int, k: int) -> Tensor:
+def visible(mask, q, k):
     found = mask.boolean(q, k, CPU)
     return torch.ones(q, k, dtype=torch.bool) if found is None else found[0, 0].expand(q, k)
 
@@ -153,13 +152,13 @@ def test_an_attention_that_would_mistake_its_keys_is_refused():
     with pytest.raises(BadComponent, match="prepared_scores"):
 
         class Half(Attention):
-            def prepare_keys(self, k: Tensor) -> Tensor:
+            def prepare_keys(self, k):
                 return k * 2
 
     with pytest.raises(BadComponent, match="it overrides forward"):
 
         class Faster(Attention):
-            def forward(self, *given: Tensor) -> Tensor:
+            def forward(self, *given):
                 return given[0]
 
 

@@ -26,7 +26,7 @@ POSIX_OF_SIGNAL = (
 )
 
 
-def failed_imports() -> list[str]:
+def failed_imports():
     """Modules of tfzoo that cannot be imported as on Windows, each with its error."""
     import datasets  # noqa: F401  # other packages import what their systems have
     import lightning.pytorch  # noqa: F401

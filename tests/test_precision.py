@@ -1,7 +1,6 @@
 """Every component computes in at least fp32, keeps float64, and trains in every dtype."""
 
 from contextlib import nullcontext
-from typing import Any
 
 import pytest
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tfzoo.base.registry import Entry, registry
+from tfzoo.base.registry import registry
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.probes import DIM, PROBES, inputs
 from tfzoo.testing.samples import COMPONENT_KINDS, build_randomized
@@ -27,15 +26,13 @@ def as_contracts_run():
         yield
 
 
-def loss(outs: list[Tensor]) -> Tensor:
+def loss(outs):
     """A scalar with a slope of its own for each number, in float64."""
     torch.manual_seed(2)
     return torch.stack([(x * torch.randn(x.shape, dtype=torch.float64)).sum() for x in outs]).sum()
 
 
-def results(
-    entry: Entry, rounded: torch.dtype, dtype: torch.dtype
-) -> tuple[list[Tensor], list[Tensor | None]]:
+def results(entry, rounded, dtype):
     """Outputs and gradients of weights and inputs, rounded to one dtype, in another."""
     torch.manual_seed(0)
     module = build_randomized(entry).to(rounded).to(dtype)
@@ -65,7 +62,7 @@ def test_float64_is_computed_in_float64(entry):
 class Float64Only(TorchDispatchMode):
     """Raises when an operation returns a floating-point tensor of another dtype."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         for x in out if isinstance(out, list | tuple) else [out]:
             if isinstance(x, Tensor) and x.is_floating_point() and x.numel():
@@ -92,7 +89,7 @@ def test_weights_of_every_dtype_train_on_a_cpu(entry, dtype):
             assert_close(x.double(), y, **limit(dtype, y))
 
 
-def limit(dtype: torch.dtype, right: Tensor) -> dict[str, float]:
+def limit(dtype, right):
     """A chain of about 16 roundings, measured by the largest number."""
     return {
         "atol": 16 * torch.finfo(dtype).eps * max(1.0, float(right.detach().abs().max())),

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.testing import assert_close
 
 from tfzoo.base import adapters, products
@@ -29,7 +29,7 @@ def chosen(monkeypatch):
     return seen
 
 
-def inputs(*shape: int) -> tuple[Tensor, nn.Parameter, nn.Parameter]:
+def inputs(*shape):
     torch.manual_seed(0)
     x = torch.randn(*shape, 24).transpose(0, -2).requires_grad_()
     return x, nn.Parameter(torch.randn(40, 24)), nn.Parameter(torch.randn(40))

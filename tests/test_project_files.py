@@ -4,7 +4,6 @@ import ast
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,13 +16,13 @@ WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
 
 
-def read(path: Path) -> dict[Any, Any]:
+def read(path):
     found = yaml.safe_load(path.read_text("utf-8"))
     assert isinstance(found, dict)
     return found
 
 
-def sessions() -> set[str]:
+def sessions():
     """Of the noxfile."""
     tree = ast.parse((ROOT / "noxfile.py").read_text("utf-8"))
     return {
@@ -34,14 +33,14 @@ def sessions() -> set[str]:
     }
 
 
-def run_sessions(job: dict[str, Any]) -> list[str]:
+def run_sessions(job):
     """The sessions that a job runs; those of its matrix in place of the expression."""
     matrix = job.get("strategy", {}).get("matrix", {})
     words = " ".join(re.findall(r"^nox -s (.+)$", "\n".join(commands(job)), re.MULTILINE))
     return words.replace("${{ matrix.session }}", " ".join(matrix.get("session", []))).split()
 
 
-def commands(job: dict[str, Any]) -> list[str]:
+def commands(job):
     return [step["run"] for step in job["steps"] if "run" in step]
 
 

@@ -6,7 +6,6 @@ from importlib.metadata import EntryPoint
 
 import pytest
 import torch
-from torch import Tensor
 
 from tfzoo.base.registry import Registry, create, registry
 from tfzoo.commands.main import main
@@ -18,7 +17,7 @@ from tfzoo.norm.rms import RMS
 
 def test_a_subclass_has_the_constructor_that_it_inherits():
     class Negative(RMS):
-        def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        def forward(self, x, mask=None):
             return -super().forward(x, mask)
 
     norms = Registry("norm")

@@ -30,11 +30,11 @@ class Steps:
     sentences: Tensor = field(default_factory=lambda: torch.zeros(1, dtype=torch.long))
     previous: Tensor | None = None
 
-    def reorder(self, rows: Tensor) -> None:
+    def reorder(self, rows):
         if self.previous is not None:
             self.previous = self.previous[rows]
 
-    def keep_batch(self, sentences: Tensor) -> None:
+    def keep_batch(self, sentences):
         self.sentences = self.sentences[sentences]
 
 
@@ -49,28 +49,26 @@ class Table:
     max_positions: int | None = None
     steps: int = 0
 
-    def init_cache(self, source: Tensor) -> Steps:
+    def init_cache(self, source):
         return Steps(sentences=torch.arange(len(source)))
 
-    def decode_step(self, tokens: Tensor, cache: Steps) -> Tensor:
+    def decode_step(self, tokens, cache):
         self.steps += len(tokens)
         rows = cache.sentences.repeat_interleave(len(tokens) // len(cache.sentences))
         cache.t += 1
         return self.tables[rows, cache.t - 1, tokens]
 
 
-def random_table(b: int, length: int, v: int, seed: int) -> Table:
+def random_table(b, length, v, seed):
     generator = torch.Generator().manual_seed(seed)
     logits = 2 * torch.randn(b, length, v, v, generator=generator, dtype=torch.float64)
     logits[..., [0, BOS]] = -math.inf
     return Table(logits.log_softmax(-1), max_positions=length)
 
 
-def best_by_enumeration(
-    table: Tensor, length: int, v: int, alpha: float
-) -> tuple[list[int], float]:
+def best_by_enumeration(table, length, v, alpha):
     """The best finished sentence among all, as ``log p / ((5 + n) / 6) ** alpha``."""
-    best: tuple[list[int], float] = ([], -math.inf)
+    best = ([], -math.inf)
     words = [token for token in range(v) if token not in (0, BOS, EOS)]
     for n in range(length):
         for ids in itertools.product(words, repeat=n):
@@ -100,7 +98,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_of_all(alpha, seed):
 class Trigrams(Table):
     """The next token depends on the last two, so that each row of the cache has its own past."""
 
-    def decode_step(self, tokens: Tensor, cache: Steps) -> Tensor:
+    def decode_step(self, tokens, cache):
         logits = super().decode_step(tokens, cache)
         previous = tokens if cache.previous is None else cache.previous
         cache.previous = tokens
@@ -108,7 +106,7 @@ class Trigrams(Table):
         return logits + self.tables[rows, cache.t - 1, previous] / 2
 
 
-def next_log_p(table: Tensor, ids: list[int]) -> Tensor:
+def next_log_p(table, ids):
     """What :class:`Trigrams` says after ``ids``, without padding and BOS."""
     path = [BOS, BOS, *ids]
     logits = table[len(ids), path[-1]] + table[len(ids), path[-2]] / 2
@@ -116,14 +114,12 @@ def next_log_p(table: Tensor, ids: list[int]) -> Tensor:
     return logits.log_softmax(-1)
 
 
-def restated(
-    table: Tensor, limit: int, beam: int, alpha: float, n_best: int
-) -> list[tuple[list[int], float, bool]]:
+def restated(table, limit, beam, alpha, n_best):
     """Beam search over one sentence of a table ``(t v v)``, on lists: ids, score and whether it
     ended. It goes on until ``beam`` hypotheses have ended.
     """
-    alive: list[tuple[float, list[int]]] = [(0.0, [])]
-    found: list[tuple[list[int], float, bool]] = []
+    alive = [(0.0, [])]
+    found = []
     for _ in range(limit):
         grown = [
             (log_p + more, [*ids, token])
@@ -353,7 +349,7 @@ class Late(HostCopies):
         super().__init__(device)
         self.late = True
 
-    def next(self, x: Tensor) -> Tensor | None:
+    def next(self, x):
         return super().next(x.clone())
 
 

@@ -11,7 +11,7 @@ from tfzoo.commands.main import main
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
@@ -20,7 +20,7 @@ def _columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "50")
 
 
-def printed(command: str, screen: io.StringIO) -> list[str]:
+def printed(command, screen):
     """The lines that a command prints on stdout and stderr."""
     with redirect_stdout(screen), redirect_stderr(screen):
         main(command.split())

@@ -1,11 +1,8 @@
 """Every component can be differentiated twice, transformed by ``torch.func``, and exported."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.autograd import gradcheck, gradgradcheck
 from torch.func import functional_call, grad, jvp, vmap
 from torch.testing import assert_close
@@ -39,7 +36,7 @@ def kernels(monkeypatch):
     monkeypatch.setitem(PROBES, "norm", evaluated)
 
 
-def evaluated(norm: nn.Module, given: Mapping[str, Tensor]) -> list[Tensor]:
+def evaluated(norm, given):
     """A norm as in evaluation, because batch norm counts in place."""
     return [norm.eval()(given["x"], given["valid"])]
 
@@ -98,7 +95,7 @@ class Called(nn.Module):
         super().__init__()
         self.inner, self.kind = inner, kind
 
-    def forward(self, given: dict[str, Tensor]) -> list[Tensor]:
+    def forward(self, given):
         return PROBES[self.kind](self.inner, given)
 
 
@@ -120,17 +117,17 @@ def test_torch_func_differentiates_attention_over_longer_texts(name, n):
     close(curvature, (grad(slope)(q) * d).sum())
 
 
-def drawn(*shape: int) -> Tensor:
+def drawn(*shape):
     torch.manual_seed(0)
     return torch.randn(shape, dtype=torch.float64).requires_grad_()
 
 
-def dropped(x: Tensor) -> Tensor:
+def dropped(x):
     torch.manual_seed(1)
     return dropout(x, 0.3)
 
 
-def halves(x: Tensor) -> Tensor:
+def halves(x):
     return rotation.rotate_halves(x, drawn(1, 1, 3, 2).detach().cos(), drawn(1, 1, 3, 2).detach())
 
 
@@ -178,11 +175,11 @@ class Calls(nn.Module):
             {entry.name: build_randomized(entry, max_length=300) for entry in entries}
         )
 
-    def forward(self, *given: Tensor) -> dict[str, list[Tensor]]:
+    def forward(self, *given):
         return {name: called(part, *given) for name, part in self.parts.items()}
 
 
-def called(part: Any, *given: Tensor) -> list[Tensor]:
+def called(part, *given):
     *tensors, valid = given
     n, pos = valid.shape[1], torch.arange(valid.shape[1])[None]
     if len(tensors) == 3:
@@ -196,7 +193,7 @@ def called(part: Any, *given: Tensor) -> list[Tensor]:
     return [part(x, valid=valid) if "valid" in forward_names(part) else part(x)]
 
 
-def forward_names(module: nn.Module) -> tuple[str, ...]:
+def forward_names(module):
     return type(module).forward.__code__.co_varnames
 
 

@@ -2,11 +2,9 @@
 
 import math
 from itertools import product
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.daily import sampled
@@ -25,7 +23,7 @@ HEADS = 4
 KINDS = ["open", "causal", "padded", "causal padded"]
 
 
-def made(name: str, dtype: torch.dtype = torch.float64) -> Any:
+def made(name, dtype=torch.float64):
     torch.manual_seed(0)
     attention = create("attention", name, heads=HEADS, head_dim=8, layer=1)
     for parameter in attention.parameters():
@@ -33,9 +31,7 @@ def made(name: str, dtype: torch.dtype = torch.float64) -> Any:
     return attention.to(dtype)
 
 
-def call(
-    q: int, k: int, value_dim: int = 8, dtype: torch.dtype = torch.float64
-) -> tuple[Tensor, Tensor, Tensor]:
+def call(q, k, value_dim=8, dtype=torch.float64):
     """Queries, keys and values as projections make them: heads behind tokens in memory."""
     torch.manual_seed(1)
     shapes = (q, 8), (k, 8), (k, value_dim)
@@ -43,25 +39,25 @@ def call(
     return tuple(x.requires_grad_() for x in drawn)
 
 
-def mask(kind: str, k: int) -> Mask:
+def mask(kind, k):
     """``padded`` leaves the last text nothing to look at."""
     keys = torch.arange(k) >= torch.tensor([[0], [1], [k - 2], [k]]) if "padded" in kind else None
     return Mask("causal" in kind, keys)
 
 
-def reference(attention: Attention, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+def reference(attention, q, k, v, **options):
     """By the formula, whatever faster way the attention has."""
     options = {"bias": None, "temperature": 1.0, "dropout": 0.0, **options}
     return Attention.softmax_attention(attention, q, attention.prepare_keys(k), v, **options)
 
 
-def gradients(out: Tensor, attention: Attention, *inputs: Tensor | None) -> list[Tensor]:
+def gradients(out, attention, *inputs):
     torch.manual_seed(1)
     wanted = [x for x in (*inputs, *attention.parameters()) if x is not None]
     return list(torch.autograd.grad(out, wanted, torch.randn(out.shape, dtype=out.dtype)))
 
 
-def biases(q: int, k: int) -> list[Tensor | None]:
+def biases(q, k):
     heads, keys = torch.randn(1, HEADS, q, k).double(), torch.randn(4, HEADS, 1, k).double()
     return [None, heads.requires_grad_(), keys.requires_grad_()]
 

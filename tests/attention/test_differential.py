@@ -1,11 +1,8 @@
 """Differential attention is that of DiffLlama in ``transformers``."""
 
-from typing import Any
-
 import pytest
 import torch
 import transformers
-from torch import Tensor
 from torch.testing import assert_close
 from transformers.models.diffllama import modeling_diffllama
 
@@ -23,7 +20,7 @@ DIM, HEADS, N, LAYER = 16, 4, 7, 3
 LAMBDAS = ("lambda_q1", "lambda_q2", "lambda_k1", "lambda_k2")
 
 
-def pair(kv_heads: int) -> tuple[SelfAttention, Any]:
+def pair(kv_heads):
     """A block of tfzoo's and one of DiffLlama with its weights, in float64."""
     torch.manual_seed(0)
     config = transformers.DiffLlamaConfig(
@@ -42,7 +39,7 @@ def pair(kv_heads: int) -> tuple[SelfAttention, Any]:
     return ours, theirs
 
 
-def additive(mask: Mask) -> Tensor:
+def additive(mask):
     visible = mask.boolean(N, N, torch.device("cpu"))
     assert visible is not None
     return torch.zeros(visible.shape, dtype=torch.float64).masked_fill(~visible, -1e300)

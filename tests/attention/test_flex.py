@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 import tfzoo
 from tests.daily import sampled
@@ -31,11 +30,11 @@ RELATIVE = [
 Call = dict[str, Any]
 
 
-def positions(n: int, rows: int = 1) -> Tensor:
+def positions(n, rows=1):
     return torch.arange(n).expand(rows, -1)
 
 
-def position_bias(name: str) -> Pairs:
+def position_bias(name):
     given = {"dim": 8, "heads": H, "head_dim": C, "max_length": 500, "causal": False}
     torch.manual_seed(2)
     position = create("position", name, **given).double()
@@ -44,11 +43,11 @@ def position_bias(name: str) -> Pairs:
     return bias
 
 
-def real(*lengths: int) -> Tensor:
+def real(*lengths):
     return torch.arange(K) < torch.tensor(lengths)[:, None]
 
 
-def cases() -> dict[str, Call]:
+def cases():
     draw = torch.Generator().manual_seed(5)
     texts = torch.randint(0, 3, (B, K), generator=draw).sort(1).values
     near = within(positions(K)[:, K - Q :], positions(K), 20, causal=True)
@@ -57,7 +56,7 @@ def cases() -> dict[str, Call]:
     heads = torch.rand(1, H, Q, K, generator=draw) > 0.3
     even = (torch.arange(Q) % 2 == 0)[:, None]
     some = torch.zeros(1, 1, 1, K).masked_fill(torch.arange(K) > 50, -torch.inf).double()
-    made: dict[str, Call] = {
+    made = {
         "a soft cap": {"cap": 3.0},
         "a causal window": {"mask": Mask(causal=True, allowed=near)},
         "a window to both sides": {"mask": Mask(keys=real(170, 90), allowed=around)},
@@ -77,14 +76,14 @@ def cases() -> dict[str, Call]:
     return made
 
 
-def inputs(name: str) -> tuple[Tensor, Tensor, Tensor]:
+def inputs(name):
     draw = torch.Generator().manual_seed(1)
     q = K if name == "a prefix" else Q
     made = [torch.randn(B, H, n, C, generator=draw).double() for n in (q, K, K)]
     return made[0], made[1], made[2]
 
 
-def reference(q: Tensor, k: Tensor, v: Tensor, call: Call) -> Tensor:
+def reference(q, k, v, call):
     """The formula as it stands, with all pairs in memory."""
     scores = q @ k.mT / C**0.5
     if call.get("cap"):
@@ -187,14 +186,14 @@ def test_a_model_that_chooses_it_computes_the_same(name, packed, monkeypatch):
 LENGTHS = [257 + 23 * step for step in range(20)]
 
 
-def attend_compiled(length: int) -> None:
+def attend_compiled(length):
     """A window, a table of distances and a cap, as two layers of a model have them."""
     draw = torch.Generator().manual_seed(length)
     q, k, v = (torch.randn(B, H, length, C, generator=draw) for _ in range(3))
     place = positions(length)
     bias = bias_of_distance(create("position", "alibi", heads=H), place, place)
     mask = Mask(causal=True, allowed=within(place, place, 20, causal=True))
-    call: Call = {"mask": mask, "bias": bias, "cap": 3.0}
+    call = {"mask": mask, "bias": bias, "cap": 3.0}
     for _ in range(2):
         found = _inner_products.inner_product_attention(q, k, v, scale=C**-0.5, **call)
     torch.testing.assert_close(found, reference(q, k, v, call), rtol=0, atol=1e-5)

@@ -4,7 +4,6 @@ the other.
 
 import pytest
 import torch
-from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 from torch.testing import assert_close
 
@@ -26,7 +25,7 @@ def small(monkeypatch):
     monkeypatch.setattr(_tanh_attention, "QUERIES", 16)
 
 
-def masks() -> dict[str, Mask]:
+def masks():
     draw = torch.Generator().manual_seed(1)
     real = torch.arange(K) < torch.tensor([[K], [50], [0]])
     distance = torch.arange(Q)[:, None] + (K - Q) - torch.arange(K)
@@ -45,7 +44,7 @@ def masks() -> dict[str, Mask]:
     }
 
 
-def inputs(dtype: torch.dtype = torch.float64, scale: float = 1.0) -> list[Tensor]:
+def inputs(dtype=torch.float64, scale=1.0):
     """``a``, ``b``, ``v`` and values; heads behind tokens in memory."""
     draw = torch.Generator().manual_seed(0)
     shapes = (B, Q, H, C), (B, K, H, C), (H, C), (B, K, H, E)
@@ -54,12 +53,12 @@ def inputs(dtype: torch.dtype = torch.float64, scale: float = 1.0) -> list[Tenso
     return [(x * (scale if n < 2 else 1.0)).requires_grad_() for n, x in enumerate(drawn)]
 
 
-def reference(a: Tensor, b: Tensor, v: Tensor, values: Tensor, mask: Mask) -> Tensor:
+def reference(a, b, v, values, mask):
     scores = (torch.tanh(a[..., :, None, :] + b[..., None, :, :]) * v[:, None, None]).sum(-1)
     return mask.softmax(scores) @ values
 
 
-def agrees(one: Tensor, other: Tensor, given: list[Tensor], limit: float) -> None:
+def agrees(one, other, given, limit):
     """Values and gradients."""
     slope = torch.randn(one.shape, generator=torch.Generator().manual_seed(2), dtype=one.dtype)
     pairs = zip(

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import Tensor
 from torch.testing import assert_close
 
 from tfzoo.attention import _tanh_scores
@@ -19,18 +18,18 @@ def kernels(monkeypatch):
     monkeypatch.setattr(_tanh_scores, "BLOCK", 150)
 
 
-def drawn(q: int, k: int, hidden: int, scale: float = 3.0) -> list[Tensor]:
+def drawn(q, k, hidden, scale=3.0):
     torch.manual_seed(0)
     shapes = (2, 3, q, hidden), (2, 3, k, hidden), (3, hidden)
     return [(torch.randn(shape, dtype=torch.float64) * scale).requires_grad_() for shape in shapes]
 
 
-def exact(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
+def exact(a, b, v):
     hidden = torch.tanh(a[..., :, None, :] + b[..., None, :, :])
     return (hidden * v[:, None, None]).sum(-1)
 
 
-def agrees(inputs: list[Tensor]) -> None:
+def agrees(inputs):
     """Scores and gradients: in float64 to 1e-9, in fp32 to a few roundings per hidden unit."""
     for dtype, limit in ((torch.float64, 1e-9), (torch.float32, 2e-6)):
         given = [x.detach().to(dtype).requires_grad_() for x in inputs]

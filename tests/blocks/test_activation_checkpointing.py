@@ -6,7 +6,6 @@ import copy
 
 import pytest
 import torch
-from torch import Tensor
 from torch.testing import assert_close
 
 import tfzoo
@@ -21,7 +20,7 @@ TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 0, 0]])
 ALLOWED = ["leaky-norm", "unrotatable-attention"]
 
 
-def trained(model: tfzoo.Transformer) -> dict[str, Tensor]:
+def trained(model):
     """Gradients and buffers after one step's backward."""
     torch.manual_seed(1)
     model.train()(SOURCE, TARGET).square().mean().backward()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
@@ -42,22 +42,22 @@ TOGETHER: dict[str, Any] = {
 COMBINED = [{**TOGETHER, **one} for one in EACH]
 
 
-def plain(block: Any, x: Tensor, y: Tensor, visible: Tensor, options: StackOptions) -> Tensor:
+def plain(block, x, y, visible, options):
     """Multi-head attention with these options in plain PyTorch: queries of ``x``, keys of ``y``."""
 
-    def project(part: Any, tokens: Tensor) -> Tensor:
+    def project(part, tokens):
         if options.projections == "none":
             return tokens
         return F.linear(tokens, part.weight, part.bias)
 
-    def norm(part: Any, tokens: Tensor, heads: int) -> Tensor:
+    def norm(part, tokens, heads):
         if part is None:
             return tokens
         over_all = (options.query_key_norm or {}).get("over") == "all"
         parts = tokens.unflatten(-1, (1 if over_all else heads, -1))
         return (parts / (parts.square().mean(-1, True) + 1e-6).sqrt() * part.norm.weight).flatten(2)
 
-    def split(tokens: Tensor, heads: int) -> Tensor:
+    def split(tokens, heads):
         parts = tokens.unflatten(-1, (heads, -1)).transpose(1, 2)
         return parts.repeat_interleave(options.heads // heads, 1)
 
@@ -94,7 +94,7 @@ def test_the_block_is_its_formula_with_every_attention(given):
         close(cross(x, Context(CAUSAL, POS, POS, memory=memory), 0), wanted)
 
 
-def peer(name: str, **options: Any) -> Any:
+def peer(name, **options):
     """An attention layer of transformers, with random weights, that takes plain positions."""
     import transformers
 
@@ -108,7 +108,7 @@ def peer(name: str, **options: Any) -> Any:
     return randomize(getattr(package, f"{name}Attention")(config, 0)).double().eval()
 
 
-def copy(block: Any, theirs: Any) -> None:
+def copy(block, theirs):
     """Their weights, the gate's apart."""
     pairs = {"key": "k_proj", "value": "v_proj", "output": "o_proj"}
     for name, other in pairs.items():
@@ -162,7 +162,7 @@ class Operators(TorchDispatchMode):
         super().__init__()
         self.counts: Counter[str] = Counter()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if not func.is_view and func.overloadpacket.__name__ != "_unsafe_view":
             self.counts[func.overloadpacket.__name__] += 1
         return func(*args, **(kwargs or {}))

@@ -2,13 +2,11 @@
 bytes, and everybody else's hooks and checks as without it.
 """
 
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import tfzoo
@@ -19,20 +17,20 @@ ROWS, TOKENS, DIM, LAYERS = 3, 5, 16, 2
 X = torch.randn(ROWS, TOKENS, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
 
-def encoder(residual: str = "post", norm: str = "layer", layers: int = LAYERS) -> Any:
+def encoder(residual="post", norm="layer", layers=LAYERS):
     torch.manual_seed(0)
-    options: Any = {"residual": residual, "norm": norm}
+    options = {"residual": residual, "norm": norm}
     return tfzoo.Encoder(DIM, heads=2, layers=layers, dropout=0.1, **options).double()
 
 
 @contextmanager
-def everything_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def everything_kept(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(stack, "formulas_are_kept", lambda x: False)
         yield
 
 
-def gradients(module: nn.Module, x: Tensor, again: bool) -> list[Tensor]:
+def gradients(module, x, again):
     torch.manual_seed(1)
     wanted = [x, *module.parameters()]
     first = torch.autograd.grad(module(x).square().sum(), wanted, create_graph=again)
@@ -42,12 +40,12 @@ def gradients(module: nn.Module, x: Tensor, again: bool) -> list[Tensor]:
     return list(first)
 
 
-def kept(module: nn.Module, x: Tensor) -> int:
+def kept(module, x):
     """The bytes that the backward keeps beside parameters and the input."""
     known = {one.untyped_storage().data_ptr() for one in (*module.parameters(), x)}
-    found: dict[int, Tensor] = {}
+    found = {}
 
-    def look(one: Tensor) -> None:
+    def look(one):
         if (where := one.untyped_storage().data_ptr()) not in known:
             found[where] = one
 
@@ -102,7 +100,7 @@ class Product(nn.Module):
         super().__init__()
         self.in_place = in_place
 
-    def forward(self, x: Tensor, *_: Any) -> Tensor:
+    def forward(self, x, *_):
         y = x.square()
         return y * (x.add_(1.0) if self.in_place else x + 1.0)
 

@@ -5,7 +5,6 @@ from typing import Any, get_type_hints
 
 import pytest
 import torch
-from torch import Tensor
 
 import tfzoo
 from tests.exact import close
@@ -25,18 +24,18 @@ COUNTING = [
 """Positions that a decoder may have."""
 
 
-def built(cls: Any, **options: Any) -> Any:
+def built(cls, **options):
     torch.manual_seed(0)
     module = cls(**{**SMALL, **options}, allow=["unrotatable-attention"])
     return randomize(module).double().eval()
 
 
-def vectors(b: int = 2, n: int = N) -> Tensor:
+def vectors(b=2, n=N):
     torch.manual_seed(1)
     return torch.randn(b, n, DIM, dtype=torch.float64)
 
 
-def padded(*rows: str) -> Tensor:
+def padded(*rows):
     """``"..xx"`` is two times padding and two tokens."""
     return torch.tensor([[mark == "x" for mark in row] for row in rows])
 
@@ -158,19 +157,19 @@ def test_a_decoder_that_is_not_causal_sees_all_tokens():
 # Misuse -------------------------------------------------------------------------------------------
 
 
-def encoder(**options: Any) -> Any:
+def encoder(**options):
     return built(tfzoo.Encoder, layers=1, **options)
 
 
-def decoder(**options: Any) -> Any:
+def decoder(**options):
     return built(tfzoo.Decoder, layers=1, **options)
 
 
-def language_model() -> Any:
+def language_model():
     return decoder(cross_attention=False)
 
 
-def cached(rows: int, **call: Any) -> Any:
+def cached(rows, **call):
     model = decoder()
     cache = model.init_cache(vectors(n=3))
     model(vectors(), cache=cache)

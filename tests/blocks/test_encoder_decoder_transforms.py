@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -32,13 +32,13 @@ class Call(nn.Module):
         self.inner = built(cls, position="rotary", norm="rms", **layers)
         self.has_memory = cls in (tfzoo.Decoder, tfzoo.DecoderLayer)
 
-    def forward(self, x: Tensor, real: Tensor, memory: Tensor) -> Tensor:
+    def forward(self, x, real, memory):
         if not self.has_memory:
             return self.inner(x, mask=Mask(keys=real))
         return self.inner(x, memory, mask=Mask(keys=real), memory_mask=Mask(keys=real[:, 1:]))
 
 
-def given(n: int) -> tuple[Tensor, Tensor, Tensor]:
+def given(n):
     real = padded("x" * n, "." * (n // 2) + "x" * (n - n // 2))
     return vectors(n=n), real, vectors(n=n - 1)
 
@@ -136,7 +136,7 @@ def test_distributed_wrappers_train_attention_in_pytorchs_own_layers(attention, 
     same_when_spread(plain, [DistributedDataParallel(replicated), sharded], (x,))
 
 
-def same_when_spread(plain: nn.Module, spread: list[nn.Module], inputs: tuple[Tensor, ...]) -> None:
+def same_when_spread(plain, spread, inputs):
     """Compare output and gradients of wrapped modules with those of a plain one."""
     wanted = plain(*inputs)
     wanted.square().sum().backward()

@@ -2,11 +2,9 @@
 and models hold it by contract.
 """
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import tfzoo
 from tfzoo.masks import Mask
@@ -16,27 +14,27 @@ VALID = torch.tensor([[True] * N, [True, True, False, False]])
 READ = torch.tensor([[True] * K, [True, True, True, False, False]])
 
 
-def vectors(n: int, valid: Tensor, padding: float) -> Tensor:
+def vectors(n, valid, padding):
     torch.manual_seed(0)
     x = torch.randn(B, n, D, dtype=torch.float64).masked_fill(~valid[..., None], padding)
     return x.requires_grad_()
 
 
-def decoded(module: Any, x: Tensor, memory: Tensor) -> Tensor:
+def decoded(module, x, memory):
     cache = module.init_cache(memory, memory_mask=Mask(keys=READ))
     prompt = module(x, mask=Mask(keys=VALID), cache=cache)
     return torch.cat([prompt, module(x[:, :1], cache=cache)], 1)[:, [0, 1, N]]
 
 
-def translated(module: Any, x: Tensor, memory: Tensor) -> Tensor:
+def translated(module, x, memory):
     return module(x, memory, mask=Mask(keys=VALID), memory_mask=Mask(keys=READ))[VALID]
 
 
-def encoded(module: Any, x: Tensor, memory: Tensor) -> Tensor:
+def encoded(module, x, memory):
     return module(x, mask=Mask(keys=VALID), padding="right")[VALID]
 
 
-def continued(module: Any, x: Tensor, memory: Tensor) -> Tensor:
+def continued(module, x, memory):
     return module.hidden(embeddings=x, mask=Mask(keys=VALID))[VALID]
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 import tfzoo
 from tests.exact import close
@@ -35,14 +34,14 @@ CHOICES: list[dict[str, Any]] = [
 ]
 
 
-def decoder(**options: Any) -> Any:
+def decoder(**options):
     torch.manual_seed(0)
     sizes = {"heads": 2, "layers": 2, "dropout": 0.0, "cross_attention": False, "max_length": 16}
     allow = ["unrotatable-attention"]
     return randomize(tfzoo.Decoder(DIM, **{**sizes, **options}, allow=allow)).double().eval()
 
 
-def by_formula(model: Any, x: Tensor, window: int | None = None) -> Tensor:
+def by_formula(model, x, window=None):
     """A module that is not causal, with a mask that is written out: ``j <= i`` or ``j < prefix``.
 
     Its windows would be those of an encoder, so that the mask has the window instead.
@@ -58,11 +57,11 @@ def by_formula(model: Any, x: Tensor, window: int | None = None) -> Tensor:
     return plain(x, mask=Mask(allowed=allowed[:, None]))
 
 
-def vectors() -> Tensor:
+def vectors():
     return torch.randn(2, N, DIM, dtype=torch.float64, generator=torch.manual_seed(1))
 
 
-def in_pieces(model: Any, x: Tensor, *sizes: int) -> Tensor:
+def in_pieces(model, x, *sizes):
     cache = model.init_cache()
     first, *later = x.split(list(sizes), 1)
     found = [model(first, prefix=PREFIX, cache=cache)]

@@ -2,13 +2,11 @@
 
 import math
 import warnings
-from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import tfzoo
 from tests.exact import close
@@ -27,7 +25,7 @@ def float64():
     torch.set_default_dtype(torch.float32)
 
 
-def both(**options: Any) -> tuple[tfzoo.MultiheadAttention, nn.MultiheadAttention]:
+def both(**options):
     """Ours and theirs with the same weights, biases that are not 0 included."""
     ours = tfzoo.MultiheadAttention(DIM, HEADS, **options)
     theirs = nn.MultiheadAttention(DIM, HEADS, **options)
@@ -37,7 +35,7 @@ def both(**options: Any) -> tuple[tfzoo.MultiheadAttention, nn.MultiheadAttentio
     return ours, theirs
 
 
-def masks(batch: int | None, q: int, k: int) -> Iterator[dict[str, Tensor]]:
+def masks(batch, q, k):
     """Every kind of mask, alone and combined; each query may look at the first key."""
     b = batch or 1
     padding = torch.arange(k) >= torch.tensor([k, k - 2, 1])[:b, None]
@@ -51,7 +49,7 @@ def masks(batch: int | None, q: int, k: int) -> Iterator[dict[str, Tensor]]:
         yield {name: mask for name, mask in named.items() if mask is not None}
 
 
-def compare(ours: nn.Module, theirs: nn.Module, given: list[Tensor], **options: Any) -> None:
+def compare(ours, theirs, given, **options):
     """Outputs, weights, and gradients of inputs and parameters."""
     inputs = list({id(x): x.requires_grad_() for x in given}.values())
     found, weights = ours(*given, **options)
@@ -179,13 +177,13 @@ def test_a_weighting_and_a_cap_act_with_weights_and_without():
     assert (swapped[0].cap, swapped[0].weighting) == (0.5, ours.weighting)
 
 
-def encoder(attention: str, change: bool) -> nn.TransformerEncoder:
+def encoder(attention, change):
     """Its attention is replaced before or after the encoder is built; the latter keeps the
     encoder's nested tensors.
     """
     layer = nn.TransformerEncoderLayer(DIM, HEADS, 16, dropout=0.0, batch_first=True)
 
-    def replaced() -> nn.Module:
+    def replaced():
         ours = tfzoo.MultiheadAttention(DIM, HEADS, batch_first=True, attention=attention)
         for parameter in ours.parameters():
             nn.init.normal_(parameter, std=0.5)

@@ -2,12 +2,11 @@
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tfzoo.masks import Mask
 from tfzoo.models.context import Context
 from tfzoo.models.encoder import Encoder
-from tfzoo.models.multihead import SelfOrCrossAttention
 from tfzoo.models.options import StackOptions
 from tfzoo.models.transformer_layer import TransformerLayer
 
@@ -24,19 +23,19 @@ def float64():
     torch.set_default_dtype(torch.float32)
 
 
-def close(found: Tensor, wanted: Tensor) -> None:
+def close(found, wanted):
     assert found.dtype == torch.float64
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
-def randomize(module: nn.Module) -> nn.Module:
+def randomize(module):
     for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.3)
     return module.eval()
 
 
 @torch.no_grad()
-def copy_attention(ours: SelfOrCrossAttention, theirs: nn.MultiheadAttention) -> None:
+def copy_attention(ours, theirs):
     for part, weight, bias in zip(
         (ours.query, ours.key, ours.value),
         theirs.in_proj_weight.chunk(3),
@@ -49,9 +48,7 @@ def copy_attention(ours: SelfOrCrossAttention, theirs: nn.MultiheadAttention) ->
 
 
 @torch.no_grad()
-def copy_layer(
-    ours: TransformerLayer, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
-) -> None:
+def copy_layer(ours, theirs):
     copy_attention(ours.self_attention.inner, theirs.self_attn)
     norms = [ours.self_attention.norm]
     if ours.cross_attention is not None:
@@ -64,7 +61,7 @@ def copy_layer(
     ours.feedforward.inner.outer.load_state_dict(theirs.linear2.state_dict())
 
 
-def padded() -> tuple[Tensor, Tensor]:
+def padded():
     x = torch.randn(3, 6, DIM)
     valid = torch.arange(6) < torch.tensor([[6], [4], [1]])
     return x, valid

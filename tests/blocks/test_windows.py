@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 import tfzoo
 from tests.exact import close
@@ -31,7 +30,7 @@ WINDOWED: list[dict[str, Any]] = [
 ]
 
 
-def built(cls: Any, **options: Any) -> Any:
+def built(cls, **options):
     torch.manual_seed(0)
     if cls in (tfzoo.Encoder, tfzoo.Decoder):
         options = {"layers": 2, **options}
@@ -39,15 +38,15 @@ def built(cls: Any, **options: Any) -> Any:
     return randomize(cls(DIM, **given)).double().eval()
 
 
-def decoder(**options: Any) -> Any:
+def decoder(**options):
     return built(tfzoo.Decoder, cross_attention=False, **options)
 
 
-def vectors(b: int = 2, n: int = N) -> Tensor:
+def vectors(b=2, n=N):
     return torch.randn(b, n, DIM, generator=torch.Generator().manual_seed(1)).double()
 
 
-def padded(*rows: str) -> Tensor:
+def padded(*rows):
     """``"..xx"`` is two times padding and two tokens."""
     return torch.tensor([[mark == "x" for mark in row] for row in rows])
 
@@ -115,12 +114,12 @@ def test_one_program_with_a_window_serves_all_lengths():
 # With a cache -------------------------------------------------------------------------------------
 
 
-def pieces(model: Any, x: Tensor, sizes: tuple[int, ...], **masks: Tensor) -> tuple[Tensor, Any]:
+def pieces(model, x, sizes, **masks):
     """The outputs of a decoder that gets its tokens piece by piece, and its cache."""
     cache, found, start = model.init_cache(), [], 0
     for n in sizes:
         here = slice(start, start + n)
-        given: dict[str, Any] = {}
+        given = {}
         if "keys" in masks and not masks["keys"][:, here].all():
             given["mask"] = Mask(keys=masks["keys"][:, here])
         if "allowed" in masks:

@@ -19,7 +19,7 @@ overrides:
 """
 
 
-def rows(name: str) -> list[list[str]]:
+def rows(name):
     """The cells of a table of the page, without its head."""
     part = shared.PAGE.read_text("utf-8").partition(f"<!-- {name} -->\n")[2]
     lines = [line for line in part.partition("<!-- end -->")[0].splitlines() if line[:1] == "|"]

@@ -1,7 +1,6 @@
 """The command, and ``like`` in a recipe."""
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
@@ -28,12 +27,12 @@ def test_it_prints_one_which_is_yaml(capsys):
     assert "Did you mean 'llama'?" in capsys.readouterr().err
 
 
-def resolved(folder: Path, model: str, *words: str) -> dict[str, object]:
+def resolved(folder, model, *words):
     """The section ``model`` of a recipe on built-in data."""
     path = folder / "mine.yaml"
     path.write_text(f"base: translation/numbers\nmodel: {model}\n", "utf-8")
     found = resolve(load_recipe(str(path)), Arguments(parse_options(words)), make_data=False)
-    section: dict[str, object] = found.recipe["model"]
+    section = found.recipe["model"]
     return section
 
 

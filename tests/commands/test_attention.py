@@ -2,7 +2,6 @@
 
 import io
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,13 +9,12 @@ import torch
 from tests.pages.test_attention import data_of
 from tests.tasks.test_attention import classifier, translator
 from tfzoo.commands.main import main
-from tfzoo.learning.task import Task
 from tfzoo.plots.pages import attention
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
-def saved(task: Task, path: Path) -> None:
+def saved(task, path):
     checkpoint = {"state_dict": task.state_dict()}
     task.on_save_checkpoint(checkpoint)
     torch.save(checkpoint, path)

@@ -19,10 +19,10 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def resolved(*args: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, object]]:
+def resolved(*args, capsys):
     capsys.readouterr()
     assert main(["fit", *args, "--print_config"]) == 0
-    found: dict[str, dict[str, object]] = yaml.safe_load(capsys.readouterr().out)
+    found = yaml.safe_load(capsys.readouterr().out)
     return found
 
 

@@ -63,10 +63,8 @@ def here(trained, tmp_path, monkeypatch):
     return tmp_path
 
 
-def summary() -> dict[str, dict[str, dict[str, float]]]:
-    found: dict[str, dict[str, dict[str, float]]] = json.loads(
-        Path("runs/toy/1/summary.json").read_text("utf-8")
-    )
+def summary():
+    found = json.loads(Path("runs/toy/1/summary.json").read_text("utf-8"))
     return found
 
 
@@ -274,7 +272,7 @@ def test_who_types_gets_an_answer_to_each_line(here, monkeypatch):
     class Typed(io.BytesIO):
         """A keyboard: the second line is typed when the first has been answered."""
 
-        def __next__(self) -> bytes:
+        def __next__(self):
             assert answers.getvalue().count("\n") == self.tell() // len("red two\n")
             return super().__next__()
 

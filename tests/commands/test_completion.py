@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from tfzoo.config.sections import sections
 bash = cache(script)
 
 
-def completed(words: str, folder: Path) -> set[str]:
+def completed(words, folder):
     """What bash offers for the last of these words."""
     count = len(words.split(" ")) - 1
     code = (

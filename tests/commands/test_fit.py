@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -27,7 +26,7 @@ def in_its_own_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
 
 
-def fit(*args: str, steps: int = 4) -> int:
+def fit(*args, steps=4):
     return main(
         [
             "fit",
@@ -42,8 +41,8 @@ def fit(*args: str, steps: int = 4) -> int:
     )
 
 
-def fitted(folder: str = "runs/numbers/1") -> dict[str, Any]:
-    summary: dict[str, Any] = json.loads(Path(folder, "summary.json").read_text("utf-8"))
+def fitted(folder="runs/numbers/1"):
+    summary = json.loads(Path(folder, "summary.json").read_text("utf-8"))
     return summary
 
 

@@ -45,7 +45,7 @@ def first(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def state(run: str) -> str:
+def state(run):
     return tfzoo.ClassificationTask.load(run).tokenizer.tokenizer.state()
 
 

@@ -61,7 +61,7 @@ def test_a_language_model_goes_on_with_the_same_tokens(name, tmp_path):
             assert ours == new.replace("\n", " ").replace("\r", " ")
 
 
-def assert_same_translations(task: Any, peer: Any, tokenizer: Any, start: int) -> list[Any]:
+def assert_same_translations(task, peer, tokenizer, start):
     """Of both by greedy search; the ids that the peer generates. No search of tfzoo writes
     ``start``, the padding.
     """
@@ -254,7 +254,7 @@ def test_what_has_no_tokenizer_or_is_a_run_already_is_refused(tmp_path, capsys):
     assert "has no tokenizer.json" in capsys.readouterr().err
 
 
-def header(said: str, length: int | None = None) -> Any:
+def header(said, length=None):
     size = len(said) if length is None else length
     return content(size.to_bytes(8, "little") + said.encode() + bytes(8), "model.safetensors")
 
@@ -332,7 +332,7 @@ trainer: {max_steps: 2, accelerator: cpu, val_check_interval: 2, check_val_every
 """
 
 
-def classification(folder: Path) -> None:
+def classification(folder):
     """Texts with labels, and ``mine.yaml``, a recipe that trains a classifier on them."""
     (folder / "data").mkdir()
     for split in ("train", "val"):

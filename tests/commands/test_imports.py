@@ -51,7 +51,7 @@ def test_what_is_imported_loads_only_what_it_needs():
     assert ended.stdout.splitlines() == ["[]", "[]"]
 
 
-def loaded_by(*args: str) -> tuple[int, list[str]]:
+def loaded_by(*args):
     """The exit code of a command, and which trackers have been imported after it."""
     from tfzoo.commands.main import main
 
@@ -70,7 +70,7 @@ def test_a_task_is_imported_without_searches_for_garbage(monkeypatch):
     during = []
 
     class Tasks:
-        def entry(self, name: str) -> SimpleNamespace:
+        def entry(self, name):
             during.append(gc.isenabled())
             return SimpleNamespace(cls=name)
 

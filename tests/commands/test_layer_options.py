@@ -1,7 +1,6 @@
 """Options of layers from recipes, command lines and sweeps."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -28,9 +27,9 @@ ATTENTION = {
 PARALLEL = {"parallel": "two_norms", "projections": "none", "window": 8, "position": "rotary"}
 
 
-def typed(options: dict[str, Any]) -> list[str]:
+def typed(options):
     """As they are typed on a command line."""
-    found: list[str] = []
+    found = []
     for key, value in options.items():
         found += [f"--model.{key}", yaml.safe_dump(value, default_flow_style=True).split("\n")[0]]
     return found

@@ -45,25 +45,25 @@ MOMENTS: dict[str, Callable[[], bool]] = {
 }
 
 
-def rows() -> int:
+def rows():
     """Lines of ``metrics.csv``, its head among them."""
     file = RUN / "metrics.csv"
     return file.read_text().count("\n") if file.exists() else 0
 
 
-def summary() -> str:
+def summary():
     file = RUN / "summary.json"
     return file.read_text() if file.exists() else ""
 
 
-def fit(moment: str = "") -> tuple[int, str]:
+def fit(moment=""):
     """Train, but take the folder only at a moment of another training; the exit code, and the line
     that says why not.
     """
 
     choose = folder.choose
 
-    def waiting(name: str, given: str | None) -> Path:
+    def waiting(name, given):
         while moment and not MOMENTS[moment]():
             time.sleep(0.0005)
         return choose(name, given)
@@ -73,7 +73,7 @@ def fit(moment: str = "") -> tuple[int, str]:
     return code, "\n".join(one for one in said.getvalue().splitlines() if "in use" in one)
 
 
-def check_run() -> None:
+def check_run():
     """The run is complete, and no row of it is doubled."""
     section = json.loads(summary())["fit"]
     assert section["ended"] == "completed"

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -55,11 +54,11 @@ def test_a_recipe_trains(name, own_folder):
     assert json.loads((run / "summary.json").read_text("utf-8"))["fit"]["steps"] == 2
 
 
-def spec_name(spec: str | dict[str, Any]) -> str:
+def spec_name(spec):
     return spec if isinstance(spec, str) else str(spec["name"])
 
 
-def translated(data: dict[str, Any]) -> list[str]:
+def translated(data):
     """A few sentence pairs, and what a translator's recipe is told of them."""
     searching = ["--search.beam", "1", "--search.max_length", "0.1"]
     if "dataset" in data:
@@ -84,7 +83,7 @@ def translated(data: dict[str, Any]) -> list[str]:
     ]
 
 
-def classified(data: dict[str, Any], label: str = "{word}") -> list[str]:
+def classified(data, label="{word}"):
     """A few labelled texts, or pairs of texts, and what a classifier's recipe is told of them."""
     if "dataset" in data:
         small = {"depth": 3, "arguments": 3, "distance": 2, "min_length": 4, "max_length": 40}

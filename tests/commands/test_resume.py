@@ -4,10 +4,8 @@ import csv
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -28,7 +26,7 @@ EPOCH = 5
 """Batches of an epoch of these runs."""
 
 
-def fit(*args: str) -> int:
+def fit(*args):
     trainer = (
         "--trainer.max_steps",
         str(STEPS),
@@ -41,7 +39,7 @@ def fit(*args: str) -> int:
     return main(["fit", "translation/numbers", *given, *args])
 
 
-def state(folder: Path = RUN) -> dict[str, Any]:
+def state(folder=RUN):
     """All of a run's last checkpoint that training depends on."""
     last = torch.load(folder / "checkpoints/last.ckpt", weights_only=True)
     names = (
@@ -59,7 +57,7 @@ def state(folder: Path = RUN) -> dict[str, Any]:
     }
 
 
-def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+def leaves(value, name):
     """By dotted name; of a tensor, all its bits."""
     if isinstance(value, torch.Tensor):
         yield (
@@ -73,7 +71,7 @@ def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def rows(folder: Path = RUN) -> list[dict[str, str]]:
+def rows(folder=RUN):
     """Of ``metrics.csv``, but for what a clock says."""
     with (folder / "metrics.csv").open(newline="") as stream:
         return [
@@ -82,7 +80,7 @@ def rows(folder: Path = RUN) -> list[dict[str, str]]:
         ]
 
 
-def assert_same(folder: Path, moment: str) -> None:
+def assert_same(folder, moment):
     found, wanted = state(), state(folder)
     assert [
         name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)
@@ -102,8 +100,8 @@ class Copies:
         for name in ("training_step", "validation_step"):
             patch.setattr(task, name, self._copying(name.partition("_")[0], getattr(task, name)))
 
-    def _copying(self, kind: str, step: Any) -> Any:
-        def copying(task: Task, batch: Any, index: int) -> Any:
+    def _copying(self, kind, step):
+        def copying(task, batch, index):
             moment = f"{kind} {task.batches}"
             if moment in self.moments and not Path(moment).exists():
                 shutil.copytree(RUN, moment)
@@ -112,9 +110,7 @@ class Copies:
         return copying
 
 
-def assert_goes_on(
-    train: Callable[[], int], moments: set[str], task: type[Task] = TranslationTask
-) -> list[list[dict[str, Any]]]:
+def assert_goes_on(train, moments, task=TranslationTask):
     """A training that is killed at any of the moments, each by itself, comes to the end of one that
     was not, when it is started again; returns the attempts of each.
     """
@@ -171,7 +167,7 @@ those that are tried by day, and those that are tried nightly.
 """
 
 
-def kills() -> Iterator[Any]:
+def kills():
     for name, (options, by_day, nightly) in SAME_STEPS.items():
         if by_day:
             yield pytest.param(options, by_day, id=name)
@@ -184,7 +180,7 @@ def test_a_killed_run_goes_on_to_the_same_end(options, moments):
         assert [one["ended"] for one in attempts] == ["killed", "completed"]
 
 
-def other_tasks() -> Iterator[Any]:
+def other_tasks():
     for name in registry("task").own_names():
         if name != "translation":
             by_day = name == "token_classification"

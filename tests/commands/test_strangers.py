@@ -54,7 +54,7 @@ GOOD = {
 }
 
 
-def given(key: str, class_path: str, **options: Any) -> str:
+def given(key, class_path, **options):
     """A recipe that gives the Trainer an object of a class."""
     made = {"class_path": class_path, "init_args": options}
     return yaml.safe_dump({"trainer": {key: [made] if key == "callbacks" else made}})
@@ -67,11 +67,11 @@ PASSED_ON = logger("WandbLogger", settings={"x_executable": "evil.sh"}).replace(
 )
 
 
-def nested(levels: int) -> str:
+def nested(levels):
     return "[" * levels + "]" * levels
 
 
-def bomb(levels: int, each: int = 9) -> str:
+def bomb(levels, each=9):
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     return "\n".join(
         [*lines, *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * each)}]" for n in range(1, levels))]
@@ -272,7 +272,7 @@ def test_a_good_recipe_of_each_kind_passes(name, folder):
     assert main(["fit", str(folder / "good" / f"{name}.yaml"), "--print_config"]) == 0
 
 
-def is_refused(found: dict[str, Any], says: str) -> None:
+def is_refused(found, says):
     assert found["code"] == 2, found
     assert found["out"] == ""
     assert found["err"].startswith("tfzoo: ")
@@ -313,15 +313,15 @@ class Calls:
     def __init__(self, function: Any, *args: Any) -> None:
         self.call = function, args
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return self.call
 
 
-def touch() -> Any:
+def touch():
     return Calls(os.system, "touch $MARKER")
 
 
-def archived(whole: bytes, compression: int = zipfile.ZIP_STORED, **more: bytes) -> bytes:
+def archived(whole, compression=zipfile.ZIP_STORED, **more):
     """The same entries, packed again, some of them changed: ``data_pkl`` is ``data.pkl``."""
     out = io.BytesIO()
     with (
@@ -334,7 +334,7 @@ def archived(whole: bytes, compression: int = zipfile.ZIP_STORED, **more: bytes)
     return out.getvalue()
 
 
-def pickled(whole: bytes) -> bytes:
+def pickled(whole):
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
         return next(
             archive.read(entry)
@@ -343,7 +343,7 @@ def pickled(whole: bytes) -> bytes:
         )
 
 
-def overlapping(whole: bytes) -> bytes:
+def overlapping(whole):
     """The list of an archive names a thousand entries, all of them the same bytes."""
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
         largest, start = (
@@ -377,7 +377,7 @@ def overlapping(whole: bytes) -> bytes:
     )
 
 
-def lying(whole: bytes) -> bytes:
+def lying(whole):
     """Every storage is said to have 268 million numbers."""
     data = re.sub(
         rb"(cpuq.)(?:K.|M..)tq",
@@ -389,26 +389,26 @@ def lying(whole: bytes) -> bytes:
     return archived(whole, data_pkl=data)
 
 
-def laughs(levels: int) -> Any:
-    value: Any = ["ha"] * 9
+def laughs(levels):
+    value = ["ha"] * 9
     for _ in range(levels):
         value = [value] * 9
     return value
 
 
-def within_itself() -> Any:
-    value: list[Any] = []
+def within_itself():
+    value = []
     value.append(value)
     return value
 
 
-def quantized() -> torch.Tensor:
+def quantized():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8)
 
 
-def changed(good: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def changed(good, **changes):
     """The good checkpoint with other values: ``recipe__model__dim=8`` changes one in the middle of
     its key ``tfzoo``.
     """
@@ -422,18 +422,18 @@ def changed(good: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {**good, "tfzoo": kept}
 
 
-def with_weight(good: dict[str, Any], weight: Any) -> dict[str, Any]:
+def with_weight(good, weight):
     first = next(iter(good["state_dict"]))
     return {**good, "state_dict": {**good["state_dict"], first: weight}}
 
 
-def saved(value: Any) -> bytes:
+def saved(value):
     out = io.BytesIO()
     torch.save(value, out)
     return out.getvalue()
 
 
-def flipped(whole: bytes) -> bytes:
+def flipped(whole):
     return (
         whole[: len(whole) // 2]
         + bytes([whole[len(whole) // 2] ^ 1])
@@ -441,7 +441,7 @@ def flipped(whole: bytes) -> bytes:
     )
 
 
-def legacy(value: Any) -> bytes:
+def legacy(value):
     out = io.BytesIO()
     torch.save(value, out, _use_new_zipfile_serialization=False)
     return out.getvalue()

@@ -71,7 +71,7 @@ def beside_them(runs, monkeypatch):
     monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
 
 
-def logged(run: str) -> dict[str, list[float]]:
+def logged(run):
     with Path(run, "metrics.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     return {
@@ -174,7 +174,7 @@ class Seen(L.Callback):
     weights: dict[str, Any]
     averages: dict[str, Any]
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_train_start(self, trainer, pl_module):
         self.weights = {
             name: full_tensor(value).clone() for name, value in pl_module.state_dict().items()
         }
@@ -269,7 +269,7 @@ def test_and_so_is_it_when_two_processes_have_started(capsys):
     assert "use trainer.strategy fsdp2" in capsys.readouterr().err
 
 
-def variables(words: str) -> dict[str, str]:
+def variables(words):
     """Of an environment, as a shell writes them."""
     return dict(word.split("=") for word in words.split())
 

@@ -1,7 +1,6 @@
 """Every component can be chosen on the command line and trains, or is refused with its reason."""
 
 import json
-from collections.abc import Collection, Mapping
 from itertools import product
 from pathlib import Path
 
@@ -25,7 +24,7 @@ SMALL = [
 WORDS = ["red", "green", "blue", "one", "two", "three"]
 
 
-def refused_in_decoder(kind: str, name: str) -> str | None:
+def refused_in_decoder(kind, name):
     """The rule by which a translator with this component is refused, from its traits."""
     traits = describe(kind, name).traits
     if traits & {"mixes_tokens:always", "mixes_tokens:training"}:
@@ -42,7 +41,7 @@ REFUSED = [
 ]
 
 
-def rows(*kinds: str, without: Collection[tuple[str, str]] = ()) -> list[dict[str, str]]:
+def rows(*kinds, without=()):
     """The fewest models in which every component occurs: each has another one of each kind."""
     names = {
         kind: [name for name in tfzoo.list_components()[kind] if (kind, name) not in without]
@@ -54,7 +53,7 @@ def rows(*kinds: str, without: Collection[tuple[str, str]] = ()) -> list[dict[st
     ]
 
 
-def chosen(parts: Mapping[str, str]) -> list[str]:
+def chosen(parts):
     """The options that choose components; any attention with any position."""
     options = [word for kind, name in parts.items() for word in (f"--model.{kind}", name)]
     return [*options, "--model.allow", "[unrotatable-attention]"]
@@ -91,7 +90,7 @@ def labelled(tmp_path_factory):
     return folder
 
 
-def is_constant(parts: Mapping[str, str]) -> bool:
+def is_constant(parts):
     """Whether a classifier would give every text one class."""
     centred = "centres_texts" in describe("norm", parts["norm"]).traits
     return centred and "averages" in describe("pooling", parts["pooling"]).traits

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,7 +32,7 @@ def trainings(monkeypatch):
     return Trainings(monkeypatch)
 
 
-def sweep(*args: str, **changes: Any) -> int:
+def sweep(*args, **changes):
     return main(["sweep", str(sweep_file(Path(), **changes)), *args])
 
 
@@ -191,11 +190,11 @@ def test_a_slip_on_the_command_line_is_one_line(args, capsys):
 # From here on with real trainings.
 
 
-def command(*args: str) -> list[str]:
+def command(*args):
     return [sys.executable, "-m", "tfzoo", "sweep", "tiny.yaml", *args]
 
 
-def children(folder: Path) -> list[int]:
+def children(folder):
     """Processes that write into a run of the folder: pairs of a supervisor and its training."""
     found = []
     for path in Path("/proc").glob("[0-9]*/fd/1"):
@@ -207,21 +206,21 @@ def children(folder: Path) -> list[int]:
     return sorted(found)
 
 
-def rows(run: Path) -> int:
+def rows(run):
     try:
         return (run / "metrics.csv").read_text().count("\n")
     except OSError:
         return 0
 
 
-def until(true: Any, seconds: float = 300) -> None:
+def until(true, seconds=300):
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end
         time.sleep(0.02)
 
 
-def scores(folder: Path) -> dict[str, Any]:
+def scores(folder):
     found = {
         path.parent: json.loads(path.read_text())
         for path in sorted(folder.glob("*/*/summary.json"))

@@ -92,11 +92,11 @@ class Slow:
         self.logged: list[str] = []
         self.wait = 0.05
 
-    def log_metrics(self, name: str) -> None:
+    def log_metrics(self, name):
         time.sleep(self.wait)
         self.logged.append(name)
 
-    def log_table(self, name: str) -> None:
+    def log_table(self, name):
         time.sleep(self.wait)
         self.log_metrics(name)
 
@@ -148,7 +148,7 @@ def test_another_logger_has_all_offline_and_prints_no_warning(
         assert "curves" in pictures_of(Path("runs/numbers/1/lightning_logs"))
 
 
-def pictures_of(folder: Path) -> set[str]:
+def pictures_of(folder):
     """The names of the pictures that TensorBoard shows."""
     from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
 

@@ -1,7 +1,6 @@
 """The cache is one folder, and what stands in it is whole."""
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ def empty(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def fill(path: Path, content: str = "four") -> None:
+def fill(path, content="four"):
     with cache.filling(path) as folder:
         (folder / "file").write_text(content)
 

@@ -7,8 +7,6 @@ import json
 import multiprocessing
 import os
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -40,12 +38,12 @@ def root(tmp_path):
     return folder
 
 
-def write(folder: Path, name: str, rows: list[tuple[str, str]]) -> None:
+def write(folder, name, rows):
     data = "".join(f"{label}\t{text}\n" for text, label in [("text", "label"), *rows]).encode()
     (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
 
 
-def prepared(**options: Any) -> ClassificationData:
+def prepared(**options):
     data = ClassificationData(**{"tokenizer": "word", "val_fraction": 0.3, **options})
     data.prepare_data()
     data.setup("fit")
@@ -399,7 +397,7 @@ def test_what_is_not_ready_yet_says_so():
         _ = ClassificationData(dataset="listops").labels
 
 
-def prepare_listops() -> int:
+def prepare_listops():
     """Generate, train and tokenize; the number of training examples."""
     spec = {"name": "listops", "train": 3000, "val": 10, "test": 10}
     return len(prepared(dataset=spec, tokenizer={"name": "word", "cut": "spaces"}).sets["train"])

@@ -17,7 +17,6 @@ from tfzoo.data.prepare import (
     train_tokenizer,
 )
 from tfzoo.data.sets import listops
-from tfzoo.data.tokenizer import Tokenizer
 
 HELPER = """
 import re
@@ -84,9 +83,9 @@ def edited(monkeypatch, tmp_path):
     registered.pop("edited", None)
 
 
-def ids() -> list[int]:
+def ids():
     """The ids of one line, from the cache if it has them."""
-    tokenizer: Tokenizer = train_tokenizer(["a"], "content", "edited", 1)
+    tokenizer = train_tokenizer(["a"], "content", "edited", 1)
     made_by = identity("tokenizer", "edited")
     read = SplitFingerprint(examples=1, source="content")
     column = Column(0, tokenizer, made_by)

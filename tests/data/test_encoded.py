@@ -19,7 +19,7 @@ def written(tmp_path):
     return tmp_path / "text"
 
 
-def lists(sentences: Sentences) -> list[list[int]]:
+def lists(sentences):
     return [
         sentences.ids[a:b].tolist()
         for a, b in zip(sentences.offsets[:-1], sentences.offsets[1:], strict=True)

@@ -6,7 +6,6 @@ import codecs
 import gzip
 import io
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +22,7 @@ TEXTS = {
 }
 
 
-def error(path: Path) -> str:
+def error(path):
     with pytest.raises(BadData) as caught:
         list(read_lines(path))
     return str(caught.value)
@@ -98,7 +97,7 @@ def test_the_place_of_a_bad_byte_is_told_across_blocks(tmp_path):
 
 def test_a_line_is_read_as_soon_as_it_ends():
     class Slow(io.BytesIO):
-        def read1(self, size: int | None = -1, /) -> bytes:
+        def read1(self, size=-1, /):
             return self.readline()
 
     stream = Slow(b"first\nsecond\nthird")

@@ -4,8 +4,6 @@ so.
 
 import shutil
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,10 +33,10 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def prepared(folder: Path) -> list[Any]:
+def prepared(folder):
     """What two data modules train on, as plain values."""
     options = {"tokenizer": {"name": "bpe", "vocab_size": 400}, "max_tokens": 200}
-    found: list[Any] = []
+    found = []
     for source in (
         {"root": str(folder / "text"), "val": "memory://flipped/val.tsv"},
         {"dataset": LISTOPS},

@@ -5,11 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler, Rows
+from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.errors import BadData, BadOption
 
 
-def lengths(count: int = 20_000, seed: int = 0) -> tuple[Rows, Rows]:
+def lengths(count=20_000, seed=0):
     """Like sentences and their translations: log-normal, one side about as long as the other."""
     random = np.random.default_rng(seed)
     source = np.exp(random.normal(2.6, 0.4, count))
@@ -17,13 +17,11 @@ def lengths(count: int = 20_000, seed: int = 0) -> tuple[Rows, Rows]:
     return np.maximum(source, 1).astype(np.int64), np.maximum(target, 1).astype(np.int64)
 
 
-def buckets(
-    count: int = 3000, max_tokens: int = 1000, **options: int | bool
-) -> LengthBucketedSampler:
+def buckets(count=3000, max_tokens=1000, **options):
     return LengthBucketedSampler(*lengths(count), max_tokens, **options)
 
 
-def everything(batches: list[list[int]]) -> list[int]:
+def everything(batches):
     return sorted(row for batch in batches for row in batch)
 
 

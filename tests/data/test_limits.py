@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from pathlib import Path
 
 import pytest
 
@@ -14,14 +13,14 @@ from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption
 
 
-def parquet(rows: list[dict[str, str]], path: Path) -> None:
+def parquet(rows, path):
     import pyarrow
     from pyarrow.parquet import write_table
 
     write_table(pyarrow.Table.from_pylist(rows), path)
 
 
-def write(path: Path, cells: list[str]) -> Path:
+def write(path, cells):
     rows = [{"text": cell, "label": "x"} for cell in cells]
     form = path.name.removesuffix(".gz").rpartition(".")[2]
     if form == "parquet":

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -29,7 +28,7 @@ COLUMNS: Any = ["premise", "hypothesis"]
 NAMES = ["id", "hypothesis", "label", "premise"]  # in another order than is asked for
 
 
-def sources(folder: Path) -> dict[str, Any]:
+def sources(folder):
     """The same rows in each form."""
     cells = [[str(row[name]).replace("\t", " ") for name in NAMES] for row in ROWS]
     (folder / "a.tsv").write_text("".join("\t".join(row) + "\n" for row in [NAMES, *cells]))
@@ -50,7 +49,7 @@ def sources(folder: Path) -> dict[str, Any]:
     }
 
 
-def prepared(**options: Any) -> ClassificationData:
+def prepared(**options):
     data = ClassificationData(**{"text_column": COLUMNS, "tokenizer": "bytes", **options})
     data.prepare_data()
     return data
@@ -76,7 +75,7 @@ def test_both_texts_are_in_a_row_with_a_separator_between_them():
     torch.testing.assert_close(lines.tokens[order, : batch.tokens.shape[1]], batch.tokens)
 
 
-def one_at_a_time(first: list[int], second: list[int], most: int) -> list[int]:
+def one_at_a_time(first, second, most):
     """Remove the last token of the longer text until both fit."""
     while len(first) + len(second) > max(most - 1, 0):
         (first if len(first) > len(second) else second).pop()

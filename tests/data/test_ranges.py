@@ -3,7 +3,6 @@ is checked in the constructor.
 """
 
 import re
-from collections.abc import Iterator
 from math import inf, nan
 from typing import Any
 
@@ -23,7 +22,7 @@ TEXT: dict[type, dict[str, Any]] = {
 IMPOSSIBLE = (nan, inf, -inf, -1, -0.5, 1.5, 10**12, 10**400, True, "a")
 
 
-def numbers_of_data() -> Iterator[Any]:
+def numbers_of_data():
     """Every argument of the data modules whose type is a number."""
     for cls in TEXT:
         for name, hint in make_section(cls, frozenset()).hints.items():
@@ -31,7 +30,7 @@ def numbers_of_data() -> Iterator[Any]:
                 yield pytest.param(cls, name, id=f"{cls.__name__}-{name}")
 
 
-def numbers_of_components() -> Iterator[Any]:
+def numbers_of_components():
     """Every option of a tokenizer or a built-in data set whose type is a number."""
     for kind in ("tokenizer", "dataset"):
         for component in registry(kind).names():

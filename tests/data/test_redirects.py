@@ -4,13 +4,11 @@ one.
 
 import asyncio
 import ssl
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from yarl import URL
@@ -27,12 +25,12 @@ TABLE = b"text\tlabel\na b\tx\nc d\ty\n"
 
 
 @contextmanager
-def served(secure: bool) -> Iterator[SimpleNamespace]:
+def served(secure):
     """A server of TABLE at /file, and of a redirect to ``target`` at /moved."""
     found = SimpleNamespace(asked=[], target="")
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             found.asked.append(self.path)
             moved = self.path.startswith("/moved")
             self.send_response(302 if moved else 200)
@@ -45,7 +43,7 @@ def served(secure: bool) -> Iterator[SimpleNamespace]:
 
         do_HEAD = do_GET  # noqa: N815
 
-        def log_message(self, *args: Any) -> None:
+        def log_message(self, *args):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

@@ -10,7 +10,6 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import fsspec
 import pytest
@@ -41,7 +40,7 @@ def memory(tmp_path, monkeypatch):
     system.rm("/text", recursive=True)
 
 
-def read(*addresses: str) -> list[tuple[str, str]]:
+def read(*addresses):
     columns = ("text", "label")
     return list(find_texts(Path(), addresses, TextFormat(("en", "de"), columns, header=True)))
 
@@ -72,7 +71,7 @@ def test_a_server_is_read_once_for_each_version(tmp_path, capsys, monkeypatch):
     asked = []
 
     class Handler(SimpleHTTPRequestHandler):
-        def log_message(self, *args: Any) -> None:
+        def log_message(self, *args):
             asked.append(self.command)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=file.parent)) as server:

@@ -1,14 +1,13 @@
 """Rows from Python, and files of each kind, train a model, or one sentence says why they do not."""
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import datasets
 import fsspec
-import lightning.pytorch as L
 import numpy as np
 import pandas as pd
 import pytest
@@ -33,37 +32,37 @@ TOKENIZER = {"name": "bpe", "vocab_size": 300}
 class Countable:
     """A sequence of somebody's own: a length and an index, and no ``__iter__``."""
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(TUPLES)
 
-    def __getitem__(self, index: int) -> tuple[str, str]:
+    def __getitem__(self, index):
         return TUPLES[index]
 
 
-def splits(rows: Any) -> datasets.DatasetDict:
+def splits(rows):
     one = datasets.Dataset.from_list(rows)
     return datasets.DatasetDict({"train": one, "validation": one, "test": one})
 
 
-def saved(folder: Path, rows: Any) -> Path:
+def saved(folder, rows):
     splits(rows).save_to_disk(str(folder / "saved"))
     return folder / "saved"
 
 
-def csv_file(folder: Path) -> str:
+def csv_file(folder):
     """Columns that nobody names, and a delimiter of one's own."""
     pd.DataFrame(DICTS).assign(more=1).to_csv(folder / "rows.csv", sep=";", index=False)
     return str(folder / "rows.csv")
 
 
-def json_files(folder: Path) -> list[str]:
+def json_files(folder):
     """Two files of lines of JSON."""
     for name, rows in (("a", DICTS[:6]), ("b", DICTS[6:])):
         pd.DataFrame(rows).to_json(folder / f"{name}.jsonl", orient="records", lines=True)
     return [str(folder / f"{name}.jsonl") for name in "ab"]
 
 
-def address(folder: Path) -> str:
+def address(folder):
     """A table in fsspec's memory, which stands for a remote one."""
     text = "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *TUPLES])
     fsspec.filesystem("memory").pipe(f"/{folder.name}/rows.tsv", text.encode())
@@ -94,13 +93,13 @@ TRANSLATION: dict[str, Callable[[Path], dict[str, Any]]] = {
 }
 
 
-def trained(task: Any, data: Any, folder: Path) -> L.Trainer:
+def trained(task, data, folder):
     trainer = quiet(folder, max_steps=2)
     trainer.fit(task, datamodule=data)
     return trainer
 
 
-def classifier(data: ClassificationData) -> tfzoo.ClassificationTask:
+def classifier(data):
     data.prepare_data()
     sizes = {"vocab_size": len(data.vocabulary.tokenizer), "classes": len(data.labels)}
     model = tfzoo.TransformerClassifier(**sizes, dim=8, layers=1, heads=1)
@@ -196,7 +195,7 @@ def test_a_row_that_is_wrong_is_refused_by_its_index(rows, words):
         ClassificationData(train=rows, val=TUPLES).prepare_data()
 
 
-def lines() -> Iterator[tuple[str, str]]:
+def lines():
     yield from TUPLES
 
 

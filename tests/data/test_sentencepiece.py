@@ -2,8 +2,6 @@
 
 import json
 from io import BytesIO
-from pathlib import Path
-from typing import Any
 
 import pytest
 import transformers
@@ -23,7 +21,7 @@ TEXTS = [
 OTHER = ["eine kleine Katze saß auf der Matte", "der Hund sah sie", *LINES[1:]]
 
 
-def library(lines: list[str], **options: Any) -> bytes:
+def library(lines, **options):
     """A model of SentencePiece."""
     written = BytesIO()
     SentencePieceTrainer.train(
@@ -37,7 +35,7 @@ def library(lines: list[str], **options: Any) -> bytes:
     return written.getvalue()
 
 
-def marian(folder: Path, apart: bool = False) -> Any:
+def marian(folder, apart=False):
     """Write Marian's files, with a vocabulary for both languages or one for each; its tokenizer in
     ``transformers``.
     """
@@ -62,7 +60,7 @@ def marian(folder: Path, apart: bool = False) -> Any:
     return transformers.MarianTokenizer.from_pretrained(folder)
 
 
-def pair_of(folder: Path) -> TokenizerPair:
+def pair_of(folder):
     """As a translator reads them from a checkpoint."""
     name, state = found_in(folder)
     assert name == "sentencepiece"
@@ -144,7 +142,7 @@ def test_a_vocabulary_that_is_too_small_is_refused():
         tokenizer.train(LINES)
 
 
-def spoilt(name: str, data: bytes) -> Any:
+def spoilt(name, data):
     return lambda folder: (folder / name).write_bytes(data)
 
 

@@ -5,14 +5,11 @@ import os
 import pickle
 import signal
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
-from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
@@ -27,12 +24,12 @@ from tfzoo.errors import BadData, BadOption, BadRecipe, BadRun
 FILES, PAIRS = 10, 40
 
 
-def pairs(file: int) -> list[tuple[str, str]]:
+def pairs(file):
     """Pairs of several lengths, none of which is in another file."""
     return [(f"a{file} b{row}" + " c" * (row % 7), f"d{file} e{row}") for row in range(PAIRS)]
 
 
-def table(file: int) -> bytes:
+def table(file):
     return "".join(f"{en}\t{de}\n" for en, de in [("en", "de"), *pairs(file)]).encode()
 
 
@@ -54,7 +51,7 @@ def text(tmp_path):
     return tmp_path
 
 
-def of(text: Path, **options: Any) -> TranslationData:
+def of(text, **options):
     given = {"train": str(text / "part-*.tsv.gz"), "val": str(text / "val.tsv"), "stream": 30}
     data = TranslationData(**{**given, "tokenizer": "word", "max_tokens": 64, **options})
     data.prepare_data()
@@ -62,7 +59,7 @@ def of(text: Path, **options: Any) -> TranslationData:
     return data
 
 
-def read(data: TranslationData, batches: Any) -> list[list[tuple[str, str]]]:
+def read(data, batches):
     """The text of batches."""
     both = data.tokenizers
     return [
@@ -76,7 +73,7 @@ def read(data: TranslationData, batches: Any) -> list[list[tuple[str, str]]]:
     ]
 
 
-def process(data: TranslationData, rank: int, world_size: int) -> Any:
+def process(data, rank, world_size):
     """The batches of one of several processes."""
     data.trainer = SimpleNamespace(
         global_rank=rank, world_size=world_size, limit_train_batches=None
@@ -289,14 +286,14 @@ def test_what_a_spawned_worker_gets_can_be_pickled(text):
 
 
 @contextmanager
-def served() -> Iterator[SimpleNamespace]:
+def served():
     """A server of the tables, which breaks off where it is told to."""
     found = SimpleNamespace(asked=[], failures=Counter(), broken=Counter())
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
+        def do_GET(self):
             name = self.path.rpartition("/")[2]
             found.asked.append((self.command, name, self.headers.get("Range", "")))
             if found.failures[name] > 0:
@@ -320,7 +317,7 @@ def served() -> Iterator[SimpleNamespace]:
 
         do_HEAD = do_GET  # noqa: N815
 
-        def log_message(self, *args: Any) -> None:
+        def log_message(self, *args):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

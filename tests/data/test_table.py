@@ -2,8 +2,6 @@
 
 import gzip
 import json
-from collections.abc import Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -21,13 +19,13 @@ ROWS = [
 ]
 
 
-def tsv(rows: Sequence[tuple[str, str]]) -> bytes:
+def tsv(rows):
     return "".join(
         f"{label}\tmore\t{text}\n" for text, label in [("text", "label"), *rows]
     ).encode()
 
 
-def csv(rows: Sequence[tuple[str, str]]) -> bytes:
+def csv(rows):
     quoted = [
         '"{}","{}",more\r\n'.format(*(cell.replace('"', '""') for cell in row))
         for row in [("text", "label"), *rows]
@@ -35,13 +33,13 @@ def csv(rows: Sequence[tuple[str, str]]) -> bytes:
     return "".join(quoted).encode()
 
 
-def jsonl(rows: Sequence[tuple[str, str]]) -> bytes:
+def jsonl(rows):
     return "".join(
         json.dumps({"label": label, "text": text}) + "\n" for text, label in rows
     ).encode()
 
 
-def parquet(rows: Sequence[tuple[str, str]]) -> bytes:
+def parquet(rows):
     sink = pa.BufferOutputStream()
     pyarrow.parquet.write_table(
         pa.table(
@@ -55,20 +53,13 @@ def parquet(rows: Sequence[tuple[str, str]]) -> bytes:
 WRITERS = {".tsv": tsv, ".csv": csv, ".jsonl": jsonl, ".parquet": parquet}
 
 
-def table(
-    folder: Path,
-    name: str,
-    content: str | bytes,
-    columns: tuple[str, str] = ("text", "label"),
-    *,
-    header: bool = True,
-) -> Table:
+def table(folder, name, content, columns=("text", "label"), *, header=True):
     data = content.encode() if isinstance(content, str) else content
     (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     return Table(folder / name, columns, header=header)
 
 
-def error(rows: Table) -> str:
+def error(rows):
     with pytest.raises(BadData) as caught:
         list(rows)
     assert "\n" not in str(caught.value)

@@ -1,7 +1,6 @@
 """Reading parallel text: no line is dropped, lines stay aligned, and every error says where."""
 
 import gzip
-from pathlib import Path
 
 import pytest
 
@@ -11,18 +10,18 @@ from tfzoo.errors import BadData
 EN_DE = TextFormat(("en", "de"))
 
 
-def pairs(path: Path) -> list[tuple[str, str]]:
+def pairs(path):
     return list(find_text(path, EN_DE))
 
 
-def error(path: Path) -> str:
+def error(path):
     with pytest.raises(BadData) as caught:
         pairs(path)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def write(folder: Path, **files: str | bytes) -> Path:
+def write(folder, **files):
     """``train_en="a"`` writes ``train.en``; a name with a dot is taken as it is."""
     for name, content in files.items():
         data = content if isinstance(content, bytes) else content.encode()

@@ -11,7 +11,7 @@ from tfzoo.data.token_dropout import TokenDropout
 ROWS = np.arange(200)
 
 
-def ids() -> np.ndarray:
+def ids():
     return np.random.default_rng(0).integers(0, 100, (len(ROWS), 50))
 
 

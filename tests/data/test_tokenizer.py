@@ -15,7 +15,7 @@ from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData
 
 
-def trained(lines: list[str]) -> BPE:
+def trained(lines):
     tokenizer = BPE(vocab_size=300)
     tokenizer.train(lines)
     return tokenizer

@@ -2,20 +2,15 @@
 
 import multiprocessing
 import os
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
 
 import lightning.pytorch as L
 import pytest
 import torch
-from torch import Tensor
 
 from tests.daily import sampled
 from tests.trainers import quiet
 from tfzoo.base import cache
 from tfzoo.data.inference_batches import translation_batches
-from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption, UnknownName
 
@@ -38,27 +33,27 @@ def root(tmp_path):
     return folder
 
 
-def write(folder: Path, name: str, source: Iterable[str], target: Iterable[str]) -> None:
+def write(folder, name, source, target):
     (folder / f"{name}.en").write_text("".join(f"{line}\n" for line in source), "utf-8")
     (folder / f"{name}.de").write_text("".join(f"{line}\n" for line in target), "utf-8")
 
 
-def prepared(**options: Any) -> TranslationData:
+def prepared(**options):
     data = TranslationData(**{"tokenizer": TOKENIZER, **options})
     data.prepare_data()
     data.setup("fit")
     return data
 
 
-def numbers(**options: Any) -> TranslationData:
+def numbers(**options):
     return prepared(dataset=SMALL, **{"max_tokens": 200, **options})
 
 
-def texts(data: TranslationData, ids: Tensor) -> list[str]:
+def texts(data, ids):
     return data.tokenizers.target.decode(ids.tolist())
 
 
-def no_training(**options: object) -> None:
+def no_training(**options):
     raise AssertionError("the tokenizer was trained again")
 
 
@@ -202,7 +197,7 @@ def test_what_changes_is_made_anew(root, monkeypatch, change):
         prepared(root=str(root), **options)
 
 
-def send_batches(results: Any) -> None:
+def send_batches(results):
     results.put([batch.source.tolist() for batch in numbers().train_dataloader()])
 
 
@@ -249,14 +244,14 @@ class Recorder(L.LightningModule):
         self.weight = torch.nn.Parameter(torch.zeros(()))
         self.seen: dict[int, list[list[int]]] = {}
 
-    def training_step(self, batch: ParallelBatch) -> Tensor:
+    def training_step(self, batch):
         self.seen.setdefault(self.current_epoch, []).append(batch.index)
         return self.weight * batch.source.sum()
 
-    def validation_step(self, batch: ParallelBatch) -> None:
+    def validation_step(self, batch):
         assert batch.target_text
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
+    def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.0)
 
 

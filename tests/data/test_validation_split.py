@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from tfzoo.data.validation_split import Division, ValidationSplit, chosen
 from tfzoo.errors import BadData
 
 
-def parts(texts: list[str], fraction: float = 0.1, seed: int = 0) -> tuple[list[Any], list[Any]]:
+def parts(texts, fraction=0.1, seed=0):
     division = Division([(text, "label") for text in texts], fraction, seed)
     return tuple(
         [text for text, _ in ValidationSplit(division, held_out=side)] for side in (True, False)

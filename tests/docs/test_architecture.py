@@ -5,11 +5,8 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -45,16 +42,16 @@ metric: {name: test/loss, mode: min}
 
 
 @cache
-def source() -> Source:
+def source():
     return Source(HERE)
 
 
-def calls_of(work: Callable[[], Any]) -> list[str]:
+def calls_of(work):
     """The calls of the page's functions that the work makes, by the names that they have there."""
     named = {step for steps in WALKS.values() for step in steps}
-    calls: list[str] = []
+    calls = []
 
-    def note(frame: FrameType, event: str, argument: object) -> None:
+    def note(frame, event, argument):
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(str(HERE)):
             file = Path(code.co_filename).relative_to(HERE).as_posix()
@@ -70,7 +67,7 @@ def calls_of(work: Callable[[], Any]) -> list[str]:
     return calls
 
 
-def training(folder: Path) -> list[str]:
+def training(folder):
     """The calls of a training that gets SIGTERM in its second step."""
     from tfzoo.commands.main import main
     from tfzoo.tasks.translation import TranslationTask
@@ -78,7 +75,7 @@ def training(folder: Path) -> list[str]:
     os.chdir(folder)
     step = TranslationTask.training_step
 
-    def killed(self: Any, batch: Any, batch_idx: int) -> Any:
+    def killed(self, batch, batch_idx):
         if batch_idx == 1:
             os.kill(os.getpid(), signal.SIGTERM)
         return step(self, batch, batch_idx)
@@ -89,7 +86,7 @@ def training(folder: Path) -> list[str]:
     return calls_of(lambda: main(command))
 
 
-def resumed(folder: Path) -> list[str]:
+def resumed(folder):
     """The calls of the training that goes on."""
     from tfzoo.commands.main import main
 
@@ -98,7 +95,7 @@ def resumed(folder: Path) -> list[str]:
     return calls_of(lambda: main(command))
 
 
-def served(folder: Path) -> list[str]:
+def served(folder):
     """What the process that holds the model calls to answer a text."""
     from tfzoo.serving.model_process import answer
     from tfzoo.tasks.translation import TranslationTask
@@ -107,7 +104,7 @@ def served(folder: Path) -> list[str]:
     return calls_of(lambda: list(answer(task, ["two plus two"], None, False, {})))
 
 
-def swept(folder: Path) -> list[str]:
+def swept(folder):
     """The calls of a sweep of two cells."""
     from tfzoo.commands.main import main
 
@@ -116,7 +113,7 @@ def swept(folder: Path) -> list[str]:
     return calls_of(lambda: main(["sweep", "cells.yaml", "--run", "sweep"]))
 
 
-def check(walk: str, called: list[str], steps: slice = slice(None)) -> None:
+def check(walk, called, steps=slice(None)):
     """The steps of a walk are called, in its order."""
     rest = iter(called)
     assert [step for step in WALKS[walk][steps] if step not in rest] == []

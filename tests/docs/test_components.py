@@ -7,19 +7,19 @@ import yaml
 
 from tests.docs.pages import ROOT
 from tfzoo.base.kinds import KINDS
-from tfzoo.base.registry import Entry, describe, list_components, registry
+from tfzoo.base.registry import describe, list_components, registry
 
 PAGE = (ROOT / "docs/components.md").read_text("utf-8")
 
 
-def line(entry: Entry) -> str:
+def line(entry):
     """The line of a component: name, what it is with its formula, paper."""
     summary = entry.summary.replace("``", "`")
     paper = re.sub(r"arXiv:([\d.]+\d)", r"[arXiv:\1](https://arxiv.org/abs/\1)", entry.paper)
     return f"- **{entry.name}**: {summary}{paper and f' {paper}.'}"
 
 
-def section(kind: str) -> list[str]:
+def section(kind):
     return re.findall(
         r"^- \*\*.*$", PAGE.partition(f"## {kind}\n")[2].partition("\n## ")[0], re.MULTILINE
     )

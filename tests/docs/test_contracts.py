@@ -1,7 +1,6 @@
 """docs/own-components.md lists every contract, in the words of its docstring."""
 
 import inspect
-from collections.abc import Callable
 
 from tests.docs.pages import ROOT
 from tfzoo.base.kinds import KINDS
@@ -14,7 +13,7 @@ from tfzoo.testing.stack_contracts import STACK_CONTRACTS
 PAGE = ROOT / "docs/own-components.md"
 
 
-def lines(functions: list[Callable[..., None]]) -> list[str]:
+def lines(functions):
     """``- **title**: docstring`` for each."""
     found = []
     for function in functions:
@@ -24,7 +23,7 @@ def lines(functions: list[Callable[..., None]]) -> list[str]:
     return [*found, ""]
 
 
-def listed() -> str:
+def listed():
     every = [one for one in contracts(COMPONENT_KINDS[0]) if one in contracts(COMPONENT_KINDS[1])]
     page = ["### every component", "", *lines(every)]
     for kind in KINDS:

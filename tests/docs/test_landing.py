@@ -14,11 +14,11 @@ from tfzoo.base.registry import list_components
 LANDING = ["README.md", "docs/index.md", *TRANSLATED]
 
 
-def text(page: str) -> str:
+def text(page):
     return (ROOT / page).read_text("utf-8")
 
 
-def pictures(page: str) -> list[str]:
+def pictures(page):
     return re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text(page))
 
 

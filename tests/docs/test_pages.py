@@ -12,7 +12,7 @@ import pytest
 
 from tests import forked
 from tests.daily import sampled
-from tests.docs.pages import PAGES, ROOT, TRANSLATED, Command, blocks, commands, run
+from tests.docs.pages import PAGES, ROOT, TRANSLATED, blocks, commands, run
 from tests.sweep.made import make
 from tfzoo.base.registry import describe
 from tfzoo.commands.main import main
@@ -68,7 +68,7 @@ def trained(tmp_path_factory):
     return folder
 
 
-def write_files_of_pages(folder: Path) -> None:
+def write_files_of_pages(folder):
     """Some text to translate, and each recipe of a page that begins with its name,
     ``# NAME.yaml``.
     """
@@ -130,7 +130,7 @@ def test_the_commands_of_a_page_work(page, here, capsys, monkeypatch):
             )
 
 
-def tried(command: Command) -> list[str]:
+def tried(command):
     """The command in a form that takes seconds: a training is resolved and built without memory, a
     contract test only found.
     """
@@ -153,11 +153,11 @@ def tried(command: Command) -> list[str]:
     return words
 
 
-def tidy(text: str) -> str:
+def tidy(text):
     return " ".join(text.split())
 
 
-def pattern(printed: str) -> str:
+def pattern(printed):
     """``...`` stands for anything."""
     parts = re.split(r"^\.\.\.$", printed, flags=re.MULTILINE)
     return r"\s?.*\s?".join(re.escape(tidy(part)) for part in parts)
@@ -181,7 +181,7 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(target), link
 
 
-def anchors(page: Path) -> list[str]:
+def anchors(page):
     """The fragments by which a page's headings are linked."""
     text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)

@@ -7,7 +7,7 @@ from typing import Any
 import ctranslate2
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tests.exporting.tasks import LINES, classifier, refusal, translator
 from tfzoo.base.registry import REGISTRIES, create, registry
@@ -153,7 +153,7 @@ def test_a_norm_of_somebody_else_is_found_as_well():
     class Half(Norm):
         entry = create("norm", "none", dim=4).entry
 
-        def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        def forward(self, x, valid=None):
             return nn.functional.layer_norm(x, (4,)) / 2
 
     found = probes.layer_norm(Half(), 4)
@@ -166,7 +166,7 @@ def test_a_bias_that_depends_on_more_than_distance_is_refused():
     class Absolute(Position):
         entry = create("position", "none").entry
 
-        def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
+        def bias(self, q_pos, k_pos):
             return (q_pos[:, :, None] * k_pos[:, None]).float()[:, None]
 
     assert probes.biases(Absolute(), -torch.arange(4)) is None

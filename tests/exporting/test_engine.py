@@ -1,7 +1,5 @@
 """``--engine ctranslate2`` translates as the model does, or is refused."""
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -11,7 +9,7 @@ from tfzoo.exporting.engine import set_engine
 from tfzoo.search import Search
 
 
-def both(search: Search, **options: Any) -> tuple[list[Any], list[Any]]:
+def both(search, **options):
     """Translations of PyTorch and of CTranslate2."""
     task = translator(layers=1, position="rotary", **options).eval()
     ours = task.translations(LINES, search)

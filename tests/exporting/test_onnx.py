@@ -1,11 +1,8 @@
 """ONNX files compute what the model does, at every length, or are refused with the part's name."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import tfzoo
 from tests.daily import sampled
@@ -105,7 +102,7 @@ def test_what_the_library_cannot_export_is_named(tmp_path):
 
         entry = describe("norm", "scale")
 
-        def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        def forward(self, x, valid=None):
             return x if float(x.sum()) > 0 else -x
 
     task = classifier(layers=1)
@@ -120,7 +117,7 @@ def test_a_model_of_another_class_is_refused(tmp_path):
     task = classifier()
 
     class Other(nn.Module):
-        def forward(self, tokens: Tensor) -> Tensor:
+        def forward(self, tokens):
             return torch.zeros(len(tokens), 3)
 
     other = tfzoo.ClassificationTask(Other(), task.tokenizer)
@@ -128,7 +125,7 @@ def test_a_model_of_another_class_is_refused(tmp_path):
         export(other, tmp_path / "model")
 
 
-def refusal_of(make: Any, folder: Path, **options: Any) -> str:
+def refusal_of(make, folder, **options):
     """What an export is refused with, or "", also where there is no such model."""
     try:
         task = make(layers=1, allow=["leaky-norm"], **options)

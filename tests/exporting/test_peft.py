@@ -1,7 +1,6 @@
 """An adapter that is written alone computes in ``transformers`` what it computes here."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -23,7 +22,7 @@ from tfzoo.models.architectures import architecture
 ONE_EACH = dict(reversed(CASES))
 
 
-def adapted(folder: Path, *targets: str, **options: Any) -> Any:
+def adapted(folder, *targets, **options):
     """The model of a folder with a random adapter."""
     model = tfzoo.from_pretrained(folder)
     Adapter("lora", rank=3, targets=[*targets], **options).apply(model, seed=1)

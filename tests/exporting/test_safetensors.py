@@ -5,7 +5,6 @@ import os
 import signal
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -184,32 +183,32 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def changed(folder: Path, **changes: Any) -> None:
+def changed(folder, **changes):
     config = json.loads((folder / "config.json").read_text("utf-8"))
     (folder / "config.json").write_text(json.dumps({**config, **changes}), "utf-8")
 
 
-def hostile_config(folder: Path) -> None:
+def hostile_config(folder):
     (folder / "config.json").write_text("[" * 100_000, "utf-8")
 
 
-def hostile_weights(folder: Path) -> None:
+def hostile_weights(folder):
     data = bytearray((folder / "model.safetensors").read_bytes())
     data[-1] ^= 1
     (folder / "model.safetensors").write_bytes(data)
 
 
-def sum_of(folder: Path) -> str:
+def sum_of(folder):
     return pretrained.checksum(folder / "model.safetensors")
 
 
-def short_weights(folder: Path) -> None:
+def short_weights(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-8])
     changed(folder, sha256=sum_of(folder))
 
 
-def a_pickle(folder: Path) -> None:
+def a_pickle(folder):
     torch.save({"w": torch.zeros(2)}, folder / "model.safetensors")
     changed(folder, sha256=sum_of(folder))
 

@@ -26,7 +26,7 @@ GATED: dict[str, Activation] = {
 NAMES = [*PLAIN, *GATED]
 
 
-def parameters(module: nn.Module) -> int:
+def parameters(module):
     return sum(parameter.numel() for parameter in module.parameters())
 
 

@@ -1,11 +1,9 @@
 """A mixture of experts gives each token to its best experts, whatever the other tokens are."""
 
 import copy
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn.functional import silu
 from torch.testing import assert_close
 
@@ -21,16 +19,16 @@ SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])
 TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 0, 0]])
 
 
-def mixture(**options: Any) -> Any:
+def mixture(**options):
     torch.manual_seed(0)
     return create("feedforward", {"name": "mixture", "hidden": 6, **options}, dim=8).double()
 
 
-def tokens(*shape: int) -> Tensor:
+def tokens(*shape):
     return torch.randn(*shape, 8, dtype=torch.float64)
 
 
-def model(dropout: float = 0.0) -> tfzoo.Transformer:
+def model(dropout=0.0):
     torch.manual_seed(0)
     return tfzoo.Transformer(20, 8, 2, 2, feedforward="mixture", dropout=dropout).double()
 

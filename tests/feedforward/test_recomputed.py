@@ -1,10 +1,8 @@
 """What the backward of a feed-forward layer keeps, and that it is right."""
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tfzoo.base.recomputed import LinearOf, linear_of
 from tfzoo.base.registry import create, registry
@@ -17,17 +15,17 @@ WIDTHS = {
 """What is kept of a token with ``hidden: 16`` beside the input, in numbers."""
 
 
-def layer(name: str) -> Any:
+def layer(name):
     torch.manual_seed(0)
     return create("feedforward", {"name": name, "hidden": 16}, dim=8).double()
 
 
-def kept(module: Any, x: Tensor) -> int:
+def kept(module, x):
     """The numbers that the backward keeps beside parameters and ``x``."""
     known = {one.data_ptr() for one in (*module.parameters(), x)}
     found = {}
 
-    def pack(value: Tensor) -> Tensor:
+    def pack(value):
         storage = value.untyped_storage()
         if storage.data_ptr() not in known:
             found[storage.data_ptr()] = value, storage.nbytes() // value.element_size()
@@ -81,17 +79,17 @@ class Other(nn.Linear):
     """A layer that stands in for the outer one."""
 
 
-def hooked(linear: nn.Linear) -> nn.Linear:
+def hooked(linear):
     linear.register_forward_hook(lambda *given: None)
     return linear
 
 
-def patched(linear: nn.Linear) -> nn.Linear:
+def patched(linear):
     linear.forward = lambda x: x
     return linear
 
 
-def frozen(linear: nn.Linear) -> nn.Linear:
+def frozen(linear):
     return linear.requires_grad_(False)
 
 

@@ -17,7 +17,7 @@ pytestmark = [
 MASKS = [name for name, mask in masks().items() if mask.allowed is None]
 
 
-def moved(mask: Mask) -> Mask:
+def moved(mask):
     return Mask(mask.causal, None if mask.keys is None else mask.keys.cuda(), mask.start)
 
 

@@ -5,14 +5,11 @@ in the same precision.
 """
 
 from copy import deepcopy
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from tfzoo.base.registry import Entry, registry
-from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.probes import PROBES, inputs
@@ -25,13 +22,11 @@ LONG = 200
 """Keys, for which an attention may choose another way to multiply than for short text."""
 
 
-def name_of(value: Any) -> str:
+def name_of(value):
     return f"{value.kind}-{value.name}" if isinstance(value, Entry) else str(value)
 
 
-def results(
-    entry: Entry, module: Any, device: torch.device | str, dtype: torch.dtype
-) -> list[Tensor]:
+def results(entry, module, device, dtype):
     """Outputs and gradients in float64 on the CPU, computed on a device in a precision."""
     module = deepcopy(module).to(device, dtype)
     given = {
@@ -52,13 +47,13 @@ def results(
     return [one.double().cpu() for one in found]
 
 
-def long_text(module: Attention, device: torch.device | str, dtype: torch.dtype) -> list[Tensor]:
+def long_text(module, device, dtype):
     draw = torch.Generator().manual_seed(4)
     q, k, v = (torch.randn(1, 2, LONG, 8, generator=draw).to(device, dtype) for _ in range(3))
     return [module.forward(q, k, v, mask=Mask(causal=True)), module.forward(q, k, v, mask=Mask())]
 
 
-def error(found: list[Tensor], exact: list[Tensor]) -> float:
+def error(found, exact):
     """The largest relative error (root mean square) of any output or gradient; of one that is 0,
     relative to the largest.
     """

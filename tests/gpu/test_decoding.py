@@ -3,11 +3,9 @@
 import warnings
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 import tfzoo
 import tfzoo.search as search_module
@@ -28,7 +26,7 @@ class Told(HostCopies):
         super().__init__(device)
         self.late, self.steps = True, 0
 
-    def next(self, x: Tensor) -> Tensor | None:
+    def next(self, x):
         self.steps += 1
         if self.steps == 1:
             return None
@@ -36,7 +34,7 @@ class Told(HostCopies):
         known[..., 1] = self.steps > 2 and x.dim() == 1
         return known
 
-    def last(self) -> None:
+    def last(self):
         return None
 
 
@@ -49,10 +47,10 @@ def meta(monkeypatch):
     monkeypatch.setattr(generation, "HostCopies", Told)
 
 
-def counted(made: Any, rows: list[int]) -> SimpleNamespace:
+def counted(made, rows):
     """As search wants a model, whose source has no padding."""
 
-    def decode_step(tokens: Tensor, cache: Any) -> Tensor:
+    def decode_step(tokens, cache):
         rows.append(len(tokens))
         return made.decode_step(tokens, cache)
 

@@ -4,7 +4,6 @@ tensor of all pairs.
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.attention.test_flex import RELATIVE, C, H, positions, reference
 from tfzoo.attention import _inner_products
@@ -20,7 +19,7 @@ pytestmark = [
 ]
 
 
-def results(name: str, device: str, dtype: torch.dtype) -> list[Tensor]:
+def results(name, device, dtype):
     """The output and all gradients, of the position's parameters too; on a CPU by the formula."""
     given = {"dim": 8, "heads": H, "head_dim": C, "max_length": N, "causal": True}
     torch.manual_seed(0)

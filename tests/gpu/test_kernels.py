@@ -21,17 +21,17 @@ pytestmark = [
 Compute = Callable[..., tuple[Tensor, ...]]
 
 
-def loss(hidden: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+def loss(hidden, weight):
     target = torch.arange(len(hidden), device=hidden.device) % len(weight)
     return (cross_entropy(hidden, weight, target, 0.1, 0)[0],)
 
 
-def capped_loss(hidden: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+def capped_loss(hidden, weight):
     target = torch.arange(len(hidden), device=hidden.device) % len(weight)
     return (cross_entropy(hidden, weight, target, 0.1, None, 5.0)[0],)
 
 
-def rotary(q: Tensor, k: Tensor) -> tuple[Tensor, ...]:
+def rotary(q, k):
     angles = torch.arange(300, device=q.device, dtype=torch.float32)[:, None] * 0.7 ** torch.arange(
         12, device=q.device
     )
@@ -40,8 +40,8 @@ def rotary(q: Tensor, k: Tensor) -> tuple[Tensor, ...]:
     return turned[0] + turned[1]
 
 
-def normed(name: str) -> Compute:
-    def compute(x: Tensor, branch: Tensor) -> tuple[Tensor, ...]:
+def normed(name):
+    def compute(x, branch):
         norm = create("norm", name, dim=x.shape[-1]).to(x.device, x.dtype)
         return sum_and_norm.sum_and_norm(norm, x, branch, None)
 

@@ -3,11 +3,10 @@ read nothing back from the device.
 """
 
 from contextlib import nullcontext
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import tfzoo
 from tfzoo.base.registry import registry
@@ -25,9 +24,9 @@ POOLINGS = registry("pooling").names()
 EXACT = 1e-9
 
 
-def model(kind: str, name: str, **options: Any) -> tfzoo.Transformer:
+def model(kind, name, **options):
     """A small model with one component swapped, in the encoder alone where a decoder refuses it."""
-    sizes: dict[str, Any] = {"vocab_size": VOCABULARY, "dim": DIM, "heads": 2, "layers": 2}
+    sizes = {"vocab_size": VOCABULARY, "dim": DIM, "heads": 2, "layers": 2}
     sizes |= {"dropout": 0.0, **options}
     try:
         made = tfzoo.Transformer(**sizes, **{kind: name})
@@ -37,7 +36,7 @@ def model(kind: str, name: str, **options: Any) -> tfzoo.Transformer:
     return made
 
 
-def ids(rows: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+def ids(rows, length, device="cpu", seed=0):
     draw = torch.Generator().manual_seed(seed)
     return torch.randint(4, VOCABULARY, (rows, length), generator=draw).to(device)
 
@@ -70,7 +69,7 @@ def test_padding_has_no_influence_on_a_classifier(pooling, device):
         torch.testing.assert_close(padded, made(text), rtol=0, atol=EXACT)
 
 
-def loss_of(made: tfzoo.Transformer, source: Tensor, target: Tensor, real: Tensor) -> Tensor:
+def loss_of(made, source, target, real):
     """As TranslationTask computes it."""
     hidden = made.hidden(source, target[:, :-1]).flatten(0, 1)
     wanted = target[:, 1:].flatten()

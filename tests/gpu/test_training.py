@@ -8,10 +8,8 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import lightning.pytorch as L
 import pytest
@@ -59,7 +57,7 @@ class Reads(TorchDispatchMode):
 
     WAIT = ("_local_scalar_dense", "nonzero", "masked_select", "equal", "unique")
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func.overloadpacket.__name__
         assert name not in self.WAIT, f"a step reads from the device: {name}"
         return func(*args, **(kwargs or {}))
@@ -70,13 +68,13 @@ class Methods(TorchFunctionMode):
 
     WAIT = (torch.Tensor.tolist, torch.Tensor.numpy)
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         assert func not in self.WAIT, f"a step reads from the device: {func.__name__}"
         return func(*args, **(kwargs or {}))
 
 
 @contextmanager
-def no_waiting(device: torch.device) -> Iterator[None]:
+def no_waiting(device):
     """Raise where the host waits for the device."""
     if device.type == "cpu":
         with Reads(), Methods():
@@ -99,35 +97,24 @@ class Watched(L.Callback):
         self.open = ExitStack()
         self.watched = 0
 
-    def on_train_batch_start(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
         if batch_idx in self.steps:
             self.open.enter_context(no_waiting(self.device))
             self.watched += 1
 
-    def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         self.open.close()
 
-    def on_exception(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
-    ) -> None:
+    def on_exception(self, trainer, pl_module, exception):
         self.open.close()
 
 
-def task_of(data: tfzoo.TranslationData, **optim: Any) -> tfzoo.TranslationTask:
+def task_of(data, **optim):
     recipe = {"seed": 1, "model": SMALL, "optim": {"lr": 1e-2, **optim}}
     return tfzoo.TranslationTask.build(recipe, data.tokenizers)
 
 
-def trainer(device: torch.device, *callbacks: L.Callback, **options: Any) -> L.Trainer:
+def trainer(device, *callbacks, **options):
     kind = device.type if device.type == "cpu" else "gpu"
     given = {"limit_val_batches": 0, "log_every_n_steps": 100, **options}
     return quiet(accelerator=kind, callbacks=list(callbacks), **given)
@@ -168,7 +155,7 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_not_waited_for(data, d
     weights = []
 
     class Weights(L.Callback):
-        def on_train_batch_end(self, trainer: L.Trainer, pl_module: Any, *args: Any) -> None:
+        def on_train_batch_end(self, trainer, pl_module, *args):
             weights.append(pl_module.model.output_weight.detach().clone())
 
     trainer(device, watched, Weights(), max_steps=6).fit(task, datamodule=data)
@@ -177,7 +164,7 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_not_waited_for(data, d
     assert int(task.skipped) == 1
 
 
-def fit(device: torch.device, folder: str, *args: str) -> int:
+def fit(device, folder, *args):
     where = ("--trainer.accelerator", "cpu" if device.type == "cpu" else "gpu")
     given = () if "--trainer.devices" in args else ("--trainer.devices", "1")
     return main(["fit", "translation/numbers", *TINY, *where, *given, "--run", folder, *args])

@@ -1,7 +1,5 @@
 """Mixers against code that somebody else wrote, and against their own formulas."""
 
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,7 +14,6 @@ from tfzoo.masks import Mask
 from tfzoo.models.decoder import Decoder
 from tfzoo.models.encoder import Encoder
 from tfzoo.models.options import StackOptions
-from tfzoo.models.stack import Stack
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import lengths_to_valid, randomize
 
@@ -32,10 +29,10 @@ def _float64():
         yield
 
 
-def stack(causal: bool, mixer: Any, **options: Any) -> Any:
+def stack(causal, mixer, **options):
     """A stack of one layer that computes what the mixer does, with random parameters."""
     options = {"dropout": 0.0, **NOTHING_ELSE, "mixer": mixer, **options}
-    made: Stack = (
+    made = (
         Decoder(DIM, HEADS, 1, cross_attention=False, **options)
         if causal
         else Encoder(DIM, HEADS, 1, **options)
@@ -44,7 +41,7 @@ def stack(causal: bool, mixer: Any, **options: Any) -> Any:
     return made.eval()
 
 
-def mixer_of(made: Stack) -> Any:
+def mixer_of(made):
     return made.layers[0].self_attention.inner
 
 

@@ -1,7 +1,5 @@
 """The classifier's own options, what it pools, and what it refuses."""
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -14,7 +12,7 @@ from tfzoo.testing.samples import randomize
 TEXT = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
 
 
-def small(**options: Any) -> tfzoo.TransformerClassifier:
+def small(**options):
     model = tfzoo.TransformerClassifier(
         **{
             "vocab_size": 20,
@@ -57,9 +55,9 @@ class Watched(torch.nn.Module):
         super().__init__()
         self.inner, self.shapes = inner, list[tuple[int, ...]]()
 
-    def forward(self, x: torch.Tensor, *args: Any) -> torch.Tensor:
+    def forward(self, x, *args):
         self.shapes.append(tuple(x.shape))
-        found: torch.Tensor = self.inner(x, *args)
+        found = self.inner(x, *args)
         return found
 
 

@@ -15,7 +15,7 @@ D, V = 8, 12
 SIZES = [(0, 5), (2, 0), (0, 0)]
 
 
-def text(b: int, n: int) -> Tensor:
+def text(b, n):
     return torch.randint(4, V, (b, n))
 
 

@@ -1,10 +1,7 @@
 """The decoder-only model, and how it continues a text."""
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 from torch.testing import assert_close
 from transformers.generation import logits_process
 
@@ -19,7 +16,7 @@ TEXT = torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, 0, 0]])
 LEFT = torch.tensor([[5, 6, 7, 8, 9], [0, 0, 10, 11, 12]])
 
 
-def small(**options: Any) -> tfzoo.LanguageModel:
+def small(**options):
     sizes = {"vocab_size": 20, "dim": 8, "heads": 2, "layers": 2, "dropout": 0.0}
     torch.manual_seed(1)
     model = tfzoo.LanguageModel(**{**sizes, **options})
@@ -27,7 +24,7 @@ def small(**options: Any) -> tfzoo.LanguageModel:
     return model.double().eval()
 
 
-def continued(model: tfzoo.LanguageModel, prompt: Tensor, count: int) -> Tensor:
+def continued(model, prompt, count):
     """By the most probable token, all computed anew for each."""
     ids = prompt
     for _ in range(count):
@@ -216,7 +213,7 @@ def test_logits_that_are_no_numbers_are_an_error():
 # Packing, embeddings, prefixes --------------------------------------------------------------------
 
 
-def packed(*lengths: int) -> tuple[tfzoo.Mask, Tensor]:
+def packed(*lengths):
     """The mask and the positions of texts of these lengths in one row."""
     text = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
     places = torch.cat([torch.arange(n) for n in lengths])[None]

@@ -1,7 +1,5 @@
 """The masked language model's own options; tests/models/test_architectures.py holds it to BERT."""
 
-from typing import Any
-
 import pytest
 import torch
 from torch.nn.functional import gelu, layer_norm
@@ -16,7 +14,7 @@ TEXT = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
 TYPES = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 0]])
 
 
-def small(**options: Any) -> tfzoo.MaskedLanguageModel:
+def small(**options):
     torch.manual_seed(1)
     model = tfzoo.MaskedLanguageModel(20, dim=8, heads=2, layers=1, **options)
     randomize(model)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import tfzoo
 from tests.daily import sampled
@@ -21,25 +21,25 @@ SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])
 TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 0, 0]])
 
 
-def translator(**options: Any) -> tfzoo.Transformer:
+def translator(**options):
     torch.manual_seed(0)
     model = tfzoo.Transformer(20, **{**TINY, **options})
     randomize(model)
     return model.double().eval()
 
 
-def classifier(**options: Any) -> tfzoo.TransformerClassifier:
+def classifier(**options):
     torch.manual_seed(0)
     model = tfzoo.TransformerClassifier(20, 3, **{**TINY, **options})
     randomize(model)
     return model.double().eval()
 
 
-def pickled(model: nn.Module) -> nn.Module:
+def pickled(model):
     return pickle.loads(pickle.dumps(model))
 
 
-def saved(model: nn.Module) -> nn.Module:
+def saved(model):
     file = io.BytesIO()
     torch.save(model, file)
     file.seek(0)
@@ -86,7 +86,7 @@ PARTS = [
 ]
 
 
-def any_length(n: int = 64) -> Any:
+def any_length(n=64):
     return torch.export.Dim("n", min=2, max=n)
 
 
@@ -152,7 +152,7 @@ TOGETHER += [
 ]
 
 
-def on_the_device(patch: pytest.MonkeyPatch, **options: Any) -> tuple[tfzoo.Transformer, Any, Any]:
+def on_the_device(patch, **options):
     """A model, a source and a target without values, as a stand-in for those of a GPU: reading a
     tensor, or how many of its entries are True, is an error.
     """
@@ -163,7 +163,7 @@ def on_the_device(patch: pytest.MonkeyPatch, **options: Any) -> tuple[tfzoo.Tran
     return model, SOURCE.to("meta"), TARGET.to("meta")
 
 
-def each_with_a_padding() -> list[Any]:
+def each_with_a_padding():
     """Models and paddings: by day each model with one of them, in turn."""
     pairs = [
         (number % len(PADDINGS) == place, parts, padding)
@@ -212,13 +212,13 @@ class SelfAttending(nn.Module):
         self.attention = tfzoo.MultiheadAttention(8, 2, batch_first=True, **options)
         randomize(self.attention)
 
-    def forward(self, x: Tensor, padding: Tensor, hidden: Tensor) -> Tensor:
+    def forward(self, x, padding, hidden):
         y, weights = self.attention(x, x, x, padding, attn_mask=hidden)
         z, _ = self.attention(x, x, x, need_weights=False, is_causal=True)
         return torch.cat((y, z, weights @ x), -1)
 
 
-def attended(n: int) -> tuple[Tensor, Tensor, Tensor]:
+def attended(n):
     torch.manual_seed(n)
     padding = torch.arange(n) >= torch.tensor([[n], [n // 2]])
     return torch.randn(2, n, 8).double(), padding, torch.rand(n, n) < 0.2

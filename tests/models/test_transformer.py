@@ -1,10 +1,7 @@
 """The Transformer's own options: what is tied, what differs between the sides, what is refused."""
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 from torch.testing import assert_close
 
 import tfzoo
@@ -15,7 +12,7 @@ from tfzoo.testing.samples import randomize
 IDS = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
 
 
-def small(**options: Any) -> tfzoo.Transformer:
+def small(**options):
     model = tfzoo.Transformer(
         **{"vocab_size": 20, "dim": 8, "heads": 2, "layers": 1, "dropout": 0.0, **options}
     )
@@ -149,7 +146,7 @@ def test_a_table_of_positions_says_when_it_is_too_short():
         model(IDS, IDS)
 
 
-def close(found: Tensor, wanted: Tensor) -> None:
+def close(found, wanted):
     assert found.dtype == torch.float64
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
@@ -194,7 +191,7 @@ def test_steps_of_a_language_model_do_so_too(cap):
 @pytest.mark.parametrize("kind", [tfzoo.Transformer, tfzoo.LanguageModel])
 def test_a_subclass_with_logits_of_its_own_decodes_by_them(kind):
     class Halved(kind):
-        def logits(self, hidden: Tensor) -> Any:
+        def logits(self, hidden):
             return super().logits(hidden) / 2
 
     model = Halved(20, 8, 2, 1).eval()

@@ -11,7 +11,7 @@ ROW = re.compile(
 )
 
 
-def outcomes() -> dict[str, str]:
+def outcomes():
     """The outcome of each class on the page."""
     return {name: outcome for name, _, outcome in ROW.findall(PAGE.read_text("utf-8"))}
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.testing import assert_close
 from transformers.models.gemma2 import modeling_gemma2
 from transformers.models.llama import modeling_llama
@@ -10,29 +10,26 @@ from transformers.models.llama import modeling_llama
 from tests import forked
 from tests.daily import sampled
 from tests.exact import close
-from tfzoo.base.registry import Spec, create, registry
-from tfzoo.contracts import Norm
+from tfzoo.base.registry import create, registry
 
 NAMES = registry("norm").names()
 DIM = 16
 
 
-def made(spec: Spec, dim: int = DIM) -> Norm:
+def made(spec, dim=DIM):
     torch.manual_seed(0)
-    norm: Norm = create("norm", spec, dim=dim)
+    norm = create("norm", spec, dim=dim)
     for parameter in norm.parameters():
         nn.init.normal_(parameter)
     return norm.double()
 
 
-def text(dim: int = DIM) -> tuple[Tensor, Tensor]:
+def text(dim=DIM):
     valid = torch.arange(7) < torch.tensor([[7], [4], [2]])
     return (torch.randn(3, 7, dim).double() * 2 + 1).requires_grad_(), valid
 
 
-def same_with_gradients(
-    got: Tensor, wanted: Tensor, pairs: list[tuple[Tensor, Tensor]], limit: float = 1e-9
-) -> None:
+def same_with_gradients(got, wanted, pairs, limit=1e-9):
     assert_close(got, wanted, atol=limit, rtol=limit)
     slope = torch.randn(got.shape).double()
     ours = torch.autograd.grad(got, [one for one, _ in pairs], slope, retain_graph=True)
@@ -128,7 +125,7 @@ def test_batch_outside_training_uses_what_it_has_seen():
     assert_close(norm.eval()(x), peer.eval()(x.mT).mT)
 
 
-def share(rank: int, world: int, store: str) -> list[Tensor]:
+def share(rank, world, store):
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=world
     )

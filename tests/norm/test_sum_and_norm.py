@@ -38,20 +38,20 @@ def as_on_cuda(monkeypatch):
     monkeypatch.setattr(_norm_triton, "PROGRAMS", 4)
 
 
-def both(norm: Norm, x: Tensor, branch: Tensor | None) -> tuple[Tensor, ...]:
+def both(norm, x, branch):
     """In the kernel."""
     assert fused_applies(norm, x, branch)
     return sum_and_norm.sum_and_norm(norm, x, branch, None)
 
 
-def plain(norm: Norm, x: Tensor, branch: Tensor | None) -> tuple[Tensor, ...]:
+def plain(norm, x, branch):
     """One after the other."""
     total = x if branch is None else x + branch
     return total, norm(total)
 
 
-def made(name: str, width: int, dtype: torch.dtype) -> Norm:
-    norm: Norm = create("norm", NORMS[name], dim=width).to(dtype)
+def made(name, width, dtype):
+    norm = create("norm", NORMS[name], dim=width).to(dtype)
     with torch.no_grad():
         for one in norm.parameters():
             one.add_(torch.randn(width, generator=torch.Generator().manual_seed(1)))
@@ -61,9 +61,7 @@ def made(name: str, width: int, dtype: torch.dtype) -> Norm:
 Outputs = Callable[[Norm, Tensor, Tensor | None], tuple[Tensor, ...]]
 
 
-def results(
-    outputs: Outputs, name: str, drawn: list[Tensor | None], dtype: torch.dtype, used: int
-) -> list[Tensor]:
+def results(outputs, name, drawn, dtype, used):
     """Sum, norm, and all gradients, where the sum (1), the norm (2) or both (3) are used."""
     x, branch = (None if g is None else g.detach().to(dtype).requires_grad_() for g in drawn)
     assert x is not None
@@ -170,7 +168,7 @@ def test_residual_connections_use_it(norm, residual, monkeypatch):
         assert_close(one, other, atol=1e-12, rtol=0.0)
 
 
-def graph_of(out: Tensor) -> list[str]:
+def graph_of(out):
     """The names of all operations that lead to a tensor."""
     names, open_nodes = [], [out.grad_fn]
     while open_nodes:
@@ -216,7 +214,7 @@ def test_it_steps_aside_where_others_have_a_say(monkeypatch):
     assert without == {*registry("norm").names()} - {"rms", "layer"}
 
     class Own(type(norm)):
-        def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        def forward(self, x, valid=None):
             return 2 * x
 
     own = create("norm", "rms", dim=4)

@@ -5,13 +5,10 @@ import html
 import json
 import re
 import zlib
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from tests.browser import opened
 from tfzoo.errors import BadRun
@@ -29,11 +26,11 @@ TARGET = ["<bos>", " zwei", " drei"]
 BYTE = 1 / 255
 
 
-def made(*shape: int) -> Tensor:
+def made(*shape):
     return (3 * torch.randn(shape, generator=torch.Generator().manual_seed(1))).softmax(-1)
 
 
-def maps() -> list[AttentionMap]:
+def maps():
     tokens = {"encoder": (SOURCE, SOURCE), "decoder": (TARGET, TARGET), "cross": (TARGET, SOURCE)}
     return [
         AttentionMap(side, layer, made(2, len(q), len(k)), q, k)
@@ -42,24 +39,24 @@ def maps() -> list[AttentionMap]:
     ]
 
 
-def page(found: list[AttentionMap]) -> str:
+def page(found):
     return attention_page(described(found, "runs/x/1"))
 
 
-def described(found: list[AttentionMap], run: str) -> AttentionMaps:
+def described(found, run):
     return AttentionMaps(found, EVIL, run=run, facts={"translation": EVIL}, notes=[EVIL])
 
 
-def unpacked(one: dict[str, Any], shape: tuple[int, ...]) -> Any:
+def unpacked(one, shape):
     weights, steps_ = (zlib.decompress(base64.b64decode(one[key])) for key in ("weights", "steps"))
     values = np.frombuffer(weights, np.uint8).reshape(shape)
     steps = np.frombuffer(steps_, "<f4").reshape(*shape[:-1], 1)
     return (values.astype(float) - one["zero"]) * steps
 
 
-def data_of(text: str) -> list[dict[str, Any]]:
+def data_of(text):
     (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
-    data: list[dict[str, Any]] = json.loads(found)
+    data = json.loads(found)
     return data
 
 
@@ -132,14 +129,14 @@ CUT_OFF = """[...document.body.querySelectorAll('*')]
 """What ends outside of the window, but for tables that scroll by themselves."""
 
 
-def shown_page(browser: Any, file: Path, text: str) -> tuple[Any, list[str]]:
+def shown_page(browser, file, text):
     file.write_text(text, "utf-8")
     shown, said = opened(browser, file)
     shown.wait_for_selector(".token")  # weights are decompressed after the page is loaded
     return shown, said
 
 
-def weights_beside(run: Any, tokens: str) -> list[float]:
+def weights_beside(run, tokens):
     """The weights that stand beside the queries or keys."""
     return [float(one) for one in run.locator(f".{tokens} .weight").all_inner_texts() if one]
 

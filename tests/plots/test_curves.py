@@ -3,12 +3,10 @@
 import csv
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from matplotlib.figure import Figure
 
 from tfzoo.errors import BadRun, UnknownName
 from tfzoo.plots import curves
@@ -17,9 +15,7 @@ from tfzoo.plots.loggers import log_figure
 from tfzoo.plots.metrics import read_run, read_runs
 
 
-def make(
-    folder: Path, rows: int = 8, monitor: str | None = "val/chrf", **columns: list[float | None]
-) -> Path:
+def make(folder, rows=8, monitor="val/chrf", **columns):
     """A run that logged at every second step, and what ``columns`` say; None: nothing."""
     folder.mkdir(parents=True)
     logged = {
@@ -40,7 +36,7 @@ def make(
     return folder
 
 
-def panels(figure: Figure) -> dict[str, list[list[tuple[float, float]]]]:
+def panels(figure):
     """The points of each line by title of its panel; a circle is a line of one point."""
     return {
         axes.get_title(loc="left"): [
@@ -51,7 +47,7 @@ def panels(figure: Figure) -> dict[str, list[list[tuple[float, float]]]]:
     }
 
 
-def legend(figure: Figure) -> list[str]:
+def legend(figure):
     return [text.get_text() for one in figure.legends for text in one.get_texts()]
 
 
@@ -165,10 +161,10 @@ class Board:
     def __init__(self) -> None:
         self.pictures: dict[str, Any] = {}
 
-    def add_image(self, name: str, picture: Any, step: int, dataformats: str) -> None:
+    def add_image(self, name, picture, step, dataformats):
         self.pictures[name] = picture, step, dataformats
 
-    def flush(self) -> None: ...
+    def flush(self): ...
 
 
 class Logger:

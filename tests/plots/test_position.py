@@ -1,7 +1,5 @@
 """A picture of each positional encoding, whose lines are what its formula says."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,7 @@ from tfzoo.testing.subject import hooks
 SMALL = {"dim": 16, "heads": 2, "length": 12}
 
 
-def lines(figure: Any, title: str) -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+def lines(figure, title):
     """The lines of the panel with this title."""
     (axes,) = (one for one in figure.axes if one.get_title(loc="left").startswith(title))
     return [line.get_data() for line in axes.lines if len(line.get_xdata()) > 2]

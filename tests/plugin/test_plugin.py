@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -59,7 +58,7 @@ def tfzoo(installed):
     return run
 
 
-def command(installed: str, args: list[str]) -> tuple[int, str]:
+def command(installed, args):
     """The exit code of a command and what it prints, with a folder of packages to import from."""
     sys.path.insert(0, installed)
     from tfzoo.commands.main import main
@@ -80,7 +79,7 @@ def test_it_is_shown(tfzoo):
     assert "cap: float = 50.0" in tfzoo("show", "attention", "soft_capped")
 
 
-def violations(installed: str, kind: str, name: str) -> list[str]:
+def violations(installed, kind, name):
     """Of the contracts of a component alone."""
     sys.path.insert(0, installed)
     from tfzoo.base.registry import registry
@@ -164,13 +163,13 @@ def test_its_task_is_swept(tfzoo, installed, medians, monkeypatch):
     assert all(float(row["test/mae"]) > 0 for row in rows)
 
 
-def served(installed: str, run: str) -> tuple[str, dict[str, Any]]:
+def served(installed, run):
     """The page of a run, and its answer to a text."""
     sys.path.insert(0, installed)
     from tests.serving.running import serving
     from tfzoo.base.registry import registry
 
-    task: Any = registry("task").entry("median").cls.load(run)
+    task = registry("task").entry("median").cls.load(run)
     with serving(task) as client:
         return client.ask("/").text, json.loads(client.ask("/median", {"text": "[MAX 2 3 ]"}).text)
 

@@ -6,7 +6,6 @@ tried in Triton's interpreter and compiler, which need no GPU.
 
 import pytest
 import torch
-from torch import Tensor
 from torch.testing import assert_close
 
 from tests.in_triton import compile_for_cuda, needs_interpreter
@@ -29,7 +28,7 @@ def as_on_cuda(monkeypatch):
     monkeypatch.setattr(Rotation, "__call__", lambda *given: pytest.fail("the plain path"))
 
 
-def turn(x: Tensor, turned: Rotation) -> Tensor:
+def turn(x, turned):
     """By the formula, in float64."""
     pairs, x = turned.cos.shape[-1], x.double()
     cos, sin = turned.cos.double(), turned.sin.double()
@@ -41,9 +40,7 @@ def turn(x: Tensor, turned: Rotation) -> Tensor:
     return out
 
 
-def drawn(
-    sizes: tuple[int, ...], dtype: torch.dtype, apart: bool, far: float = 100.0
-) -> tuple[list[Tensor], Tensor]:
+def drawn(sizes, dtype, apart, far=100.0):
     """Queries and keys as projections give them, or heads apart in memory, and angles."""
     b, n, heads, kv_heads, width, rotated, texts = sizes
     draw = torch.Generator().manual_seed(0)

@@ -1,15 +1,12 @@
 """Each residual connection is its formula, on sublayers and norms of plain PyTorch."""
 
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 import tfzoo
 from tfzoo.base.registry import create
-from tfzoo.contracts import Residual
 from tfzoo.models.initialise import initialise
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
@@ -20,25 +17,25 @@ from tfzoo.testing.samples import randomize
 D = 6
 
 
-def wrap(spec: str | dict[str, Any], inner: nn.Module, layers: int = 4, **given: Any) -> Residual:
+def wrap(spec, inner, layers=4, **given):
     supplied = {"dropout": 0.0, "dim": D, "norm": "layer", "layer": 0, "layers": layers, **given}
-    wrapped: Residual = create("residual", spec, inner=inner, **supplied)
+    wrapped = create("residual", spec, inner=inner, **supplied)
     return wrapped
 
 
-def norm(x: Tensor, part: Any) -> Tensor:
+def norm(x, part):
     return F.layer_norm(x, (D,), part.weight, part.bias, 1e-5)
 
 
-def sandwich(x: Tensor, part: Any) -> Tensor:
+def sandwich(x, part):
     return x + norm(part.inner(norm(x, part.norm)), part.output_norm)
 
 
-def deepnorm(x: Tensor, part: Any) -> Tensor:
+def deepnorm(x, part):
     return norm(8**0.25 * x + part.inner(x), part.norm)
 
 
-def gated(x: Tensor, part: Any) -> Tensor:
+def gated(x, part):
     """Parisotto et al. 2019, section 3.2, in the paper's names."""
     w_z, w_r, w_g = part.from_sublayer.weight.chunk(3)
     u_z, u_r, u_g = *part.from_input.weight.chunk(2), part.from_reset.weight
@@ -118,7 +115,7 @@ def test_deepnorm_of_a_translator_takes_the_depths_of_both_its_sides(n, m, encod
             assert (part.alpha, part.beta) == pytest.approx(expected, abs=5e-5)
 
 
-def halved(cross: bool = False, **options: Any) -> set[str]:
+def halved(cross=False, **options):
     """The parameters that start half as large under ``deepnorm`` with a ``beta`` of 0.5; the others
     start alike, also when the model is initialised anew.
     """

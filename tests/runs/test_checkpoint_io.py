@@ -4,9 +4,7 @@ import errno
 import os
 import resource
 import signal
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 import torch
@@ -17,7 +15,7 @@ from tfzoo.runs.checkpoints import newest, read
 from tfzoo.training.checkpoint_io import AtomicCheckpointIO, remove_leftovers
 
 
-def content(batches: int, value: float = 1.0) -> dict[str, Any]:
+def content(batches, value=1.0):
     kept = {"format": 2, "task": "translation", "recipe": {}, "tokenizer": {}, "batches": batches}
     state = {
         "state": {0: {"exp_avg": torch.zeros(5000), "step": torch.tensor(3.0)}},
@@ -36,7 +34,7 @@ def folder(tmp_path):
 
 
 @contextmanager
-def room(size: int) -> Iterator[None]:
+def room(size):
     """The system lets no file grow over so many bytes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

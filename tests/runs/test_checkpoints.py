@@ -13,7 +13,7 @@ from tfzoo.runs.checkpoints import newest, read, resolve
 from tfzoo.runs.run import Run
 
 
-def content(**changes: Any) -> dict[str, Any]:
+def content(**changes):
     kept = {"format": 2, "task": "translation", "recipe": {}, "tokenizer": {}, "batches": 3}
     return {"state_dict": {"w": torch.arange(4096.0)}, "tfzoo": {**kept, **changes}}
 
@@ -26,7 +26,7 @@ def checkpoint(tmp_path):
     return path
 
 
-def refused(path: Path, *says: str) -> None:
+def refused(path, *says):
     with pytest.raises(BadRun) as error:
         read(path)
     message = str(error.value)
@@ -111,22 +111,22 @@ def test_of_several_the_best_is_what_the_last_remembers(checkpoint):
     assert resolve(checkpoint.parents[1]) == names[1]
 
 
-def flip(path: Path) -> None:
+def flip(path):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
 
 
-def dangle(path: Path) -> None:
+def dangle(path):
     path.unlink()
     path.symlink_to(path.with_name("gone.ckpt"))
 
 
-def rewrite(path: Path, **changes: Any) -> None:
+def rewrite(path, **changes):
     torch.save({**going(9), **changes}, path)
 
 
-def going(batches: int) -> dict[str, Any]:
+def going(batches):
     """A checkpoint that a training can go on from."""
     return {
         **content(batches=batches),

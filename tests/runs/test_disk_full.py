@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -54,7 +53,7 @@ COMMAND = (
 )
 
 
-def small_disk(folder: Path, *command: str) -> list[str]:
+def small_disk(folder, *command):
     """The command, with a file system of 2 MB of its own in a folder."""
     return [
         "unshare",

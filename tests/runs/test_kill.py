@@ -13,7 +13,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill.py"
 
 
-def killed(*options: str) -> str:
+def killed(*options):
     ran = subprocess.run(
         [sys.executable, str(SCRIPT), *options],
         capture_output=True,

@@ -7,9 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pytest
 
@@ -35,7 +33,7 @@ def short_lease(monkeypatch):
     monkeypatch.setattr(lock, "LEASE", 1.0)
 
 
-def forked(act: Callable[[Callable[[int], object]], object]) -> tuple[int, int]:
+def forked(act):
     """A process that does something; its number, and the one that it tells when it is under way."""
     ready, told = os.pipe()
     child = os.fork()
@@ -51,10 +49,10 @@ def forked(act: Callable[[Callable[[int], object]], object]) -> tuple[int, int]:
 
 
 @contextmanager
-def process(folder: Path) -> Iterator[int]:
+def process(folder):
     """A process that holds a folder until it is killed; its number."""
 
-    def hold(tell: Callable[[int], object]) -> None:
+    def hold(tell):
         with holding(folder):
             tell(0)
             time.sleep(60)
@@ -67,7 +65,7 @@ def process(folder: Path) -> Iterator[int]:
         os.waitpid(child, 0)
 
 
-def rename_host(folder: Path) -> None:
+def rename_host(folder):
     """Let the lease name another host, without a sign of life."""
     path = folder / "lock.owner"
     here = next(line for line in path.read_text().splitlines() if line.startswith("host="))

@@ -1,13 +1,11 @@
 """What a run has logged is read as it stands: empty cells are no values."""
 
-from pathlib import Path
-
 import pytest
 
 from tfzoo.runs.logged import logged_values
 
 
-def read(folder: Path, text: str) -> list[tuple[str, int, float]]:
+def read(folder, text):
     (folder / "metrics.csv").write_text(text, "utf-8")
     return list(logged_values(folder))
 

@@ -126,7 +126,7 @@ def test_what_no_machine_has_is_refused(options, capsys):
     assert not list(Path().glob("runs/*/*"))
 
 
-def is_refused(code: int, err: str, line: str) -> None:
+def is_refused(code, err, line):
     """With one line, the last one that is printed."""
     import re
 
@@ -136,7 +136,7 @@ def is_refused(code: int, err: str, line: str) -> None:
     assert "Traceback" not in err
 
 
-def resolved(options: str) -> Any:
+def resolved(options):
     return resolve(load_recipe(RECIPE), Arguments(parse_options(typed(f"{TINY} {options}"))))
 
 
@@ -179,7 +179,7 @@ COMMANDS = {
 }
 
 
-def store(change: Callable[[dict[str, Any]], Any] | None = None) -> None:
+def store(change=None):
     """``run.ckpt`` and the shared folder ``shared`` of a translator, with a changed recipe."""
     task = translator()
     kept = task.checkpoint_entry()
@@ -224,7 +224,7 @@ def test_sizes_that_no_machine_has_take_ten_seconds_and_a_gigabyte_at_most():
     print(f"{len(attempts)} refused")
 
 
-def attempt(words: str) -> tuple[int, str, float, int]:
+def attempt(words):
     """The exit code of a command, what it printed on stderr, its seconds and bytes."""
     torch.set_num_threads(1)
     err = StringIO()
@@ -274,7 +274,7 @@ def test_what_there_is_is_the_least_of_machine_and_control_groups(tmp_path, monk
     assert memory.machine() == 3000, "version 2 counts each"
 
 
-def write(path: Path, text: str) -> None:
+def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
 
@@ -361,7 +361,7 @@ def test_a_process_takes_more_than_is_counted_for_it():
     assert forked.call(memory_of_a_process) > PROCESS
 
 
-def memory_of_a_process() -> int:
+def memory_of_a_process():
     lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     kept = {line.split(":")[0]: line.split()[1] for line in lines if line.endswith("kB")}
     return int(kept["RssAnon"]) * 1024

@@ -1,7 +1,6 @@
 """Folders that ``transformers`` wrote are read, and what is in them computes the same."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ APART = [
 """A vocabulary for each language (Marian)."""
 
 
-def rope(kind: str, **options: Any) -> dict[str, Any]:
+def rope(kind, **options):
     return {"rope_parameters": {"rope_type": kind, "rope_theta": 5e7, **options}}
 
 
@@ -86,7 +85,7 @@ for options in ODD["llama"][2:]:
 CASES = [(name, config) for name, configs in ODD.items() for config in configs]
 
 
-def saved(peer: Any, folder: Path, **options: Any) -> Path:
+def saved(peer, folder, **options):
     peer.save_pretrained(folder, **options)
     return folder
 
@@ -195,7 +194,7 @@ def test_parameters_keep_their_dtype(tmp_path):
     assert {one.dtype for one in model.parameters()} == {torch.bfloat16}
 
 
-def rewrite(folder: Path, change: Any) -> None:
+def rewrite(folder, change):
     """Change the names of a folder's tensors."""
     path = folder / "model.safetensors"
     save_file(change(load_file(path)), path, {"format": "pt"})
@@ -270,32 +269,32 @@ def test_what_a_missing_key_means_is_what_transformers_takes(name):
             assert getattr(theirs, key) == entry["default"] or key in computed, key
 
 
-def config_with(**changes: Any) -> Any:
-    def change(folder: Path) -> None:
+def config_with(**changes):
+    def change(folder):
         path = folder / "config.json"
         path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **changes}), "utf-8")
 
     return change
 
 
-def without_a_tensor(folder: Path) -> None:
+def without_a_tensor(folder):
     rewrite(folder, lambda state: dict(list(state.items())[1:]))
 
 
-def with_a_tensor(folder: Path) -> None:
+def with_a_tensor(folder):
     rewrite(folder, lambda state: {**state, "model.extra.weight": torch.ones(2)})
 
 
-def cut_short(folder: Path) -> None:
+def cut_short(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
 
 
-def pickled(folder: Path) -> None:
+def pickled(folder):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
 
-def long_header(folder: Path) -> None:
+def long_header(folder):
     (folder / "model.safetensors").write_bytes(b"\xff" * 64)
 
 
@@ -341,8 +340,8 @@ def test_what_is_no_model_of_tfzoo_is_refused_in_one_line(spoil, says, tmp_path)
     assert "\n" not in str(raised.value)
 
 
-def index_with(change: Any) -> Any:
-    def spoil(folder: Path) -> None:
+def index_with(change):
+    def spoil(folder):
         path = folder / "model.safetensors.index.json"
         index = json.loads(path.read_text("utf-8"))
         change(index["weight_map"])
@@ -351,7 +350,7 @@ def index_with(change: Any) -> Any:
     return spoil
 
 
-def last_shard(folder: Path) -> Path:
+def last_shard(folder):
     return sorted(folder.glob("*.safetensors"))[-1]
 
 

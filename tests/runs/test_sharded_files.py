@@ -1,7 +1,6 @@
 """Sharded checkpoints are there whole or not at all, and nothing in them runs."""
 
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from tfzoo.runs import checkpoints, sharded_files
 class Marker:
     """Unpickled, it would write a file."""
 
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[Path]]:
+    def __reduce__(self):
         return Path.touch, (Path("marker"),)
 
 
@@ -35,12 +34,12 @@ def folder(tmp_path, monkeypatch):
     return path
 
 
-def written(path: Path, epoch: int = 1) -> None:
+def written(path, epoch=1):
     dcp.save(STATE, checkpoint_id=path)
     torch.save({"epoch": epoch}, path / sharded_files.REST)
 
 
-def data(path: Path) -> Path:
+def data(path):
     return next(path.glob("*.distcp"))
 
 

@@ -39,7 +39,7 @@ SLOW = [pytest.param(one, id=name, marks=pytest.mark.nightly) for name, one in N
 SIZES = Sizes(8, 64)
 
 
-def build(kind: Any, options: dict[str, Any]) -> Any:
+def build(kind, options):
     torch.manual_seed(0)
     own = {key: one for key, one in options.items() if key not in ("recompute", "bf16")}
     sizes = (500, 3) if kind is TransformerClassifier else (500,)
@@ -48,7 +48,7 @@ def build(kind: Any, options: dict[str, Any]) -> Any:
     return model
 
 
-def total(model: Any, options: dict[str, Any]) -> torch.Tensor:
+def total(model, options):
     with torch.autocast("cpu", torch.bfloat16) if "bf16" in options else nullcontext():
         if isinstance(model, LanguageModel):
             return model(torch.ones(SIZES.rows, SIZES.length, dtype=torch.int64)).sum()

@@ -1,13 +1,10 @@
 """Steps, tokens and seconds are those of training, through validation, resuming and processes."""
 
-from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import lightning.pytorch as L
 import pytest
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader
 
 from tests.trainers import quiet
@@ -21,7 +18,7 @@ class Clock:
     def __init__(self) -> None:
         self.now = 100.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
@@ -32,10 +29,8 @@ def clock(monkeypatch):
     return made
 
 
-def trainer(
-    step: int = 0, world_size: int = 1, reduce: Callable[[Tensor], Tensor] | None = None
-) -> Any:
-    def reduced(value: Tensor, reduce_op: str) -> Tensor:
+def trainer(step=0, world_size=1, reduce=None):
+    def reduced(value, reduce_op):
         assert reduce_op == "sum"
         assert reduce is not None
         return reduce(value)
@@ -44,12 +39,12 @@ def trainer(
     return SimpleNamespace(global_step=step, world_size=world_size, strategy=strategy)
 
 
-def batch(meter: Throughput, clock: Clock, step: int, seconds: float, tokens: Any) -> None:
+def batch(meter, clock, step, seconds, tokens):
     clock.now += seconds
     meter.on_train_batch_end(trainer(step), SimpleNamespace(tokens=tokens), None, None, 0)
 
 
-def begun(clock: Clock) -> Throughput:
+def begun(clock):
     meter = Throughput()
     clock.now += 7.0  # between making it and training: reading data
     meter.setup(trainer(), None, "fit")
@@ -57,7 +52,7 @@ def begun(clock: Clock) -> Throughput:
     return meter
 
 
-def without_memory(counts: dict[str, Any]) -> dict[str, Any]:
+def without_memory(counts):
     assert counts.pop("peak_memory")["process"] > 0
     return counts
 
@@ -136,15 +131,15 @@ class Counting(L.LightningModule):
         self.clock, self.tokens = clock, 0
         self.weight = torch.nn.Parameter(torch.zeros(()))
 
-    def training_step(self, batch: Tensor, index: int) -> Tensor:
+    def training_step(self, batch, index):
         self.clock.now += 1.0
         self.tokens += 3
         return self.weight * 1.0
 
-    def validation_step(self, batch: Tensor, index: int) -> None:
+    def validation_step(self, batch, index):
         self.clock.now += 60.0
 
-    def configure_optimizers(self) -> Any:
+    def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 

@@ -5,7 +5,6 @@ why: real processes, real signals.
 import sys
 import time
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -53,7 +52,7 @@ def test_all_faults_are_tested():
     assert FAULTS.keys() == ENDS.keys()
 
 
-def heartbeats(rank: int, world: int, places: dict[int, int]) -> Heartbeats:
+def heartbeats(rank, world, places):
     """One that has heard of these places an hour ago, and was answered just now."""
     made = Heartbeats.__new__(Heartbeats)
     made.rank, made.world_size, made.message = rank, world, ""
@@ -83,9 +82,9 @@ def test_a_process_without_a_sign_of_life_hangs_unless_it_was_ourselves_who_slep
     assert other.lost(20) == [0], "the store lives in process 0"
 
 
-def watch(*codes: int | None) -> Watchdog:
+def watch(*codes):
     made = Watchdog(20, lambda text: None)
-    made.trainer: Any = SimpleNamespace(world_size=len(codes) + 1)
+    made.trainer = SimpleNamespace(world_size=len(codes) + 1)
     made.children = [SimpleNamespace(poll=lambda code=code: code) for code in codes]
     return made
 

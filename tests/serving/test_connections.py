@@ -12,11 +12,10 @@ import time
 from contextlib import ExitStack, suppress
 from multiprocessing import active_children
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from tests.serving.running import Client, serving, wait_for
+from tests.serving.running import serving, wait_for
 from tests.tasks.test_attention import translator
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.serving import connection, log, worker
@@ -30,13 +29,13 @@ def client():
         yield client
 
 
-def opened(client: Client, sent: bytes = b"") -> socket.socket:
+def opened(client, sent=b""):
     made = socket.create_connection(("127.0.0.1", client.port), timeout=20)
     made.sendall(sent)
     return made
 
 
-def heard(made: socket.socket) -> bytes:
+def heard(made):
     """All that comes until the connection is closed."""
     found = b""
     try:
@@ -47,7 +46,7 @@ def heard(made: socket.socket) -> bytes:
     return found
 
 
-def error_of(answer: bytes) -> str:
+def error_of(answer):
     head, _, body = answer.partition(b"\r\n\r\n")
     assert b"content-type: application/json" in head.lower(), answer
     said = json.loads(body)
@@ -93,7 +92,7 @@ def test_where_all_connections_ask_one_more_is_told_to_come_back(client):
     wait_for(lambda: answered(client))
 
 
-def answered(client: Client) -> bool:
+def answered(client):
     with suppress(OSError):
         return client.ask("/translate", {"text": "a"}).status == 200
     return False
@@ -121,11 +120,11 @@ def test_head_is_get_without_the_body(client):
     assert client.ask("/translate", method="HEAD").status == 405
 
 
-def stuck_once(task: Any) -> None:
+def stuck_once(task):
     """The first layer of the first request never ends."""
     (first, *_) = [one for one in task.model.modules() if isinstance(one, TransformerLayer)]
 
-    def sleep(*_: object) -> None:
+    def sleep(*_):
         if not os.path.exists("was_stuck"):
             open("was_stuck", "x").close()
             time.sleep(1000)

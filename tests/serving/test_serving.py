@@ -3,17 +3,15 @@
 import html
 import json
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
 from types import SimpleNamespace
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from tests.serving.running import JSON, Client, serving, wait_for
+from tests.serving.running import JSON, serving, wait_for
 from tests.tasks.test_attention import classifier, translator
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.plots.pages import attention
@@ -38,21 +36,21 @@ class Gate:
         self.go, self.count = context.Event(), context.Value("i", 0)
 
     @property
-    def layers(self) -> int:
+    def layers(self):
         return int(self.count.value)
 
-    def __call__(self, task: Any) -> None:
+    def __call__(self, task):
         for one in task.model.modules():
             if isinstance(one, TransformerLayer):
                 one.register_forward_pre_hook(self.wait)
 
-    def wait(self, *_: object) -> None:
+    def wait(self, *_):
         self.count.value += 1
         self.go.wait(20)
 
 
 @contextmanager
-def held() -> Iterator[Gate]:
+def held():
     gate = Gate()
     try:
         yield gate
@@ -191,7 +189,7 @@ def test_one_more_than_may_wait_is_told_to_come_back():
         assert client.ask("/translate", {"text": "a"}).status == 200
 
 
-def begun(client: Client, body: str, length: int) -> socket.socket:
+def begun(client, body, length):
     """A connection that has sent a request, or the beginning of one."""
     opened = socket.create_connection(("127.0.0.1", client.port))
     head = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}"
@@ -255,8 +253,8 @@ def test_a_request_in_the_wrong_place_is_told_the_right_one(translating):
         assert (other.status, other.error) == (404, "no such path; texts go to POST /translate")
 
 
-def failing_once(task: Any) -> None:
-    def fail(*_: object) -> None:
+def failing_once(task):
+    def fail(*_):
         hook.remove()
         raise RuntimeError("cannot read 'secret'")
 

@@ -7,7 +7,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
-from typing import Any
 
 from tests import forked
 from tests.commands.test_attention import saved
@@ -19,7 +18,7 @@ from tfzoo.serving import worker
 load = serve.load
 
 
-def slow_task(*args: Any) -> Any:
+def slow_task(*args):
     """The task of a run whose layers take their time."""
     task = load(*args)
     for module in task.model.modules():
@@ -28,7 +27,7 @@ def slow_task(*args: Any) -> Any:
     return task
 
 
-def served(number: int) -> tuple[int, list[int], str, str]:
+def served(number):
     """The exit code of a server that gets a signal while it has two requests, their statuses, and
     what it printed.
     """
@@ -36,7 +35,7 @@ def served(number: int) -> tuple[int, list[int], str, str]:
 
     out, err, statuses = io.StringIO(), io.StringIO(), []
 
-    def clients() -> None:
+    def clients():
         wait_for(lambda: "Ctrl-C" in out.getvalue())
         client = Client(int(out.getvalue().split()[0].rpartition(":")[2]))
         wait_for(lambda: answers(client))
@@ -56,7 +55,7 @@ def served(number: int) -> tuple[int, list[int], str, str]:
     return code, statuses, out.getvalue(), err.getvalue()
 
 
-def answers(client: Client) -> bool:
+def answers(client):
     try:
         return client.ask("/health").status == 200
     except ConnectionRefusedError:
@@ -74,7 +73,7 @@ def test_a_signal_ends_the_server_after_its_answers(tmp_path, monkeypatch):
         assert "Traceback" not in err
 
 
-def stuck() -> tuple[int, int, float]:
+def stuck():
     """The exit code of a server whose model never answers, the status of a request, and the seconds
     from SIGTERM to the end.
     """
@@ -82,7 +81,7 @@ def stuck() -> tuple[int, int, float]:
 
     out, found, began = io.StringIO(), [0], [0.0]
 
-    def ask() -> None:
+    def ask():
         wait_for(lambda: "Ctrl-C" in out.getvalue())
         client = Client(int(out.getvalue().split()[0].rpartition(":")[2]))
         wait_for(lambda: answers(client))
@@ -104,14 +103,14 @@ def stuck() -> tuple[int, int, float]:
     return code, found[0], ended
 
 
-def stuck_task(*args: Any) -> Any:
+def stuck_task(*args):
     task = translator()
     task.model.register_forward_pre_hook(sleep)
     task.model.encoder.register_forward_pre_hook(sleep)
     return task
 
 
-def sleep(*_: object) -> None:
+def sleep(*_):
     time.sleep(1000)
 
 

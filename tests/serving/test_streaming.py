@@ -4,13 +4,12 @@ import html
 import http.client
 import json
 from types import SimpleNamespace
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from lightning.pytorch import seed_everything
 
-from tests.serving.running import JSON, Client, serving, wait_for
+from tests.serving.running import JSON, serving, wait_for
 from tests.serving.test_serving import Gate
 from tests.tasks.test_attention import translator
 from tfzoo.base.registry import create
@@ -21,7 +20,7 @@ LAYERS = 2
 PROMPT = "a b <i>c</i>"
 
 
-def continuing() -> LanguageModelingTask:
+def continuing():
     """A model that continues :data:`PROMPT` with 64 words."""
     seed_everything(4, verbose=False)
     options = {"name": "word", "cut": "spaces"}
@@ -37,7 +36,7 @@ def continuing() -> LanguageModelingTask:
 class Later(Gate):
     """Waits from the sixth token on."""
 
-    def wait(self, *args: object) -> None:
+    def wait(self, *args):
         if self.layers >= 6 * LAYERS:
             super().wait(*args)
         else:
@@ -52,14 +51,14 @@ def served():
         yield SimpleNamespace(task=task, client=client, gate=gate)
 
 
-def opened(client: Client) -> http.client.HTTPResponse:
+def opened(client):
     """An answer of which the headers have come."""
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
     connection.request("POST", "/generate", json.dumps({"text": PROMPT, "stream": True}), JSON)
     return connection.getresponse()
 
 
-def events(text: str) -> list[dict[str, Any]]:
+def events(text):
     *found, rest = text.split("\n\n")
     assert rest == ""
     return [json.loads(one.removeprefix("data: ")) for one in found]

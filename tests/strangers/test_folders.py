@@ -11,7 +11,6 @@ import time
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -48,7 +47,7 @@ def whole(tmp_path_factory):
     return place
 
 
-def tried(name: str, whole: Path, place: Path) -> dict[str, Any]:
+def tried(name, whole, place):
     """What ``tfzoo translate`` does with a hostile folder, its seconds and its peak of memory, that
     of its children included.
     """
@@ -73,7 +72,7 @@ def tried(name: str, whole: Path, place: Path) -> dict[str, Any]:
     }
 
 
-def wrong(found: dict[str, Any]) -> str:
+def wrong(found):
     """What a hostile folder did that none should; ``""`` if it was refused."""
     if found["ran"]:
         return "it ran code"
@@ -101,7 +100,7 @@ def test_a_hostile_folder_is_refused_in_one_line(name, whole, own_folder):
         signal.alarm(0)
 
 
-def nightly(name: str, whole: str, place: str) -> dict[str, Any]:
+def nightly(name, whole, place):
     signal.alarm(60)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     found = tried(name, Path(whole), Path(place))

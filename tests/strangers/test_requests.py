@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.serving.running import Client, serving
+from tests.serving.running import serving
 from tests.strangers.requests import REQUESTS
 from tests.tasks.test_attention import translator
 from tfzoo.serving import connection
@@ -22,7 +22,7 @@ def client():
             yield client
 
 
-def sent(client: Client, data: bytes) -> bytes:
+def sent(client, data):
     """All that a server answers."""
     found = b""
     with socket.create_connection(("127.0.0.1", client.port), timeout=8) as made:
@@ -36,7 +36,7 @@ def sent(client: Client, data: bytes) -> bytes:
     return found
 
 
-def check(client: Client, name: str) -> None:
+def check(client, name):
     began = time.monotonic()
     answer = sent(client, REQUESTS[name])
     assert time.monotonic() - began < 10

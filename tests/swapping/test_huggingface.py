@@ -1,10 +1,8 @@
 """Models of transformers keep their output, and train with every part."""
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import tfzoo
 from tests.swapping.test_swap import every_part
@@ -25,12 +23,11 @@ RIGHT = torch.tensor([[1] * 7, [1] * 4 + [0] * 3])
 SCALED = "scaled_dot_product"
 
 
-def model_of(name: str) -> tuple[nn.Module, dict[str, Tensor]]:
+def model_of(name):
     """A tiny model in float64 with random weights, and a batch."""
     torch.manual_seed(0)
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     batch = {"input_ids": IDS, "attention_mask": RIGHT}
-    model: Any
     if name == "bert":
         model = transformers.BertModel(transformers.BertConfig(**SIZE, **still))
     elif name == "vit":
@@ -52,7 +49,7 @@ def model_of(name: str) -> tuple[nn.Module, dict[str, Tensor]]:
     return model.double().eval(), batch
 
 
-def output(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+def output(model, batch):
     found = model(**batch)[0]
     if found.shape[:2] == RIGHT.shape:
         found = found[batch["attention_mask"].bool()]

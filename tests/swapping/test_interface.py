@@ -19,17 +19,17 @@ B, H, Q, C = 2, 4, 5, 3
 
 
 def eager(
-    module: Any,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    scaling: float | None = None,
-    softcap: float | None = None,
-    position_bias: Tensor | None = None,
-    s_aux: Tensor | None = None,
-    **kwargs: Any,
-) -> tuple[Tensor, None]:
+    module,
+    query,
+    key,
+    value,
+    mask,
+    scaling=None,
+    softcap=None,
+    position_bias=None,
+    s_aux=None,
+    **kwargs,
+):
     """Attention from its formula, in float64; masks of numbers and boolean ones."""
     key, value = (one.repeat_interleave(H // one.shape[1], 1) for one in (key, value))
     scores = query @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
@@ -122,7 +122,7 @@ class Caller(transformers.PreTrainedModel):
         super().__init__(transformers.BertConfig(num_attention_heads=H, hidden_size=H * C))
         self.attention = CallingAttention(self.config, call)
 
-    def forward(self, *qkv: Tensor) -> Tensor:
+    def forward(self, *qkv):
         return self.attention(*qkv)
 
 
@@ -138,7 +138,7 @@ class CallingAttention(nn.Module):
         if call.is_causal is not None:
             self.is_causal = call.is_causal
 
-    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def forward(self, query, key, value):
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager)
         eagerly = attend is eager and self.call.mask is None
         mask = self.call.hidden if eagerly else self.call.mask
@@ -182,7 +182,7 @@ class AddsToItsMask(Caller):
 
     _supports_sdpa = False
 
-    def forward(self, *qkv: Tensor) -> Tensor:
+    def forward(self, *qkv):
         mask = create_bidirectional_mask(self.config, qkv[0][:, 0], PADDING.long())
         self.attention.call = Call(mask=mask + NUMBERS)
         return super().forward(*qkv)
@@ -193,7 +193,7 @@ class SaysThatItIsCausal(Caller):
     leaves the mask out.
     """
 
-    def forward(self, *qkv: Tensor) -> Tensor:
+    def forward(self, *qkv):
         mask = create_bidirectional_mask(self.config, qkv[0][:, 0], torch.ones(B, Q).long())
         self.attention.call = Call(mask=mask, is_causal=True)
         return super().forward(*qkv)

@@ -1,10 +1,8 @@
 """Weightings, feed-forward layers and positions of models of others."""
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import tfzoo
 from tests.exact import close
@@ -17,10 +15,10 @@ IDS = torch.arange(14).view(2, 7) * 3 % 45 + 3
 RIGHT = torch.tensor([[1] * 7, [1] * 4 + [0] * 3])
 
 
-def model_of(name: str) -> nn.Module:
+def model_of(name):
     """A tiny model of transformers in float64 with random weights."""
     torch.manual_seed(0)
-    configs: dict[str, Any] = {
+    configs = {
         "bert": lambda: transformers.BertConfig(**SIZE, intermediate_size=32),
         "gpt2": lambda: transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=2, n_head=4),
         "llama": lambda: transformers.LlamaConfig(**SIZE, intermediate_size=32),
@@ -34,13 +32,13 @@ def model_of(name: str) -> nn.Module:
             feed_forward_proj="gated-gelu",
         ),
     }
-    model: nn.Module = transformers.AutoModel.from_config(configs[name]())
+    model = transformers.AutoModel.from_config(configs[name]())
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3)
     return model.double().eval()
 
 
-def output(model: Any) -> Tensor:
+def output(model):
     """At tokens: a query that sees only padding may be anything."""
     batch = {"input_ids": IDS, "attention_mask": RIGHT}
     if model.config.is_encoder_decoder:
@@ -174,7 +172,7 @@ def test_a_layer_that_computes_something_else_is_refused():
             super().__init__()
             self.up, self.down = nn.Linear(4, 8), nn.Linear(8, 4)
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x):
             return self.down(self.up(x).sin())
 
     with pytest.raises(BadOption, match="it computes none of tfzoo's feed-forward layers"):

@@ -6,7 +6,7 @@ from itertools import cycle, islice
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import tfzoo
 from tests.exact import close
@@ -22,13 +22,13 @@ def seeded():
     torch.manual_seed(0)
 
 
-def randomize(model: nn.Module) -> nn.Module:
+def randomize(model):
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3)
     return model
 
 
-def encoder(**options: object) -> nn.TransformerEncoder:
+def encoder(**options):
     layer = nn.TransformerEncoderLayer(DIM, HEADS, 32, 0.0, batch_first=True, **options)
     final = nn.LayerNorm(DIM)
     nested = not options
@@ -37,12 +37,12 @@ def encoder(**options: object) -> nn.TransformerEncoder:
     )
 
 
-def tokens() -> Tensor:
+def tokens():
     return torch.randn(3, 6, DIM, dtype=torch.float64)
 
 
 @torch.no_grad()
-def output(model: nn.Module, x: Tensor) -> Tensor:
+def output(model, x):
     return model(x, src_key_padding_mask=PADDING)[~PADDING]
 
 
@@ -73,7 +73,7 @@ def test_a_decoder_keeps_its_output_too():
     close(after, before)
 
 
-def every_part() -> list[tuple[str, str]]:
+def every_part():
     """Each norm and each attention, in few pairs; all pairs are tested in stacks."""
     norms, attentions = registry("norm").names(), registry("attention").names()
     pairs = zip(cycle(norms), cycle(attentions), strict=False)
@@ -160,7 +160,7 @@ class OddLayerNorm(nn.Module):
         super().__init__()
         self.weight, self.eps = nn.Parameter(torch.ones(4)), 1e-5
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return x * self.weight
 
 
@@ -171,7 +171,7 @@ class ShiftedRMSNorm(nn.Module):
         super().__init__()
         self.weight, self.variance_epsilon = nn.Parameter(torch.randn(4)), 1e-3
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         variance = x.square().mean(-1, keepdim=True)
         return x * torch.rsqrt(variance + self.variance_epsilon) * (1 + self.weight)
 
@@ -202,7 +202,7 @@ class Classifier(nn.Module):
         super().__init__()
         self.embedding, self.norm = nn.Embedding(9, 4), nn.LayerNorm(4)
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids):
         return self.norm(self.embedding(ids)).sum((1, 2))
 
 

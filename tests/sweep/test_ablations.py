@@ -4,7 +4,6 @@ about and nothing else.
 
 import re
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +13,6 @@ from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.config import sources
 from tfzoo.sweep.plan.load import load
-from tfzoo.sweep.plan.sweep_file import Plan
 
 NAMES = sources.packaged_sweeps()
 TRAINED = "ablations/swapped"
@@ -23,17 +21,17 @@ SHORT = [name.partition("/")[2] for name in NAMES if name != TRAINED]
 
 
 @cache
-def plan(name: str) -> Plan:
+def plan(name):
     return load(f"ablations/{name}")
 
 
-def model(recipe: dict[str, Any]) -> Any:
+def model(recipe):
     task = registry("task").entry(recipe["task"]).cls
     with torch.device("meta"):
         return task.Model(**task.model_arguments(data=recipe["data"]), **recipe["model"])
 
 
-def sizes(name: str) -> dict[str, int]:
+def sizes(name):
     """Parameters by cell, but for the embeddings, whose number the text decides."""
     found = {}
     for cell in plan(name).cells:

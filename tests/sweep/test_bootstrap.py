@@ -4,14 +4,13 @@ sacreBLEU's own.
 
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from tfzoo.commands import predict
-from tfzoo.sweep.judge.bootstrap import Bootstrap, Resampled, bootstrap, comparable, with_sentence
+from tfzoo.sweep.judge.bootstrap import Resampled, bootstrap, comparable, with_sentence
 from tfzoo.sweep.judge.sentences import format_estimate
 from tfzoo.sweep.judge.translations import Translations, read_translations, tokenizer
 
@@ -19,12 +18,12 @@ AXES = {"norm": ["layer", "rms"]}
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
 
-def references(count: int = 60) -> list[str]:
+def references(count=60):
     draw = random.Random(0)
     return [" ".join(draw.choices(WORDS, k=draw.randint(5, 12))) for _ in range(count)]
 
 
-def spoilt(lines: list[str], share: float, seed: int) -> list[str]:
+def spoilt(lines, share, seed):
     """With a share of words replaced."""
     draw = random.Random(seed)
     return [
@@ -33,9 +32,7 @@ def spoilt(lines: list[str], share: float, seed: int) -> list[str]:
     ]
 
 
-def run(
-    folder: Path, norm: str, seed: int, lines: list[str], wanted: list[str], form: str = "jsonl"
-) -> dict[str, Any]:
+def run(folder, norm, seed, lines, wanted, form="jsonl"):
     """A row of the sweep's table, and its run's folder."""
     own = folder / norm / f"seed-{seed}"
     (own / "predictions").mkdir(parents=True)
@@ -54,7 +51,7 @@ def run(
     }
 
 
-def sweep(folder: Path, worse: float) -> tuple[list[dict[str, Any]], Bootstrap]:
+def sweep(folder, worse):
     wanted = references()
     table = [run(folder, "layer", seed, spoilt(wanted, 0.1, seed), wanted) for seed in (1, 2, 3)]
     table += [

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import pytest
 from scipy.stats import t, ttest_1samp, ttest_rel
@@ -15,7 +14,7 @@ from tfzoo.sweep.judge.scores_by_seed import gather
 from tfzoo.sweep.judge.verdicts import decide
 
 
-def pruned_grid() -> list[dict[str, Any]]:
+def pruned_grid():
     """A grid of which rms with alibi was pruned."""
     return [
         {**row, "status": "pruned", "reason": "pruned after 9 steps"}

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ def folder(tmp_path_factory):
     return made
 
 
-def curve(folder: Path, norm: str, seed: int) -> dict[int, float]:
+def curve(folder, norm, seed):
     return read_curves(folder / f"norm={norm},position=sinusoidal/seed-{seed}")["val/loss"]
 
 

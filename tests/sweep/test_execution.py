@@ -11,7 +11,6 @@ from tfzoo.runs.lock import holding
 from tfzoo.sweep import start
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.run import execution, runs_csv, state, tune
-from tfzoo.sweep.run.state import Run
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def run(plan, tmp_path, trainings):
     return state.planned_runs(plan, tmp_path)[0]
 
 
-def reason(run: Run) -> str:
+def reason(run):
     return str(state.failure(run.folder)["reason"])
 
 

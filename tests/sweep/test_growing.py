@@ -1,7 +1,6 @@
 """A sweep that is looked at, grows, and is looked at again; runs that diverge; margins."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +65,7 @@ def test_the_last_look_costs_little_and_early_ones_much():
 # More seeds later
 
 
-def two(seeds: int, difference: float = -0.4) -> list[dict[str, Any]]:
+def two(seeds, difference=-0.4):
     noise = [0.05, -0.03, 0.04, -0.06, 0.01, 0.02, -0.04, 0.03]
     layer = [2.0 + seed / 7 for seed in range(seeds)]
     return rows({"layer": layer, "rms": [a + difference + b for a, b in zip(layer, noise)]})  # noqa: B905 # noise is longer

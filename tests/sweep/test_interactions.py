@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, ttest_1samp
 
-from tfzoo.sweep.judge.interactions import Dependence, interactions
+from tfzoo.sweep.judge.interactions import interactions
 from tfzoo.sweep.judge.paired import holm
 
 AXES = {"norm": ["layer", "rms"], "position": ["index", "rotary", "alibi"]}
@@ -15,7 +15,7 @@ EFFECTS = {"rms": 0.1, "rotary": -0.3, "alibi": 0.2}
 Rows = list[dict[str, Any]]
 
 
-def grid(axes: dict[str, list[str]] = AXES, seeds: int = 5, depends: float = 0.5) -> Rows:
+def grid(axes=AXES, seeds=5, depends=0.5):
     """The effect of ``rms`` is larger by ``depends`` with ``rotary``."""
     random, rows = np.random.default_rng(3), []
     for labels, seed in product(product(*axes.values()), range(seeds)):
@@ -25,11 +25,11 @@ def grid(axes: dict[str, list[str]] = AXES, seeds: int = 5, depends: float = 0.5
     return rows
 
 
-def of(rows: Rows, *labels: str) -> np.ndarray[Any, Any]:
+def of(rows, *labels):
     return np.array([one["val/loss"] for one in rows if {*labels} <= {*map(str, one.values())}])
 
 
-def only(rows: Rows, axes: dict[str, list[str]] = AXES) -> Dependence:
+def only(rows, axes=AXES):
     (one,) = interactions(rows, axes, {}, "val/loss")
     return one
 

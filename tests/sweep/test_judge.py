@@ -1,18 +1,16 @@
 """What is said of a sweep: numbers, verdicts, sentences, and everything that is missing."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import ttest_1samp, ttest_rel
 
 from tfzoo.sweep.judge import sentences
-from tfzoo.sweep.judge.design import UNDECLARED, Design
-from tfzoo.sweep.judge.paired import Mode, detectable, holm, seeds_needed
-from tfzoo.sweep.judge.verdicts import Judged, Verdicts, judge
+from tfzoo.sweep.judge.design import UNDECLARED
+from tfzoo.sweep.judge.paired import detectable, holm, seeds_needed
+from tfzoo.sweep.judge.verdicts import judge
 
 AXES = {"model.norm": ["layer", "rms", "batch"]}
 SCORES = {
@@ -22,7 +20,7 @@ SCORES = {
 }
 
 
-def rows(scores: Mapping[str, Any], metric: str = "val/loss") -> list[dict[str, Any]]:
+def rows(scores, metric="val/loss"):
     """Of one axis; a seed for each score, from 1."""
     return [
         {"model.norm": norm, "seed": seed, "status": "completed", metric: score}
@@ -31,19 +29,12 @@ def rows(scores: Mapping[str, Any], metric: str = "val/loss") -> list[dict[str, 
     ]
 
 
-def judged(
-    table: Iterable[Mapping[str, Any]],
-    axes: Mapping[str, list[str]] = AXES,
-    baseline: Mapping[str, str] | None = None,
-    *,
-    mode: Mode = "min",
-    design: Design = UNDECLARED,
-) -> Verdicts:
+def judged(table, axes=AXES, baseline=None, *, mode="min", design=UNDECLARED):
     """By the loss in validation."""
     return judge(table, axes, baseline or {}, "val/loss", mode, design)
 
 
-def of(verdicts: Verdicts, *labels: str) -> Judged:
+def of(verdicts, *labels):
     return next(
         one for one in [*verdicts.cells, *verdicts.axes] if tuple(one.labels.values()) == labels
     )
@@ -240,7 +231,7 @@ def test_a_run_that_stands_twice_counts_once():
 GRID = {"norm": ["layer", "rms"], "position": ["index", "rotary", "alibi"]}
 
 
-def grid(seeds: int = 5) -> Iterator[dict[str, Any]]:
+def grid(seeds=5):
     random = np.random.default_rng(1)
     for norm, position, seed in product(*GRID.values(), range(seeds)):
         score = (
@@ -258,7 +249,7 @@ def grid(seeds: int = 5) -> Iterator[dict[str, Any]]:
         }
 
 
-def mean(table: list[dict[str, Any]], axis: str, label: str, seed: int) -> float:
+def mean(table, axis, label, seed):
     return float(
         np.mean([row["val/loss"] for row in table if row[axis] == label and row["seed"] == seed])
     )

@@ -49,12 +49,12 @@ def in_process(monkeypatch):
     monkeypatch.setattr(execution, "spawn", spawn)
 
 
-def sweep(**changes: Any) -> str:
+def sweep(**changes):
     Path("mine.yaml").write_text(yaml.safe_dump({**FILE, **SMALL, **changes}), "utf-8")
     return "mine.yaml"
 
 
-def refused(**changes: Any) -> str:
+def refused(**changes):
     with pytest.raises(TfzooError) as caught:
         load(sweep(**changes), trust=True)
     assert "\n" not in str(caught.value)
@@ -111,7 +111,7 @@ def test_a_job_of_a_cluster_is_told_to_trust():
     assert "--trust" not in job.sweep_arguments(Path("f"), run, False)
 
 
-def train_run(plan: Any) -> Any:
+def train_run(plan):
     from tfzoo.sweep.run.state import planned_runs
 
     return planned_runs(plan, Path("f"))[0]
@@ -145,7 +145,7 @@ class Late(L.LightningModule):
         self.model: Any = None
         self.again = again
 
-    def configure_model(self) -> None:
+    def configure_model(self):
         if self.model is None or self.again:
             self.model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4))
 

@@ -8,7 +8,6 @@ from scipy.stats import binom, nct, t, ttest_rel
 
 from tfzoo.sweep.judge.paired import (
     ALPHA,
-    Floats,
     detectable,
     has_variance,
     holm,
@@ -26,7 +25,7 @@ NOISE = {
 SEEDS = (3, 5, 10)
 
 
-def sweeps(noise: str, seeds: int, effects: Floats | float = 0.0) -> Floats:
+def sweeps(noise, seeds, effects=0.0):
     """``(sweeps, cells, seeds)``: effect of the cell, effect of the seed on all cells, noise of its
     own. The first is the baseline.
     """
@@ -39,7 +38,7 @@ def sweeps(noise: str, seeds: int, effects: Floats | float = 0.0) -> Floats:
     )
 
 
-def band(chance: float) -> tuple[float, float]:
+def band(chance):
     """How many of the sweeps that may be in 99 of 100 tries."""
     low, high = binom.interval(0.99, SWEEPS, chance)
     return float(low), float(high)

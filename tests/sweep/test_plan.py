@@ -1,6 +1,3 @@
-from pathlib import Path
-from typing import Any
-
 import pytest
 import yaml
 
@@ -12,7 +9,7 @@ from tfzoo.sweep.plan.load import load
 RATES = [n / 10 for n in range(1, 100)]
 
 
-def refused(folder: Path, **changes: Any) -> str:
+def refused(folder, **changes):
     with pytest.raises(TfzooError) as caught:
         load(sweep_file(folder, **changes))
     assert "\n" not in str(caught.value)

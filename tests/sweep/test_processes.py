@@ -74,7 +74,7 @@ def begin(parent):
     return begin
 
 
-def finish(child: Child) -> int:
+def finish(child):
     code = child.wait()
     if child.stdin:
         child.stdin.close()
@@ -169,7 +169,7 @@ def test_the_parent_ends_with_a_sweep_that_is_killed_while_it_imports(own_folder
     assert gone(importing)
 
 
-def sweep_in(folder: str, file: str, mark: str) -> None:
+def sweep_in(folder, file, mark):
     from tfzoo.commands.main import main
 
     os.environ["TFZOO_TEST_MARK"] = mark
@@ -179,7 +179,7 @@ def sweep_in(folder: str, file: str, mark: str) -> None:
     main(["sweep", file, "--run", folder, "--jobs", "2"])
 
 
-def marked(mark: str) -> list[str]:
+def marked(mark):
     """The processes that a sweep has started."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):

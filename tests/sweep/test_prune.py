@@ -6,7 +6,6 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,17 +40,17 @@ def trainings(tmp_path, monkeypatch):
     return made
 
 
-def written(**changes: Any) -> Path:
+def written(**changes):
     file = sweep_file(Path(), **{**TREE, **changes})
     file.write_text(file.read_text().replace("  trainer.max_steps: null\n", ""))
     return file
 
 
-def sweep(*args: str, **changes: Any) -> int:
+def sweep(*args, **changes):
     return main(["sweep", str(written(**changes)), *args])
 
 
-def pruned() -> dict[str, int]:
+def pruned():
     found = {
         path.parent.name: json.loads(path.read_text()) for path in FOLDER.glob("*/pruned.json")
     }
@@ -116,7 +115,7 @@ def test_what_was_pruned_is_listed_and_enters_no_test(trainings):
     assert "Pruned cells" in page
 
 
-def pruned_names() -> list[str]:
+def pruned_names():
     return ["lr=0.002", "lr=0.003", "lr=0.005"]
 
 

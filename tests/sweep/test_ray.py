@@ -7,7 +7,6 @@ import subprocess
 import sys
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -47,7 +46,7 @@ def cluster(monkeypatch):
     made.shutdown()
 
 
-def machine_of(process: int) -> int:
+def machine_of(process):
     """The raylet that a process descends from."""
     while process > 1:
         words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
@@ -57,7 +56,7 @@ def machine_of(process: int) -> int:
     return 0
 
 
-def trainings(folder: Path) -> dict[int, str]:
+def trainings(folder):
     """The processes that train in a sweep's folder, with their run."""
     found = {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -114,7 +113,7 @@ def test_runs_of_a_lost_machine_run_again_elsewhere(cluster, tmp_path):
     assert ours == local, "the same table, number for number"
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
+def rows(folder):
     return [
         {key: value for key, value in row.items() if key not in MEASURED}
         for row in runs_csv.table(folder)
@@ -192,7 +191,7 @@ def test_a_machine_that_does_not_see_the_folder_is_named_before_the_first_run(
 
 def test_an_address_without_a_cluster_is_an_error(tmp_path, monkeypatch):
     class Absent:
-        def init(self, **words: Any) -> None:
+        def init(self, **words):
             raise ConnectionError(f"Failed to connect to {words['address']}\nmore")
 
     monkeypatch.setattr(ray, "load_library", lambda *words: Absent())

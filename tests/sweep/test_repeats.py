@@ -1,7 +1,6 @@
 """A sweep that is run again with other seeds: what held, what did not, and what is no repeat."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,14 +10,14 @@ from tests.sweep.made import make
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
 from tfzoo.sweep.judge.design import Design, Margin
-from tfzoo.sweep.judge.repeats import Repeat, Repeats, repeats
+from tfzoo.sweep.judge.repeats import repeats
 from tfzoo.sweep.judge.verdicts import judge
 
 AXES = {"norm": ["layer", "rms"]}
 NOISE = [0.010, -0.008, 0.003, -0.011, 0.006]
 
 
-def rows(difference: float, seeds: range, machine: float = 0.0) -> list[dict[str, Any]]:
+def rows(difference, seeds, machine=0.0):
     """Five pairs whose mean difference is exactly this, on a machine whose losses are higher."""
     return [
         {
@@ -32,21 +31,16 @@ def rows(difference: float, seeds: range, machine: float = 0.0) -> list[dict[str
     ]
 
 
-def compared(
-    first: list[dict[str, Any]],
-    again: list[dict[str, Any]],
-    axes: dict[str, list[str]] = AXES,
-    **options: Any,
-) -> Repeats:
+def compared(first, again, axes=AXES, **options):
     """By the loss in validation."""
     return repeats(first, again, axes, {}, "val/loss", "min", **options)
 
 
-def repeated(first: float, again: float, machine: float = 0.0) -> Repeats:
+def repeated(first, again, machine=0.0):
     return compared(rows(first, range(1, 6)), rows(again, range(6, 11), machine))
 
 
-def only(found: Repeats) -> Repeat:
+def only(found):
     (one,) = found.all
     return one
 

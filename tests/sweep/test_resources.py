@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,6 @@ from tests.sweep.files import sweep_file
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.folder import write_config
 from tfzoo.sweep.plan.load import load
-from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import local, resources, state
 from tfzoo.sweep.run.creation import create
 from tfzoo.sweep.run.resources import slots, warn_of_other_threads
@@ -21,7 +19,7 @@ def plan(tmp_path_factory):
     return load(sweep_file(tmp_path_factory.mktemp("file"), threads=None))
 
 
-def threads(plan: Plan, jobs: int) -> list[str]:
+def threads(plan, jobs):
     return [slot["OMP_NUM_THREADS"] for slot in slots(plan, jobs)]
 
 
@@ -41,7 +39,7 @@ def test_a_number_of_threads_that_is_none_is_refused(plan, monkeypatch, value):
         slots(plan, 1)
 
 
-def trained(plan: Plan, folder: Path, hardware: dict[str, object]) -> None:
+def trained(plan, folder, hardware):
     """A first run that was trained on this hardware."""
     run = state.planned_runs(plan, folder)[0]
     run.folder.mkdir(parents=True)

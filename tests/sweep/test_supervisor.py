@@ -19,14 +19,14 @@ DRIVER = (
 FAMILY = "sleep 1000 & echo $! > {0}/worker; echo $$ > {0}/command; wait"
 
 
-def alive(pid: int) -> bool:
+def alive(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
 
-def number(path: Path) -> int:
+def number(path):
     end = time.monotonic() + 20
     while not (path.is_file() and path.read_text().strip()):
         assert time.monotonic() < end
@@ -34,7 +34,7 @@ def number(path: Path) -> int:
     return int(path.read_text())
 
 
-def gone(*pids: int) -> bool:
+def gone(*pids):
     end = time.monotonic() + 20
     while any(map(alive, pids)) and time.monotonic() < end:
         time.sleep(0.01)

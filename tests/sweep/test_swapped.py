@@ -1,8 +1,6 @@
 """Sweeps over a trained model: the runs they begin with, and what their report says of swaps."""
 
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -23,7 +21,7 @@ SEEDS = (1, 2, 3)
 TITLE = "What a swap costs at once"
 
 
-def folder(place: Path, curves: dict[str, dict[int, float]], **metric: Any) -> Path:
+def folder(place, curves, **metric):
     """A sweep over norms, with the curve of each; seed 3 has one that is 10 above."""
     made = make(place / "norms", SEEDS, tuple(curves), ("sinusoidal",))
     file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))

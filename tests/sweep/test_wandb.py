@@ -1,7 +1,6 @@
 """The configuration for agents of Weights & Biases, and the runs of a sweep as one group of its."""
 
 import struct
-from pathlib import Path
 
 import pytest
 import yaml
@@ -43,7 +42,7 @@ def test_a_training_gets_its_group_its_threads_and_no_rank(tmp_path, monkeypatch
     class Child:
         stdin = None
 
-        def wait(self) -> int:
+        def wait(self):
             return 0
 
     def start(words, env, output):
@@ -84,7 +83,7 @@ def test_runs_of_a_sweep_are_one_group_without_a_network_too(tmp_path, monkeypat
     assert (told.run_group, told.display_name) == ("norms", "norm=rms/seed-1")
 
 
-def records(path: Path) -> list[Record]:
+def records(path):
     """What a run kept offline: LevelDB's log format, blocks of 32 kB of pieces, each with a
     checksum, its length and its kind.
     """

@@ -23,7 +23,7 @@ SIZES: dict[str, Any] = {"dim": 16, "heads": 2, "layers": 2}
 TEXT = torch.randint(1, 20, (2, 7), generator=torch.Generator().manual_seed(0))
 
 
-def adapted(model: nn.Module, *targets: str, name: str = "lora", **options: Any) -> nn.Module:
+def adapted(model, *targets, name="lora", **options):
     """A model with an adapter whose values are random, in float64."""
     Adapter(name, targets=[*targets], **options).apply(model.double().eval(), seed=1)
     for parameter in model.parameters():
@@ -32,13 +32,13 @@ def adapted(model: nn.Module, *targets: str, name: str = "lora", **options: Any)
     return model
 
 
-def built(kind: str, name: str) -> list[nn.Module]:
+def built(kind, name):
     """A classifier and a language model with a part; those that refuse it are left out."""
-    found: list[nn.Module] = []
+    found = []
     for make in (tfzoo.TransformerClassifier, tfzoo.LanguageModel):
         extra = {"classes": 3} if make is tfzoo.TransformerClassifier else {}
         try:
-            model: Any = make(20, **extra, **SIZES, **{kind: name})
+            model = make(20, **extra, **SIZES, **{kind: name})
         except (TfzooError, TypeError):
             continue
         randomize(model)

@@ -1,7 +1,5 @@
 """The attention of one text is that of the task's own model, between the tokens that it read."""
 
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
@@ -22,7 +20,7 @@ TEXT = "one two"
 READ = [*TEXT, "<eos>"]
 
 
-def translator(beam: int = 1, **model: Any) -> tfzoo.TranslationTask:
+def translator(beam=1, **model):
     tokenizer = create("tokenizer", "bytes")
     recipe = {
         "model": {"dim": 8, "heads": 2, "layers": 2, **model},
@@ -32,7 +30,7 @@ def translator(beam: int = 1, **model: Any) -> tfzoo.TranslationTask:
     return tfzoo.TranslationTask.build(recipe, pair)
 
 
-def classifier(**model: Any) -> tfzoo.ClassificationTask:
+def classifier(**model):
     vocabulary = Vocabulary(create("tokenizer", "bytes"), ["0", "NUM"], "bytes")
     recipe = {"model": {"dim": 8, "heads": 2, "layers": 1, **model}}
     return tfzoo.ClassificationTask.build(recipe, vocabulary)
@@ -66,7 +64,7 @@ def test_maps_are_those_of_the_models_own_translation(beam):
         assert one.queries == (READ if one.side == "encoder" else written)
 
 
-def rows_sum_to_one(weighting: str) -> bool:
+def rows_sum_to_one(weighting):
     torch.manual_seed(0)
     weights = create("weighting", weighting, heads=2)(torch.randn(1, 2, 5, 8), Mask())
     return torch.allclose(weights.sum(-1), torch.ones(1, 2, 5))

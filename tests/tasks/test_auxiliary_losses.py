@@ -1,8 +1,5 @@
 """Losses of a model's parts are trained and logged, and do not change what is compared."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
@@ -25,7 +22,7 @@ class MeanMetricOfLoss(nn.Module):
         super().__init__()
         self.loss = MeanMetric()
 
-    def compute(self) -> dict[str, torch.Tensor]:
+    def compute(self):
         return {"loss": self.loss.compute()}
 
 
@@ -37,7 +34,7 @@ class Squares(Task):
     tokenizer_of_data = "vocabulary"
 
     @classmethod
-    def model_arguments(cls, tokenizer: Any = None, data: Any = None) -> dict[str, Any]:
+    def model_arguments(cls, tokenizer=None, data=None):
         return {}
 
     def __init__(self, balance: float) -> None:
@@ -46,28 +43,28 @@ class Squares(Task):
         super().__init__(mixture, None, optim=Optim(lr=1e-3, schedule="constant"))
         self.gradients: list[torch.Tensor] = []
 
-    def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+    def training_step(self, batch, batch_idx):
         loss = self.model(batch).square().sum()
         self.log_training({}, 6)
         return self.summed(loss, COUNTS[batch_idx])
 
-    def new_scores(self) -> MeanMetricOfLoss:
+    def new_scores(self):
         return MeanMetricOfLoss()
 
-    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
         self.scores[0].loss.update(self.model(batch).square().sum())
         self.items[0].update(1)
 
-    def on_before_optimizer_step(self, optimizer: Any) -> None:
+    def on_before_optimizer_step(self, optimizer):
         super().on_before_optimizer_step(optimizer)
         self.gradients = [p.grad.clone() for p in self.model.parameters() if p.grad is not None]
 
 
-def fit(folder: Path, balance: float) -> tuple[Squares, dict[str, float]]:
+def fit(folder, balance):
     """One step of two micro-batches, and a validation."""
     task = Squares(balance)
     trainer = quiet(folder, max_steps=1, accumulate_grad_batches=2, log_every_n_steps=1)
-    loader: Any = DataLoader(list(BATCHES), batch_size=None)
+    loader = DataLoader(list(BATCHES), batch_size=None)
     trainer.fit(task, loader, loader)
     return task, {name: float(value) for name, value in trainer.callback_metrics.items()}
 

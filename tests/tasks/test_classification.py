@@ -4,11 +4,9 @@ draws.
 
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import lightning.pytorch as L
 import pytest
 import torch
 
@@ -24,11 +22,11 @@ from tfzoo.tasks.classification import counts
 WORDS = {"colour": ["red", "green", "blue"], "NUM": ["one", "two", "three", "four"]}
 
 
-def sentences(count: int, seed: int) -> list[tuple[str, str]]:
+def sentences(count, seed):
     """Texts of one to six words; the first says the class, twice as often NUM."""
     draw = torch.Generator().manual_seed(seed)
 
-    def pick(n: int) -> int:
+    def pick(n):
         return int(torch.randint(0, n, (1,), generator=draw))
 
     rows = []
@@ -62,9 +60,7 @@ def data(folder):
     )
 
 
-def task_of(
-    data: tfzoo.ClassificationData, loss: dict[str, Any] | None = None, **model: Any
-) -> tfzoo.ClassificationTask:
+def task_of(data, loss=None, **model):
     small = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0}
     recipe = {
         "seed": 1,
@@ -75,7 +71,7 @@ def task_of(
     return tfzoo.ClassificationTask.build(recipe, data.vocabulary)
 
 
-def trainer_in(folder: Path, **options: Any) -> L.Trainer:
+def trainer_in(folder, **options):
     return quiet(folder, **{"max_steps": 3, **options})
 
 
@@ -338,7 +334,7 @@ class Album:
     def __init__(self) -> None:
         self.pictures: dict[str, Any] = {}
 
-    def log_image(self, key: str, images: list[Any]) -> None:
+    def log_image(self, key, images):
         self.pictures[key] = images[0]
 
 

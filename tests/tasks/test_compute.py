@@ -1,8 +1,5 @@
 """Compiled layers train as others do."""
 
-from pathlib import Path
-from typing import Any
-
 import lightning.pytorch as L
 import pytest
 import torch
@@ -36,9 +33,7 @@ class Seen(L.Callback):
         self.losses: list[float] = []
         self.gradients: dict[str, torch.Tensor] = {}
 
-    def on_before_optimizer_step(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Any
-    ) -> None:
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
         if not self.gradients:
             self.gradients = {
                 name: p.grad.clone()
@@ -46,11 +41,11 @@ class Seen(L.Callback):
                 if p.grad is not None
             }
 
-    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+    def on_train_batch_end(self, trainer, *_):
         self.losses.append(float(trainer.callback_metrics["train/loss"]))
 
 
-def trained(task: Any, data: Any, folder: Path) -> Seen:
+def trained(task, data, folder):
     """What is seen of four steps over batches of several lengths."""
     seen = Seen()
     trainer = quiet(folder, max_steps=4, limit_val_batches=0, log_every_n_steps=1, callbacks=[seen])

@@ -3,7 +3,6 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from tests.exact import close
 from tests.golden import load
@@ -13,14 +12,7 @@ from tfzoo.learning.cross_entropy import chunk_rows, cross_entropy, cross_entrop
 ROWS = chunk_rows(torch.device("cpu"), 37)
 
 
-def plain(
-    hidden: Tensor,
-    weight: Tensor,
-    target: Tensor,
-    smoothing: float,
-    pad: int,
-    cap: float | None = None,
-) -> Tensor:
+def plain(hidden, weight, target, smoothing, pad, cap=None):
     logits = hidden @ weight.mT
     log_p = F.log_softmax(logits if cap is None else cap * (logits / cap).tanh(), dim=-1)
     q = torch.full_like(log_p, smoothing / (len(weight) - 2))
@@ -29,7 +21,7 @@ def plain(
     return -(q * log_p).sum()
 
 
-def drawn(tokens: int, v: int = 37, d: int = 16) -> tuple[Tensor, Tensor, Tensor]:
+def drawn(tokens, v=37, d=16):
     draw = torch.Generator().manual_seed(0)
     hidden = torch.randn(tokens, d, generator=draw, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(v, d, generator=draw, dtype=torch.float64, requires_grad=True)
@@ -56,7 +48,7 @@ def test_value_and_gradients_are_those_of_the_formula(smoothing, tokens, cap):
         close(one, other)
 
 
-def relative(error: Tensor, wanted: Tensor) -> float:
+def relative(error, wanted):
     return float(error.detach().double().norm() / wanted.detach().norm())
 
 

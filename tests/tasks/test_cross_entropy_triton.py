@@ -4,11 +4,8 @@ Triton's interpreter and compiler, which need no GPU.
     TRITON_INTERPRET=1 pytest -m nightly tests/tasks/test_cross_entropy_triton.py
 """
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 
 from tests.in_triton import compile_for_cuda, needs_interpreter
 from tests.tasks.test_cross_entropy import drawn, plain
@@ -35,7 +32,7 @@ def triton_module(monkeypatch):
     return _cross_entropy_triton
 
 
-def agree(triton_module: Any, logits: Tensor, target: Tensor, **options: Any) -> None:
+def agree(triton_module, logits, target, **options):
     """With the plain path in float64, also where the gradient goes elsewhere, and where there is
     none.
     """

@@ -19,7 +19,6 @@ from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.learning import explain as explain_module
 from tfzoo.learning.explain import Explain, statistics, variance
-from tfzoo.learning.task import Task
 from tfzoo.masks import Mask
 from tfzoo.models import transformer_layer
 from tfzoo.models.multihead import SelfOrCrossAttention
@@ -37,7 +36,7 @@ SIDES = {"encoder", "decoder", "cross"}
 KINDS = {"attention", "norm", "feedforward", "embedding"}
 
 
-def data_of(task: str) -> Any:
+def data_of(task):
     if task == "translation":
         numbers = {"name": "numbers", "train": 100, "val": 4, "test": 4, "long": 4}
         return tfzoo.TranslationData(
@@ -56,7 +55,7 @@ def data():
     return made
 
 
-def task_of(data: Any, task: str = "translation", **model: Any) -> Task:
+def task_of(data, task="translation", **model):
     recipe = {
         "seed": 1,
         "model": {**MODEL, **model},
@@ -68,13 +67,11 @@ def task_of(data: Any, task: str = "translation", **model: Any) -> Task:
     return tfzoo.ClassificationTask.build(recipe, data.vocabulary)
 
 
-def fit(
-    task: Task, data: Any, folder: Path, explain: bool, **options: Any
-) -> list[dict[str, float]]:
+def fit(task, data, folder, explain, **options):
     """Train five steps; the rows that were logged."""
     file = MetricsFile(folder)
     file.path.unlink(missing_ok=True)
-    settings: dict[str, Any] = {"log_every_n_steps": 2, "gradient_clip_val": 1.0, **options}
+    settings = {"log_every_n_steps": 2, "gradient_clip_val": 1.0, **options}
     trainer = quiet(
         folder,
         max_steps=5,
@@ -94,7 +91,7 @@ def fit(
         ]
 
 
-def weights(task: Task) -> dict[str, torch.Tensor]:
+def weights(task):
     return {
         key: getattr(value, "full_tensor", lambda value=value: value)().clone()
         for key, value in task.state_dict().items()
@@ -163,9 +160,9 @@ class Quiet:
         train_step_context = staticmethod(torch.no_grad)
 
 
-def seen(task: Task, data: Any) -> dict[str, float]:
+def seen(task, data):
     batch = next(iter(data.train_dataloader()))
-    trainer: Any = Quiet()
+    trainer = Quiet()
     return {key: float(value) for key, value in statistics(trainer, task, batch).items()}
 
 
@@ -283,7 +280,7 @@ def test_what_is_compiled_is_not_compiled_again(data, tmp_path, monkeypatch):
     assert_close(ends[1], ends[0], rtol=0, atol=0)
 
 
-def one_of_two(rank: int, port: int, folder: str) -> None:
+def one_of_two(rank, port, folder):
     os.environ |= {
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
@@ -302,7 +299,7 @@ def one_of_two(rank: int, port: int, folder: str) -> None:
             task = task_of(
                 data, encoder={"norm": "rms"} if strategy == "fsdp2" else {"norm": "batch"}
             )
-            how: Any = Sharded(process_group_backend="gloo") if strategy == "fsdp2" else strategy
+            how = Sharded(process_group_backend="gloo") if strategy == "fsdp2" else strategy
             rows = fit(task, data, Path(folder), explain, devices=2, strategy=how)
             found[strategy, explain] = weights(task), rows
     torch.save(found, f"{folder}/{rank}.pt")

@@ -2,10 +2,9 @@
 
 import warnings
 
-import lightning.pytorch as L
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import tfzoo
 from tests.exact import close
@@ -21,7 +20,7 @@ class Bag(nn.Module):
         super().__init__()
         self.embedding, self.head = nn.Embedding(vocab_size, 8), nn.Linear(8, classes)
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens):
         return self.head(self.embedding(tokens).mean(1))
 
 
@@ -35,11 +34,11 @@ class Wrapped(nn.Module):
             self.pad, self.max_positions = 0, None
             self.init_cache, self.decode_step = self.inner.init_cache, self.inner.decode_step
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source, target):
         return self.inner(source, target)
 
 
-def trainer() -> L.Trainer:
+def trainer():
     return quiet(max_steps=2)
 
 

@@ -10,14 +10,14 @@ from tfzoo.learning.gradient_normalizer import GradientNormalizer, SkippedSteps
 X, Y = torch.randn(7, 3, generator=torch.Generator().manual_seed(0)), torch.arange(7.0)
 
 
-def model() -> nn.Linear:
+def model():
     linear = nn.Linear(3, 1)
     nn.init.ones_(linear.weight)
     nn.init.zeros_(linear.bias)
     return linear
 
 
-def summed(linear: nn.Linear, rows: slice) -> torch.Tensor:
+def summed(linear, rows):
     return (linear(X[rows])[:, 0] - Y[rows]).square().sum()
 
 

@@ -5,7 +5,6 @@ and it is said where it began.
 import copy
 import math
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,7 +31,7 @@ def data():
     return number_pairs()
 
 
-def task_of(data: tfzoo.TranslationData, **optim: Any) -> tfzoo.TranslationTask:
+def task_of(data, **optim):
     recipe = {
         "seed": 1,
         "model": SMALL,
@@ -48,14 +47,7 @@ class Watchdog(L.Callback):
         self.seen: list[dict[str, Any]] = []
         self.logged: list[dict[str, float]] = []
 
-    def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         (schedule,) = trainer.lr_scheduler_configs
         kept = {
             "adam": trainer.optimizers[0].state_dict(),
@@ -65,21 +57,17 @@ class Watchdog(L.Callback):
         self.logged.append({key: float(value) for key, value in trainer.callback_metrics.items()})
 
 
-def fit(
-    task: tfzoo.TranslationTask, data: Any, folder: Path, steps: int = 6, **options: Any
-) -> Watchdog:
+def fit(task, data, folder, steps=6, **options):
     watch = Watchdog()
     given = {"callbacks": [watch], "log_every_n_steps": 1, "limit_val_batches": 0, **options}
     quiet(folder, max_steps=steps, **given).fit(task, datamodule=data)
     return watch
 
 
-def break_at(
-    task: tfzoo.TranslationTask, batches: set[int], what: str, bad: float = math.nan
-) -> None:
+def break_at(task, batches, what, bad=math.nan):
     """Let a feed-forward's output, or its gradient, or the loss not be finite in these batches."""
 
-    def spoil(module: Any, given: Any, output: torch.Tensor) -> torch.Tensor:
+    def spoil(module, given, output):
         if task.batches - 1 not in batches or not task.training:
             return output
         if what == "output":
@@ -97,7 +85,7 @@ def break_at(
         task.model.encoder.layers[1].feedforward.inner.register_forward_hook(spoil)
 
 
-def equal(one: Any, other: Any) -> bool:
+def equal(one, other):
     if isinstance(one, torch.Tensor):
         return torch.equal(one, other)
     if isinstance(one, dict):
@@ -132,7 +120,7 @@ def test_a_forward_pass_has_no_gradients_of_the_step_before_beside_it(data, tmp_
     own, parameter = task.training_step, task.model.encoder.layers[0].feedforward.inner.inner.weight
 
     class Look(L.Callback):
-        def on_train_batch_end(self, *given: Any) -> None:
+        def on_train_batch_end(self, *given):
             assert parameter.grad is not None
 
     def note(*given):
@@ -195,7 +183,7 @@ def test_a_value_that_is_finite_when_computed_again_is_named_by_its_gradient(
 class Stop(L.Callback):
     """Breaks off a training after its first batch."""
 
-    def on_train_batch_end(self, *given: Any) -> None:
+    def on_train_batch_end(self, *given):
         raise InterruptedError
 
 
@@ -231,7 +219,7 @@ class HostReads(TorchDispatchMode):
 
     waits = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal", "is_nonzero")
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func.overloadpacket.__name__
         if name in self.waits or name.startswith("unique"):
             raise AssertionError(f"{name} waits for the device")
@@ -250,17 +238,15 @@ class WithoutHostReads(L.Callback):
         self.mode = HostReads()
         self.patch = monkeypatch
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, k: int) -> None:
-        def refuse(*args: Any) -> None:
+    def on_train_batch_start(self, trainer, pl_module, batch, k):
+        def refuse(*args):
             raise AssertionError("a tensor is read")
 
         for name in ("tolist", "numpy", "__array__"):  # these do not pass the dispatcher
             self.patch.setattr(torch.Tensor, name, refuse)
         self.mode.__enter__()
 
-    def on_train_batch_end(
-        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, k: int
-    ) -> None:
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, k):
         self.mode.__exit__(None, None, None)
         self.patch.undo()
         self.steps += 1

@@ -3,7 +3,6 @@
 from argparse import ArgumentParser
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,24 +41,24 @@ WORDS = {"name": "word", "cut": "spaces"}
 LINES = ["the dogs that the cat hears sleep .", "the queen laughs .", "a b c d e f g h"]
 
 
-def random_ids(count: int, n: int, special: SpecialIds = OWN, seed: int = 0) -> np.ndarray:
+def random_ids(count, n, special=OWN, seed=0):
     ordinary = np.array(special.ordinary(V - len(special.every)))
     return ordinary[np.random.default_rng(seed).integers(0, len(ordinary), (count, n))]
 
 
-def documents(special: SpecialIds = OWN) -> Sentences:
+def documents(special=OWN):
     draw = np.random.default_rng(1)
     lengths = draw.integers(1, 30, 20)
     return Sentences.of([random_ids(1, n, special, n)[0].tolist() for n in lengths] + [[]])
 
 
-def small(vocab_size: int = V, **options: Any) -> tfzoo.MaskedLanguageModel:
+def small(vocab_size=V, **options):
     torch.manual_seed(0)
     given = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0, "position": "rotary", **options}
     return tfzoo.MaskedLanguageModel(vocab_size, **given).double().eval()
 
 
-def vocabulary(name: Any = WORDS) -> Vocabulary:
+def vocabulary(name=WORDS):
     tokenizer = create("tokenizer", name)
     tokenizer.train(LINES)
     return Vocabulary(tokenizer, [], name)
@@ -279,16 +278,16 @@ def test_a_model_of_another_class_is_trained():
             super().__init__()
             self.embedding = nn.Embedding(V, 8)
 
-        def forward(self, text: torch.Tensor) -> torch.Tensor:
+        def forward(self, text):
             return self.embedding(text) @ self.embedding.weight.T
 
     class Numbers:
         special = BERT
 
-        def __len__(self) -> int:
+        def __len__(self):
             return V
 
-        def state(self) -> str:
+        def state(self):
             return ""
 
     task = MaskedLanguageModelingTask(Own(), Vocabulary(Numbers(), []))

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import lightning.pytorch as L
 import numpy as np
 import pytest
 import torch
@@ -25,13 +24,13 @@ NEWS = [
 ]
 
 
-def f1(taken: Array, label: Array) -> Array:
+def f1(taken, label):
     """``2 TP / (2 TP + FP + FN)`` along the first axis, 0 where that is 0 / 0."""
     both, either = (taken & label).sum(0), taken.sum(0) + label.sum(0)
     return np.asarray(2 * both / np.maximum(either, 1))
 
 
-def cases(count: int) -> list[tuple[Array, Array, float]]:
+def cases(count):
     """Probabilities, among them equal ones, labels and a threshold."""
     random = np.random.default_rng(0)
     found = []
@@ -43,7 +42,7 @@ def cases(count: int) -> list[tuple[Array, Array, float]]:
     return found
 
 
-def scores_of(probability: Array, label: Array, threshold: float) -> MultilabelScores:
+def scores_of(probability, label, threshold):
     scores = MultilabelScores(label.shape[1], torch.tensor(threshold)).double()
     logits = torch.tensor(probability).logit()
     half = len(logits) // 2
@@ -60,7 +59,7 @@ def test_no_threshold_has_a_larger_micro_f1_than_the_chosen_one():
         assert float(f1(p > chosen, y)) == (pytest.approx(best) if label.any() else 0)
 
 
-def fitted(data: MultilabelData, **trainer: Any) -> tuple[MultilabelClassificationTask, L.Trainer]:
+def fitted(data, **trainer):
     data.prepare_data()
     recipe = {"model": {"dim": 16, "heads": 2, "layers": 1}, "optim": {"lr": 0.01}}
     task = MultilabelClassificationTask.build(recipe, data.vocabulary)
@@ -87,7 +86,7 @@ def test_a_checkpoint_has_the_threshold_that_its_validation_chose(tmp_path):
     assert [",".join(row["labels"]) for row in rows] == [label for _, label in data.splits["test"]]
 
 
-def labels(data: MultilabelData, name: str) -> list[list[str]]:
+def labels(data, name):
     data.prepare_data()
     known = np.array(data.vocabulary.labels)
     return [known[flags].tolist() for flags in data.sets[name].labels]

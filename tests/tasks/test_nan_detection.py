@@ -1,7 +1,7 @@
 """The first number that is not finite is named by where it is, not by where it shows."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tfzoo.learning.nan_detection import first_non_finite
 
@@ -13,14 +13,14 @@ class Times(nn.Module):
         super().__init__()
         self.factors = forward, backward
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         forward, backward = self.factors
         out = x * forward
         out.register_hook(lambda grad: grad * backward)
         return out
 
 
-def chain(**factors: tuple[float, float]) -> nn.Sequential:
+def chain(**factors):
     names = ("first", "second", "third")
     inner = nn.Sequential()
     for name in names:
@@ -30,7 +30,7 @@ def chain(**factors: tuple[float, float]) -> nn.Sequential:
     return inner
 
 
-def blamed(model: nn.Module, scale: float = 1.0) -> str:
+def blamed(model, scale=1.0):
     return first_non_finite(model, [lambda: model(torch.ones(1, 2)).sum() * scale])
 
 
@@ -61,7 +61,7 @@ def test_all_micro_batches_are_looked_at():
 class Mixed(nn.Module):
     """Its outputs are a number, nothing, and ids."""
 
-    def forward(self, x: Tensor) -> tuple[Tensor, None, Tensor]:
+    def forward(self, x):
         return x / 0, None, x.long()
 
 

@@ -1,8 +1,6 @@
 """Optimisers are PyTorch's, and a recipe chooses one by name."""
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import lightning.pytorch as L
 import pytest
@@ -25,14 +23,14 @@ BETAS, EPS = (0.8, 0.9), 1e-3
 MODEL = {"dim": 8, "heads": 2, "layers": 1}
 
 
-def model() -> tfzoo.TransformerClassifier:
+def model():
     torch.manual_seed(0)
     return tfzoo.TransformerClassifier(
         12, 3, **MODEL, attention="bilinear", position="learned", max_length=9
     )
 
 
-def muon(made: nn.Module) -> Iterator[torch.optim.Optimizer]:
+def muon(made):
     """By the names that the model gives to its parameters."""
     named = dict(made.named_parameters())
     hidden = [p for name, p in named.items() if ".layers." in name and p.dim() == 2]
@@ -45,10 +43,10 @@ def muon(made: nn.Module) -> Iterator[torch.optim.Optimizer]:
         yield torch.optim.AdamW(left, lr=0.03, betas=BETAS, eps=EPS, weight_decay=decay)
 
 
-def two(cls: Any, **options: Any) -> Callable[[nn.Module], Iterator[torch.optim.Optimizer]]:
+def two(cls, **options):
     """One optimiser with weight decay, and one without for the vectors."""
 
-    def make(made: nn.Module) -> Iterator[torch.optim.Optimizer]:
+    def make(made):
         for decay in (0.2, 0.0):
             chosen = [p for p in made.parameters() if (p.dim() > 1) == (decay > 0)]
             yield cls(chosen, lr=0.1, weight_decay=decay, **options)
@@ -172,7 +170,7 @@ class Broken(L.Callback):
     def __init__(self, at: int) -> None:
         self.at = at
 
-    def on_before_backward(self, trainer: L.Trainer, pl_module: Any, loss: torch.Tensor) -> None:
+    def on_before_backward(self, trainer, pl_module, loss):
         if trainer.global_step == self.at:
             pl_module.normalizer.total = pl_module.normalizer.total * float("nan")
 

@@ -1,7 +1,5 @@
 """Models of pairs of texts: segments, answers, pages and files of them."""
 
-from typing import Any
-
 import pytest
 import torch
 from tokenizers import processors
@@ -22,7 +20,7 @@ PAIRS = [("one two", "three"), ("a", "b c d"), ("", "x")]
 NAMES = ["premise", "hypothesis"]
 
 
-def classifier(**model: Any) -> tfzoo.ClassificationTask:
+def classifier(**model):
     vocabulary = Vocabulary(create("tokenizer", "bytes"), ["no", "yes"], "bytes", NAMES)
     recipe = {"model": {"dim": 8, "heads": 2, "layers": 1, "dropout": 0.0, **model}}
     return tfzoo.ClassificationTask.build(recipe, vocabulary).eval()

@@ -12,7 +12,7 @@ from tfzoo.tasks.regression import RegressionScores
 from tfzoo.testing.task import example
 
 
-def scored(*parts: slice) -> RegressionScores:
+def scored(*parts):
     draw = torch.Generator().manual_seed(0)
     predicted, label = torch.randn(2, 400, generator=draw)
     label = label + predicted

@@ -30,13 +30,13 @@ class Case(NamedTuple):
     label: Tensor
     threshold: float
 
-    def parts(self) -> list[slice]:
+    def parts(self):
         """Two batches, of which the first may have no text."""
         half = len(self.logits) // 3
         return [slice(half), slice(half, None)][half == 0 :]
 
 
-def cases(count: int, *, several: bool) -> list[Case]:
+def cases(count, *, several):
     """Random cases: of few texts and many classes, so that some occur in none; rarely and mostly
     right ones; with equal logits of several texts where labels are ranked.
     """
@@ -57,7 +57,7 @@ def cases(count: int, *, several: bool) -> list[Case]:
     return found
 
 
-def of_sklearn(case: Case) -> list[float]:
+def of_sklearn(case):
     """The scores in the order of the tasks' own. The calibration error of classes, which
     scikit-learn has not, is its formula.
     """
@@ -88,7 +88,7 @@ def of_sklearn(case: Case) -> list[float]:
     ]
 
 
-def of_task(case: Case) -> list[float]:
+def of_task(case):
     """The scores of two batches."""
     classes = case.logits.shape[1]
     several = MultilabelScores(classes, torch.tensor(case.threshold))
@@ -122,7 +122,7 @@ def test_what_is_stored_is_what_scikit_learn_says(task):
         assert of_sklearn(case) == pytest.approx(wanted, abs=1e-6)
 
 
-def documents(random: Random) -> list[tuple[list[float], list[bool], int]]:
+def documents(random):
     """Of each document the cross entropies of its tokens, which are right, and its bytes."""
     found = []
     for _ in range(random.randrange(1, 9)):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,8 +85,8 @@ def parts():
     return made, vocabulary
 
 
-def saved(task: Any, path: Path) -> Path:
-    checkpoint: dict[str, Any] = {"state_dict": task.state_dict()}
+def saved(task, path):
+    checkpoint = {"state_dict": task.state_dict()}
     task.on_save_checkpoint(checkpoint)
     torch.save(checkpoint, path / "one.ckpt")
     return path / "one.ckpt"

@@ -33,16 +33,16 @@ class Numbers:
     def __init__(self, special: SpecialIds) -> None:
         self.special = special
 
-    def __len__(self) -> int:
+    def __len__(self):
         return 30
 
-    def encode(self, texts: list[str]) -> list[list[int]]:
+    def encode(self, texts):
         return [[int(word) for word in text.split()] for text in texts]
 
-    def decode(self, ids: list[list[int]]) -> list[str]:
+    def decode(self, ids):
         return [" ".join(str(one) for one in row if one not in self.special.every) for row in ids]
 
-    def state(self) -> str:
+    def state(self):
         return str(self.special)
 
 
@@ -140,7 +140,7 @@ def test_texts_begin_with_the_class_token_and_are_as_long_as_told():
     assert len(ClassificationTask(model, vocabulary).classify(["10 11 12", "13"])) == 2
 
 
-def documents(model: tfzoo.LanguageModel, special: SpecialIds, rows: list[list[int]]) -> float:
+def documents(model, special, rows):
     """The loss of documents in one batch."""
     task = LanguageModelingTask(model, Vocabulary(Numbers(special), []))
     batch = DocumentDataset(Sentences.of(rows), 16, special)[range(len(rows))]

@@ -5,13 +5,9 @@ is compared with one process alone.
 import os
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
-from typing import Any
 
-import lightning.pytorch as L
 import pytest
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader
 
 import tfzoo
@@ -19,7 +15,6 @@ from tests import forked
 from tests.trainers import quiet
 from tfzoo.base.registry import registry
 from tfzoo.data.parallel_batch import as_is
-from tfzoo.learning.task import Task
 from tfzoo.training.fsdp_strategy import Sharded
 
 pytestmark = forked.requires_fork
@@ -44,12 +39,12 @@ class Case:
     sharded: bool = False
 
     @property
-    def refused_in_a_decoder(self) -> bool:
+    def refused_in_a_decoder(self):
         """Whether the norm mixes the tokens of a text also in evaluation."""
         return "mixes_tokens:always" in registry("norm").entry(self.norm).traits
 
     @property
-    def mixes_tokens(self) -> bool:
+    def mixes_tokens(self):
         """Whether the norm mixes tokens in training, so that it can tell processes apart."""
         traits = registry("norm").entry(self.norm).traits
         return not traits.isdisjoint({"mixes_tokens:always", "mixes_tokens:training"})
@@ -71,18 +66,18 @@ COMPARED["by day"] = [
 ]
 
 
-def data_of(task: str, folder: Path) -> Any:
+def data_of(task, folder):
     """Built once in the cache by the parent, and found there by the others."""
     tokenizer = {"name": "bpe", "vocab_size": 300}
     if task == "translation":
         small = {"name": "numbers", "train": 400, "val": ITEMS, "test": ITEMS, "long": 4}
-        data: Any = tfzoo.TranslationData(dataset=small, tokenizer=tokenizer, max_tokens=300)
+        data = tfzoo.TranslationData(dataset=small, tokenizer=tokenizer, max_tokens=300)
     elif task == "classification":
         data = tfzoo.ClassificationData(
             root=str(folder / "texts"), tokenizer=tokenizer, max_tokens=100
         )
     else:
-        cls: Any = registry("task").entry(task).cls
+        cls = registry("task").entry(task).cls
         made = cls.example["data"]
         sizes = {"train": 400, "val": ITEMS, "test": ITEMS}
         data = cls.Data(**{**made, "dataset": {**made["dataset"], **sizes}})
@@ -91,7 +86,7 @@ def data_of(task: str, folder: Path) -> Any:
     return data
 
 
-def write_texts(folder: Path) -> None:
+def write_texts(folder):
     draw = torch.Generator().manual_seed(0)
     (folder / "texts").mkdir()
     for name in ("train", "val", "test"):
@@ -106,8 +101,8 @@ def write_texts(folder: Path) -> None:
         (folder / "texts" / f"{name}.tsv").write_text(f"text\tlabel\n{rows}", "utf-8")
 
 
-def task_of(case: Case, data: Any) -> Task:
-    model: dict[str, Any] = {
+def task_of(case, data):
+    model = {
         "dim": 16,
         "heads": 2,
         "layers": 2,
@@ -119,34 +114,32 @@ def task_of(case: Case, data: Any) -> Task:
         model |= {"norm": "layer", "encoder": {"norm": case.norm}}
     recipe = {"seed": 1, "model": model, "optim": {"lr": 5e-3, "schedule": "constant"}}
     if case.task != "classification":
-        cls: Any = registry("task").entry(case.task).cls
-        built: Task = cls.build(recipe, getattr(data, cls.tokenizer_of_data))
+        cls = registry("task").entry(case.task).cls
+        built = cls.build(recipe, getattr(data, cls.tokenizer_of_data))
         return built
     recipe |= {"loss": {"class_weights": {"odd": 3.0}}}
     model["pooling"] = "max"  # the mean over an instance norm's output is 0
     return tfzoo.ClassificationTask.build(recipe, data.vocabulary)
 
 
-def loader(data: Any, split: str, batches: list[list[int]]) -> DataLoader[Any]:
+def loader(data, split, batches):
     return DataLoader(data.sets[split], batch_sampler=batches, collate_fn=as_is)
 
 
-def training_rows(rank: int | None, accumulate: int) -> list[list[int]]:
+def training_rows(rank, accumulate):
     """One optimiser step: the micro-batches of a process, or those of both together."""
     if rank is not None:
         return ROWS[rank][:accumulate]
     return [[row for share in ROWS for row in share[micro]] for micro in range(accumulate)]
 
 
-def train(
-    case: Case, data: Any, rank: int | None, folder: Path, weights: Any = None
-) -> dict[str, Any]:
+def train(case, data, rank, folder, weights=None):
     """One step, with validation before it where there are weights to score, and what came of it."""
     task, inputs = task_of(case, data).double(), []
     if weights is not None:
         task.load_state_dict(weights)
 
-    def keep(module: Any, given: Any, output: Tensor) -> None:
+    def keep(module, given, output):
         if output.requires_grad:
             place = len(inputs)
             inputs.append(None)
@@ -156,7 +149,7 @@ def train(
         task.model.named_children()
     ).keys():
         getattr(task.model, name).register_forward_hook(keep)
-    strategy: Any = "auto" if rank is None else "ddp"
+    strategy = "auto" if rank is None else "ddp"
     if case.sharded and rank is not None:
         strategy = Sharded(process_group_backend="gloo")
     scored = SCORED[rank] if rank is not None else [batch for share in SCORED for batch in share]
@@ -171,11 +164,11 @@ def train(
         limit_val_batches=1.0 if weights is not None else 0,
         use_distributed_sampler=False,
     )
-    seen: dict[str, float] = {}
-    gradients: dict[str, Tensor] = {}
+    seen = {}
+    gradients = {}
     finish, clip = task.on_validation_end, task.configure_gradient_clipping
 
-    def take(*args: Any, **options: Any) -> None:
+    def take(*args, **options):
         clip(*args, **options)
         gradients.update(
             (name, p.grad) for name, p in task.named_parameters()
@@ -202,7 +195,7 @@ def train(
     return found
 
 
-def numbers(trainer: L.Trainer) -> dict[str, float]:
+def numbers(trainer):
     return {
         key: float(value)
         for key, value in trainer.callback_metrics.items()
@@ -210,14 +203,14 @@ def numbers(trainer: L.Trainer) -> dict[str, float]:
     }
 
 
-def one_of_two(rank: int, port: int, folder: Path, cases: list[Case]) -> dict[Case, Any]:
+def one_of_two(rank, port, folder, cases):
     os.environ |= forked.rank_of_two(rank, port)
     found = all_cases(rank, folder, cases)
     torch.distributed.destroy_process_group()
     return found
 
 
-def all_cases(rank: int | None, folder: Path, cases: list[Case]) -> dict[Case, Any]:
+def all_cases(rank, folder, cases):
     torch.set_num_threads(1)
     tasks = {case.task for case in cases}
     data = {task: data_of(task, folder) for task in tasks}

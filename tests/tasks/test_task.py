@@ -3,10 +3,10 @@ it.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import lightning.pytorch as L
 import pytest
@@ -38,7 +38,7 @@ class Bigram(nn.Module):
             scale,
         )
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids):
         return self.scale * self.head(self.embedding(ids))
 
 
@@ -48,7 +48,7 @@ class Letters:
 
     known: str
 
-    def state(self) -> dict[str, Any]:
+    def state(self):
         return {"known": self.known}
 
 
@@ -60,7 +60,7 @@ class Words:
     source_text: list[str] = field(default_factory=list)
     index: list[int] = field(default_factory=list)
 
-    def to(self, device: Any) -> "Words":
+    def to(self, device):
         return replace(self, ids=self.ids.to(device))
 
 
@@ -68,10 +68,10 @@ class WordSet(Dataset[Words]):
     def __init__(self, words: list[str], letters: Letters) -> None:
         self.words, self.letters = words, letters
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.words)
 
-    def __getitem__(self, rows: Sequence[int]) -> Words:
+    def __getitem__(self, rows):
         words = [self.words[row] for row in rows]
         return Words(
             torch.tensor([[self.letters.known.index(letter) for letter in word] for word in words]),
@@ -82,7 +82,7 @@ class WordSet(Dataset[Words]):
     __getitems__ = __getitem__
 
 
-def as_is(batch: Words) -> Words:
+def as_is(batch):
     return batch
 
 
@@ -95,7 +95,7 @@ class BigramData(L.LightningDataModule):
         self.letters = Letters("abdeg")
         self.test_names = ["test"]
 
-    def _loader(self, seed: int) -> DataLoader[Words]:
+    def _loader(self, seed):
         draw = torch.Generator().manual_seed(seed)
         picks = torch.randint(0, 6, (self.count, 4), generator=draw).tolist()
         words = [
@@ -104,16 +104,16 @@ class BigramData(L.LightningDataModule):
         ]
         return DataLoader(WordSet(words, self.letters), batch_size=self.batch, collate_fn=as_is)
 
-    def describe(self) -> str:
+    def describe(self):
         return f"{self.count} words"
 
-    def train_dataloader(self) -> DataLoader[Words]:
+    def train_dataloader(self):
         return self._loader(self.seed)
 
-    def val_dataloader(self) -> DataLoader[Words]:
+    def val_dataloader(self):
         return self._loader(self.seed + 1)
 
-    def test_dataloader(self) -> list[DataLoader[Words]]:
+    def test_dataloader(self):
         return [self._loader(self.seed + 2)]
 
 
@@ -122,7 +122,7 @@ class Perplexity(nn.Module):
         super().__init__()
         self.loss = MeanMetric()
 
-    def compute(self) -> dict[str, Tensor]:
+    def compute(self):
         return {"perplexity": self.loss.compute().exp(), "bits_saved": -self.loss.compute()}
 
 
@@ -157,32 +157,30 @@ class BigramTask(Task):
         self.sampling = sampling or Sampling()
 
     @classmethod
-    def model_arguments(
-        cls, tokenizer: Letters | None = None, data: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
+    def model_arguments(cls, tokenizer=None, data=None):
         return {"vocab_size": 3 if tokenizer is None else len(tokenizer.known)}
 
     @classmethod
-    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Letters:
+    def restore_tokenizer(cls, state):
         return Letters(**state)
 
-    def loss(self, batch: Words) -> Tensor:
+    def loss(self, batch):
         return nn.functional.cross_entropy(
             self.model(batch.ids[:, :-1]).flatten(0, 1), batch.ids[:, 1:].flatten()
         )
 
-    def training_step(self, batch: Words, batch_idx: int) -> Tensor:
+    def training_step(self, batch, batch_idx):
         loss = self.loss(batch)
         self.log_training({"train/loss": loss.detach()}, batch.ids.numel())
         return loss
 
-    def new_scores(self) -> Perplexity:
+    def new_scores(self):
         return Perplexity()
 
-    def score(self, batch: Words, scores: Perplexity) -> None:
+    def score(self, batch, scores):
         scores.loss.update(self.loss(batch))
 
-    def prediction_rows(self, batch: Words) -> list[dict[str, Any]]:
+    def prediction_rows(self, batch):
         found = [(text, text) for text in batch.source_text]
         for _ in range(self.sampling.letters):
             last = torch.tensor([self.tokenizer.known.index(longer[-1]) for _, longer in found])

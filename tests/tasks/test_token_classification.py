@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import datasets
 import pytest
@@ -53,7 +52,7 @@ Oslo NNP I-NP B-LOC
 """
 
 
-def cases(count: int) -> list[tuple[list[list[str]], list[list[str]]]]:
+def cases(count):
     """True and predicted labels of sentences, in BIO or in BIOES, the predicted ones also in no
     order that makes sense.
     """
@@ -71,7 +70,7 @@ def cases(count: int) -> list[tuple[list[list[str]], list[list[str]]]]:
     return found
 
 
-def scores_of(true: Any, predicted: Any) -> dict[str, float]:
+def scores_of(true, predicted):
     scores = TokenScores(LABELS)
     scores.update(predicted, true)
     scores.loss.update(0.0)
@@ -95,7 +94,7 @@ def test_labels_without_a_prefix_are_spans_of_one_word():
     assert spans_of([]) == []
 
 
-def prepared(**options: Any) -> TokenData:
+def prepared(**options):
     data = TokenData(**{"tokenizer": "bytes", **options})
     data.prepare_data()
     return data
@@ -165,8 +164,8 @@ class Told(nn.Module):
         super().__init__()
         self.table = nn.Embedding(len(data.vocabulary.tokenizer), len(data.labels))
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.table(tokens)
+    def forward(self, tokens):
+        found = self.table(tokens)
         return found
 
 
@@ -191,7 +190,7 @@ def test_what_a_truncated_text_lacks_is_missed():
     assert answer.labels == TEXTS[0][1].split()
 
 
-def small(**data: Any) -> tuple[TokenClassificationTask, TokenData]:
+def small(**data):
     found = prepared(train=TEXTS * 4, val=TEXTS, test={"one": TEXTS}, **data)
     recipe = {"model": {"dim": 8, "heads": 2, "layers": 1, "dropout": 0.0}}
     return TokenClassificationTask.build(recipe, found.vocabulary).eval(), found

@@ -1,9 +1,7 @@
 """The translation task: what it logs, what its checkpoints hold, and what it leaves alone."""
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import lightning.pytorch as L
 import pytest
@@ -25,21 +23,21 @@ def data():
     return number_pairs(200, 12, 12, max_tokens=400)
 
 
-def task_of(data: tfzoo.TranslationData, **recipe: Any) -> tfzoo.TranslationTask:
+def task_of(data, **recipe):
     small = {"dim": 16, "heads": 2, "layers": 1}
     return tfzoo.TranslationTask.build(
         {"seed": 1, "model": {**small, **recipe}, "search": {"max_length": 0.0}}, data.tokenizers
     )
 
 
-def trainer_in(folder: Path, **options: Any) -> L.Trainer:
+def trainer_in(folder, **options):
     return quiet(folder, **{"max_steps": 3, **options})
 
 
 class Shown(L.Callback):
     """The names of what a progress bar shows."""
 
-    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+    def on_train_batch_end(self, trainer, *_):
         self.names = set(trainer.progress_bar_metrics)
 
     on_validation_end = on_test_end = on_train_batch_end
@@ -150,7 +148,7 @@ class Gradients(L.Callback):
         self.norms: list[float] = []
         self.largest: list[float] = []
 
-    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, *_: Any) -> None:
+    def on_train_batch_end(self, trainer, pl_module, *_):
         every = torch.cat([p.grad.flatten() for p in pl_module.parameters() if p.grad is not None])
         self.norms.append(float(every.norm()))
         self.largest.append(float(every.abs().max()))
@@ -198,7 +196,7 @@ def test_what_is_written_in_a_second_are_tokens_with_their_ends(data, monkeypatc
 class Tables:
     """A logger that takes tables."""
 
-    def log_table(self, key: str, columns: list[str], data: list[list[str]]) -> None:
+    def log_table(self, key, columns, data):
         self.logged = key, columns, data
 
 

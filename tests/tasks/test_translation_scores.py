@@ -3,7 +3,6 @@
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -26,15 +25,13 @@ CHINESE = ["二千三百四十五加六", "一百万", "七"]
 NEAR = ["二千三百四十五加七", "一百万", "七"]
 
 
-def scored(language: str, hypotheses: list[str], references: list[str]) -> CorpusScores:
+def scored(language, hypotheses, references):
     scores = CorpusScores(language)
     scores.update(hypotheses, references)
     return scores
 
 
-def by_command(
-    tmp_path: Path, metric: str, tokenizer: str, hypotheses: list[str], references: list[str]
-) -> float:
+def by_command(tmp_path, metric, tokenizer, hypotheses, references):
     files = tmp_path / "hypotheses", tmp_path / "references"
     for file, lines in zip(files, (hypotheses, references), strict=True):
         file.write_text("".join(line + "\n" for line in lines), "utf-8")

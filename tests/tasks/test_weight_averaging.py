@@ -1,6 +1,5 @@
 """``optim.average``: the formula, and what is validated, tested and saved."""
 
-import lightning.pytorch as L
 import pytest
 import torch
 from lightning.pytorch.callbacks import EMAWeightAveraging
@@ -34,7 +33,7 @@ def test_the_average_is_that_of_its_formula(decay):
     assert not callback.should_update(epoch_idx=1)
 
 
-def fit(callbacks: list[L.Callback]) -> tfzoo.ClassificationTask:
+def fit(callbacks):
     data = tfzoo.ClassificationData(
         dataset={"name": "hops", "train": 64, "val": 8, "test": 8}, tokenizer="word"
     )

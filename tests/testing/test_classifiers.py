@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.exact import close
 from tests.testing.covering import covering, interactions
@@ -36,7 +35,7 @@ PLAIN = Choice()
 READING_FIRST = [name for name in CHOSEN["pooling"] if "reads_first" in traits("pooling", name)]
 
 
-def problems(classifier: Choice) -> dict[str, str]:
+def problems(classifier):
     rules, subject = build_allowing(classifier)
     assert set(rules) == refused_by(vars(classifier))
     assert subject is not None
@@ -46,7 +45,7 @@ def problems(classifier: Choice) -> dict[str, str]:
 
 
 @cache
-def with_a_new_part() -> list[Choice]:
+def with_a_new_part():
     """Those in which some part comes first: see ``OF_PARTS``."""
     return first_of_parts(classifiers(2))
 
@@ -72,7 +71,7 @@ def test_a_classifier_is_refused_exactly_where_the_traits_say_so(record_property
             record_property("classifier", f"refused: {rule}")
 
 
-def constant() -> list[Choice]:
+def constant():
     """Combinations that would give every text one class."""
     triples = interactions({kind: CHOSEN[kind] for kind in ("norm", "residual", "pooling")}, 3)
     return [Choice(**row) for row in triples if "constant-pooling" in refused_by(row)]
@@ -117,14 +116,14 @@ def test_the_refusal_names_poolings_that_work():
 class Careless(Pooling):
     """A mean that counts padding."""
 
-    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+    def forward(self, x, valid=None):
         return x.mean(1)
 
 
 class Nosy(Pooling):
     """A mean that looks at the other texts of the batch."""
 
-    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+    def forward(self, x, valid=None):
         real = torch.ones(x.shape[:2], dtype=x.dtype) if valid is None else valid.to(x.dtype)
         mean = (x * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
         return mean + mean.mean(0, keepdim=True)
@@ -133,7 +132,7 @@ class Nosy(Pooling):
 class Hasty(Pooling):
     """The first place, real or not."""
 
-    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+    def forward(self, x, valid=None):
         return x[:, 0]
 
 
@@ -179,7 +178,7 @@ changes nothing by itself, and ``init_std`` and ``embedding_std`` only the start
 """
 
 
-def computed(**options: Any) -> list[Tensor]:
+def computed(**options):
     torch.manual_seed(0)
     model = TransformerClassifier(**{**SMALL, **options})
     randomize(model)

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.commands.test_swap import refused_in_decoder
 from tests.testing.rules import can_be_allowed, refusals, refused_by
@@ -24,7 +23,7 @@ from tfzoo.testing.stacks import PLAIN, SIDES, Combination, neighbours, others, 
 class TextNorm(Norm):
     """Each text by the root mean square of all its numbers: ``x / sqrt(mean(x^2) + 1)``."""
 
-    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+    def forward(self, x, valid=None):
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         if valid is None:
             return (wide / (wide.square().mean((1, 2), keepdim=True) + 1).sqrt()).to(x.dtype)
@@ -37,7 +36,7 @@ class TextNorm(Norm):
 class Unfinished(Norm):
     """Not written yet."""
 
-    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+    def forward(self, x, valid=None):
         raise NotImplementedError("to do")
 
 
@@ -48,7 +47,7 @@ class PowerNorm(Norm):
         super().__init__()
         self.p = p
 
-    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+    def forward(self, x, valid=None):
         return x / x.abs().pow(self.p).mean(-1, keepdim=True).pow(1 / self.p)
 
 
@@ -172,7 +171,7 @@ def test_style_is_told_apart_from_contracts(text_norm, monkeypatch, capsys):
 class Wrong(Attention):
     """Scores of another shape: ``q k``."""
 
-    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+    def scores(self, q, k):
         return q @ k
 
 

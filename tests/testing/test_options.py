@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from tfzoo.base.registry import create
 from tfzoo.contracts import Attention
@@ -76,11 +75,11 @@ ALONGSIDE = {"source_vocab_size": {"tie": "target"}}
 OF_STACKS = [field.name for field in fields(StackOptions)]
 
 
-def built(**options: Any) -> Transformer:
+def built(**options):
     return Transformer(**{**PLAIN, **options})
 
 
-def computed(**options: Any) -> list[Tensor]:
+def computed(**options):
     """Parameters and outputs, in training and outside, all drawn from one seed."""
     torch.manual_seed(0)
     model = built(**options)
@@ -96,7 +95,7 @@ def computed(**options: Any) -> list[Tensor]:
 
 
 @cache
-def unchanged() -> list[Tensor]:
+def unchanged():
     return computed()
 
 

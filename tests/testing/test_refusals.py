@@ -2,7 +2,6 @@
 Those that can be allowed are held to that in test_stacks.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from itertools import product
 
@@ -41,7 +40,7 @@ def unchecked(monkeypatch):
     monkeypatch.setattr("tfzoo.models.positioned.check_clashes", lambda *args: None)
 
 
-def refused(rule: str) -> Iterator[Combination]:
+def refused(rule):
     """A combination for each pair of parts that this rule alone refuses."""
     for pair in interactions(STACK, 2):
         if refused_by(pair) == {rule}:

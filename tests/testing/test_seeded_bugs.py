@@ -4,8 +4,6 @@ turns from green to red.
 
 import ast
 import copy
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,7 @@ from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
 
 
-def seeded() -> Iterator[Any]:
+def seeded():
     """Nightly are those inside a component, of which each run has one for each, below, and those
     whose check starts pytest, which takes seconds.
     """
@@ -56,10 +54,10 @@ class RenameLocals(ast.NodeTransformer):
         arguments = (node.arg for node in nodes if isinstance(node, ast.arg))
         self.names = {*stored, *arguments} - {"self"}
 
-    def visit_Name(self, node: ast.Name) -> ast.Name:
+    def visit_Name(self, node):
         return ast.Name(f"{node.id}_renamed", node.ctx) if node.id in self.names else node
 
-    def visit_arg(self, node: ast.arg) -> ast.arg:
+    def visit_arg(self, node):
         return ast.arg(f"{node.arg}_renamed") if node.arg in self.names else node
 
 
@@ -103,7 +101,7 @@ DEFINING = {
 }
 
 
-def components() -> list[tuple[str, str]]:
+def components():
     return [(kind, name) for kind in sorted(DEFINING) for name in registry(kind).own_names()]
 
 
@@ -121,7 +119,7 @@ def test_a_component_that_does_nothing_is_caught(part):
     assert said, "the contract that noticed it, or the example in the docstring"
 
 
-def made_idle(kind: str, name: str) -> tuple[str, ast.Module]:
+def made_idle(kind, name):
     """A component with one method changed by the rule."""
     entry = registry(kind).entry(name)
     where = f"{entry.cls.__module__.removeprefix('tfzoo.')}:{entry.cls.__name__}"

@@ -3,15 +3,13 @@ exactly where the traits say so.
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
 
-from tests.testing.covering import Row, covering, interactions
+from tests.testing.covering import covering, interactions
 from tests.testing.rules import (
     ALWAYS,
     STACK,
@@ -61,11 +59,11 @@ OF_PARTS = (
 
 
 @cache
-def with_a_new_part() -> list[Combination]:
+def with_a_new_part():
     return first_of_parts(stacks(2))
 
 
-def first_of_parts(models: Iterable[Any]) -> list[Any]:
+def first_of_parts(models):
     """Those in which some part comes first."""
     found, seen = [], set[tuple[str, str]]()
     for model in models:
@@ -75,7 +73,7 @@ def first_of_parts(models: Iterable[Any]) -> list[Any]:
     return found
 
 
-def problems(stack: Combination) -> dict[str, str]:
+def problems(stack):
     rules, subject = build_allowing(stack)
     assert set(rules) == refused_by(vars(stack))
     assert subject is not None
@@ -110,7 +108,7 @@ def test_a_stack_is_refused_exactly_where_the_traits_say_so(record_property):
             record_property("stack", f"refused: {rule}")
 
 
-def assert_refused_as_the_traits_say(row: Row) -> None:
+def assert_refused_as_the_traits_say(row):
     rules, built = refusals(row)
     assert built == can_be_allowed(row), row
     assert set(rules) <= refused_by(row), row
@@ -157,7 +155,7 @@ def test_each_pair_of_parts_is_tested_or_refused_by_a_rule():
             ), pair
 
 
-def refused() -> list[Combination]:
+def refused():
     """For each pair of parts that is refused, a combination with the defaults."""
     pairs = [pair for pair in interactions(STACK, 2) if refused_by(pair)]
     return [Combination(**{"side": "encoder", **pair}) for pair in pairs]

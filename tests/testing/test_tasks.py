@@ -5,7 +5,7 @@ alone restores it. Pairs of parts are tested in stacks.
 import pytest
 
 from tests.daily import sampled
-from tests.testing.covering import Row, covering, interactions
+from tests.testing.covering import covering, interactions
 from tests.testing.rules import CHOSEN, reads_all, refused_by
 from tfzoo.base.registry import registry
 from tfzoo.models.classifier import TransformerClassifier
@@ -18,19 +18,19 @@ KINDS = [kind for kind in CHOSEN if kind != "side"]
 COLUMNS = {"task": registry("task").own_names(), **{kind: CHOSEN[kind] for kind in KINDS}}
 
 
-def side_of(task: str) -> str:
+def side_of(task):
     """What stack the model of a task has."""
     model = registry("task").entry(task).cls.Model
     return {Transformer: "translator", LanguageModel: "decoder"}.get(model, "encoder")
 
 
-def pools(task: str) -> bool:
+def pools(task):
     """Whether a recipe of the task names a pooling."""
     cls = registry("task").entry(task).cls
     return cls.Model is TransformerClassifier and "pooling" not in cls.model_arguments()
 
 
-def runs(row: Row) -> bool:
+def runs(row):
     """Whether a combination, or a part of one, is neither refused nor chosen in vain."""
     if "task" not in row:
         return True
@@ -45,7 +45,7 @@ def runs(row: Row) -> bool:
     )
 
 
-def rows() -> list[Row]:
+def rows():
     elsewhere = interactions({kind: COLUMNS[kind] for kind in KINDS}, 2)
     return covering(COLUMNS, 2, runs, list(elsewhere))
 
@@ -53,7 +53,7 @@ def rows() -> list[Row]:
 ROWS = rows()
 
 
-def named(row: Row) -> str:
+def named(row):
     return " ".join(row.values())
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import entmax
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.testing import assert_close
 from transformers.models.gemma2 import modeling_gemma2
 from transformers.models.gpt_oss import modeling_gpt_oss
@@ -19,12 +19,12 @@ B, H, N = 2, 3, 12
 VALID = torch.arange(N) < torch.tensor([[N], [5]])
 
 
-def scores(size: float = 2.0) -> Tensor:
+def scores(size=2.0):
     torch.manual_seed(0)
     return (size * torch.randn(B, H, N, N, dtype=torch.float64)).requires_grad_()
 
 
-def gradient(weights: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+def gradient(weights, *inputs):
     torch.manual_seed(1)
     return torch.autograd.grad((weights * torch.randn_like(weights)).sum(), inputs)
 
@@ -48,12 +48,12 @@ def test_sparse_weights_are_those_of_the_entmax_package(name, package, size):
         close(ours[..., : row + 1], package(theirs[..., : row + 1], dim=-1))
 
 
-def tensors(heads: int = H) -> tuple[Tensor, Tensor, Tensor]:
+def tensors(heads=H):
     torch.manual_seed(2)
     return tuple(2 * torch.randn(B, heads, N, 8, dtype=torch.float64) for _ in range(3))
 
 
-def additive(mask: Mask) -> Tensor:
+def additive(mask):
     """A mask as ``transformers`` adds it to scores."""
     visible = mask.boolean(N, N, torch.device("cpu"))
     assert visible is not None
@@ -85,7 +85,7 @@ def test_a_soft_cap_is_that_of_gemma_2():
     assert_close(ours, theirs.transpose(1, 2), atol=1e-6, rtol=1e-6)  # its softmax is in fp32
 
 
-def one_row(name: str, s: Tensor) -> Tensor:
+def one_row(name, s):
     """The weights of one query by the formula: ``(k) -> (k)``, all keys visible."""
     n = len(s)
     best = s.sort(descending=True).values
@@ -165,7 +165,7 @@ class Every(nn.Module):
             create("weighting", name, heads=H) for name in registry("weighting").names()
         )
 
-    def forward(self, scores: Tensor, valid: Tensor) -> list[Tensor]:
+    def forward(self, scores, valid):
         return [part(scores, Mask(causal=True, keys=valid)) for part in self.parts]
 
 

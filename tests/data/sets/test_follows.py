@@ -4,7 +4,7 @@ from tfzoo.data.pairs import parts
 from tfzoo.data.sets.follows import Follows
 
 
-def leads(start: str, end: str, facts: list[str]) -> bool:
+def leads(start, end, facts):
     """Whether a chain of facts leads from one name to another, found by walking."""
     reached = {start}
     for _ in facts:

@@ -17,9 +17,9 @@ FUNCTIONS = {
 }
 
 
-def value(text: str) -> tuple[int, int, list[int]]:
+def value(text):
     """Evaluated with a stack; also how deep lists nest, and how many arguments each has."""
-    stack: list[tuple[str, list[int]]] = [("", [])]
+    stack = [("", [])]
     deepest, counts = 0, []
     for token in text.split(" "):
         if token in FUNCTIONS:

@@ -14,7 +14,7 @@ def splits():
     return Recall(train=4000).splits(seed=0)
 
 
-def places(text: str) -> tuple[int, int]:
+def places(text):
     """Where the mark stands, and how far back it points."""
     [mark] = [place for place, token in enumerate(text.split(" ")) if token.startswith("<")]
     return mark, int(text.split(" ")[mark][1:])

@@ -19,10 +19,8 @@ FEW["listops"] |= {"val": 50, "test": 50}
 FEW["recall"] |= {"val": 50, "test": 50}
 
 
-def splits(name: str, seed: int = 0, **options: Any) -> dict[str, list[tuple[str, str]]]:
-    found: dict[str, list[tuple[str, str]]] = create("dataset", {"name": name, **options}).splits(
-        seed
-    )
+def splits(name, seed=0, **options):
+    found = create("dataset", {"name": name, **options}).splits(seed)
     return found
 
 

@@ -1,12 +1,10 @@
 """What each tokenizer knows and does not know."""
 
 import unicodedata
-from typing import Any
 
 import pytest
 
 from tfzoo.base.registry import create
-from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadOption
 
 LINES = [
@@ -39,8 +37,8 @@ WHOLE = ["bpe", "unigram", "character", "bytes"]
 """Those that lose nothing."""
 
 
-def trained(name: str, **options: Any) -> Tokenizer:
-    tokenizer: Tokenizer = create("tokenizer", {"name": name, **options})
+def trained(name, **options):
+    tokenizer = create("tokenizer", {"name": name, **options})
     tokenizer.train(LINES)
     return tokenizer
 
