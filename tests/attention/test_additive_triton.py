@@ -4,11 +4,8 @@ interpreter, which needs no GPU. They also go through its compiler, which needs 
     TRITON_INTERPRET=1 pytest -m nightly tests/attention/test_additive_triton.py
 """
 
-from collections.abc import Callable
-
 import pytest
 import torch
-from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from tests.attention.test_tanh_attention import B, C, H, K, Q, agrees, inputs, masks, reference
@@ -19,7 +16,6 @@ from tfzoo.base import kernels
 from tfzoo.base.registry import create
 from tfzoo.masks import Mask
 
-Attend = Callable[[Tensor, Tensor, Tensor, Tensor, Mask], Tensor]
 MASKS = {name: mask for name, mask in masks().items() if mask.allowed is None}
 
 

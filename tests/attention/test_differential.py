@@ -17,7 +17,6 @@ from tfzoo.models.options import StackOptions
 
 EXACT = {"atol": 1e-9, "rtol": 1e-9}
 DIM, HEADS, N, LAYER = 16, 4, 7, 3
-LAMBDAS = ("lambda_q1", "lambda_q2", "lambda_k1", "lambda_k2")
 
 
 def pair(kv_heads):

@@ -27,7 +27,6 @@ RELATIVE = [
     name for name in registry("position").names()
     if "bias_of_distance" in registry("position").entry(name).traits
 ]  # fmt: skip
-Call = dict[str, Any]
 
 
 def positions(n, rows=1):

@@ -1,22 +1,18 @@
 """``fit --dry-run`` says what a training takes, and leaves nothing behind."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.tiny import numbers
 from tfzoo.commands.main import main
 from tfzoo.training import dry_run
-from tfzoo.training.dry_run import Estimate
 
 TINY = ("translation/numbers", *numbers(train=400, val=4, test=4, length=0.1))
 
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
-Compare = Callable[..., tuple[Estimate, dict[str, Any]]]
 
 
 @pytest.fixture

@@ -1,15 +1,12 @@
 """A mistake ends with one short message that names it and the fix, exit code 2 and no traceback."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.typed import typed
 from tfzoo.commands.main import main
-
-Refused = Callable[..., str]
 
 
 @pytest.fixture

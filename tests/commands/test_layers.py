@@ -1,8 +1,6 @@
 """What the recipe, further files and options lay over each other, and what comes out."""
 
 import inspect
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import yaml
@@ -14,8 +12,6 @@ from tfzoo.config.lightning import check_class
 from tfzoo.config.sources import find_recipe
 from tfzoo.errors import BadRecipe
 from tfzoo.training.trainer import best_checkpoint
-
-Resolved = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture

@@ -5,19 +5,17 @@ which need no GPU.
     TRITON_INTERPRET=1 pytest -m nightly tests/norm/test_sum_and_norm.py
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.testing import assert_close
 
 from tests.in_triton import compile_for_cuda, needs_interpreter
 from tfzoo.base import kernels, sum_and_norm
 from tfzoo.base.registry import create, registry
 from tfzoo.base.sum_and_norm import fused_applies
-from tfzoo.contracts import Norm
 
 NORMS: dict[str, dict[str, Any]] = {
     "rms": {"name": "rms"},
@@ -56,9 +54,6 @@ def made(name, width, dtype):
         for one in norm.parameters():
             one.add_(torch.randn(width, generator=torch.Generator().manual_seed(1)))
     return norm
-
-
-Outputs = Callable[[Norm, Tensor, Tensor | None], tuple[Tensor, ...]]
 
 
 def results(outputs, name, drawn, dtype, used):

@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -23,8 +22,6 @@ from tests.typed import typed
 pytestmark = forked.requires_fork
 HERE = Path(__file__).parent
 SMALL = numbers("--trainer.max_steps 2", val=4, test=4, length=0.1)
-
-Tfzoo = Callable[..., str]
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Whether the effect of one axis depends on another: differences of differences, by seed."""
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from tfzoo.sweep.judge.paired import holm
 
 AXES = {"norm": ["layer", "rms"], "position": ["index", "rotary", "alibi"]}
 EFFECTS = {"rms": 0.1, "rotary": -0.3, "alibi": 0.2}
-Rows = list[dict[str, Any]]
 
 
 def grid(axes=AXES, seeds=5, depends=0.5):

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 from tests.sweep.files import sweep_file
 from tests.sweep.test_supervisor import alive, gone, number
 from tfzoo.sweep.run import warm_parent
-from tfzoo.sweep.run.processes import Child, WarmParent
+from tfzoo.sweep.run.processes import WarmParent
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the warm parent is for Linux")
 
@@ -51,8 +50,6 @@ else:
     elif what == "kill":
         os.kill(os.getpid(), int(sys.argv[2]))
 """
-
-Begin = Callable[..., Child]
 
 
 @pytest.fixture

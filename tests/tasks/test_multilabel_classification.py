@@ -1,11 +1,8 @@
 """Several labels: scores against formulas in numpy, the threshold, labels as files have them."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from tests.trainers import quiet
 from tfzoo.errors import BadData
@@ -15,7 +12,6 @@ from tfzoo.tasks.multilabel_classification import (
     MultilabelScores,
 )
 
-Array = NDArray[Any]
 NEWS = [
     ("rates fall", ["economy"]),
     ("minister resigns over budget", ["politics", "economy"]),

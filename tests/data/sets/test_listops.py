@@ -7,8 +7,6 @@ import pytest
 
 from tfzoo.data.sets.listops import ListOps
 
-Splits = dict[str, list[tuple[str, str]]]
-
 FUNCTIONS = {
     "[MIN": min,
     "[MAX": max,

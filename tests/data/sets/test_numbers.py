@@ -10,8 +10,6 @@ from tfzoo.base.registry import create
 from tfzoo.data.sets import numbers
 from tfzoo.data.sets.numbers import chinese_number
 
-Splits = dict[str, list[tuple[str, str]]]
-
 
 @pytest.fixture(scope="module")
 def splits():

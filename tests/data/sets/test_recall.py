@@ -6,8 +6,6 @@ import pytest
 
 from tfzoo.data.sets.recall import LETTERS, Recall
 
-Splits = dict[str, list[tuple[str, str]]]
-
 
 @pytest.fixture(scope="module")
 def splits():
