@@ -4,7 +4,7 @@ import inspect
 
 from tests.docs.pages import ROOT
 from tfzoo.base.kinds import KINDS
-from tfzoo.testing.classifier_contracts import CLASSIFIER_CONTRACTS
+from tfzoo.testing.classifiers import CLASSIFIER_CONTRACTS
 from tfzoo.testing.contract import title
 from tfzoo.testing.runner import contracts, rules_of_style
 from tfzoo.testing.samples import COMPONENT_KINDS

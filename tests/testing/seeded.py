@@ -64,8 +64,7 @@ def _check(check: str) -> tuple[bool | None, str]:
 
 def _of_model(name: str, contract: str) -> list[str]:
     """One contract of one stack or classifier: of the combination with this name."""
-    from tfzoo.testing.classifier_contracts import CLASSIFIER_CONTRACTS
-    from tfzoo.testing.classifiers import Choice
+    from tfzoo.testing.classifiers import CLASSIFIER_CONTRACTS, Choice
     from tfzoo.testing.stack_contracts import STACK_CONTRACTS
     from tfzoo.testing.stacks import SIDES, Combination, build_allowing, violations
 

@@ -23,8 +23,7 @@ from tfzoo.contracts import Pooling
 from tfzoo.errors import Clash
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.options import StackOptions
-from tfzoo.testing.classifier_contracts import CLASSIFIER_CONTRACTS
-from tfzoo.testing.classifiers import Choice
+from tfzoo.testing.classifiers import CLASSIFIER_CONTRACTS, Choice
 from tfzoo.testing.component import differs
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import randomize

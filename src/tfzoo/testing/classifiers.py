@@ -1,42 +1,140 @@
-"""Components in a classifier, each with each other one."""
+"""Contracts of every classifier, whatever its components; and components in a classifier, each with
+each other one.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from tfzoo.base.registry import Entry
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.testing.classifier_contracts import CLASSIFIER_CONTRACTS
-from tfzoo.testing.contract import Result
-from tfzoo.testing.draw import draw
+from tfzoo.testing.contract import CLEAR, Result, Violation, assert_differs, assert_same
+from tfzoo.testing.empty import empty_batches_and_texts_are_harmless_in_a_model
+from tfzoo.testing.gradients import gradients_reach_every_parameter, reads_one_token
 from tfzoo.testing.samples import SIZES
-from tfzoo.testing.stacks import PLAIN, name_of, others, results, together
-from tfzoo.testing.subject import VOCABULARY, Subject
+from tfzoo.testing.stack_contracts import (
+    StackContract,
+    nan_in_padding_reaches_no_token,
+    padding_has_no_influence,
+    padding_has_no_influence_while_training,
+    rotated_scores_depend_on_distance_alone,
+    texts_of_nothing_but_padding_are_harmless,
+    the_state_dict_holds_all,
+)
+from tfzoo.testing.stacks import PLAIN, SIDES, Combination, Side, name_of, others, results, together
+from tfzoo.testing.subject import FULL, TEXT, VOCABULARY, Subject, hooks
 
 CLASSES = 5
 CLASSIFIER: Mapping[str, str] = {
-    kind: inspect.signature(TransformerClassifier).parameters[kind].default
-    for kind in (*PLAIN, "pooling")
+    **PLAIN,
+    "pooling": inspect.signature(TransformerClassifier).parameters["pooling"].default,
 }
 """A classifier's defaults, which stand beside a component that is checked."""
 
 
+def pooling_of(subject: Subject) -> Entry:
+    """The pooling of the classifier under test."""
+    if not isinstance(subject.module, TransformerClassifier) or subject.module.pooling is None:
+        raise TypeError(f"a classifier of texts is wanted, not a {type(subject.module).__name__}")
+    return subject.module.pooling.entry
+
+
+def a_text_does_not_see_the_others_of_its_batch(subject: Subject) -> None:
+    """Another order of the batch, and a text alone, give the same logits."""
+    before = subject(TEXT)
+    assert_same(subject(TEXT.flip(0)).flip(0), before, "another order of the batch")
+    assert_same(subject(TEXT[1:2, :4], "none"), before[1:2], "alone and without padding")
+    with subject.training():
+        trained = subject(TEXT)
+    with subject.training():
+        assert_same(
+            subject(TEXT.flip(0)).flip(0), trained, "another order of the batch while training"
+        )
+
+
+def every_token_has_influence(subject: Subject) -> None:
+    """Every real token has influence on the logits. With a ``sparse`` weighting, a mixer of limited
+    ``reach``, or a mixer alone, whose outputs can cancel when they are pooled, some token has. With
+    a weighting that ``needs_positive_scores``, no residual connection and a pooling of one token,
+    none may have.
+    """
+    text = FULL[:1].repeat(7, 1)
+    for t in range(6):
+        text[t + 1, t] = 11
+    out = subject(text, "none")
+    off = (out[1:] - out[:1]).abs().amax(-1)
+    weighting, replaces = subject.traits("weighting"), "replaces" in subject.traits("residual")
+    nothing = replaces and "needs_positive_scores" in weighting
+    if nothing and any(map(reads_one_token, subject.parts("pooling"))):
+        return
+    near = not subject.parts("mixer") or "reach" in subject.traits("mixer")
+    alone = replaces and not subject.parts("feedforward")
+    off = off.max() if near or alone or "sparse" in weighting else off.min()
+    if not off > CLEAR:
+        raise Violation(f"a token has no influence: {off.item():.2g}")
+
+
+def tokens_of_a_causal_classifier_see_no_later_ones(subject: Subject) -> None:
+    """With ``causal``, a token's last hidden state does not depend on later tokens."""
+    module = subject.module
+    if isinstance(module, TransformerClassifier) and module.config["causal"]:
+        changed = FULL.clone()
+        changed[:, 4:] = FULL.flip(0)[:, 4:]
+        before, after = (module.encode(one, padding="none")[:, :4] for one in (FULL, changed))
+        assert_same(after, before, "other tokens at the end")
+
+
+def order_matters_if_and_only_if_something_reads_it(subject: Subject) -> None:
+    """Logits depend on the order of tokens exactly where the position acts, the mixer or the
+    pooling is ``ordered``, or the mixer is causal. They may not with a weighting that is ``sparse``
+    or ``ignores_scores``, where a pooling reads one token alone of a mixer other than attention
+    that nothing is added to, or where layers are empty.
+    """
+    text = FULL[:1]
+    moved = text[:, [3, 0, 5, 2, 1, 4]]  # the first and the last token too
+    mixed = "ordered" in subject.traits("mixer")
+    mixed = mixed or (subject.causal and bool(subject.parts("mixer")))
+    positions = hooks(subject.position.name)
+    replaced = "replaces" in subject.traits("residual") and "attends" not in subject.traits("mixer")
+    one = replaced and any(map(reads_one_token, subject.parts("pooling")))
+    empty = not subject.parts("mixer") and not subject.parts("feedforward")
+    unsure = subject.traits("weighting") & {"sparse", "ignores_scores"}
+    if not (positions or mixed or "ordered" in pooling_of(subject).traits):
+        assert_same(
+            subject(moved, "none"),
+            subject(text, "none"),
+            "tokens in another order, without positions",
+        )
+    elif not (unsure or one or empty):
+        assert_differs(
+            subject(moved, "none"), subject(text, "none"), "tokens in another order", 1e-6
+        )
+
+
+CLASSIFIER_CONTRACTS: tuple[StackContract, ...] = (
+    padding_has_no_influence,
+    padding_has_no_influence_while_training,
+    nan_in_padding_reaches_no_token,
+    a_text_does_not_see_the_others_of_its_batch,
+    every_token_has_influence,
+    tokens_of_a_causal_classifier_see_no_later_ones,
+    order_matters_if_and_only_if_something_reads_it,
+    rotated_scores_depend_on_distance_alone,
+    texts_of_nothing_but_padding_are_harmless,
+    empty_batches_and_texts_are_harmless_in_a_model,
+    gradients_reach_every_parameter,
+    the_state_dict_holds_all,
+)
+
+
 @dataclass(frozen=True)
-class Choice:
+class Choice(Combination):
     """One choice of components for a classifier, whose stack is an encoder or a decoder."""
 
-    side: Literal["encoder", "decoder"] = "encoder"
-    attention: str = CLASSIFIER["attention"]
-    norm: str = CLASSIFIER["norm"]
-    position: str = CLASSIFIER["position"]
-    residual: str = CLASSIFIER["residual"]
+    side: Side = "encoder"
     pooling: str = CLASSIFIER["pooling"]
-    feedforward: str = CLASSIFIER["feedforward"]
-    weighting: str = CLASSIFIER["weighting"]
-    mixer: str = CLASSIFIER["mixer"]
 
     def __str__(self) -> str:
         return name_of(self, {**CLASSIFIER, "side": "encoder"}) or "plain"
@@ -58,15 +156,11 @@ class Choice:
             allow=list(allow),
         )
 
-    def build(self, allow: Collection[str] = ()) -> Subject:
-        """:meth:`module` with every parameter drawn at random, in evaluation mode."""
-        return draw(self.module(allow))
-
 
 def neighbours(entry: Entry, partners: str = "own") -> Iterator[Choice]:
     """Those in which a component meets each other one."""
-    for side in ("encoder", "decoder"):
-        base = replace(Choice(), **{"side": side, entry.kind: entry.name})
+    for side in SIDES[:2]:
+        base = replace(Choice(side), **{entry.kind: entry.name})  # type: ignore[arg-type]  # a kind, not the side
         yield base
         yield from together(base, others(entry, CLASSIFIER, partners))
 

@@ -157,6 +157,26 @@ def assert_differs(actual: Tensor, other: Tensor, what: str, least: float = CLEA
         raise Violation(f"{what}: nothing changed by more than {off.min().item():.3g}")
 
 
+def assert_claimed(entry: Entry, trait: str, found: bool, claimed: str, unclaimed: str) -> None:
+    """Raise :class:`Violation` unless what was ``found`` is what a component says of its trait:
+    with ``claimed`` where it says too much, with ``unclaimed`` where it says too little.
+    """
+    if found != (trait in entry.traits):
+        raise Violation(unclaimed if found else claimed)
+
+
+def assert_same_if(
+    same: bool, actual: Tensor, other: Tensor, claimed: str, unclaimed: str, bound: float = EXACT
+) -> None:
+    """:func:`assert_same` where two tensors are said to be the ``same``, with the message
+    ``claimed``; :func:`assert_differs`, with ``unclaimed``, where they are not.
+    """
+    if same:
+        assert_same(actual, other, claimed, bound)
+    else:
+        assert_differs(actual, other, unclaimed, max(bound, CLEAR))
+
+
 def assert_finite(x: Tensor | None, what: str) -> None:
     """Raise :class:`Violation` unless all numbers are finite."""
     if x is None or not bool(torch.isfinite(x).all()):

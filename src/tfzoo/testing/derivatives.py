@@ -11,9 +11,10 @@ from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError
 
 from tfzoo.base.registry import Entry
-from tfzoo.testing.contract import Violation, assert_same, contract, first_line
+from tfzoo.testing.component import every_component
+from tfzoo.testing.contract import Violation, assert_same, first_line
 from tfzoo.testing.probes import PROBES, inputs
-from tfzoo.testing.samples import COMPONENT_KINDS, build_randomized, variants
+from tfzoo.testing.samples import build_randomized, variants
 
 REFUSAL = re.compile(
     r"twice|second derivative|double backward|setup_context|functorch|torch\.func|vmap|forward-mode"
@@ -21,8 +22,6 @@ REFUSAL = re.compile(
     re.IGNORECASE,
 )
 """A refusal names what is refused."""
-
-every_component = contract(*COMPONENT_KINDS)
 
 
 @every_component

@@ -4,11 +4,11 @@ of a data set or an empty line leaves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tfzoo.base.registry import Entry
 from tfzoo.errors import TfzooError
@@ -68,7 +68,7 @@ def cut(texts: int, tokens: int) -> Iterator[Mapping[str, Tensor]]:
     yield {name: one for name, one in given.items() if name != "valid"}
 
 
-def assert_gradients_finite(outs: list[Tensor], parameters: list[nn.Parameter], what: str) -> None:
+def assert_gradients_finite(outs: list[Tensor], parameters: Sequence[Tensor], what: str) -> None:
     """Raise :class:`Violation` unless a backward pass gives finite gradients."""
     loss = torch.stack([one.square().sum() for one in outs]).sum()
     if loss.requires_grad and parameters:

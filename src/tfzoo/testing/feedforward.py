@@ -11,12 +11,14 @@ from tfzoo.base.registry import Entry
 from tfzoo.testing.contract import (
     EXACT,
     Violation,
+    assert_claimed,
     assert_differs,
     assert_finite,
     assert_same,
+    assert_same_if,
     contract,
 )
-from tfzoo.testing.gradients import assert_gradients
+from tfzoo.testing.gradients import assert_gradients, gradients_of
 from tfzoo.testing.samples import SIZES, build, build_randomized
 
 B, N, D = 3, 5, SIZES["dim"]
@@ -69,12 +71,14 @@ def identity_says_the_truth(entry: Entry) -> None:
     """The output is the input exactly where ``identity`` is declared."""
     layer, x = build_randomized(entry), torch.randn(B, N, D)
     for dropout in (0.0, 0.5):
-        if "identity" in entry.traits:
-            assert_same(
-                layer(x, dropout), x, "claims to be the identity, but changes its input", 0.0
-            )
-    if "identity" not in entry.traits:
-        assert_differs(layer(x), x, "is the identity, but does not claim it")
+        assert_same_if(
+            "identity" in entry.traits,
+            layer(x, dropout),
+            x,
+            "claims to be the identity, but changes its input",
+            "is the identity, but does not claim it",
+            0.0,
+        )
 
 
 @contract("feedforward")
@@ -96,12 +100,7 @@ def dropout_acts_as_given_and_not_otherwise(entry: Entry) -> None:
 def gradients_reach_every_parameter(entry: Entry) -> None:
     """Gradients reach every parameter and the input."""
     layer, x = build_randomized(entry), torch.randn(B, N, D, requires_grad=True)
-    out = layer(x)
-    found = torch.autograd.grad(
-        (out * torch.randn_like(out)).sum(), [x, *layer.parameters()], allow_unused=True
-    )
-    names = ["x", *(name for name, _ in layer.named_parameters())]
-    assert_gradients(dict(zip(names, found, strict=True)))
+    assert_gradients(gradients_of(layer(x), layer, x))
 
 
 @contract("feedforward")
@@ -117,11 +116,13 @@ def auxiliary_loss_says_the_truth(entry: Entry) -> None:
     evaluated, loss = losses
     if evaluated is not None:
         raise Violation("a loss is set in evaluation mode")
-    if (loss is not None) != ("auxiliary_loss" in entry.traits):
-        said = (
-            "no loss is set, but one is claimed" if loss is None else "a loss is set, not claimed"
-        )
-        raise Violation(said)
+    assert_claimed(
+        entry,
+        "auxiliary_loss",
+        loss is not None,
+        "no loss is set, but one is claimed",
+        "a loss is set, not claimed",
+    )
     if loss is not None and (loss.shape != () or not loss.requires_grad):
         raise Violation(f"a loss of shape {tuple(loss.shape)}, or without gradients")
 
@@ -153,12 +154,13 @@ def discontinuous_says_the_truth(entry: Entry) -> None:
             torch.where(to_start > to_end, middle, end),
         )
     jump = float((layer(start) - layer(end)).abs().max() / size)
-    if (jump > 1e-3) != ("discontinuous" in entry.traits):
-        raise Violation(
-            f"the output jumps by {jump:.2g} of its size, which is not claimed"
-            if jump > 1e-3
-            else "claims to be discontinuous, but no jump was found"
-        )
+    assert_claimed(
+        entry,
+        "discontinuous",
+        jump > 1e-3,
+        "claims to be discontinuous, but no jump was found",
+        f"the output jumps by {jump:.2g} of its size, which is not claimed",
+    )
 
 
 @contract("feedforward")

@@ -28,21 +28,18 @@ def gradients_reach_every_parameter(subject: Subject) -> None:
     with subject.training(), torch.enable_grad():
         out = subject(TEXT)
         out = out[TEXT != 0] if out.dim() == 3 else out
-        named = dict(subject.module.named_parameters())
-        if not named:
+        if not list(subject.module.parameters()):
             return
-        found = torch.autograd.grad(
-            (out * torch.randn_like(out)).sum(), list(named.values()), allow_unused=True
-        )
+        found = gradients_of(out, subject.module)
         excused = excuses(subject)
     sizes = {
         name: 0.0 if gradient is None else gradient.abs().max().item()
-        for name, gradient in zip(named, found, strict=True)
+        for name, gradient in found.items()
     }
     largest = max(sizes.values(), default=0.0)
     may_have_none = unsure(subject)
-    for (name, size), gradient in zip(sizes.items(), found, strict=True):
-        if gradient is not None:
+    for name, size in sizes.items():
+        if (gradient := found[name]) is not None:
             assert_finite(gradient, f"gradient of {name}")
         nearby = max(other for near, other in sizes.items() if sublayer(near) == sublayer(name))
         nothing = size <= NOTHING * nearby or size == 0
@@ -75,6 +72,17 @@ def reads_one_token(pooling: nn.Module) -> bool:
     with torch.enable_grad():
         (gradient,) = torch.autograd.grad(pooling(x).sin().sum(), x)
     return int(gradient.abs().amax(-1).count_nonzero()) == 1
+
+
+def gradients_of(
+    out: Tensor, module: nn.Module, x: Tensor | None = None
+) -> dict[str, Tensor | None]:
+    """The gradients of a random sum of outputs, of every parameter and of ``x``, by name."""
+    named = {**({} if x is None else {"x": x}), **dict(module.named_parameters())}
+    found = torch.autograd.grad(
+        (out * torch.randn_like(out)).sum(), list(named.values()), allow_unused=True
+    )
+    return dict(zip(named, found, strict=True))
 
 
 def assert_gradients(found: Mapping[str, Tensor | None], where: str = "") -> None:

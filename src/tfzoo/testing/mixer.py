@@ -25,10 +25,12 @@ from tfzoo.testing.contract import (
     assert_differs,
     assert_finite,
     assert_same,
+    assert_same_if,
     contract,
     first_line,
 )
-from tfzoo.testing.gradients import assert_gradients
+from tfzoo.testing.empty import assert_gradients_finite
+from tfzoo.testing.gradients import assert_gradients, gradients_of
 from tfzoo.testing.samples import (
     LEFT,
     RIGHT,
@@ -176,10 +178,14 @@ def bidirectional_says_the_truth(entry: Entry) -> None:
     context = Context(Mask(causal=True, start=0), pos[None], pos[None])
     changed = torch.cat([x[:, :-1], torch.randn(B, 1, D)], 1)
     one, other = (mixer(given, context, 0)[:, :-1] for given in (x, changed))
-    if "bidirectional" in entry.traits:
-        assert_differs(other, one, "claims to read later tokens, but does not")
-    else:
-        assert_same(other, one, "reads later tokens, but that is not claimed", 0.0)
+    assert_same_if(
+        "bidirectional" not in entry.traits,
+        other,
+        one,
+        "reads later tokens, but that is not claimed",
+        "claims to read later tokens, but does not",
+        0.0,
+    )
 
 
 @contract("mixer")
@@ -190,10 +196,13 @@ def ordered_says_the_truth(entry: Entry) -> None:
         out, moved = module(x)[:, order], module(x[:, order])
         if module.causal:  # the last token sees a bag of those before it
             out, moved = out[:, -1:], moved[:, -1:]
-        if "ordered" in entry.traits:
-            assert_differs(moved, out, "claims that order matters, but it does not")
-        else:
-            assert_same(moved, out, "order matters, but that is not claimed")
+        assert_same_if(
+            "ordered" not in entry.traits,
+            moved,
+            out,
+            "order matters, but that is not claimed",
+            "claims that order matters, but it does not",
+        )
 
 
 @contract("mixer")
@@ -213,10 +222,14 @@ def identity_says_the_truth(entry: Entry) -> None:
     """The output is the input exactly where ``identity`` is declared."""
     x, pos = torch.randn(B, N, D), torch.arange(N)[None]  # a stack leaves an identity out
     out = build_randomized(entry)(x, Context(Mask(), pos, pos), 0)
-    if "identity" in entry.traits:
-        assert_same(out, x, "claims to be the identity", 0.0)
-    else:
-        assert_differs(out, x, "the identity, but that is not claimed")
+    assert_same_if(
+        "identity" in entry.traits,
+        out,
+        x,
+        "claims to be the identity",
+        "the identity, but that is not claimed",
+        0.0,
+    )
 
 
 @contract("mixer")
@@ -264,11 +277,7 @@ def texts_of_no_token_are_harmless(entry: Entry) -> None:
         x = torch.randn(B, N, D, requires_grad=True)
         out = module(x, mask=Mask(keys=lengths_to_valid([6, 1, 0], N)))
         assert_finite(out, "output")
-        for gradient in torch.autograd.grad(
-            out.square().sum(), [x, *module.parameters()], allow_unused=True
-        ):
-            if gradient is not None:
-                assert_finite(gradient, "gradient of a text of no token")
+        assert_gradients_finite([out], [x, *module.parameters()], "a text of no token")
 
 
 @contract("mixer")
@@ -278,15 +287,12 @@ def gradients_reach_every_parameter_and_real_tokens_alone(entry: Entry) -> None:
     for module in sides(entry, **without_bias):  # a bias of keys has no influence
         for valid in (RIGHT, LEFT):
             x = torch.randn(B, N, D, requires_grad=True)
-            out = module(x, mask=Mask(keys=valid))[valid]
-            found = torch.autograd.grad(
-                (out * torch.randn_like(out)).sum(), [x, *module.parameters()]
-            )
-            names = ["x", *(name for name, _ in module.named_parameters())]
-            assert_gradients(dict(zip(names, found, strict=True)))
-            if bool((found[0][~valid] != 0).any()):
+            found = gradients_of(module(x, mask=Mask(keys=valid))[valid], module, x)
+            assert_gradients(found)
+            of_x = found["x"]
+            if of_x is None or bool((of_x[~valid] != 0).any()):
                 raise Violation("padding gets a gradient")
-            if bool((found[0][valid].abs().amax(-1) == 0).any()):
+            if bool((of_x[valid].abs().amax(-1) == 0).any()):
                 raise Violation("no gradient reaches some token")
 
 

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from tfzoo.base.registry import Entry
 from tfzoo.contracts import Norm
-from tfzoo.testing.contract import Violation, assert_differs, assert_finite, assert_same, contract
-from tfzoo.testing.gradients import NOTHING, assert_gradients
+from tfzoo.testing.contract import Violation, assert_finite, assert_same, assert_same_if, contract
+from tfzoo.testing.empty import assert_gradients_finite
+from tfzoo.testing.gradients import NOTHING, assert_gradients, gradients_of
 from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized, lengths_to_valid
 
 MODES = (True, False)
@@ -43,18 +44,13 @@ def mixes_tokens_says_the_truth(entry: Entry) -> None:
         norm.train(training)
         for valid in (None, RIGHT):
             before, after = apply(norm, x, valid)[0], apply(norm, changed, valid)[0]
-            if claimed:
-                assert_differs(
-                    after[:, :1],
-                    before[:, :1],
-                    f"claims to mix tokens, training={training}, but does not",
-                )
-            else:
-                assert_same(
-                    after[:, :1],
-                    before[:, :1],
-                    f"mixes tokens, training={training}, but does not claim it",
-                )
+            assert_same_if(
+                not claimed,
+                after[:, :1],
+                before[:, :1],
+                f"mixes tokens, training={training}, but does not claim it",
+                f"claims to mix tokens, training={training}, but does not",
+            )
 
 
 @contract("norm")
@@ -67,18 +63,13 @@ def centres_texts_says_the_truth(entry: Entry) -> None:
         for valid in (RIGHT, LEFT):
             out = apply(norm.train(training), x, valid)[0].masked_fill(~valid[..., None], 0.0)
             means = out.sum(1) / valid.sum(1, keepdim=True)
-            if "centres_texts" in entry.traits:
-                assert_same(
-                    means[1:],
-                    means[:1].expand(B - 1, -1),
-                    "claims that all texts have one mean, but they do not",
-                )
-            else:
-                assert_differs(
-                    means[1:],
-                    means[:1].expand(B - 1, -1),
-                    "all texts have one mean, but that is not claimed",
-                )
+            assert_same_if(
+                "centres_texts" in entry.traits,
+                means[1:],
+                means[:1].expand(B - 1, -1),
+                "claims that all texts have one mean, but they do not",
+                "all texts have one mean, but that is not claimed",
+            )
 
 
 @contract("norm")
@@ -143,11 +134,9 @@ def texts_of_no_token_or_one_are_harmless(entry: Entry) -> None:
             valid = lengths_to_valid(lengths, N)
             out, statistics = apply(norm, x, valid)
             assert_finite(out, f"output of texts of {lengths} tokens")
-            for gradient in torch.autograd.grad(
-                out[valid].sum(), [x, *norm.parameters()], allow_unused=True
-            ):
-                if gradient is not None:
-                    assert_finite(gradient, f"gradient of texts of {lengths} tokens")
+            assert_gradients_finite(
+                [out[valid]], [x, *norm.parameters()], f"texts of {lengths} tokens"
+            )
             for one, before in zip(statistics, norm.buffers(), strict=True):
                 assert_finite(one, f"running statistics after texts of {lengths} tokens")
                 if sum(lengths) < 2:
@@ -164,15 +153,12 @@ def gradients_reach_every_parameter_and_every_real_token(entry: Entry) -> None:
     """Gradients reach every parameter and every real token, and no padding."""
     for training in MODES:
         norm, x = build_randomized(entry).train(training), torch.randn(B, N, D, requires_grad=True)
-        out = norm(x, RIGHT)[RIGHT]
-        found = torch.autograd.grad(
-            (out * torch.randn_like(out)).sum(), [x, *norm.parameters()], allow_unused=True
-        )
-        names = ["x", *(name for name, _ in norm.named_parameters())]
-        assert_gradients(dict(zip(names, found, strict=True)), f", training={training}")
-        if found[0] is not None:
-            reached = found[0].abs().amax(-1)[RIGHT]
-            if bool((reached <= NOTHING * reached.max()).any()):
-                raise Violation(f"no gradient reaches some real token, training={training}")
-        if found[0] is not None and bool((found[0][~RIGHT] != 0).any()):
+        found = gradients_of(norm(x, RIGHT)[RIGHT], norm, x)
+        assert_gradients(found, f", training={training}")
+        if (of_x := found["x"]) is None:
+            continue
+        reached = of_x.abs().amax(-1)[RIGHT]
+        if bool((reached <= NOTHING * reached.max()).any()):
+            raise Violation(f"no gradient reaches some real token, training={training}")
+        if bool((of_x[~RIGHT] != 0).any()):
             raise Violation(f"padding gets a gradient, training={training}")

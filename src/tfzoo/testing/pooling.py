@@ -7,8 +7,15 @@ from copy import deepcopy
 import torch
 
 from tfzoo.base.registry import Entry
-from tfzoo.testing.contract import Violation, assert_differs, assert_finite, assert_same, contract
-from tfzoo.testing.gradients import assert_gradients
+from tfzoo.testing.contract import (
+    Violation,
+    assert_differs,
+    assert_same,
+    assert_same_if,
+    contract,
+)
+from tfzoo.testing.empty import assert_gradients_finite
+from tfzoo.testing.gradients import assert_gradients, gradients_of
 from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized, lengths_to_valid
 
 
@@ -32,16 +39,13 @@ def ordered_says_the_truth(entry: Entry) -> None:
         moved = x.clone()
         for row, length in enumerate(lengths):
             moved[row, :length] = x[row, :length].roll(1, 0)
-        if "ordered" in entry.traits:
-            assert_differs(
-                pooling(moved, valid),
-                pooling(x, valid),
-                "claims that order matters, but it does not",
-            )
-        else:
-            assert_same(
-                pooling(moved, valid), pooling(x, valid), "order matters, but that is not claimed"
-            )
+        assert_same_if(
+            "ordered" not in entry.traits,
+            pooling(moved, valid),
+            pooling(x, valid),
+            "order matters, but that is not claimed",
+            "claims that order matters, but it does not",
+        )
 
 
 @contract("pooling")
@@ -54,18 +58,13 @@ def averages_says_the_truth(entry: Entry) -> None:
         real = torch.ones(B, N, 1) if valid is None else valid[..., None].to(x.dtype)
         noise = torch.randn(B, N, D) * real
         noise = (noise - noise.sum(1, keepdim=True) / real.sum(1, keepdim=True)) * real
-        if "averages" in entry.traits:
-            assert_same(
-                pooling(x + noise, valid),
-                pooling(x, valid),
-                "claims that only the mean matters, but more does",
-            )
-        else:
-            assert_differs(
-                pooling(x + noise, valid),
-                pooling(x, valid),
-                "only the mean matters, but that is not claimed",
-            )
+        assert_same_if(
+            "averages" in entry.traits,
+            pooling(x + noise, valid),
+            pooling(x, valid),
+            "claims that only the mean matters, but more does",
+            "only the mean matters, but that is not claimed",
+        )
 
 
 @contract("pooling")
@@ -76,16 +75,13 @@ def reads_first_says_the_truth(entry: Entry) -> None:
         real = torch.ones(B, N, dtype=torch.bool) if valid is None else valid
         later = real & (real.cumsum(1) > 1)
         changed = torch.where(later[..., None], torch.randn(B, N, D), x)
-        if "reads_first" in entry.traits:
-            assert_same(
-                pooling(changed, valid), pooling(x, valid), "claims to read the first token alone"
-            )
-        else:
-            assert_differs(
-                pooling(changed, valid),
-                pooling(x, valid),
-                "only the first token matters, but that is not claimed",
-            )
+        assert_same_if(
+            "reads_first" in entry.traits,
+            pooling(changed, valid),
+            pooling(x, valid),
+            "claims to read the first token alone",
+            "only the first token matters, but that is not claimed",
+        )
 
 
 @contract("pooling")
@@ -119,26 +115,19 @@ def texts_of_no_token_are_harmless(entry: Entry) -> None:
         out = pooling(x, valid)
         if bool(out[~valid.any(1)].ne(0).any()):
             raise Violation("a text of no token is not zero")
-        for gradient in torch.autograd.grad(
-            out.square().sum(), [x, *pooling.parameters()], allow_unused=True
-        ):
-            if gradient is not None:
-                assert_finite(gradient, "gradient of a text of no token")
+        assert_gradients_finite([out], [x, *pooling.parameters()], "a text of no token")
 
 
 @contract("pooling")
 def gradients_reach_every_parameter_and_real_tokens_alone(entry: Entry) -> None:
     """Gradients reach every parameter, some token of every text, and no padding."""
     pooling, x = build_randomized(entry), torch.randn(B, N, D, requires_grad=True)
-    out = pooling(x, RIGHT)
-    found = torch.autograd.grad(
-        (out * torch.randn_like(out)).sum(), [x, *pooling.parameters()], allow_unused=True
-    )
-    names = ["x", *(name for name, _ in pooling.named_parameters())]
-    assert_gradients(dict(zip(names, found, strict=True)))
-    if found[0] is not None and bool((found[0][~RIGHT] != 0).any()):
+    found = gradients_of(pooling(x, RIGHT), pooling, x)
+    assert_gradients(found)
+    of_x = found["x"]
+    if of_x is not None and bool((of_x[~RIGHT] != 0).any()):
         raise Violation("padding gets a gradient")
-    if found[0] is not None and bool((found[0].abs().amax((1, 2)) == 0).any()):
+    if of_x is not None and bool((of_x.abs().amax((1, 2)) == 0).any()):
         raise Violation("no gradient reaches some text")
 
 

@@ -9,8 +9,16 @@ from torch import Tensor, nn
 
 from tfzoo.base.registry import Entry
 from tfzoo.contracts import Norm, Residual
-from tfzoo.testing.contract import EXACT, Violation, assert_differs, assert_same, contract
-from tfzoo.testing.gradients import assert_gradients
+from tfzoo.testing.contract import (
+    EXACT,
+    Violation,
+    assert_claimed,
+    assert_differs,
+    assert_same,
+    assert_same_if,
+    contract,
+)
+from tfzoo.testing.gradients import assert_gradients, gradients_of
 from tfzoo.testing.samples import (
     B,
     D,
@@ -78,10 +86,13 @@ def final_norm_says_the_truth(entry: Entry) -> None:
     """
     wrapped, x = build_randomized(entry), torch.randn(B, N, D)
     growth = (wrapped(LARGE * x).std() / wrapped(x).std()).item()
-    if "final_norm" in entry.traits and growth < LARGE**0.5:
-        raise Violation("claims to need a final norm, but the output does not grow with the input")
-    if "final_norm" not in entry.traits and growth > LARGE**0.5:
-        raise Violation("the output grows with the input, but no final norm is claimed")
+    assert_claimed(
+        entry,
+        "final_norm",
+        growth > LARGE**0.5,
+        "claims to need a final norm, but the output does not grow with the input",
+        "the output grows with the input, but no final norm is claimed",
+    )
 
 
 @contract("residual")
@@ -94,10 +105,14 @@ def ends_with_norm_says_the_truth(entry: Entry) -> None:
     out = wrapped(x)
     moments = torch.stack([out.mean(-1), out.var(-1, unbiased=False) - 1])
     near = 1e-3  # the norm adds an eps to variances
-    if "ends_with_norm" in entry.traits:
-        assert_same(moments, torch.zeros_like(moments), "claims to end with a norm", near)
-    else:
-        assert_differs(moments, 0 * moments, "ends with a norm, but does not claim it", near)
+    assert_same_if(
+        "ends_with_norm" in entry.traits,
+        moments,
+        torch.zeros_like(moments),
+        "claims to end with a norm",
+        "ends with a norm, but does not claim it",
+        near,
+    )
 
 
 @contract("residual")
@@ -110,10 +125,13 @@ def replaces_says_the_truth(entry: Entry) -> None:
     nn.init.zeros_(inner.weight)
     nn.init.zeros_(inner.bias)
     out, other = wrapped(x), wrapped(2 * x.flip(0))
-    if "replaces" in entry.traits:
-        assert_same(out, other, "claims to keep nothing of the input, but the output depends on it")
-    else:
-        assert_differs(out, other, "keeps nothing of the input, but does not claim it")
+    assert_same_if(
+        "replaces" in entry.traits,
+        out,
+        other,
+        "claims to keep nothing of the input, but the output depends on it",
+        "keeps nothing of the input, but does not claim it",
+    )
 
 
 @contract("residual")
@@ -132,9 +150,5 @@ def gradients_reach_everything(entry: Entry) -> None:
     """Gradients reach the input and every parameter, also those of the sublayer."""
     wrapped: Residual = build_randomized(entry)
     x = torch.randn(B, N, D, requires_grad=True)
-    out = wrapped(x)
-    named = {"the input": x, **dict(wrapped.named_parameters())}
-    found = torch.autograd.grad(
-        (out * torch.randn_like(out)).sum(), list(named.values()), allow_unused=True
-    )
-    assert_gradients(dict(zip(named, found, strict=True)))
+    found = gradients_of(wrapped(x), wrapped, x)
+    assert_gradients({"the input": found.pop("x"), **found})

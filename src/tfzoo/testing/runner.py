@@ -14,7 +14,6 @@ from tfzoo.testing.stacks import PLAIN, in_stacks
 MODULES = (
     "style",
     "component",
-    "dtypes",
     "derivatives",
     "empty",
     "padding",

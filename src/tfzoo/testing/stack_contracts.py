@@ -20,9 +20,10 @@ from tfzoo.testing.contract import (
 )
 from tfzoo.testing.empty import (
     a_step_of_no_token_changes_nothing,
+    assert_gradients_finite,
     empty_batches_and_texts_are_harmless_in_a_model,
 )
-from tfzoo.testing.gradients import gradients_reach_every_parameter
+from tfzoo.testing.gradients import gradients_of, gradients_reach_every_parameter
 from tfzoo.testing.samples import SIZES, randomize
 from tfzoo.testing.subject import FULL, SOURCE, TEXT, Subject, hooks, left
 
@@ -258,11 +259,7 @@ def texts_of_nothing_but_padding_are_harmless(subject: Subject) -> None:
     with subject.training(), torch.enable_grad():
         out = subject(left(ids), "left", source)
         assert_finite(out, "output while training")
-        if not parameters:
-            return
-        for gradient in torch.autograd.grad(out.square().mean(), parameters, allow_unused=True):
-            if gradient is not None:
-                assert_finite(gradient, "gradient")
+        assert_gradients_finite([out], parameters, "a text of nothing but padding")
 
 
 def the_state_dict_holds_all(subject: Subject) -> None:
@@ -322,11 +319,8 @@ def weights_of_every_dtype_train(subject: Subject) -> None:
             assert_finite(out, f"output in {dtype}")
             if not out.requires_grad:
                 continue
-            named = dict(subject.module.named_parameters())
-            found = torch.autograd.grad(
-                out.float().square().mean(), list(named.values()), allow_unused=True
-            )
-            for name, gradient in zip(named, found, strict=True):
+            found = gradients_of(out.float() / out.numel(), subject.module)
+            for name, gradient in found.items():
                 if gradient is not None:
                     assert_finite(gradient, f"gradient of {name} in {dtype}")
 

@@ -6,19 +6,19 @@ import inspect
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
 from tfzoo.base.registry import Entry, registry
 from tfzoo.errors import Clash
 from tfzoo.models.clashes import check_clashes
+from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.decoder import Decoder
 from tfzoo.models.encoder import Encoder
 from tfzoo.models.options import StackOptions
 from tfzoo.models.transformer import Transformer
 from tfzoo.testing.contract import Result, Violation, first_line, reproducible, title
-from tfzoo.testing.draw import draw
 from tfzoo.testing.samples import COMPONENT_KINDS, SIZES
 from tfzoo.testing.stack_contracts import (
     STACK_CONTRACTS,
@@ -26,7 +26,7 @@ from tfzoo.testing.stack_contracts import (
     later_tokens_have_no_influence_while_training,
     rotated_scores_depend_on_distance_alone,
 )
-from tfzoo.testing.subject import VOCABULARY, Subject
+from tfzoo.testing.subject import VOCABULARY, Subject, draw
 
 Side = Literal["encoder", "decoder", "translator"]
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -70,7 +70,7 @@ class Combination:
 
     def module(
         self, allow: Collection[str] = (), layers: int = 2
-    ) -> Encoder | Decoder | Transformer:
+    ) -> Encoder | Decoder | Transformer | TransformerClassifier:
         """A small model of it without dropout; raises Clash where it is refused."""
         options: dict[str, Any] = {kind: getattr(self, kind) for kind in PLAIN}
         options |= {"max_length": SIZES["max_length"], "dropout": 0.0, "allow": list(allow)}
@@ -153,13 +153,7 @@ def others(entry: Entry, defaults: Mapping[str, str], partners: str) -> Iterator
                 yield kind, name
 
 
-class Buildable(Protocol):
-    """A choice of components that a small model is built of; raises Clash where it is refused."""
-
-    def build(self, allow: Collection[str] = ()) -> Subject: ...
-
-
-def build_allowing(combination: Buildable) -> tuple[list[str], Subject | None]:
+def build_allowing(combination: Combination) -> tuple[list[str], Subject | None]:
     """The rules by which a combination is refused, in the order in which they are met, and the
     model that allowing all of them gives, or None where one of them cannot be allowed.
     """

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tfzoo.base.registry import Entry, registry
 from tfzoo.base.rotation import Rotation
@@ -24,7 +24,7 @@ from tfzoo.models.multihead import SelfOrCrossAttention
 from tfzoo.models.positioned import Positioned
 from tfzoo.models.stack import Stack
 from tfzoo.models.transformer import Transformer
-from tfzoo.testing.samples import SIZES
+from tfzoo.testing.samples import SIZES, randomize
 
 VOCABULARY = 12
 TEXT = torch.tensor([[4, 5, 6, 7, 8, 9], [7, 4, 9, 5, 0, 0], [6, 8, 0, 0, 0, 0]])
@@ -34,6 +34,7 @@ SOURCE = torch.tensor([[9, 4, 8, 5, 7], [5, 6, 4, 0, 0], [8, 9, 0, 0, 0]])
 FULL = torch.tensor([[4, 5, 6, 7, 8, 9], [7, 4, 9, 5, 6, 4], [6, 8, 5, 9, 4, 7]])
 """Three texts without padding."""
 MOST_SHRINKS = 40
+MOST_DRAWS = 10
 
 
 def left(ids: Tensor) -> Tensor:
@@ -264,6 +265,36 @@ class Subject:
         finally:
             for stack, position in zip(self.stacks, before, strict=True):
                 stack.position = position
+
+
+def draw(module: nn.Module) -> Subject:
+    """A model whose every parameter is drawn at random, in evaluation mode; again, where some
+    attention then gives no weight at all, as a weighting of positive scores does where all are
+    negative: nothing that it reads would have influence.
+    """
+    for _ in range(MOST_DRAWS):
+        randomize(module)
+        subject = Subject(module.eval())  # type: ignore[arg-type]  # a stack or a model of tfzoo
+        if every_attention_weighs(subject):
+            break
+    return subject
+
+
+def every_attention_weighs(subject: Subject) -> bool:
+    """Whether every attention gives some weight. A softmax always does, and is not in the model."""
+    seen: list[bool] = []
+    weightings = subject.parts("weighting")
+    hooked = [
+        part.register_forward_hook(lambda part, args, weights: seen.append(bool(weights.any())))
+        for part in weightings
+    ]
+    if weightings:
+        with torch.no_grad():
+            subject(TEXT)
+            subject(FULL[:1], "none", SOURCE[:1])
+    for hook in hooked:
+        hook.remove()
+    return all(seen)
 
 
 def pass_padding(module: Positioned) -> None:

@@ -14,12 +14,15 @@ from tfzoo.testing.attention_calls import MIDDLE, B, H, K, Q, calls
 from tfzoo.testing.contract import (
     CLEAR,
     Violation,
+    assert_claimed,
     assert_differs,
     assert_finite,
     assert_same,
+    assert_same_if,
     contract,
 )
-from tfzoo.testing.gradients import assert_gradients
+from tfzoo.testing.empty import assert_gradients_finite
+from tfzoo.testing.gradients import assert_gradients, gradients_of
 from tfzoo.testing.samples import build_randomized, lengths_to_valid
 
 
@@ -101,12 +104,8 @@ def a_query_that_may_look_at_nothing_gets_zeros(entry: Entry) -> None:
         weights = weighting(given, mask)
         if bool(weights[blind].ne(0).any()):
             raise Violation("not zero where nothing is visible")
-        if not weights.requires_grad:
-            continue
         through = [given, *weighting.parameters()]
-        for found in torch.autograd.grad(weights.square().sum(), through, allow_unused=True):
-            if found is not None:
-                assert_finite(found, "gradient where nothing is visible")
+        assert_gradients_finite([weights], through, "a query that may look at nothing")
 
 
 @contract("weighting")
@@ -150,12 +149,8 @@ def gradients_reach_every_parameter(entry: Entry) -> None:
     """Gradients reach every parameter."""
     weighting, given = build_randomized(entry), scores()
     weights = weighting(given, Mask(causal=True))
-    names = [name for name, _ in weighting.named_parameters()]
-    if names:
-        found = torch.autograd.grad(
-            weights, list(weighting.parameters()), torch.randn_like(weights), allow_unused=True
-        )
-        assert_gradients(dict(zip(names, found, strict=True)))
+    if list(weighting.parameters()):
+        assert_gradients(gradients_of(weights, weighting))
 
 
 @contract("weighting")
@@ -163,22 +158,26 @@ def softmax_says_the_truth(entry: Entry) -> None:
     """Weights are those of a softmax exactly where ``softmax`` is declared."""
     weighting, given, mask = build_randomized(entry), scores(), Mask(causal=True)
     weights, softmax = weighting(given, mask), mask.softmax(given)
-    if "softmax" in entry.traits:
-        assert_same(weights, softmax, "claims to be the softmax")
-    else:
-        assert_differs(weights, softmax, "is the softmax, but does not claim it")
+    assert_same_if(
+        "softmax" in entry.traits,
+        weights,
+        softmax,
+        "claims to be the softmax",
+        "is the softmax, but does not claim it",
+    )
 
 
 @contract("weighting")
 def sparse_says_the_truth(entry: Entry) -> None:
     """A visible key can have a weight of exactly 0 exactly where ``sparse`` is declared."""
     found = bool((build_randomized(entry)(scores(), Mask()) == 0).any())
-    if found != ("sparse" in entry.traits):
-        raise Violation(
-            "some visible key has a weight of 0, but that is not claimed"
-            if found
-            else "claims to be sparse, but every visible key has a weight"
-        )
+    assert_claimed(
+        entry,
+        "sparse",
+        found,
+        "claims to be sparse, but every visible key has a weight",
+        "some visible key has a weight of 0, but that is not claimed",
+    )
 
 
 @contract("weighting")
@@ -189,12 +188,20 @@ def ignores_scores_says_the_truth(entry: Entry) -> None:
     weighting, given = build_randomized(entry), scores()
     weights = weighting(given, Mask())
     slope = gradient(weighting, given, Mask(), torch.randn_like(given))
-    if "ignores_scores" in entry.traits:
-        assert_same(weighting(scores(), Mask()), weights, "claims to ignore scores")
-        assert_same(slope, torch.zeros_like(slope), "claims to ignore scores: gradient")
-    else:
-        assert_differs(weighting(scores(), Mask()), weights, "ignores scores, but claims not to")
-        assert_differs(slope, torch.zeros_like(slope), "no gradient of scores, but none is claimed")
+    assert_same_if(
+        "ignores_scores" in entry.traits,
+        weighting(scores(), Mask()),
+        weights,
+        "claims to ignore scores",
+        "ignores scores, but claims not to",
+    )
+    assert_same_if(
+        "ignores_scores" in entry.traits,
+        slope,
+        torch.zeros_like(slope),
+        "claims to ignore scores: gradient",
+        "no gradient of scores, but none is claimed",
+    )
 
 
 @contract("weighting")
@@ -203,12 +210,13 @@ def needs_positive_scores_says_the_truth(entry: Entry) -> None:
     declared.
     """
     found = not bool(build_randomized(entry)(-scores().abs(), Mask()).any())
-    if found != ("needs_positive_scores" in entry.traits):
-        raise Violation(
-            "scores under 0 have no weight, but that is not claimed"
-            if found
-            else "claims to need positive scores, but others have weights"
-        )
+    assert_claimed(
+        entry,
+        "needs_positive_scores",
+        found,
+        "claims to need positive scores, but others have weights",
+        "scores under 0 have no weight, but that is not claimed",
+    )
 
 
 @contract("weighting")
@@ -227,12 +235,13 @@ def discontinuous_says_the_truth(entry: Entry) -> None:
         return weighting(given, Mask())  # type: ignore[no-any-return]
 
     jumps = bool((crossing(near) - crossing(-near)).abs().max() > CLEAR)
-    if jumps != ("discontinuous" in entry.traits):
-        raise Violation(
-            "weights jump where two scores are equal, but that is not claimed"
-            if jumps
-            else "claims to be discontinuous, but no weight jumps where two scores are equal"
-        )
+    assert_claimed(
+        entry,
+        "discontinuous",
+        jumps,
+        "claims to be discontinuous, but no weight jumps where two scores are equal",
+        "weights jump where two scores are equal, but that is not claimed",
+    )
 
 
 @contract("weighting")
