@@ -35,7 +35,7 @@ from tfzoo.sweep.judge.verdicts import Judged, judge
 from tfzoo.sweep.plan.sweep_file import Metric, Plan, parse
 from tfzoo.sweep.report.heat import sign
 from tfzoo.sweep.report.numbers import NONE, format_interval, format_mean, format_memory
-from tfzoo.sweep.report.repeated import differences, summary
+from tfzoo.sweep.report.tables import differences, summary
 from tfzoo.sweep.run.runs_csv import FILE, Row, read_csv
 
 ROOT = Path(__file__).parent.parent

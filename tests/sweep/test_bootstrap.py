@@ -10,9 +10,16 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from tfzoo.commands import predict
-from tfzoo.sweep.judge.bootstrap import Resampled, bootstrap, comparable, with_sentence
+from tfzoo.sweep.judge.bootstrap import (
+    Resampled,
+    Translations,
+    bootstrap,
+    comparable,
+    read_translations,
+    tokenizer,
+    with_sentence,
+)
 from tfzoo.sweep.judge.sentences import format_estimate
-from tfzoo.sweep.judge.translations import Translations, read_translations, tokenizer
 
 AXES = {"norm": ["layer", "rms"]}
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests.sweep.made import make
-from tfzoo.sweep.report.curves import read_curves
-from tfzoo.sweep.report.equal_time import equal_time, read
+from tfzoo.runs.logged import logged_curves
 from tfzoo.sweep.report.quote import quote
 from tfzoo.sweep.report.results import gather
+from tfzoo.sweep.report.tables import equal_time, read
 
 SEEDS = (1, 2, 3)
 
@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
 
 
 def curve(folder, norm, seed):
-    return read_curves(folder / f"norm={norm},position=sinusoidal/seed-{seed}")["val/loss"]
+    return logged_curves(folder / f"norm={norm},position=sinusoidal/seed-{seed}")["val/loss"]
 
 
 def test_a_slow_cell_is_read_at_the_step_that_it_had_reached(folder):

@@ -11,11 +11,10 @@ from tfzoo.commands.main import main
 from tfzoo.config.sources import find_recipe
 from tfzoo.errors import BadRecipe
 from tfzoo.sweep.plan.load import load
-from tfzoo.sweep.report.equal_time import equal_time
 from tfzoo.sweep.report.markdown import markdown
 from tfzoo.sweep.report.page import page
 from tfzoo.sweep.report.results import gather
-from tfzoo.sweep.report.swapped import swapped
+from tfzoo.sweep.report.tables import equal_time, swapped
 
 SEEDS = (1, 2, 3)
 TITLE = "What a swap costs at once"
@@ -39,7 +38,8 @@ CURVES = {"layer": {0: 2.0, 10: 1.9, 20: 1.9}, "rms": {0: 4.0, 10: 2.1, 20: 2.0}
 
 
 def test_a_swap_is_made_good_when_it_is_as_good_as_its_own_seed_was(tmp_path):
-    caption, lines = swapped(gather([folder(tmp_path, CURVES)]))
+    found = swapped(gather([folder(tmp_path, CURVES)]))
+    caption, lines = found.caption, found.lines
     assert "margin" not in caption
     assert "worse" not in caption
     assert lines == [
@@ -51,14 +51,15 @@ def test_a_swap_is_made_good_when_it_is_as_good_as_its_own_seed_was(tmp_path):
 @pytest.mark.parametrize(("margin", "good"), [("2 %", "20, 20, 10"), (0.2, "10, 10, 10")])
 def test_within_the_margin_is_as_good(margin, good, tmp_path):
     """2 % are 0.04 of a loss of 2, and 0.24 of one of 12."""
-    caption, lines = swapped(gather([folder(tmp_path, CURVES, margin=margin)]))
+    found = swapped(gather([folder(tmp_path, CURVES, margin=margin)]))
+    caption, lines = found.caption, found.lines
     assert "worse by at most" in caption
     assert lines[1][2] == good
 
 
 def test_what_is_never_made_good_is_not(tmp_path):
     worse = {**CURVES, "rms": {0: 4.0, 10: 3.0}}
-    assert swapped(gather([folder(tmp_path, worse)]))[1][1][2] == "not, not, not"
+    assert swapped(gather([folder(tmp_path, worse)])).lines[1][2] == "not, not, not"
 
 
 def test_reports_have_the_table_where_training_began_with_trained_weights(tmp_path):

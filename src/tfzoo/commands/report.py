@@ -44,9 +44,10 @@ def make_parser() -> CommandParser:
 
 def run(given: Namespace) -> int:
     """Compare, print the verdicts, and write the report."""
-    from tfzoo.sweep.report import repeated, save
+    from tfzoo.sweep.report import save
     from tfzoo.sweep.report.quote import quote
     from tfzoo.sweep.report.results import gather
+    from tfzoo.sweep.report.tables import repeats
 
     results = gather(given.folders, given.metric)
     if line := quote(results):
@@ -57,9 +58,9 @@ def run(given: Namespace) -> int:
     for metric, pairs in results.dependences.items():
         for pair in pairs:
             print_result(f"{metric}: {pair.sentence}")
-    for found in results.repeats:
-        print_result(f"again: {repeated.summary(found)}")
-        for name, first, again, together, p, outcome in repeated.rows(found, results.title):
+    for found in repeats(results):
+        print_result(f"again: {found.caption.removesuffix('.')}")
+        for name, first, again, together, p, outcome in found.lines:
             shown = f"first {first}, again {again} ({p}), together {together}"
             print_result(f"  {name}: {outcome}: {shown}")
     try:

@@ -37,24 +37,18 @@ starts with the same command line.
 """
 PACKAGES = ("tfzoo", "torch", "lightning", "torchmetrics", "tokenizers", "sacrebleu")
 YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+SCORELESS = {
+    *("trainer.max_time", "trainer.accelerator", "data.workers", "timeout", "explain"),
+    *("trainer.logger", "trainer.log_every_n_steps", "trainer.profiler"),
+    *("trainer.enable_progress_bar", "trainer.enable_model_summary"),
+}
+"""Keys of a recipe that do not change the scores of a training that has ended."""
 FREE = {
+    *SCORELESS,
     *(f"trainer.{end}_{unit}" for end in ("max", "min") for unit in ("steps", "epochs", "time")),
     *(f"trainer.limit_{split}_batches" for split in ("val", "test", "predict")),
-    *(
-        "trainer.logger",
-        "trainer.log_every_n_steps",
-        "trainer.enable_progress_bar",
-        "trainer.enable_model_summary",
-        "trainer.profiler",
-    ),
-    *(
-        "trainer.accelerator",
-        "trainer.devices",
-        "trainer.num_nodes",
-        "trainer.strategy",
-        "trainer.accumulate_grad_batches",
-    ),
-    *("data.workers", "timeout", "explain", "train_tokens", "samples", "from"),
+    *("trainer.devices", "trainer.num_nodes", "trainer.strategy"),
+    *("trainer.accumulate_grad_batches", "train_tokens", "samples", "from"),
 }
 """Values that may change when a run goes on: how long training lasts, what is logged, on how many
 processes it runs, and where it once began. A step must keep its number of batches, which is checked

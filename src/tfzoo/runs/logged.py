@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 FILE = "metrics.csv"
@@ -22,3 +24,12 @@ def logged_values(folder: Path) -> Iterator[tuple[str, int, float]]:
         for key, value in row.items():
             if key and value and key not in ("step", "epoch"):
                 yield key, int(row["step"]), float(value)
+
+
+def logged_curves(folder: Path) -> dict[str, dict[int, float]]:
+    """The values of each metric by step, as far as there is a file and it is not damaged."""
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        for name, step, value in logged_values(folder):
+            found[name][step] = value
+    return dict(found)

@@ -234,7 +234,7 @@ def baseline_name(setting: Setting, base: Setting) -> str:
     ) or ", ".join(base)
 
 
-def axis_name(axes: Axes, axis: str) -> str:
+def axis_name(axes: Iterable[str], axis: str) -> str:
     """The last part of a dotted key, or the key if another axis ends the same."""
     last = axis.rpartition(".")[2]
     return last if Counter(one.rpartition(".")[2] for one in axes)[last] == 1 else axis

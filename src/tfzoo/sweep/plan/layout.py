@@ -9,6 +9,8 @@ from hashlib import blake2b
 from itertools import product
 from typing import Any
 
+from tfzoo.sweep.judge.effects import axis_name
+
 MAX_NAME_BYTES = 120
 """Of a folder's name; file systems allow 255."""
 
@@ -77,13 +79,8 @@ def keys(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def name(labels: Mapping[str, str]) -> str:
-    """The folder of a cell: ``norm=layer,width=one_head``. An axis is named by the last part of its
-    key if no other axis ends the same.
-    """
-    last = [axis.rpartition(".")[2] for axis in labels]
-    names = [end if last.count(end) == 1 else axis for axis, end in zip(labels, last, strict=True)]
-    pairs = [f"{axis}={one}" for axis, one in zip(names, labels.values(), strict=True)]
-    found = ",".join(file_name(pair) for pair in pairs)
+    """The folder of a cell: ``norm=layer,width=one_head``."""
+    found = ",".join(file_name(f"{axis_name(labels, axis)}={one}") for axis, one in labels.items())
     if len(found.encode()) <= MAX_NAME_BYTES:
         return found
     start = found.encode()[:MAX_NAME_BYTES].decode(errors="ignore")

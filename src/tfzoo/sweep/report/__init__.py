@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep.report import looks
-from tfzoo.sweep.report.equal_time import equal_time
 from tfzoo.sweep.report.markdown import markdown
 from tfzoo.sweep.report.page import page
 from tfzoo.sweep.report.results import Results, gather
+from tfzoo.sweep.report.tables import equal_time
 from tfzoo.sweep.run.runs_csv import FILE, write_csv
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from markupsafe import Markup
 
-from tfzoo.runs.logged import logged_values
+from tfzoo.runs.logged import logged_curves
 from tfzoo.sweep.judge.paired import interval
 from tfzoo.sweep.report.numbers import format_value
 from tfzoo.sweep.report.results import CellResult, Results
@@ -51,7 +48,7 @@ def curves(results: Results) -> Curves:
     """The curves of the judged metric as it was logged during training."""
     top = results.folders[0].path
     logged = {
-        cell.name: [read_curves(top / row["run_folder"]) for row in cell.done]
+        cell.name: [logged_curves(top / row["run_folder"]) for row in cell.done]
         for cell in results.cells
     }
     judged = results.verdicts[0].metric
@@ -85,22 +82,13 @@ def curves(results: Results) -> Curves:
     return Curves(caption(judged, metric), panels)
 
 
-def read_curves(folder: Path) -> dict[str, Curve]:
-    """The logged curves of a run by metric; empty if its file is missing or damaged."""
-    found: dict[str, Curve] = defaultdict(dict)
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        for name, index, value in logged_values(folder):
-            found[name][index] = value
-    return dict(found)
-
-
 def validated(results: Results) -> tuple[str, dict[tuple[str, int], Curve]]:
     """The metric of :func:`choose`, and the curve of each completed run that logged it, by cell and
     seed.
     """
     top, judged = results.folders[0].path, results.verdicts[0]
     runs = {
-        (row["cell"], row["seed"]): read_curves(top / row["run_folder"])
+        (row["cell"], row["seed"]): logged_curves(top / row["run_folder"])
         for row in results.rows
         if row["status"] == "completed" and row["run_folder"]
     }

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from tfzoo.sweep.judge.design import listed
 from tfzoo.sweep.report.numbers import format_duration, format_value
 from tfzoo.sweep.report.results import CellResult, Results
 
@@ -141,22 +142,17 @@ def troubles(results: Results) -> list[tuple[str, str, str]]:
     for cell in results.cells:
         if cell.refused:
             found.append((cell.title, "refused", cell.refused))
-        alike: dict[tuple[str, str], list[str]] = {}
+        alike: dict[tuple[str, str], list[int]] = {}
         for row in cell.rows:
             if row["status"] in ("diverged", "failed", "missing"):
                 alike.setdefault(
                     (row["status"], row["reason"] or "not started, or not finished"), []
-                ).append(str(row["seed"]))
+                ).append(row["seed"])
         found += [
-            (f"{cell.title}, {seeds(which)}", status, reason)
+            (f"{cell.title}, {listed(which)}", status, reason)
             for (status, reason), which in alike.items()
         ]
     return found
-
-
-def seeds(which: list[str]) -> str:
-    """``seed 3``, ``seeds 1, 2``."""
-    return f"seed{'s' * (len(which) != 1)} {', '.join(which)}"
 
 
 def made_with(results: Results) -> list[tuple[str, str]]:

@@ -6,17 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tfzoo.sweep.judge.verdicts import Judged, Verdicts
-from tfzoo.sweep.report import cells, dependences, facts, repeated, swapped
-from tfzoo.sweep.report.equal_time import HEADS, EqualTime
+from tfzoo.sweep.report import cells, facts, tables
 from tfzoo.sweep.report.heat import grids
 from tfzoo.sweep.report.quote import quote
 from tfzoo.sweep.report.results import Results
 
-NUMERIC = [False, False, True, True, True, False]
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 
 
-def markdown(results: Results, timed: EqualTime) -> str:
+def markdown(results: Results, timed: tables.Table) -> str:
     """The report. Text from files is escaped and cannot create links or markup."""
     lines = [f"# {escape(results.name)}", ""]
     if claim := results.file.get("claim"):
@@ -26,16 +24,19 @@ def markdown(results: Results, timed: EqualTime) -> str:
     lines += [code(line), ""] if (line := quote(results)) else []
     for number, verdicts in enumerate(results.verdicts):
         lines += answer(results, verdicts, results.notes if not number else [])
-    lines += repeats(results)
-    lines += interactions(results)
+    lines += section("### Again with other seeds", tables.repeats(results))
+    lines += section(
+        "### Does the effect of one axis depend on another?", tables.interactions(results)
+    )
     lines += [escape(facts.legend(results)), ""]
     if compared := results.translations.compared:
         lines += ["### BLEU on other sentences (paired bootstrap on the test set)", ""]
         lines += [f"- {escape(one.sentence + ('; '.join(['', *one.notes])))}" for one in compared]
         lines += [f"- Note: {escape(note)}" for note in results.translations.notes] + [""]
     lines += ["## The grid", "", *grid(results)]
-    lines += of_a_trained_model(results)
-    lines += after_equal_time(timed)
+    swapped = tables.swapped(results)
+    lines += section("## What a swap costs at once", [swapped] if swapped.lines else [])
+    lines += section("## After equal time", [timed])
     lines += ["## All cells", ""]
     heads = cells.columns(results)
     rows = [[entry.whole for entry in cells.entries(results, cell)] for cell in results.cells]
@@ -80,42 +81,12 @@ def answer(results: Results, verdicts: Verdicts, notes: Sequence[str]) -> Iterat
         yield from (f"Note: {escape(note)}.", "")
 
 
-def repeats(results: Results) -> Iterator[str]:
-    """Whether the verdicts held in a repeat."""
-    if not results.repeats:
-        return
-    yield from ("### Again with other seeds", "")
-    for found in results.repeats:
-        yield from (f"{escape(repeated.summary(found))}.", "")
-        yield from table(["", *repeated.HEADS], repeated.rows(found, results.title), [False] * 6)
-        yield ""
-
-
-def interactions(results: Results) -> Iterator[str]:
-    """Whether the effect of one axis depends on another."""
-    if not results.dependences:
-        return
-    yield from ("### Does the effect of one axis depend on another?", "")
-    for metric, pairs in results.dependences.items():
-        for one in pairs:
-            yield from (f"{escape(f'{metric}: {one.sentence}')}.", "")
-            yield from table(dependences.heads(results, one), dependences.lines(one), NUMERIC)
-            yield ""
-
-
-def of_a_trained_model(results: Results) -> Iterator[str]:
-    """What swaps in a trained model cost at once."""
-    caption, lines = swapped.swapped(results)
-    if lines:
-        yield from ("## What a swap costs at once", "", escape(caption), "")
-        yield from (*table(swapped.HEADS, lines, [False, True, True]), "")
-
-
-def after_equal_time(found: EqualTime) -> Iterator[str]:
-    """Quality after equal time."""
-    yield from ("## After equal time", "", escape(found.caption), "")
-    if found.lines:
-        yield from (*table(HEADS, found.lines, [False, True, True, True]), "")
+def section(title: str, shown: Iterable[tables.Table]) -> Iterator[str]:
+    """Tables with their captions, under a title; nothing if there are none."""
+    for number, one in enumerate(shown):
+        yield from ([] if number else [title, ""])
+        yield from (escape(one.caption), "")
+        yield from [*table(one.heads, one.lines, one.numeric), ""] if one.lines else []
 
 
 def sentence(one: Judged) -> str:

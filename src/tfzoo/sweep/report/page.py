@@ -12,9 +12,8 @@ from markupsafe import Markup
 from tfzoo.plots.pages.render import render
 from tfzoo.sweep.judge.paired import ALPHA
 from tfzoo.sweep.judge.verdicts import Verdicts
-from tfzoo.sweep.report import cells, dependences, facts, repeated, swapped
+from tfzoo.sweep.report import cells, facts, tables
 from tfzoo.sweep.report.curves import curves
-from tfzoo.sweep.report.equal_time import HEADS, EqualTime
 from tfzoo.sweep.report.forest import forest
 from tfzoo.sweep.report.heat import grids
 from tfzoo.sweep.report.quote import quote
@@ -29,7 +28,7 @@ plots.
 """
 
 
-def page(results: Results, timed: EqualTime) -> str:
+def page(results: Results, timed: tables.Table) -> str:
     """The page. Text from files is escaped; no script but the page's own can run."""
     best = best_cells(results)
     titles = {cell.title for cell in best.cells}
@@ -42,20 +41,10 @@ def page(results: Results, timed: EqualTime) -> str:
         cut=cut(results),
         answers=[answer(best, one) for one in best.verdicts],
         quote=quote(results),
-        dependences=[
-            (metric, one.sentence, dependences.heads(results, one), list(dependences.lines(one)))
-            for metric, pairs in results.dependences.items()
-            for one in pairs
-        ],
-        swapped=swapped.swapped(results),
-        swapped_heads=swapped.HEADS,
+        interactions=list(tables.interactions(results)),
+        repeats=list(tables.repeats(results)),
+        swapped=tables.swapped(results),
         equal_time=replace(timed, lines=[one for one in timed.lines if one[0] in titles]),
-        time_heads=HEADS,
-        repeats=[
-            (repeated.summary(one), list(repeated.rows(one, results.title)))
-            for one in results.repeats
-        ],
-        repeat_heads=list(repeated.HEADS),
         grids=list(grids(results)),
         curves=curves(best),
         tradeoffs=tradeoffs(best),

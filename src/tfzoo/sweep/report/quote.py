@@ -6,7 +6,7 @@ from collections import Counter
 
 from tfzoo.sweep.judge.sentences import format_corrected, format_estimate, hint
 from tfzoo.sweep.judge.verdicts import Judged
-from tfzoo.sweep.report.facts import has_main_effects
+from tfzoo.sweep.report.facts import between, has_main_effects
 from tfzoo.sweep.report.numbers import format_value
 from tfzoo.sweep.report.results import Results
 
@@ -71,7 +71,4 @@ def made_with(results: Results) -> list[str]:
     kind = "module" if "module" in results.file else "recipe"
     found.append(f"{kind} {results.file.get(kind)}")
     steps = {row["steps"] for cell in results.cells for row in cell.done if row["steps"]}
-    if steps:
-        low, high = min(steps), max(steps)
-        found.append(f"{low:,} steps" if low == high else f"{low:,} to {high:,} steps")
-    return found
+    return [*found, f"{between(steps)} steps"] if steps else found

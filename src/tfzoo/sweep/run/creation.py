@@ -11,29 +11,12 @@ import yaml
 
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import remove_leftovers, replace_text
-from tfzoo.runs.folder import YAML_LOADER, as_yaml, plain, read_config, set_values
+from tfzoo.runs.folder import SCORELESS, YAML_LOADER, as_yaml, plain, read_config, set_values
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import state
 from tfzoo.sweep.run.state import Run
 
 SWEEP, CELLS = "sweep.yaml", "cells.json"
-IGNORED_KEYS = {
-    *(
-        f"trainer.{key}"
-        for key in (
-            "max_time",
-            "logger",
-            "log_every_n_steps",
-            "enable_progress_bar",
-            "enable_model_summary",
-            "profiler",
-        )
-    ),
-    *("trainer.accelerator", "data.workers", "timeout", "explain"),
-}
-"""Keys of a recipe that may differ between a finished run and the sweep file: they do not change
-scores.
-"""
 
 
 def create(plan: Plan, folder: Path, command: str) -> None:
@@ -117,7 +100,7 @@ def differences(
 ) -> list[tuple[str, Any, Any]]:
     """The keys in which two recipes differ and that change scores, with both values."""
     old, new = (set_values(plain(recipe)) for recipe in (one, other))
-    skipped = {*IGNORED_KEYS, *ignored}
+    skipped = {*SCORELESS, *ignored}
     names = [
         name
         for name in sorted(old.keys() | new.keys())

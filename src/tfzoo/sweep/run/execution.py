@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -16,11 +16,12 @@ from tfzoo.runs import checkpoints
 from tfzoo.runs.files import remove_leftovers
 from tfzoo.runs.folder import CONFIG, is_complete, read_summary, write_config
 from tfzoo.runs.lock import LOCK, LOCK_OWNER, PASSED, Held, holding
-from tfzoo.runs.logged import logged_values
+from tfzoo.runs.logged import logged_curves
 from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import creation, processes, prune, state, tune
 from tfzoo.sweep.run.processes import SIGKILL, Child, Start
+from tfzoo.sweep.run.prune import Notify
 from tfzoo.sweep.run.state import DIVERGED, STOPPED, Run, Status
 from tfzoo.training.out_of_memory import WORDS
 from tfzoo.training.signals import PAUSE
@@ -40,8 +41,6 @@ LAUNCHER_VARIABLES = (
     "TFZOO_RUN_FOLDER",
 )
 """Environment variables that make a process one rank of several; a run does not inherit them."""
-
-Notify = Callable[[Run, str], object]
 
 
 class Stop:
@@ -80,7 +79,8 @@ def send(child: Child, number: int) -> None:
     """
     with suppress(ProcessLookupError):
         if not hasattr(os, "killpg"):
-            child.stdin.close() if child.stdin else child.kill()
+            if child.stdin:
+                child.stdin.close()
         elif number == SIGKILL:
             os.killpg(child.pid, number)
         else:
@@ -259,10 +259,7 @@ def failure_reason(run: Run, plan: Plan, code: int) -> str:
 
 def last_loss(folder: Path) -> float:
     """The mean of ``train/loss`` over the last quarter of a run's values; NaN if it logged none."""
-    try:
-        losses = [value for name, _, value in logged_values(folder) if name == "train/loss"]
-    except (OSError, ValueError, TypeError, KeyError):
-        return math.nan
+    losses = list(logged_curves(folder).get("train/loss", {}).values())
     last = losses[-max(1, len(losses) // 4) :]
     return math.fsum(last) / len(last) if last else math.nan
 

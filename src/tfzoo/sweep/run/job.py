@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -160,8 +159,3 @@ def load_library(extra: str, name: str) -> Any:
             f"--engine {extra} needs {name}, which cannot be imported ({error}): "
             f"pip install 'tfzoo[{extra}]'"
         ) from None
-
-
-def batches(runs: Sequence[Run], size: int) -> list[Sequence[Run]]:
-    """Runs in groups of at most ``size``."""
-    return [runs[start : start + size] for start in range(0, len(runs), size)]

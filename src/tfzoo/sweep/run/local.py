@@ -16,8 +16,9 @@ from tfzoo.base.terminal import notify
 from tfzoo.errors import TfzooError
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import processes, prune
-from tfzoo.sweep.run.execution import Notify, Stop, execute, inherited
+from tfzoo.sweep.run.execution import Stop, execute, inherited
 from tfzoo.sweep.run.processes import Start, WarmParent
+from tfzoo.sweep.run.prune import Notify
 from tfzoo.sweep.run.resources import slots, warn_of_other_threads
 from tfzoo.sweep.run.state import Run, Status
 from tfzoo.sweep.run.supervisor import HANDLED

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from tfzoo.base.terminal import relative_path
-from tfzoo.runs.folder import is_complete
+from tfzoo.runs.folder import is_complete, read_summary
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import state, tune
 from tfzoo.sweep.run.state import Run
@@ -97,7 +97,7 @@ def taken(folder: Path) -> float:
     before it recorded them.
     """
     wall = state.wall_seconds(folder)
-    return state.training_seconds(folder) if wall is None else wall
+    return float(read_summary(folder).get("fit", {}).get("seconds", 0.0)) if wall is None else wall
 
 
 def format_clock(seconds: float) -> str:

@@ -31,9 +31,6 @@ class Child(Protocol):
     def send_signal(self, sig: int) -> None:
         """Send it a signal, which it passes on."""
 
-    def kill(self) -> None:
-        """End it at once."""
-
     def wait(self) -> int:
         """Wait until it ends; the training's exit code, or minus the signal that ended it."""
 
@@ -71,10 +68,6 @@ class ForkedSupervisor:
     def send_signal(self, sig: int) -> None:
         """Send it a signal, which it passes on."""
         os.kill(self.pid, sig)
-
-    def kill(self) -> None:
-        """End it at once."""
-        self.send_signal(SIGKILL)
 
     def wait(self) -> int:
         """Wait until it ends. One that was killed has no exit code to tell."""

@@ -11,7 +11,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -22,7 +21,7 @@ from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import replace_text
 from tfzoo.runs.folder import is_complete, read_summary
-from tfzoo.runs.logged import logged_values
+from tfzoo.runs.logged import logged_curves
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import state, tune
 from tfzoo.sweep.run.state import PRUNED, Run
@@ -86,11 +85,8 @@ def score(run: Run, plan: Plan, rung: int) -> float | None:
     """The last score of a run within its first ``rung`` steps; None if it has none, or one that is
     not finite.
     """
-    name, found = tune.metric(run, plan).name, math.nan
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        for logged, step, value in logged_values(run.folder):
-            if logged == name and step <= rung:
-                found = value
+    curve = logged_curves(run.folder).get(tune.metric(run, plan).name, {})
+    *_, found = [math.nan, *(value for step, value in curve.items() if step <= rung)]
     return found if math.isfinite(found) else None
 
 

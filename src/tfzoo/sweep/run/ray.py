@@ -13,7 +13,7 @@ from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import job, state
-from tfzoo.sweep.run.execution import Notify, Stop
+from tfzoo.sweep.run.execution import Stop
 from tfzoo.sweep.run.job import (
     CHECKPOINT_SECONDS,
     POLL_SECONDS,
@@ -23,6 +23,7 @@ from tfzoo.sweep.run.job import (
     load_library,
 )
 from tfzoo.sweep.run.local import signals
+from tfzoo.sweep.run.prune import Notify
 from tfzoo.sweep.run.resources import gpus_per_run, threads_per_run, warn_of_other_threads
 from tfzoo.sweep.run.state import Run
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -17,7 +16,7 @@ from tfzoo.base.bounded_files import object_of
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import is_complete, read_config, read_summary
-from tfzoo.runs.logged import FILE as METRICS
+from tfzoo.runs.logged import logged_curves
 from tfzoo.sweep.plan.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS, TEXT_COLUMNS
 from tfzoo.sweep.run import prune, state, tune
 from tfzoo.sweep.run.creation import CELLS, SWEEP
@@ -146,17 +145,11 @@ def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
 
 def explained(path: Path) -> dict[str, float]:
     """The mean over training of each ``explain/`` value; empty if nothing was logged."""
-    found: dict[str, list[float]] = {}
-    with (
-        suppress(OSError, ValueError),
-        (path / METRICS).open(newline="", encoding="utf-8") as stream,
-    ):
-        for row in csv.DictReader(stream):
-            for key, text in row.items():
-                if key.startswith("explain/") and text:
-                    logged = float(text)
-                    found.setdefault(key, []).append(logged)
-    return {key: fmean(values) for key, values in found.items()}
+    return {
+        name: fmean(curve.values())
+        for name, curve in logged_curves(path).items()
+        if name.startswith("explain/")
+    }
 
 
 def outcome(path: Path, fit: Mapping[str, Any]) -> tuple[str, str | None]:

@@ -20,9 +20,10 @@ from tfzoo.runs.files import replace_text
 from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import job, state
-from tfzoo.sweep.run.execution import Notify, Stop
-from tfzoo.sweep.run.job import POLL_SECONDS, Ended, Job, RetryPolicy, batches, load_library
+from tfzoo.sweep.run.execution import Stop
+from tfzoo.sweep.run.job import POLL_SECONDS, Ended, Job, RetryPolicy, load_library
 from tfzoo.sweep.run.local import signals
+from tfzoo.sweep.run.prune import Notify
 from tfzoo.sweep.run.resources import gpus_per_run, threads_per_run, warn_of_other_threads
 from tfzoo.sweep.run.state import Run
 
@@ -128,7 +129,8 @@ class Array:
 
     def submit(self, runs: Sequence[Run]) -> None:
         """Submit runs and record their job ids."""
-        for part in batches(runs, MAX_ARRAY):
+        for start in range(0, len(runs), MAX_ARRAY):
+            part = runs[start : start + MAX_ARRAY]
             try:
                 jobs = self.executor.submit_array(
                     [

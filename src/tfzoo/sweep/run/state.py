@@ -142,8 +142,3 @@ def wall_seconds(folder: Path) -> float | None:
     """Wall-clock seconds that a run took, start-up included; None if none were recorded."""
     found = object_of(folder / TIMING).get("wall_seconds")
     return float(found) if isinstance(found, int | float) else None
-
-
-def training_seconds(folder: Path) -> float:
-    """Seconds that ``fit`` recorded for a run, without the start of its process."""
-    return float(read_summary(folder).get("fit", {}).get("seconds", 0.0))

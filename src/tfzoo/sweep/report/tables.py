@@ -1,0 +1,243 @@
+"""Tables of the report beside that of all cells: interactions of axes, a repeat with other seeds,
+swaps in a trained model, and quality after equal time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import mean, median
+
+import numpy as np
+
+from tfzoo.sweep.judge.paired import Mode
+from tfzoo.sweep.judge.repeats import Repeat, Repeats, of
+from tfzoo.sweep.judge.sentences import format_p
+from tfzoo.sweep.judge.verdicts import judge
+from tfzoo.sweep.report.curves import Curve, validated
+from tfzoo.sweep.report.heat import difference
+from tfzoo.sweep.report.numbers import (
+    NONE,
+    format_duration,
+    format_interval,
+    format_signed,
+    format_value,
+)
+from tfzoo.sweep.report.results import CellResult, Results
+from tfzoo.sweep.run.runs_csv import Row
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a table shows, or why there is none; the titles of its columns, whether each has
+    numbers, and its lines.
+    """
+
+    caption: str
+    heads: Sequence[str] = ()
+    numeric: Sequence[bool] = ()
+    lines: list[list[str]] = field(default_factory=list)
+
+
+def interactions(results: Results) -> Iterator[Table]:
+    """Whether the effect of one axis depends on another, for each metric and pair of axes: a line
+    for each difference between effects.
+    """
+    for metric, pairs in results.dependences.items():
+        for one in pairs:
+            first, second = (results.axis_name(axis) for axis in one.axes)
+            there = f"effect at {results.baseline[one.axes[1]]}"
+            yield Table(
+                f"{metric}: {one.sentence}.",
+                (first, second, "effect there", there, "difference", "p"),
+                (False, False, True, True, True, False),
+                [
+                    [
+                        *found.labels.values(),
+                        *(
+                            NONE if effect is None else format_signed(effect, 3)
+                            for effect in (found.here, found.there)
+                        ),
+                        format_interval(found.difference, found.low, found.high),
+                        "; ".join(
+                            [
+                                *([format_p(found.p_corrected)] if found.p_corrected else []),
+                                *found.notes,
+                            ]
+                        )
+                        or NONE,
+                    ]
+                    for found in one.found
+                ],
+            )
+
+
+def repeats(results: Results) -> Iterator[Table]:
+    """Whether verdicts held in a repeat with other seeds, for each metric: the difference to the
+    baseline three times, the repeat's p, and the outcome.
+    """
+    for found in results.repeats:
+        yield Table(
+            f"{summary(found)}.",
+            ("", "first", "again", "together", "p", "outcome"),
+            (False,) * 6,
+            [
+                [
+                    results.title(one.first),
+                    *differences(one),
+                    NONE if one.p is None else format_p(one.p),
+                    one.outcome,
+                ]
+                for one in found.all
+            ],
+        )
+
+
+def summary(found: Repeats) -> str:
+    """``val/loss with seeds 6 to 10 after 1 to 5: of 4 verdicts 2 held, 2 not confirmed``."""
+    return (
+        f"{found.metric} with seeds {spans(found.again_seeds)} after {spans(found.first_seeds)}: "
+        f"{found.sentence}"
+    )
+
+
+def differences(one: Repeat) -> list[str]:
+    """The difference with its interval and mark, by the first runs, the repeat, and together."""
+    return [difference(judged) for judged in (one.first, one.again, one.pooled)]
+
+
+def spans(seeds: Sequence[int]) -> str:
+    """``1 to 5, 8``."""
+    parts: list[list[int]] = []
+    for seed in seeds:
+        if parts and seed == parts[-1][-1] + 1:
+            parts[-1].append(seed)
+        else:
+            parts.append([seed])
+    return ", ".join(
+        f"{part[0]} to {part[-1]}" if len(part) > 1 else f"{part[0]}" for part in parts
+    )
+
+
+def swapped(results: Results) -> Table:
+    """What a part that was swapped in a trained model costs at once; no lines unless training began
+    with trained weights, which are validated before the first step.
+
+    A swap is made good at the first validation that is no worse, but for the sweep's margin, than
+    that of the same seed's baseline before its first step.
+    """
+    judged = results.verdicts[0]
+    metric, found = validated(results)
+    curves = {run: curve for run, curve in found.items() if 0 in curve}
+    same = metric.rpartition("/")[2] == judged.metric.rpartition("/")[2]
+    margin = judged.design.margin if same else None
+    sign = 1 if metric.endswith("loss") or judged.mode == "min" else -1
+    unchanged = [cell.name for cell in results.cells if cell.labels == results.baseline]
+    goals = {}
+    for (name, seed), curve in curves.items():
+        if name in unchanged:
+            unit = abs(curve[0]) if margin and margin.is_share else 1.0
+            goals[seed] = sign * curve[0] + (margin.value * unit if margin else 0.0)
+    lines = []
+    for cell in results.cells:
+        own = {seed: curves[cell.name, seed] for seed in goals if (cell.name, seed) in curves}
+        good = [
+            next((str(at) for at in sorted(curve) if sign * curve[at] <= goals[seed]), "not")
+            for seed, curve in sorted(own.items())
+        ]
+        if own:
+            at_once = format_value(mean(curve[0] for curve in own.values()))
+            lines.append([cell.title, at_once, ", ".join(good)])
+    within = ", or worse by at most the sweep's margin" if margin else ""
+    return Table(
+        f"Training began with trained weights. {metric} before the first step, the mean over "
+        "seeds, and the first validation that is as good as the baseline's before its first step"
+        f"{within}.",
+        ("", "before the first step", "made good after steps, by seed"),
+        (False, True, True),
+        lines,
+    )
+
+
+def equal_time(results: Results) -> Table:
+    """Judge the runs by their validation curves where the cell that ended first had ended.
+
+    The time of a step is that of the cell's median run, without validation. Between two validations
+    a curve is a straight line.
+    """
+    judged = results.verdicts[0]
+    metric, logged = validated(results)
+    curves = {run: curve for run, curve in logged.items() if len(curve) > 1}
+    pace = {cell.name: found for cell in results.cells if (found := seconds_per_step(cell))}
+    timed = {run: curve for run, curve in curves.items() if run[0] in pace}
+    if metric == "train/loss" or not timed:
+        why = "runs validated at most once; validate more often (trainer.val_check_interval)"
+        if curves and not pace:
+            why = "no run recorded how long it trained"
+        return Table(f"Not known after equal time: {why}.")
+    ends = {cell: pace[cell] * max(curve) for (cell, _), curve in timed.items()}
+    first = min(ends, key=lambda cell: ends[cell])
+    steps = min(max(curve) for curve in timed.values())
+    then = {cell: ends[first] / pace[cell] for cell in ends}
+    mode: Mode = "min" if metric.endswith("loss") else judged.mode
+    verdicts = [
+        judge(
+            rows_at(results.judged_rows, metric, timed, at),
+            results.axes,
+            results.baseline,
+            metric,
+            mode,
+            replace(judged.design, margin=None),
+        )
+        for at in (dict.fromkeys(ends, float(steps)), then)
+    ]
+    title = next(cell.title for cell in results.cells if cell.name == first)
+    return Table(
+        f"Difference of {metric} to the baseline after {steps:,} steps of each cell, and after "
+        f"{format_duration(ends[first])} of training each, when {title} had ended. The time of a "
+        "step is that of the cell's median run, without validation; other work on the machine "
+        "changes it. Curves are read between validations.",
+        ("", "steps by then", "difference after equal steps", "difference after equal time"),
+        (False, True, True, True),
+        [
+            [
+                cell.title,
+                f"{then[cell.name]:,.0f}",
+                *(difference(of(cell.labels, one.cells)) for one in verdicts),
+            ]
+            for cell in results.cells
+            if cell.name in then and cell.labels != results.baseline
+        ],
+    )
+
+
+def rows_at(
+    rows: Sequence[Row],
+    metric: str,
+    curves: Mapping[tuple[str, int], Curve],
+    steps: Mapping[str, float],
+) -> Iterator[Row]:
+    """The rows with the value that the curve of each run has after so many steps of its cell."""
+    for row in rows:
+        curve, after = curves.get((row["cell"], row["seed"])), steps.get(row["cell"])
+        yield {**row, metric: read(curve, after) if curve and after else None}
+
+
+def seconds_per_step(cell: CellResult) -> float | None:
+    """The median over the runs of a cell; None if no run recorded its time."""
+    found = [
+        row["train_seconds"] / row["steps"]
+        for row in cell.done
+        if row["train_seconds"] and row["steps"]
+    ]
+    return median(found) if found else None
+
+
+def read(curve: Curve, after: float) -> float | None:
+    """The value of a curve after so many steps; None before its first validation and after its
+    last.
+    """
+    steps = sorted(curve)
+    values = [curve[step] for step in steps]
+    found = np.interp(round(after, 6), steps, values, left=np.nan, right=np.nan)
+    return None if np.isnan(found) else float(found)
