@@ -1,5 +1,6 @@
 """What is exported for ``transformers`` is loaded by it, and computes the same."""
 
+import json
 from typing import Any
 
 import pytest
@@ -68,6 +69,21 @@ def test_a_round_trip_changes_nothing(family, class_name, auto, config, tmp_path
         ids["decoder_input_ids"] = ids["input_ids"]
     with torch.no_grad():
         assert_close(loaded(**ids).logits, peer(**ids).logits, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_tensors_go_out_in_the_dtype_they_came_in(dtype, tmp_path):
+    for family, class_name, _, config in RUNS:
+        there, run, back = (tmp_path / class_name / one for one in ("there", "run", "back"))
+        peer, _ = save(family, class_name, config, there)
+        peer.to(dtype).save_pretrained(there)
+        assert main(["import", str(there), "--run", str(run)]) == 0
+        assert main(["export", str(run), "--to", "transformers", "--output", str(back)]) == 0
+        before, after = (load_file(one / "model.safetensors") for one in (there, back))
+        assert {one.dtype for one in after.values()} == {dtype}
+        assert all(torch.equal(before[key], value) for key, value in after.items() if key in before)
+        said = json.loads((back / "config.json").read_text("utf-8"))
+        assert said["dtype"] == str(dtype).removeprefix("torch.")
 
 
 @pytest.mark.parametrize(("name", "config"), CASES)

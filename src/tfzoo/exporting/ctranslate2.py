@@ -49,7 +49,7 @@ def export(task: Task, folder: Path) -> None:
         BadOption: CTranslate2 has nothing like a part of the model, or computes something else.
         TfzooError: the folder exists and is not empty, or cannot be written.
     """
-    model = own_model(task, "ctranslate2")
+    model = own_model(task, "ctranslate2").float()
     if not isinstance(model, Transformer):
         raise BadOption(f"ctranslate2 translates; a {task.entry.name} model is exported --to onnx")
     special = task.tokenizer.special

@@ -21,7 +21,7 @@ FILES = {kind: re.escape(one.package.replace(".", "/")) for kind, one in KINDS.i
 
 
 def own_model(task: Task, to: str) -> nn.Module:
-    """A copy of a task's model on the CPU, in fp32 and evaluation mode.
+    """A copy of a task's model on the CPU, in evaluation mode.
 
     Raises:
         BadOption: the model is of a class that is not tfzoo's.

@@ -121,7 +121,7 @@ def export(task: Task, folder: Path) -> None:
         BadOption: a part of the model cannot be exported, or computes something else in ONNX.
         TfzooError: the folder exists and is not empty, or cannot be written.
     """
-    model = own_model(task, "onnx")
+    model = own_model(task, "onnx").float()
     for part in model.modules():
         if isinstance(part, Component) and "breaks_graph" in part.entry.traits:
             raise BadOption(

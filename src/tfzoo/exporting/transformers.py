@@ -100,7 +100,8 @@ def check_read_back(folder: Path, model: nn.Module) -> None:
     if found.keys() != own.keys():
         raise TfzooError("what was written is not what is read back: nothing was kept")
     for name, value in own.items():
-        if not torch.allclose(found[name], value.cpu(), rtol=1e-6, atol=0):
+        rounding = torch.finfo(value.dtype).eps if value.is_floating_point() else 0.0
+        if not torch.allclose(found[name], value.cpu(), rtol=max(1e-6, rounding), atol=0):
             raise TfzooError(f"{name} is not what is read back: nothing was kept")
 
 

@@ -384,6 +384,15 @@ class Task(L.LightningModule):
         return starting_values(folder, cls.Model, cls.model_arguments())
 
     @classmethod
+    def starting_model(cls, own: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a model that a recipe takes from one that no recipe has trained, see
+        :func:`tfzoo.learning.published.starting_model`.
+        """
+        from tfzoo.learning.published import starting_model
+
+        return starting_model(own, cls.Model, cls.model_arguments())
+
+    @classmethod
     def complete(cls, found: dict[str, Any], folder: Path) -> None:
         """Complete what :func:`tfzoo.learning.published.read` has made of a folder: a checkpoint of
         this task with the model's weights, its options, and its tokenizer with labels.
@@ -407,12 +416,10 @@ class Task(L.LightningModule):
         return {}
 
     def model_to_export(self) -> nn.Module:
-        """A copy of the model on the CPU, in fp32 and evaluation mode, whose outputs are the
-        task's.
-        """
+        """A copy of the model on the CPU, in evaluation mode, whose outputs are the task's."""
         model: nn.Module = copy.deepcopy(self.model)
         merge(model)
-        return model.cpu().float().eval()
+        return model.cpu().eval()
 
     # From a recipe or a checkpoint
 
