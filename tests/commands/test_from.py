@@ -1,5 +1,6 @@
 """``--from``: what a training takes from the run that it begins with."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -80,3 +81,19 @@ def test_another_task_takes_it_too(capsys):
     given = ["fit", "language_modeling/agreement", *few, "--trainer.max_steps", "1"]
     assert main([*given, "--from", "one", "--run", "two"]) == 0
     assert "tokenizer: that of one" in capsys.readouterr().err
+
+
+def test_a_run_that_no_recipe_has_trained_gives_its_model(capsys):
+    model = {"dim": 12, "heads": 3, "layers": 1, "norm": "rms"}
+    tokenizer = tfzoo.ClassificationTask.load("one").tokenizer
+    task = tfzoo.ClassificationTask.build({"model": model}, tokenizer)
+    task.save_pretrained("made")
+    given = ["fit", "second.yaml", "--from", "made"]
+    assert main([*given, "--run", "two"]) == 0
+    found = capsys.readouterr()
+    assert "started anew" not in found.out
+    assert "swapped" not in found.out
+    assert main([*given, "--run", "three", "--model.norm", "layer", "--model.dim", "6"]) == 0
+    found = capsys.readouterr()
+    assert re.search(r"only 0\.\d% of this model's numbers are kept", found.err)
+    assert "dim: 12 is now 6, norm: rms is now layer" in found.out

@@ -23,7 +23,7 @@ SEED = "{seed}"
 SHOWN = 12
 """The most names of weights that are shown of each kind."""
 KNOWN: dict[tuple[Path, int], tuple[Any, dict[str, Any]]] = {}
-"""What :func:`tokenizer_of` has found, by checkpoint and time: the cells of a sweep share it."""
+"""What :func:`known` has found, by checkpoint and time: the cells of a sweep share it."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class Start:
 
     def load(self, task: Any) -> list[tuple[str, str]]:
         """Copy the weights that have the name and shape of one of a new task's. Returns the rows of
-        a table: which are kept, which start anew, which are dropped.
+        a table: which are kept, which start anew, which are dropped, and which options of the model
+        are other ones.
 
         Raises:
             BadRun: the run is damaged, or no weight of it fits.
@@ -75,14 +76,26 @@ class Start:
                 "shape of one of this model's"
             )
         task.load_state_dict({**own, **fits})
-        rows = compared(*map(of_model, (own, kept, fits)))
-        entry = self.run.entry
+        entry, parts = self.run.entry, [*map(of_model, (own, kept, fits))]
+        rows = compared(*parts)
         changed = swapped(entry["recipe"].get("model", {}), task.recipe.get("model", {}))
-        task.began = {**dict(rows), **({"swapped": ", ".join(changed)} if changed else {})}
+        rows += [("swapped", ", ".join(changed))] if changed else []
+        task.began = dict(rows)
+        self.warn(parts[0], parts[2])
         if texts_of(entry["tokenizer"]) != texts_of(task.tokenizer_state()):
             another = "another one: a row of its embeddings stood for another word"
             rows.append(("tokenizer", another))
         return rows
+
+    def warn(self, own: Mapping[str, Tensor], fits: Mapping[str, Tensor]) -> None:
+        """Say that less than half of the weights ``own`` of a model are the run's, ``fits``."""
+        size, kept = (sum(one.numel() for one in state.values()) for state in (own, fits))
+        if 2 * kept >= size:
+            return
+        notify(
+            f"from {relative_path(self.run.path)}: only {kept / size:.1%} of this model's numbers "
+            "are kept, the rest starts anew: it has other sizes or parts, see swapped below"
+        )
 
 
 def start_from(
@@ -91,7 +104,8 @@ def start_from(
     """The sources of a configuration with what the last ``from`` gives it, and where training
     starts; None where there is no ``from``.
 
-    A run of tfzoo gives weights and tokenizer, a folder of ``transformers`` the model as well: they
+    A run of tfzoo gives weights and tokenizer. A folder of ``transformers``, or a run that no
+    recipe has trained, such as one that ``tfzoo import`` wrote, gives the model as well. They
     override what stands before the file that says ``from``, and its own keys override them.
     ``--from`` stands after the first ``files`` sources, those of the recipe. ``{seed}`` in the name
     is the seed, so that each run of a sweep begins with one of its own.
@@ -117,22 +131,25 @@ def start_from(
     if run.is_published:
         values = task.starting_values(run.path.absolute())
     elif issubclass(task.Data, TextData):
-        trained, state = tokenizer_of(run)
+        trained, entry = known(run)
+        state, own = entry["tokenizer"], entry["recipe"].get("model")
+        if "data" not in entry["recipe"] and isinstance(own, dict):
+            values = {"model": task.starting_model(own)}
         if trained.tokenizer_of_data == task.tokenizer_of_data:
             states = state.get("states", [state.get("state")])
             if not isinstance(states, list) or not all(isinstance(one, str) for one in states):
                 raise BadRun(f"{run.path} is damaged: it has no vocabulary")
             start = Start(run, state.get("tokenizer"), states)
             joint = {"joint": len(states) == 1} if "states" in state else {}
-            values = {"data": {"tokenizer": start.tokenizer, **joint}}
+            values["data"] = {"tokenizer": start.tokenizer, **joint}
     return [*sources[:place], ConfigSource(values, f"{FROM} {name}"), *sources[place:]], start
 
 
-def tokenizer_of(run: Run) -> tuple[Any, dict[str, Any]]:
-    """The class of a run's task, and the state of its tokenizer."""
+def known(run: Run) -> tuple[Any, dict[str, Any]]:
+    """The class of a run's task, and what its checkpoint has beside tensors."""
     key = run.path.resolve(), run.path.stat().st_mtime_ns
     if key not in KNOWN:
-        KNOWN[key] = run.task, run.entry["tokenizer"]
+        KNOWN[key] = run.task, run.entry
     return KNOWN[key]
 
 

@@ -40,7 +40,11 @@ def read(folder: Path) -> dict[str, Any]:
     kept = {
         "format": checkpoints.FORMAT,
         "task": task,
-        "recipe": {"task": task, "seed": 0, "model": options_of(model)},
+        "recipe": {
+            "task": task,
+            "seed": 0,
+            "model": {"like": published.architecture, **options_of(model)},
+        },
         "tokenizer": {"tokenizer": spec, "state": state, "labels": labels, "texts": ["text"]},
         "batches": 0,
     }
@@ -66,8 +70,7 @@ def starting_values(
     folder: Path, wanted: type, supplied: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
     """What a recipe takes from a folder whose weights its training starts with: the options of the
-    model, as far as the class ``wanted`` has them and its task has not ``supplied`` them, and the
-    tokenizer.
+    model, see :func:`starting_model`, and the tokenizer.
 
     Raises:
         BadRun: as :func:`read`.
@@ -76,16 +79,27 @@ def starting_values(
         published = read_config(config_of(folder))
         model: Any = memory.check_model(published.model, published.options, memory.here(), BadRun)
         name, state = found_in(folder)
-    known = inspect.signature(wanted).parameters
-    options = {**options_like(published.architecture, wanted), **options_of(model)}
+        own = {"like": published.architecture, **options_of(model)}
+    tokenizer = {"name": name, "folder": str(folder), "sha256": sha256_of(state)}
+    return {"model": starting_model(own, wanted, supplied), "data": {"tokenizer": tokenizer}}
+
+
+def starting_model(
+    own: Mapping[str, Any], wanted: type, supplied: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """The options of a model with those of its ``own`` that the class ``wanted`` has and its task
+    has not ``supplied``; others as the architecture has them that it is like.
+
+    Raises:
+        BadOption, UnknownName: it is like no architecture.
+    """
+    name = own.get("like")
+    options = {**(options_like(name, wanted) if name else {}), **own}
     options.pop("token_head", None)
     if supplied.get("pooling", "") is None:
-        options |= {**architecture(published.architecture).by_token, **options_of(model)}
-    tokenizer = {"name": name, "folder": str(folder), "sha256": sha256_of(state)}
-    return {
-        "model": {key: options[key] for key in known if key in options and key not in supplied},
-        "data": {"tokenizer": tokenizer},
-    }
+        options |= {**(architecture(name).by_token if name else {}), **own}
+    known = [key for key in inspect.signature(wanted).parameters if key not in ("like", *supplied)]
+    return {key: options[key] for key in known if key in options}
 
 
 def task_of(published: Published) -> str:
