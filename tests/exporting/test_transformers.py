@@ -7,6 +7,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from tokenizers import processors
 from torch.testing import assert_close
 
 import tfzoo
@@ -144,6 +145,23 @@ def test_a_pipeline_gives_the_probabilities_or_the_number_of_the_task(
             found = {one["label"]: one["score"] for one in theirs}
             ours = getattr(answer, "probabilities", None) or {"LABEL_0": answer.value}
             assert found == pytest.approx(ours, rel=1e-5, abs=1e-6)
+
+
+def test_a_pair_has_the_types_and_the_logits_that_training_had(tmp_path):
+    config = {**SMALL, "max_position_embeddings": 256}
+    _, tokenizer = save("bert", "BertForSequenceClassification", config, tmp_path / "there")
+    ends = [(name, tokenizer.convert_tokens_to_ids(name)) for name in ("[SEP]", "[CLS]")]
+    tokenizer.backend_tokenizer.post_processor = processors.BertProcessing(*ends)
+    tokenizer.save_pretrained(tmp_path / "there")
+    task = tfzoo.ClassificationTask.load(tmp_path / "there")
+    export(task, tmp_path / "out")
+    pair = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")(
+        "a small cat", "the dog", return_tensors="pt"
+    )
+    assert set(pair["token_type_ids"][0].tolist()) == {0, 1}
+    loaded = transformers.BertForSequenceClassification.from_pretrained(tmp_path / "out").eval()
+    ours = task.model(pair["input_ids"], pair["token_type_ids"])
+    assert_close(loaded(**pair).logits, ours, rtol=1e-5, atol=1e-6)
 
 
 def test_a_part_that_transformers_has_not_is_refused_by_name(tmp_path, capsys):

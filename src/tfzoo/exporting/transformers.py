@@ -58,7 +58,7 @@ def export(task: Task, folder: Path) -> None:
     """
     from safetensors.torch import save_file
 
-    model = own_model(task, "transformers")
+    model: Any = own_model(task, "transformers")
     tokenizer = getattr(task.tokenizer, "tokenizer", None) or task.tokenizer.target
     files = tokenizer.files() if isinstance(tokenizer, Pretrained | SentencePiece) else {}
     if not files:
@@ -79,6 +79,8 @@ def export(task: Task, folder: Path) -> None:
             generation["forced_bos_token_id"] = special["forced_bos"]
         named = {"tokenizer_class": tokenizer.transformers_class, **names_of(tokenizer)}
         named |= {"separate_vocabs": True} if getattr(tokenizer, "own_ids_of_target", 0) else {}
+        if (model.config.get("token_types") or 0) > 1:  # else its tokenizer leaves them out
+            named["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
         for file, content in (
             (CONFIG, config),
             ("generation_config.json", generation),
