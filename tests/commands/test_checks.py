@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from tests.commands.test_finished import SMALL
-from tfzoo import ClassificationTask, TranslationTask
 from tfzoo.commands.main import main
 from tfzoo.runs.logged import logged_values
 
@@ -73,17 +72,9 @@ def test_what_does_less_than_it_seems_to_is_told_before_the_first_step(capsys):
     assert "reaches 0.1 of optim.lr" in error
 
 
-def test_validation_may_come_after_a_time(capsys):
+def test_validation_may_come_after_a_time_and_the_peak_in_the_last_step(capsys):
     time = ("--trainer.val_check_interval", "00:00:00:01")
-    assert main([*SMALL, *STEPS, *time]) == 0, capsys.readouterr().err
-    assert {"val/loss"} <= {name for name, _, _ in logged_values(Path("run"))}
-
-
-def test_a_task_says_truly_what_can_be_monitored(capsys):
-    """All that training logs, except the losses of parts that this model does not have."""
     warmup = ("--optim.schedule", "constant", "--optim.schedule.warmup", "3")
-    assert main([*SMALL, *STEPS, *warmup]) == 0
-    assert "warmup" not in capsys.readouterr().err, "it reaches the peak in the last step"
-    logged = {name for name, _, _ in logged_values(Path("run")) if not name.startswith("test/")}
-    assert logged == {*TranslationTask.logged_names()} - {"train/auxiliary_loss", "val/bleu"}
-    assert {"val/accuracy", "train/accuracy"} <= {*ClassificationTask.logged_names()}
+    assert main([*SMALL, *STEPS, *time, *warmup]) == 0
+    assert "warmup" not in capsys.readouterr().err
+    assert {"val/loss"} <= {name for name, _, _ in logged_values(Path("run"))}

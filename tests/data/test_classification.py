@@ -96,17 +96,6 @@ def test_a_label_that_is_cut_off_whole_is_a_class_that_nothing_teaches(root, cap
     assert "val is held out of training (data.val_fraction 0.3)" in data.describe()
 
 
-def test_a_text_may_have_several_lines(root):
-    (root / "train.tsv").unlink()
-    rows = [(f"{text}\nin two lines", label) for text, label in TRAIN]
-    (root / "train.jsonl").write_text(
-        "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows), "utf-8"
-    )
-    data = prepared(root=str(root))
-    assert sorted([*data.splits["train"], *data.splits["val"]]) == sorted(rows)
-    assert "lines" in data.vocabulary.tokenizer.decode(data.sets["train"][[0]].tokens.tolist())[0]
-
-
 def test_texts_that_end_elsewhere_are_other_texts():
     one, other = (
         prepare.read_split([(text, "x") for text in texts], "train")
@@ -153,13 +142,6 @@ def test_the_vocabulary_is_that_of_training_without_what_is_cut_off(root):
     data = prepared(root=str(root))
     words = {word for text, _ in data.splits["train"] for word in text.split()}
     assert len(data.vocabulary.tokenizer) == len(words) + 4
-
-
-def test_validation_text_that_is_there_is_taken(root):
-    write(root, "val.tsv", TEST)
-    data = prepared(root=str(root))
-    assert list(data.splits["val"]) == TEST
-    assert len(data.sets["train"]) == len(TRAIN)
 
 
 def test_a_test_set_is_also_scored_without_what_training_has(root):
@@ -242,12 +224,6 @@ def test_a_built_in_data_set_is_generated_once():
     file.write_bytes(whole[:-5])
     assert {name: list(split) for name, split in prepared(**options).splits.items()} == rows
     assert file.read_bytes() == whole
-
-
-def test_labels_are_counted(root):
-    data = prepared(root=str(root))
-    rows = [label for _, label in data.splits["train"]]
-    assert data.label_counts == [rows.count(label) for label in data.labels]
 
 
 def test_dropped_tokens_depend_on_seed_epoch_and_text_alone(root):

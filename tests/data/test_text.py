@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from tfzoo.data.text import ParallelText, TextFormat, find_tests, find_text
+from tfzoo.data.text import TextFormat, find_tests, find_text
 from tfzoo.errors import BadData
 
 EN_DE = TextFormat(("en", "de"))
@@ -129,12 +129,6 @@ def test_test_sets_are_found_by_name(tmp_path):
         "test": [("b", "y")],
         "test_2016": [("a", "x")],
     }
-
-
-def test_a_text_can_be_read_again(tmp_path):
-    write(tmp_path, train_en="a\n", train_de="x\n")
-    text = ParallelText(tmp_path / "train.en", tmp_path / "train.de")
-    assert list(text) == list(text) == [("a", "x")]
 
 
 def test_unchanged_files_are_known_by_their_stat_fingerprint(tmp_path, monkeypatch):

@@ -118,12 +118,6 @@ def test_a_part_of_training_is_held_out_where_that_is_asked_for():
         prepared(train=rows)
 
 
-def test_validation_and_test_keep_every_line(root):
-    data = prepared(root=str(root), max_length=3)
-    assert sorted(i for batch in data.val_dataloader() for i in batch.index) == [0, 1]
-    assert sum(map(len, data.test_dataloader()[0])) == 3
-
-
 def test_a_side_of_exactly_max_length_is_kept(root):
     data = prepared(root=str(root))
     longest = int(
@@ -166,6 +160,7 @@ def test_languages_can_be_turned_around(root):
     forth, back = numbers(), numbers(source="de", target="en")
     assert [(t, s) for s, t in forth.splits["test"]] == list(back.splits["test"])
     assert (back.tokenizers.source_language, back.tokenizers.target_language) == ("de", "en")
+    assert len(list((cache.folder() / cache.SHELF).glob("generated-*"))) == 1  # drawn for both
 
 
 def test_a_data_set_brings_its_languages():
@@ -319,14 +314,10 @@ def test_lines_are_cut_only_for_a_model_that_can_read_no_more():
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({}, BadOption, "no text is given: set data.root"),
-        ({"dataset": "numbers", "root": "."}, BadOption, "exactly one of"),
-        ({"dataset": "numbers", "test": "x"}, BadOption, "has its own splits: set it to null"),
         ({"dataset": "number"}, UnknownName, "numbers"),
         ({"dataset": {"name": "numbers", "trian": 1}}, BadOption, "train"),
         ({"dataset": "numbers", "target": "zh"}, BadOption, "has en and de"),
         ({"root": ".", "source": "de"}, BadOption, "both 'de'"),
-        ({"root": ".", "test": {"val": "x"}}, BadOption, "val"),
         ({"name": "a/b", "root": "."}, BadOption, "exactly one of"),
         ({"dataset": "listops"}, BadOption, "has no translations"),
     ],
@@ -339,25 +330,3 @@ def test_options_that_do_not_fit_are_refused_before_text_is_read(options, error,
 def test_tokenizers_are_asked_for_too_early():
     with pytest.raises(BadOption, match="prepare_data"):
         _ = TranslationData(dataset=SMALL).tokenizers
-
-
-def test_validation_text_is_asked_for(root):
-    with pytest.raises(BadOption, match=r"data\.val"):
-        prepared(train=str(root / "train"))
-
-
-@pytest.mark.parametrize("split", ["train", "val", "test_a"])
-def test_bad_text_in_any_split_is_told_before_training(root, split):
-    (root / f"{split}.de").write_bytes(b"x\n\xff\n")
-    with pytest.raises(BadData, match=rf"{split}\.de, line 2: not UTF-8"):
-        prepared(root=str(root))
-    (root / f"{split}.de").write_bytes(b"x\n")
-    with pytest.raises(BadData, match=rf"{split}\.de has 1 lines"):
-        prepared(root=str(root))
-
-
-def test_a_built_in_data_set_is_drawn_once():
-    """Later starts, also those that translate back, read what the first one has drawn."""
-    there = list(numbers().splits["train"])
-    assert list(numbers(source="de", target="en").splits["train"]) == [(de, en) for en, de in there]
-    assert len(list((cache.folder() / cache.SHELF).glob("generated-*"))) == 1

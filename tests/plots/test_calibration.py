@@ -48,4 +48,5 @@ def test_the_curve_at_the_threshold_is_the_score(threshold):
 
 def test_labels_that_nothing_has_are_drawn():
     nothing = torch.zeros(4, 2, dtype=torch.int64)
-    threshold_figure(torch.full((4, 2), 0.3), nothing, 0.5, "test")
+    axes = threshold_figure(torch.full((4, 2), 0.3), nothing, 0.5, "test").axes[0]
+    assert all(abs(line.get_ydata()[0]) <= 1 for line in axes.lines)  # none of them is NaN

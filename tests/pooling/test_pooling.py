@@ -3,8 +3,12 @@
 import pytest
 import torch
 from torch import nn
+from torch.testing import assert_close
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertPooler
 
 import tfzoo
+from tfzoo.base.registry import create
 from tfzoo.errors import BadOption
 
 TEXT = torch.tensor(
@@ -30,30 +34,17 @@ def test_a_pooling_is_its_formula(name, expected):
 
 
 @pytest.mark.parametrize(
-    ("name", "by_torch"), [("mean", torch.mean), ("sum", torch.sum), ("max", torch.amax)]
+    ("name", "valid", "found"),
+    [
+        ("first", [[False, True, True], [False, False, False]], [3.0, 0.0]),
+        ("last", [[True, True, False], [False, False, False]], [3.0, 0.0]),
+        ("first", (~VALID).tolist(), [99.0, 99.0]),
+        ("last", (~VALID).tolist(), [99.0, 99.0]),
+    ],
 )
-def test_without_padding_a_pooling_is_torchs_own(name, by_torch):
-    x = torch.randn(3, 7, 5)
-    torch.testing.assert_close(tfzoo.create("pooling", name)(x), by_torch(x, 1))
-
-
-def test_the_largest_of_negative_numbers_is_not_the_zero_of_padding():
-    x = torch.tensor([[[-4.0], [-2.0], [0.0]]])
-    assert tfzoo.create("pooling", "max")(x, torch.tensor([[True, True, False]])).item() == -2.0
-
-
-def test_the_first_token_stands_behind_padding_on_the_left():
-    assert tfzoo.create("pooling", "first")(TEXT, ~VALID)[:, 0].tolist() == [99.0, 99.0]
-    assert tfzoo.create("pooling", "first")(
-        TEXT, torch.tensor([[False, True, True], [False, False, False]])
-    )[:, 0].tolist() == [3.0, 0.0]
-
-
-def test_the_last_token_stands_before_padding_on_the_right():
-    assert tfzoo.create("pooling", "last")(TEXT, ~VALID)[:, 0].tolist() == [99.0, 99.0]
-    assert tfzoo.create("pooling", "last")(
-        TEXT, torch.tensor([[True, True, False], [False, False, False]])
-    )[:, 0].tolist() == [3.0, 0.0]
+def test_padding_may_stand_on_either_side(name, valid, found):
+    pooled = tfzoo.create("pooling", name)(TEXT, torch.tensor(valid))
+    assert pooled[:, 0].tolist() == found
 
 
 def test_a_convolution_is_each_filter_where_it_matches_best():
@@ -93,3 +84,11 @@ def test_a_convolution_is_what_a_plain_convolutional_network_computes():
         found = [nn.ReLU()(layer(x[row, :length].T)) for layer in layers]
         best = torch.cat([nn.MaxPool1d(one.shape[-1])(one[None])[0, :, 0] for one in found])
         torch.testing.assert_close(pooling(x, valid)[row], pooling.projection(best))
+
+
+def test_the_pooler_is_berts():
+    theirs = BertPooler(BertConfig(hidden_size=8, num_attention_heads=2)).double()
+    ours = create("pooling", "pooler", dim=8).double()
+    ours.linear.load_state_dict(theirs.dense.state_dict())
+    x = torch.randn(3, 5, 8, dtype=torch.float64)
+    assert_close(ours(x), theirs(x), rtol=1e-9, atol=1e-9)

@@ -141,11 +141,6 @@ def test_what_is_no_text_and_what_is_no_model_of_tfzoo_is_refused():
         task.attention(TEXT)
 
 
-def test_a_text_is_cut_as_for_the_model():
-    (one,) = classifier(position="learned", max_length=5).attention(TEXT)
-    assert one.keys == [*TEXT[:4], "<eos>"]
-
-
 @pytest.mark.parametrize("name", registry("tokenizer").names())
 def test_tokens_put_together_are_the_text(name):
     tokenizer = create("tokenizer", name)

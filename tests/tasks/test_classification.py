@@ -17,7 +17,7 @@ from tests.trainers import quiet
 from tfzoo.data.classification_batch import ClassificationBatch
 from tfzoo.errors import BadData, BadOption, BadRun
 from tfzoo.learning.loss import class_losses
-from tfzoo.tasks.classification import counts
+from tfzoo.tasks.classification import ClassificationScores
 
 WORDS = {"colour": ["red", "green", "blue"], "NUM": ["one", "two", "three", "four"]}
 
@@ -75,22 +75,6 @@ def trainer_in(folder, **options):
     return quiet(folder, **{"max_steps": 3, **options})
 
 
-def test_a_plain_trainer_logs_the_metrics_by_their_names(data, tmp_path):
-    trainer = trainer_in(tmp_path, log_every_n_steps=1)
-    task = task_of(data)
-    trainer.fit(task, datamodule=data)
-    assert {
-        f"train/{name}" for name in ("loss", "accuracy", "lr", "grad_norm", "tokens_per_second")
-    } <= set(trainer.callback_metrics)
-    trainer.validate(task, datamodule=data, verbose=False)
-    names = ("loss", "accuracy", "macro_f1", "calibration_error")
-    assert {f"val/{name}" for name in names} <= set(trainer.callback_metrics)
-    trainer.test(task, datamodule=data, verbose=False)
-    assert {f"{split}/{name}" for split in ("test", "test/test_odd") for name in names} <= set(
-        trainer.callback_metrics
-    )
-
-
 def test_the_texts_of_the_last_evaluation_are_counted(data, tmp_path):
     trainer, task = trainer_in(tmp_path), task_of(data)
     for _ in range(2):
@@ -131,16 +115,9 @@ def test_what_is_scored_is_what_is_predicted(data, tmp_path):
     assert len(batches) > 1
     assert [(one["text"], one["label"]) for one in predicted] == sentences(30, 2)
     assert [one["prediction"] for one in predicted] == [label for label, _ in found]
-
-
-def test_a_prediction_carries_the_index_of_its_row(data, tmp_path):
-    trainer, task = trainer_in(tmp_path), task_of(data)
-    loader = data.test_dataloader()[data.test_names.index("test")]
-    batches = trainer.predict(task, loader)  # the longest first
-    found = [one for batch in batches for one in batch]
-    assert [one["text"] for one in found] != [text for text, _ in sentences(30, 2)]
-    found.sort(key=lambda one: one["index"])
-    assert [(one["text"], one["label"]) for one in found] == sentences(30, 2)
+    alone = trainer.predict(task, data.test_dataloader()[data.test_names.index("test")])
+    rows = sorted((one for batch in alone for one in batch), key=lambda one: one["index"])
+    assert [one["text"] for one in rows] == [text for text, _ in sentences(30, 2)]
 
 
 def test_batches_without_text_and_labels_are_predicted(data, tmp_path):
@@ -306,12 +283,6 @@ def test_confusion_matrices_are_drawn_after_a_test(data, tmp_path):
     assert task.confusion["test_odd"].tolist() == taken
 
 
-def test_a_class_without_texts_is_counted_too(data):
-    found = counts(data.sets["train"], 4).tolist()
-    assert found == [*counts(data.sets["train"], 2).tolist(), 0, 0]
-    assert sum(found) == 300
-
-
 def test_what_accuracy_is_worth_is_said_beside_it(data, monkeypatch):
     monkeypatch.setattr(tfzoo.ClassificationData, "test_names", ["test_odd", "test"])
     labels = [label for _, label in sentences(30, 2)]
@@ -409,3 +380,10 @@ def test_a_training_does_not_go_on_with_other_text(folder, tmp_path):
         BadRun, match="the training text has changed since the checkpoint was written"
     ):
         trainer_in(tmp_path, max_steps=2).fit(task_of(other), datamodule=other, ckpt_path=path)
+
+
+def test_rows_of_the_confusion_matrix_are_the_true_classes():
+    scores, taken = ClassificationScores(3), torch.tensor([0, 0, 1, 1, 2, 2])
+    logits = torch.full((6, 3), -9.0).scatter(1, taken[:, None], 9.0)
+    scores.update(logits, torch.tensor([0, 0, 0, 1, 1, 2]), torch.arange(6.0), torch.ones(6))
+    assert scores.confusion().tolist() == [[2, 1, 0], [0, 1, 1], [0, 0, 1]]

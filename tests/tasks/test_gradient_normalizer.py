@@ -39,17 +39,6 @@ def test_unequal_micro_batches_give_the_gradient_of_the_mean_over_all(tensors):
         assert_close(ours.grad, wanted.grad)
 
 
-def test_counts_may_be_weights_that_are_under_1_together():
-    linear, step = model(), GradientNormalizer()
-    loss = summed(linear, slice(0, 7))
-    step.add(loss, 0.5)
-    loss.backward()
-    wanted = [p.grad / 0.5 for p in linear.parameters() if p.grad is not None]
-    assert step.normalize_(list(linear.parameters()), 1, 1)
-    assert step.loss.item() == pytest.approx(loss.item() / 0.5)
-    assert_close([p.grad for p in linear.parameters()], wanted)
-
-
 def test_a_mean_that_a_task_made_itself_is_left_alone():
     linear, step = model(), GradientNormalizer()
     summed(linear, slice(0, 7)).backward()
@@ -88,14 +77,15 @@ def test_gradients_are_clipped_to_the_norm_that_torch_clips_to():
         assert_close([p.grad for p in ours.parameters()], [p.grad for p in theirs.parameters()])
 
 
-def test_double_gradients_are_normalised_in_double():
+@pytest.mark.parametrize("count", [7, 0.5])
+def test_double_gradients_are_normalised_in_double_also_by_weights_under_1(count):
     linear, step = model().double(), GradientNormalizer()
     loss = (linear(X.double())[:, 0] - Y).square().sum()
-    step.add(loss, 7)
+    step.add(loss, count)
     loss.backward()
-    wanted = [p.grad / 7 for p in linear.parameters() if p.grad is not None]
+    wanted = [p.grad / count for p in linear.parameters() if p.grad is not None]
     assert step.normalize_(list(linear.parameters()), 1, 1)
-    assert step.loss.item() == pytest.approx(loss.item() / 7, rel=1e-12)
+    assert step.loss.item() == pytest.approx(loss.item() / count, rel=1e-12)
     assert_close([p.grad for p in linear.parameters()], wanted, rtol=1e-12, atol=0)
 
 

@@ -597,7 +597,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "rows of the confusion matrix are what was said": (
         "ClassificationScores.confusion",
         replace("matrix.to(_)", "matrix.to(_).mT"),
-        "tests/tasks/test_classification_scores.py::test_rows_of_the_confusion_matrix_are_the_true_classes",
+        "tests/tasks/test_classification.py::test_rows_of_the_confusion_matrix_are_the_true_classes",
     ),
     # models and tasks
     "cross-attention sees the source's padding": (

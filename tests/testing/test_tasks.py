@@ -7,6 +7,7 @@ import pytest
 from tests.daily import sampled
 from tests.testing.covering import covering, interactions
 from tests.testing.rules import CHOSEN, reads_all, refused_by
+from tests.trainers import quiet
 from tfzoo.base.registry import registry
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.language_model import LanguageModel
@@ -79,3 +80,21 @@ def test_every_part_is_tried_with_every_task_that_takes_it():
                 if runs({"task": task, kind: name}):
                     assert (task, kind, name) in tried
     assert len(ROWS) > 50
+
+
+@pytest.mark.parametrize("name", COLUMNS["task"])
+def test_a_plain_trainer_logs_the_names_that_the_task_declares(name, tmp_path):
+    """But losses of parts that its model does not have, and BLEU of texts under four words."""
+    task, data = contracts.example(registry("task").entry(name))
+    trainer = quiet(tmp_path, max_steps=1, log_every_n_steps=1)
+    trainer.fit(task.train(), datamodule=data)
+    logged = {*trainer.callback_metrics}
+    trainer.validate(task, datamodule=data, verbose=False)
+    logged |= trainer.callback_metrics.keys()
+    declared = {*task.logged_names()}
+    assert logged <= declared
+    assert declared - logged <= {"train/auxiliary_loss", "val/bleu"}
+    trainer.test(task, datamodule=data, verbose=False)
+    scores = {one.removeprefix("val/") for one in logged if one.startswith("val/")}
+    sets = ("test", *(f"test/{one}" for one in data.test_names if one != "test"))
+    assert {f"{one}/{score}" for one in sets for score in scores} <= trainer.callback_metrics.keys()
