@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks.faults import FAULTS, TIMEOUT
-from tfzoo.training.heartbeats import Heartbeats
-from tfzoo.training.watchdog import Watchdog, named
+from tfzoo.training.watchdog import Heartbeats, Watchdog, named
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

@@ -72,15 +72,25 @@ def check_claims(text: str, special: tuple[str, ...], patterns: tuple[str, ...])
         TooMuch: naming what it asks for.
         ValueError: it is no JSON.
     """
-    state = json.loads(text)
-    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
-        raise TooMuch("it is no tokenizer")
+    state = state_of(text)
     check_parts(state.pop("normalizer", None), "normalizer", NORMALIZERS)
     check_parts(state.pop("decoder", None), "decoder", DECODERS)
     check_split(state.pop("pre_tokenizer", None), patterns)
     check_model(state.pop("model"), special)
     state.pop("version", None)
     check_rest(state, {}, "")
+
+
+def state_of(text: str) -> dict[str, Any]:
+    """What the text of a tokenizer holds: a model and other parts.
+
+    Raises:
+        ValueError: it holds no model.
+    """
+    state = json.loads(text)
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        raise TooMuch("it is no tokenizer")
+    return state
 
 
 def check_published_claims(text: str) -> None:
@@ -91,9 +101,7 @@ def check_published_claims(text: str) -> None:
         TooMuch: naming what it asks for.
         ValueError: it is no JSON.
     """
-    state = json.loads(text)
-    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
-        raise TooMuch("it is no tokenizer")
+    state = state_of(text)
     for name, kinds in PUBLISHED.items():
         waiting = [state.get(name)]
         while waiting:
@@ -121,7 +129,9 @@ def check_parts(part: Any, name: str, allowed: tuple[str, ...]) -> None:
     inner = "normalizers" if name == "normalizer" else "decoders"
     parts = part.get(inner) if isinstance(part, dict) and part.get("type") == "Sequence" else part
     parts = [] if parts is None else parts
-    kinds = [one.get("type") for one in parts if isinstance(one, dict)] if is_list(parts) else [""]
+    kinds = [""]
+    if isinstance(parts, list):
+        kinds = [one.get("type") for one in parts if isinstance(one, dict)]
     if len(kinds) != len(parts) or not set(kinds) <= set(allowed) or len(set(kinds)) < len(kinds):
         raise TooMuch(f"it asks for the {name} {str(part)[:60]!r}")
     for one in parts:
@@ -151,28 +161,23 @@ def check_model(model: dict[str, Any], special: tuple[str, ...]) -> None:
     check_rest(
         {"ignore_merges": False, **model}, {"ignore_merges": True, **MODELS[kind]}, kind + " "
     )
-    if kind == "Unigram" and is_list(vocabulary):
-        pieces = [one[0] for one in vocabulary if is_list(one) and len(one) == 2 and score(one[1])]
+    if kind == "Unigram" and isinstance(vocabulary, list):
+        pieces = [
+            one[0]
+            for one in vocabulary
+            if isinstance(one, list) and len(one) == 2 and score(one[1])
+        ]
         ids: Any = range(len(pieces))
     elif kind != "Unigram" and isinstance(vocabulary, dict):
         pieces, ids = list(vocabulary), list(vocabulary.values())
     else:
         raise TooMuch("it has no vocabulary")
-    by_id = dict(zip(ids, pieces, strict=True)) if all(map(is_id, ids)) else {}
+    whole = all(type(one) is int and one >= 0 for one in ids)
+    by_id = dict(zip(ids, pieces, strict=True)) if whole else {}
     if len(by_id) != len(vocabulary) or max(by_id, default=0) >= len(by_id):
         raise TooMuch("its vocabulary has other ids than 0, 1, 2 and so on")
     if tuple(by_id[index] for index in range(min(len(special), len(by_id)))) != special:
         raise TooMuch("its vocabulary does not begin with the special ids")
-
-
-def is_list(value: Any) -> bool:
-    """Whether JSON has a list here."""
-    return isinstance(value, list)
-
-
-def is_id(value: Any) -> bool:
-    """Whether JSON has a whole number from 0 on here."""
-    return type(value) is int and value >= 0
 
 
 def score(value: Any) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,16 +22,12 @@ from tfzoo.exporting.failures import no_counterpart, own_model
 from tfzoo.exporting.files import write_tokenizer
 from tfzoo.exporting.positions import encode_positions
 from tfzoo.feedforward._layers import Gated, Plain
+from tfzoo.learning.task import Task
 from tfzoo.models.mixer import Mixer
 from tfzoo.models.multihead import SelfOrCrossAttention
+from tfzoo.models.stack import Stack
 from tfzoo.models.transformer import Transformer
 from tfzoo.runs.files import new_folder
-
-if TYPE_CHECKING:
-    from tfzoo.learning.task import Task
-    from tfzoo.models.stack import Stack
-if TYPE_CHECKING:
-    from tfzoo.models.transformer import Transformer
 
 T = TypeVar("T")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from torch import nn
 
@@ -12,9 +11,7 @@ from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
 from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
-
-if TYPE_CHECKING:
-    from tfzoo.learning.task import Task
+from tfzoo.learning.task import Task
 
 FILES = {kind: re.escape(one.package.replace(".", "/")) for kind, one in KINDS.items()}
 """The folder of each kind, as it stands in the path of a file."""

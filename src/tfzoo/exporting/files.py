@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from tfzoo.learning.task import Task
 from tfzoo.runs.pretrained import split_texts
-
-if TYPE_CHECKING:
-    from tfzoo.learning.task import Task
 
 
 def write_tokenizer(task: Task, folder: Path) -> None:

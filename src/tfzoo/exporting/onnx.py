@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,13 +32,11 @@ from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
 from tfzoo.exporting.failures import cannot_export, own_model
 from tfzoo.exporting.files import write_tokenizer
+from tfzoo.learning.task import Task
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
+from tfzoo.models.transformer import Transformer
 from tfzoo.runs.files import new_folder
-
-if TYPE_CHECKING:
-    from tfzoo.learning.task import Task
-    from tfzoo.models.transformer import Transformer
 
 LENGTHS = (1, 2, 7, 16, 17, 64, 200)
 """The lengths at which files are compared with the model."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +19,9 @@ from tfzoo.base.loading import require
 from tfzoo.errors import BadOption
 from tfzoo.exporting.transformers import config_of, undone
 from tfzoo.learning.adapter import WITHIN, is_adapted
+from tfzoo.learning.task import Task
 from tfzoo.models.architectures.weights import layer_of, line, table_of
 from tfzoo.runs.files import new_folder
-
-if TYPE_CHECKING:
-    from tfzoo.learning.task import Task
 
 PREFIX = "base_model.model."
 """Begins the names of tensors in PEFT's file."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,9 +14,7 @@ import torch
 from tfzoo.contracts import Position
 from tfzoo.exporting import probes
 from tfzoo.exporting.failures import no_counterpart
-
-if TYPE_CHECKING:
-    from tfzoo.models.stack import Stack
+from tfzoo.models.stack import Stack
 
 LONGEST = 2048
 """The positions in a table of an encoding that has no longest one."""

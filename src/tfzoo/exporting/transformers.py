@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from einops import rearrange
@@ -24,15 +24,13 @@ from tfzoo.data.tokenizers.sentencepiece import SentencePiece
 from tfzoo.errors import BadOption, TfzooError, UnknownName, listing
 from tfzoo.exporting.failures import own_model
 from tfzoo.learning.model_card import model_card
+from tfzoo.learning.task import Task
 from tfzoo.models.architectures import architecture, names
 from tfzoo.models.architectures.config import FULL, MODELS, PROBLEMS, SCALINGS, SLIDING, read_config
 from tfzoo.models.architectures.published import from_pretrained
 from tfzoo.models.architectures.weights import OWN, layer_of, line, table_of
 from tfzoo.runs.files import new_folder
 from tfzoo.runs.pretrained import CARD, CONFIG, WEIGHTS
-
-if TYPE_CHECKING:
-    from tfzoo.learning.task import Task
 
 SPECS = {
     **{kind: kind for kind in ("attention", "weighting", "norm", "position", "feedforward")},

@@ -51,16 +51,6 @@ def check_decodable(model: Any) -> Decodable[Any]:
     return decodable
 
 
-def class_logits(model: nn.Module, tokens: Tensor, classes: int) -> Tensor:
-    """The logits of a classifier: ``(b n) -> (b classes)``."""
-    return check_logits(model, model(tokens), (len(tokens), classes), "b classes")
-
-
-def token_logits(model: nn.Module, source: Tensor, target: Tensor, size: int) -> Tensor:
-    """The logits of the next tokens: ``(b k), (b q) -> (b q size)``."""
-    return check_logits(model, model(source, target), (*target.shape, size), "b q v")
-
-
 def check_logits(model: nn.Module, logits: Any, shape: tuple[int, ...], axes: str) -> Tensor:
     """Return ``logits``, which a model returned, if they have this shape. ``axes`` names its axes
     for the message.

@@ -108,7 +108,8 @@ class TextTask(Task):
     def logits(self, batch: ClassificationBatch) -> Tensor:
         """What the model gives: ``(b c)``."""
         if self.foreign:
-            return foreign.class_logits(self.model, batch.tokens, self.outputs(self.tokenizer))
+            shape = len(batch.tokens), self.outputs(self.tokenizer)
+            return foreign.check_logits(self.model, self.model(batch.tokens), shape, "b classes")
         return self.model(batch.tokens, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
 
     def forward_batch(self, batch: ClassificationBatch) -> object:

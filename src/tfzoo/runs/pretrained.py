@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Any
@@ -216,8 +216,5 @@ def check_header(path: Path) -> None:
 
 def checksum(path: Path) -> str:
     """The SHA-256 of a file's content, in hexadecimal."""
-    found = sha256()
     with path.open("rb") as stream:
-        while block := stream.read(2**20):
-            found.update(block)
-    return found.hexdigest()
+        return file_digest(stream, "sha256").hexdigest()

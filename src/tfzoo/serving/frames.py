@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, Protocol
+from typing import IO, Any
 
 LENGTH = struct.Struct("!Q")
-
-
-class Readable(Protocol):
-    """A stream of bytes."""
-
-    def read(self, size: int, /) -> bytes:
-        """So many bytes, fewer at the end."""
 
 
 def packed(value: Any) -> bytes:
@@ -22,7 +15,7 @@ def packed(value: Any) -> bytes:
     return LENGTH.pack(len(content)) + content
 
 
-def read(stream: Readable) -> Any:
+def read(stream: IO[bytes]) -> Any:
     """The next value of a stream; None at its end."""
     head = stream.read(LENGTH.size)
     if len(head) < LENGTH.size:

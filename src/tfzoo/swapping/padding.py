@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -56,56 +57,36 @@ class Padding:
         mask: Tensor = found.bool()  # additive masks too: -inf, at padding, becomes True
         return ~mask if self.at_padding else mask
 
+    def set(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Pre-hook of the model's ``forward``."""
+        self.valid, self.known = self.read(args, kwargs), True
 
-class _SetPadding:
-    """Pre-hook of the model's ``forward``: sets the padding mask."""
+    def clear(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        """Hook after the model's ``forward``."""
+        self.valid, self.known = None, False
 
-    def __init__(self, padding: Padding) -> None:
-        self.padding = padding
+    def add_to(self, name: str, norm: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Pre-hook of the ``forward`` of a norm of this name: ``x`` -> ``x, valid``.
 
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.padding.valid, self.padding.known = self.padding.read(args, kwargs), True
-
-
-class _ClearPadding:
-    """Hook after the model's ``forward``: clears the padding mask."""
-
-    def __init__(self, padding: Padding) -> None:
-        self.padding = padding
-
-    def __call__(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        self.padding.valid, self.padding.known = None, False
-
-
-class _PassPadding:
-    """Pre-hook of a norm's ``forward``: adds the padding mask to its arguments, ``x`` -> ``x,
-    valid``.
-
-    Raises:
-        BadOption: the model's ``forward`` is not running, or the mask does not fit ``x``.
-    """
-
-    def __init__(self, padding: Padding, name: str) -> None:
-        self.padding, self.name = padding, name
-
-    def __call__(self, norm: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        (x, *given), padding = args, self.padding
+        Raises:
+            BadOption: the model's ``forward`` is not running, or the mask does not fit ``x``.
+        """
+        x, *given = args
         if any(valid is not None for valid in given):
             return args
-        if not padding.known:
+        if not self.known:
             raise BadOption(
-                f"{self.name} mixes tokens and runs outside of {padding.model}.forward, so it is "
-                "not known which tokens are padding: swap the parts of the module whose forward "
-                "is called (activation checkpointing is not possible with such a norm)"
+                f"{name} mixes tokens and runs outside of {self.model}.forward, so it is not known "
+                "which tokens are padding: swap the parts of the module whose forward is called "
+                "(activation checkpointing is not possible with such a norm)"
             )
-        valid = padding.valid
-        if valid is not None and valid.shape != x.shape[:2]:
+        if self.valid is not None and self.valid.shape != x.shape[:2]:
             raise BadOption(
-                f"{self.name} mixes tokens and got {tuple(x.shape)}, but the padding mask is "
-                f"{tuple(valid.shape)}: it must be (b n) for (b n d). Leave this norm out with "
-                f"skip={self.name!r}"
+                f"{name} mixes tokens and got {tuple(x.shape)}, but the padding mask is "
+                f"{tuple(self.valid.shape)}: it must be (b n) for (b n d). Leave this norm out "
+                f"with skip={name!r}"
             )
-        return x, valid
+        return x, self.valid
 
 
 def record_padding(model: nn.Module, valid: Valid | None) -> Padding | None:
@@ -121,8 +102,8 @@ def record_padding(model: nn.Module, valid: Valid | None) -> Padding | None:
     if padding is None:
         padding = Padding(model, valid)  # type: ignore[arg-type]  # checked by the caller
         setattr(model, ATTRIBUTE, padding)
-        model.register_forward_pre_hook(_SetPadding(padding), with_kwargs=True)
-        model.register_forward_hook(_ClearPadding(padding), always_call=True)
+        model.register_forward_pre_hook(padding.set, with_kwargs=True)
+        model.register_forward_hook(padding.clear, always_call=True)
     elif valid is not None:
         vars(padding).update(vars(Padding(model, valid)))  # type: ignore[arg-type]  # likewise
     return padding
@@ -130,4 +111,4 @@ def record_padding(model: nn.Module, valid: Valid | None) -> Padding | None:
 
 def pass_padding(norm: nn.Module, name: str, padding: Padding) -> None:
     """Register a hook that passes the recorded padding mask to a norm that mixes tokens."""
-    norm.register_forward_pre_hook(_PassPadding(padding, name))
+    norm.register_forward_pre_hook(partial(padding.add_to, name))

@@ -196,8 +196,10 @@ class TranslationTask(Task):
         labels = labels.index_select(0, batch.non_padding)
         smoothing = self.optim.label_smoothing
         if self.foreign:
-            size = len(self.tokenizer.target)
-            logits = foreign.token_logits(self.model, batch.source, inputs, size)
+            shape = *inputs.shape, len(self.tokenizer.target)
+            logits = foreign.check_logits(
+                self.model, self.model(batch.source, inputs), shape, "b q v"
+            )
             logits = logits.flatten(0, 1).index_select(0, batch.non_padding)
             loss, nll = cross_entropy_of_logits(logits, labels, smoothing, pad)
             return loss, nll.sum(), len(labels)
