@@ -18,7 +18,7 @@ import pytest
 from tests.serving.running import serving, wait_for
 from tests.tasks.test_attention import translator
 from tfzoo.models.transformer_layer import TransformerLayer
-from tfzoo.serving import connection, log, worker
+from tfzoo.serving import log, server, worker
 
 HALF = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 
@@ -55,7 +55,7 @@ def error_of(answer):
 
 
 def test_headers_have_a_limit_of_time(client, monkeypatch):
-    monkeypatch.setattr(connection, "HEADERS", 0.2)
+    monkeypatch.setattr(server, "HEADERS", 0.2)
     with opened(client, HALF) as slow, opened(client) as silent:
         for _ in range(3):  # a byte now and then does not prolong it
             time.sleep(0.05)

@@ -9,7 +9,7 @@ import pytest
 from tests.serving.running import serving
 from tests.strangers.requests import REQUESTS
 from tests.tasks.test_attention import translator
-from tfzoo.serving import connection
+from tfzoo.serving import server
 
 DAILY = ["zeros", "a chunk beyond", "many headers", "an origin that is none", "deep JSON"]
 
@@ -17,7 +17,7 @@ DAILY = ["zeros", "a chunk beyond", "many headers", "an origin that is none", "d
 @pytest.fixture(scope="module")
 def client():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "HEADERS", 0.5)
+        patch.setattr(server, "HEADERS", 0.5)
         with serving(translator(), bytes=5000, texts=8, seconds=1) as client:
             yield client
 

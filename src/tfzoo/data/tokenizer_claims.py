@@ -129,7 +129,7 @@ def check_parts(part: Any, name: str, allowed: tuple[str, ...]) -> None:
     inner = "normalizers" if name == "normalizer" else "decoders"
     parts = part.get(inner) if isinstance(part, dict) and part.get("type") == "Sequence" else part
     parts = [] if parts is None else parts
-    kinds = [""]
+    kinds: list[Any] = [""]
     if isinstance(parts, list):
         kinds = [one.get("type") for one in parts if isinstance(one, dict)]
     if len(kinds) != len(parts) or not set(kinds) <= set(allowed) or len(set(kinds)) < len(kinds):

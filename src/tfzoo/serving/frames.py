@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import IO, Any
+from io import BufferedIOBase
+from typing import Any
 
 LENGTH = struct.Struct("!Q")
 
@@ -15,7 +16,7 @@ def packed(value: Any) -> bytes:
     return LENGTH.pack(len(content)) + content
 
 
-def read(stream: IO[bytes]) -> Any:
+def read(stream: BufferedIOBase) -> Any:
     """The next value of a stream; None at its end."""
     head = stream.read(LENGTH.size)
     if len(head) < LENGTH.size:

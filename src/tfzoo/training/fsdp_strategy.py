@@ -99,23 +99,15 @@ class Sharded(ModelParallelStrategy):
             self.checkpoint_io.remove_checkpoint(filepath)
 
     def on_validation_start(self) -> None:
-        self._gather()
+        # what is gathered here may be trained on later
+        with torch.inference_mode(False), torch.no_grad():
+            unshard(self._module)
 
     def on_validation_end(self) -> None:
-        self._scatter()
+        reshard(self._module)
 
     on_test_start = on_predict_start = on_validation_start
     on_test_end = on_predict_end = on_validation_end
-
-    def _gather(self) -> None:
-        with (
-            torch.inference_mode(False),
-            torch.no_grad(),
-        ):  # what is gathered here may be trained on later
-            unshard(self._module)
-
-    def _scatter(self) -> None:
-        reshard(self._module)
 
     @property
     def _module(self) -> L.LightningModule:
