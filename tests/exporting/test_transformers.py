@@ -13,7 +13,7 @@ from torch.testing import assert_close
 import tfzoo
 from benchmarks.architectures import PEERS, batch, difference, loaded_export, peer_outputs
 from tests.published_folders import LINES, peer_of, save
-from tests.runs.test_published import CASES, GPT, GROUPED, SEQ2SEQ, SMALL
+from tests.runs.test_published import CASES, GPT, GROUPED, SEQ2SEQ, SMALL, T5
 from tfzoo.commands.main import main
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.published_tokenizer import state_of
@@ -70,6 +70,27 @@ def test_a_round_trip_changes_nothing(family, class_name, auto, config, tmp_path
         ids["decoder_input_ids"] = ids["input_ids"]
     with torch.no_grad():
         assert_close(loaded(**ids).logits, peer(**ids).logits, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("family", "start"), [("marian", 2), ("t5", 0)])
+def test_generate_is_told_how_a_translator_searches(family, start, tmp_path):
+    class_name = {"marian": "MarianMTModel", "t5": "T5ForConditionalGeneration"}[family]
+    config = {"marian": {**SEQ2SEQ, "max_position_embeddings": 256}, "t5": T5}[family]
+    config = {**config, "decoder_start_token_id": start}
+    peer, tokenizer = save(family, class_name, config, tmp_path / "there")
+    peer.generation_config.num_beams = 3
+    peer.generation_config.save_pretrained(tmp_path / "there")
+    task = tfzoo.TranslationTask.load(tmp_path / "there")
+    export(task, tmp_path / "back")
+    loaded = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "back").eval()
+    said = loaded.generation_config
+    assert said.num_beams == 3
+    assert said.max_length == 1024
+    for text, ours in zip(LINES, task.translate(LINES, beam=1), strict=True):
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        new = 2 * ids.shape[1] + 10  # as tfzoo's search
+        theirs = loaded.generate(input_ids=ids, num_beams=1, max_new_tokens=new)
+        assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -19,6 +19,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from tfzoo.base.registry import registry
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.tokenizers.pretrained import Pretrained
 from tfzoo.data.tokenizers.sentencepiece import SentencePiece
 from tfzoo.errors import BadOption, TfzooError, UnknownName, listing
@@ -69,19 +70,15 @@ def export(task: Task, folder: Path) -> None:
     special = asdict(tokenizer.special)
     ids = {f"{key}_token_id": special[key] for key in ("pad", "bos", "eos", "decoder_start")}
     config |= {key: one for key, one in ids.items() if one is not None}
-    ends = list(tokenizer.special.ends)
     with new_folder(folder) as place:
         save_file(tensors_of(name, model), place / WEIGHTS, metadata={"format": "pt"})
-        generation = {**ids, "eos_token_id": ends if len(ends) > 1 else ends[0]}
-        if special["forced_bos"] is not None:
-            generation["forced_bos_token_id"] = special["forced_bos"]
         named = {"tokenizer_class": tokenizer.transformers_class, **names_of(tokenizer)}
         named |= {"separate_vocabs": True} if getattr(tokenizer, "own_ids_of_target", 0) else {}
         if (model.config.get("token_types") or 0) > 1:  # else its tokenizer leaves them out
             named["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
         for file, content in (
             (CONFIG, config),
-            ("generation_config.json", generation),
+            ("generation_config.json", ids | generation_of(task, model, tokenizer.special)),
             ("tokenizer_config.json", named),
         ):
             (place / file).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
@@ -92,6 +89,19 @@ def export(task: Task, folder: Path) -> None:
         card = model_card(type(task), kept, size, peer=config["architectures"][0])
         (place / CARD).write_text(card, "utf-8")
         check_read_back(place, model)
+
+
+def generation_of(task: Task, model: Any, special: SpecialIds) -> dict[str, Any]:
+    """What ``generate`` is told beside ids: where it ends, and of a translator its search."""
+    ends = list(special.ends)
+    found: dict[str, Any] = {"eos_token_id": ends if len(ends) > 1 else ends[0]}
+    if special.forced_bos is not None:
+        found["forced_bos_token_id"] = special.forced_bos
+    if (search := getattr(task, "search", None)) is not None:
+        found["num_beams"] = search.beam
+        found["max_length"] = model.config["max_length"]
+        found["bad_words_ids"] = [[one] for one in sorted(special.never)]
+    return found
 
 
 def check_read_back(folder: Path, model: nn.Module) -> None:
