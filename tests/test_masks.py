@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from tests.exact import close
 from tfzoo.base.registry import create, registry
 from tfzoo.contracts import Attention
 from tfzoo.errors import BadComponent, BadOption
@@ -46,12 +47,12 @@ def test_decoding_with_a_cache_of_plain_keys_equals_reading_at_once(name):
     at_once = attention(q, k, v, mask=mask)
     for n in range(1, 7):
         step = attention(q[:, :, n - 1 : n], k[:, :, :n], v[:, :, :n], mask=mask)
-        assert_close(step, at_once[:, :, n - 1 : n], atol=1e-9, rtol=0.0)
+        close(step, at_once[:, :, n - 1 : n])
     last = attention(q[:, :, 4:], k, v, mask=mask)
-    assert_close(last, at_once[:, :, 4:], atol=1e-9, rtol=0.0)
+    close(last, at_once[:, :, 4:])
     keys = attention.prepare_keys(k)
     last = attention(q[:, :, 4:], keys, v, mask=mask, keys_prepared=True)
-    assert_close(last, at_once[:, :, 4:], atol=1e-9, rtol=0.0)
+    close(last, at_once[:, :, 4:])
 
 
 def test_start_places_the_first_query():
@@ -71,7 +72,7 @@ def test_queries_before_the_first_key_see_nothing():
 
 def test_without_causality_there_may_be_more_queries_than_keys():
     scores = torch.randn(1, 1, 5, 3, dtype=torch.float64)
-    assert_close(Mask().softmax(scores), scores.softmax(-1), atol=1e-9, rtol=0.0)
+    close(Mask().softmax(scores), scores.softmax(-1))
 
 
 def test_layers_that_share_a_mask_share_its_matrices():
@@ -118,7 +119,7 @@ def test_texts_packed_into_one_row_are_read_as_if_alone(name):
     found = attention(q, k, v, mask=packed)
     for part in (slice(0, 9), slice(9, 30)):
         alone = attention(q[:, :, part], k[:, :, part], v[:, :, part], mask=Mask(causal=True))
-        assert_close(found[:, :, part], alone, atol=1e-9, rtol=0.0)
+        close(found[:, :, part], alone)
 
 
 def test_what_is_no_mask_is_refused():
@@ -174,7 +175,7 @@ def test_softmax_of_scores_of_minus_infinity_is_that_of_the_weighting(mask, bias
     expected = plain / plain.sum(-1, keepdim=True).clamp(min=1e-300)
     given.requires_grad_()
     weights = mask.softmax(given, bias)
-    assert_close(weights, expected.detach(), atol=1e-9, rtol=0.0)
+    close(weights, expected.detach())
     (gradient,) = torch.autograd.grad(weights.square().sum(), given)
     assert gradient.isfinite().all()
     scores = given if bias is None else given + bias

@@ -11,6 +11,7 @@ import torch
 
 import tfzoo
 from tests.daily import sampled
+from tests.exact import close
 from tfzoo.attention import _flex, _inner_products
 from tfzoo.attention._flex import flex
 from tfzoo.base import kernels
@@ -103,7 +104,7 @@ def test_its_forward_is_the_formula(name):
     q, k, v = inputs(name)
     with torch.no_grad():
         found = flex(q, k, v, call.get("mask", Mask()), call.get("bias"), C**-0.5, call.get("cap"))
-        torch.testing.assert_close(found, reference(q, k, v, call), rtol=0, atol=1e-9)
+        close(found, reference(q, k, v, call))
 
 
 @pytest.mark.parametrize("name", cases())
@@ -112,14 +113,14 @@ def test_gradients_of_the_dense_form_are_the_formula_s(name):
     given = [x.requires_grad_() for x in inputs(name)]
     attention = create("attention", "scaled_dot_product")
     found, wanted = attention(*given, **call), reference(*given, call)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-9)
+    close(found, wanted)
     upstream = torch.randn(found.shape, generator=torch.Generator().manual_seed(3)).double()
     for one, other in zip(
         torch.autograd.grad(found, given, upstream),
         torch.autograd.grad(wanted, given, upstream),
         strict=True,
     ):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+        close(one, other)
 
 
 @pytest.mark.parametrize("name", RELATIVE)
@@ -138,7 +139,7 @@ def test_a_table_of_distances_is_the_bias_with_its_gradients(name):
         torch.autograd.grad(wanted, through, upstream) if through else (),
         strict=True,
     ):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+        close(one, other)
 
 
 MODELS: dict[str, dict[str, Any]] = {

@@ -7,6 +7,7 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 from torch.testing import assert_close
 
+from tests.exact import close
 from tfzoo.attention import _tanh_attention, _tanh_scores, additive
 from tfzoo.attention._tanh_attention import blocks, tanh_attention
 from tfzoo.base.registry import create
@@ -175,7 +176,7 @@ def test_the_attention_takes_it(monkeypatch):
         attention, q, attention.prepare_keys(k), v,
         mask=mask, bias=None, temperature=0.5, dropout=0.0,
     )  # fmt: skip
-    assert_close(found, wanted, atol=1e-9, rtol=0.0)
+    close(found, wanted)
     attention(q, k, v, mask=mask, bias=torch.zeros(1, 1, 1, K).double())
     attention(q, k, v, mask=mask, dropout=1.0)
     attention(q[:, :, :5], k[:, :, :7], v[:, :, :7])

@@ -17,12 +17,7 @@ B, Q, K, DIM, HEADS = 3, 4, 6, 8, 2
 INF = float("inf")
 
 
-@pytest.fixture(autouse=True)
-def float64():
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = pytest.mark.usefixtures("in_float64")
 
 
 def both(**options):

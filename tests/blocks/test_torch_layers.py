@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.exact import close
 from tfzoo.masks import Mask
 from tfzoo.models.context import Context
 from tfzoo.models.encoder import Encoder
@@ -15,17 +16,7 @@ POS = torch.arange(1)[None]  # read by positional encodings alone
 DIM, HEADS = 16, 4
 
 
-@pytest.fixture(autouse=True)
-def float64():
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
-def close(found, wanted):
-    assert found.dtype == torch.float64
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+pytestmark = pytest.mark.usefixtures("in_float64")
 
 
 def randomize(module):

@@ -21,11 +21,10 @@ def saved(task, path):
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    saved(translator(), tmp_path / "numbers.ckpt")
-    saved(classifier(), tmp_path / "toy.ckpt")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def here(own_folder):
+    saved(translator(), own_folder / "numbers.ckpt")
+    saved(classifier(), own_folder / "toy.ckpt")
+    return own_folder
 
 
 def test_a_translators_page_and_a_classifiers(here, capsys, monkeypatch):

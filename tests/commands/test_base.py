@@ -7,16 +7,15 @@ from tfzoo.commands.main import main
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/small.yaml").write_text(
+def here(own_folder):
+    (own_folder / "mine").mkdir()
+    (own_folder / "mine/small.yaml").write_text(
         "base: translation/numbers\nmodel: {dim: 16, norm: {name: rms, eps: 1.0e-3}}\n", "utf-8"
     )
-    (tmp_path / "mine/smaller.yaml").write_text(
+    (own_folder / "mine/smaller.yaml").write_text(
         "base: small.yaml\nmodel: {heads: 2, norm: {eps: 1.0e-4}}\n", "utf-8"
     )
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return own_folder
 
 
 def resolved(*args, capsys):

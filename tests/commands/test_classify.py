@@ -57,10 +57,9 @@ def trained(tmp_path_factory):
 
 
 @pytest.fixture
-def here(trained, tmp_path, monkeypatch):
-    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def here(trained, own_folder):
+    shutil.copytree(trained, own_folder, dirs_exist_ok=True)
+    return own_folder
 
 
 def summary():

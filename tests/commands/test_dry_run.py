@@ -16,18 +16,17 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 @pytest.fixture
-def compare(tmp_path, monkeypatch):
+def compare(own_folder, monkeypatch):
     """Estimates a training and runs it, if it gets a folder: the estimate, and the summary."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(dry_run, "MAX_SECONDS", 1.0)
     estimates = []
     own = dry_run.rows
     monkeypatch.setattr(dry_run, "rows", lambda one: [estimates.append(one), own(one)][1])
 
     def run(folder, *args):
-        before = list(tmp_path.iterdir())
+        before = list(own_folder.iterdir())
         assert main(["fit", *TINY, *args, "--dry-run"]) == 0
-        assert list(tmp_path.iterdir()) == before, "a dry run leaves nothing behind"
+        assert list(own_folder.iterdir()) == before, "a dry run leaves nothing behind"
         if folder is None:
             return estimates[-1], {}
         assert main(["fit", *TINY, *args, "--run", folder]) == 0

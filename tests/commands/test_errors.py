@@ -10,12 +10,11 @@ from tfzoo.commands.main import main
 
 
 @pytest.fixture
-def refused(capsys, tmp_path, monkeypatch):
+def refused(capsys, own_folder):
     """Run a command, written as it is typed, that must be refused; returns its message."""
-    monkeypatch.chdir(tmp_path)
 
     def run(line):
-        before = sorted(tmp_path.rglob("runs/*"))
+        before = sorted(own_folder.rglob("runs/*"))
         assert main(typed(line)) == 2
         out, err = capsys.readouterr()
         lines = err.strip().splitlines()
@@ -26,7 +25,7 @@ def refused(capsys, tmp_path, monkeypatch):
         assert len(message.splitlines()) <= 6
         assert "Traceback" not in err + out
         assert out == ""
-        assert sorted(tmp_path.rglob("runs/*")) == before, "a refused training left a folder"
+        assert sorted(own_folder.rglob("runs/*")) == before, "a refused training left a folder"
         return message
 
     return run

@@ -21,8 +21,7 @@ TINY = numbers("--trainer.log_every_n_steps 1")
 
 
 @pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def in_its_own_folder(own_folder, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
 
 

@@ -41,9 +41,8 @@ def trained(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def first(trained, tmp_path, monkeypatch):
-    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
+def first(trained, own_folder):
+    shutil.copytree(trained, own_folder, dirs_exist_ok=True)
 
 
 def state(run):

@@ -88,8 +88,7 @@ def check_run():
 
 
 @pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def in_its_own_folder(own_folder, monkeypatch):
     monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
 
 

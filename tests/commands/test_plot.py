@@ -7,12 +7,11 @@ from tfzoo.commands.main import main
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    make(tmp_path / "runs/numbers/1")
-    make(tmp_path / "runs/numbers/2")
-    make(tmp_path / "attention")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def here(own_folder):
+    make(own_folder / "runs/numbers/1")
+    make(own_folder / "runs/numbers/2")
+    make(own_folder / "attention")
+    return own_folder
 
 
 @pytest.mark.parametrize(

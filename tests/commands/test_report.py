@@ -11,8 +11,7 @@ from tfzoo.commands.main import main
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(own_folder):
     return make(Path("norms"), (1, 2, 3), ("layer", "rms"), ("sinusoidal", "rotary"))
 
 

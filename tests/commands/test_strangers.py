@@ -582,13 +582,12 @@ def good():
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
-    (tmp_path / "beside.py").write_text(EVIL, "utf-8")
-    (tmp_path / "text").write_text("one\n", "utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("MARKER", str(tmp_path / "marker"))
-    return tmp_path
+def place(own_folder, monkeypatch):
+    (own_folder / "beside.py").write_text(EVIL, "utf-8")
+    (own_folder / "text").write_text("one\n", "utf-8")
+    monkeypatch.syspath_prepend(str(own_folder))
+    monkeypatch.setenv("MARKER", str(own_folder / "marker"))
+    return own_folder
 
 
 def test_a_good_checkpoint_passes(good, place, capsys):

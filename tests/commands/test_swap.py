@@ -106,9 +106,8 @@ CLASSIFIERS = [
 
 
 @pytest.fixture
-def classify(labelled, tmp_path, monkeypatch):
+def classify(labelled, own_folder):
     """Train a classifier of these parts; returns the exit code."""
-    monkeypatch.chdir(tmp_path)
     data = ["--data.root", str(labelled), "--data.tokenizer.vocab_size", "280"]
     given = ["fit", str(labelled / "toy.yaml"), *data, "--run", "run"]
     return lambda parts: main([*given, *chosen(parts)])

@@ -20,8 +20,7 @@ FOLDER = Path("runs/tiny")
 
 
 @pytest.fixture(autouse=True)
-def in_its_own_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def in_its_own_folder(own_folder, monkeypatch):
     monkeypatch.setenv(
         "PYTHONPATH", str(Path(tfzoo.__file__).parents[1])
     )  # of the sweeps and trainings that are started

@@ -21,15 +21,14 @@ TINY = numbers("--trainer.log_every_n_steps 1 --trainer.max_steps 3 --trainer.lo
 
 
 @pytest.fixture
-def host(request, tmp_path, monkeypatch):
+def host(request, own_folder, monkeypatch):
     """A host on this machine that behaves as ``request.param`` says; training runs in a folder of
     its own.
     """
-    monkeypatch.chdir(tmp_path)
     for name in ("WANDB_MODE", "http_proxy", "HTTP_PROXY"):
         monkeypatch.setenv(name, "")  # so that it is afterwards what it was
         monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(own_folder))
     monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
     with serving(request.param) as address:
         monkeypatch.setenv("WANDB_BASE_URL", address)

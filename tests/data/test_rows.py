@@ -287,11 +287,10 @@ def test_classes_of_a_batch_are_whole_numbers():
 
 
 @pytest.mark.parametrize("key", ["root", "dataset"])
-def test_a_recipe_names_a_folder_of_save_to_disk_and_its_splits(key, tmp_path, capsys, monkeypatch):
-    folder = saved(tmp_path, DICTS)
+def test_a_recipe_names_a_folder_of_save_to_disk_and_its_splits(key, own_folder, capsys):
+    folder = saved(own_folder, DICTS)
     command = ["fit", "classification/trec6", f"--data.{key}", str(folder), "--data.val", "test"]
     assert main([*command, "--print_config"]) == 0
-    monkeypatch.chdir(tmp_path)
     ClassificationData(dataset="saved").prepare_data()
     data = yaml.safe_load(capsys.readouterr().out)["data"]
     assert (data["root"], data["dataset"], data["val"]) == (str(folder), None, "test")

@@ -18,16 +18,15 @@ EN_DE = TextFormat(("en", "de"))
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(own_folder, monkeypatch):
     """Three shards of pairs, as two files and as one table each; the working directory."""
-    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TFZOO_CACHE", str(own_folder / "cache"))
     for n in (1, 2, 3):
-        (tmp_path / f"part{n}.en").write_text(f"a {n}\nb {n}\n")
-        (tmp_path / f"part{n}.de").write_bytes(f"A {n}\nB {n}\n".encode())
-        with gzip.open(tmp_path / f"table{n}.tsv.gz", "wt") as stream:
+        (own_folder / f"part{n}.en").write_text(f"a {n}\nb {n}\n")
+        (own_folder / f"part{n}.de").write_bytes(f"A {n}\nB {n}\n".encode())
+        with gzip.open(own_folder / f"table{n}.tsv.gz", "wt") as stream:
             stream.write(f"a {n}\tA {n}\nb {n}\tB {n}\n")
-    return tmp_path
+    return own_folder
 
 
 ALL = [(f"{low} {n}", f"{low.upper()} {n}") for n in (1, 2, 3) for low in "ab"]

@@ -89,13 +89,12 @@ def write_files_of_pages(folder):
 
 
 @pytest.fixture
-def here(trained, tmp_path, monkeypatch):
+def here(trained, own_folder, monkeypatch):
     """A new working folder with a copy of them."""
-    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    shutil.copytree(trained, own_folder, dirs_exist_ok=True)
+    monkeypatch.setenv("WANDB_DIR", str(own_folder))
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    return tmp_path
+    return own_folder
 
 
 @forked.requires_fork

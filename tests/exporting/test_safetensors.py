@@ -20,8 +20,7 @@ from tfzoo.runs import checkpoints, files, pretrained
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(own_folder):
     task = translator()
     task.recipe["data"] = {"root": "/home/me/multi30k", "source": "en"}
     task.results = {"test/bleu": 12.5}

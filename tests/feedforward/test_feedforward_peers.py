@@ -119,4 +119,4 @@ def test_clamped_experts_with_biases_equal_gpt_osss():
     close(found, wanted)
     slope = torch.randn_like(x)
     grads = [torch.autograd.grad(out, x, slope)[0] for out in (found, wanted)]
-    assert_close(*grads, rtol=1e-9, atol=1e-9)
+    close(*grads)

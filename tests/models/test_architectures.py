@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from benchmarks.architectures import PEERS, SIZES, build, compare
+from tests.exact import close
 from tests.golden import load, parameters
 from tfzoo.errors import BadOption, Clash, UnknownName
 from tfzoo.models import architectures
@@ -72,7 +73,7 @@ def test_vaswani_2017_is_the_golden_arrays(side):
         inputs.append(arrays["in.memory"].double())
     own = {key: own[key] for key, _ in stack.named_parameters()}
     y = functional_call(stack, own, tuple(inputs), {**masks, "positions": places})
-    assert_close(y, arrays["out64.y"], rtol=1e-9, atol=1e-9)
+    close(y, arrays["out64.y"])
     used = {key: value for key, value in theirs.items() if key.startswith(side)}
     grads = torch.autograd.grad((y * arrays["cot.y"]).sum(), list(used.values()))
     for key, grad in zip(used, grads, strict=True):  # the peer's are in fp32

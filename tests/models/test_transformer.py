@@ -5,6 +5,7 @@ import torch
 from torch.testing import assert_close
 
 import tfzoo
+from tests.exact import close
 from tfzoo.errors import BadOption, Clash, UnknownName
 from tfzoo.models.initialise import initialise
 from tfzoo.testing.samples import randomize
@@ -146,11 +147,6 @@ def test_a_table_of_positions_says_when_it_is_too_short():
         model(IDS, IDS)
 
 
-def close(found, wanted):
-    assert found.dtype == torch.float64
-    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
-
-
 def test_left_padding_changes_nothing_when_it_is_said():
     model = small(position="relative_bias").double()
     left = torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]])
@@ -165,7 +161,7 @@ def test_decoding_with_a_cache_is_right_in_training_mode_too():
     cache = model.init_cache(IDS)
     target = torch.tensor([[2, 5, 6], [2, 7, 8]])
     steps = [model.decode_step(target[:, i], cache) for i in range(3)]
-    assert_close(torch.stack(steps, 1), model(IDS, target), atol=1e-9, rtol=0)
+    close(torch.stack(steps, 1), model(IDS, target))
 
 
 @pytest.mark.parametrize("options", [{}, {"tie": "none"}, {"head_bias": True}], ids=str)

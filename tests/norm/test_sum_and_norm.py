@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from tests.exact import close
 from tests.in_triton import compile_for_cuda, needs_interpreter
 from tfzoo.base import kernels, sum_and_norm
 from tfzoo.base.registry import create, registry
@@ -135,7 +136,7 @@ def test_second_derivatives(name):
         seconds.append(torch.autograd.grad(loss, [x, branch, slope, *norm.parameters()],
                                            allow_unused=True, materialize_grads=True))  # fmt: skip
     for one, other in zip(*seconds, strict=True):
-        assert_close(one, other, atol=1e-9, rtol=1e-9)
+        close(one, other)
 
 
 @pytest.mark.nightly

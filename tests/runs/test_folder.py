@@ -29,8 +29,7 @@ RANKS = (
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def alone(own_folder, monkeypatch):
     for name in (SHARED, *RANKS):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)

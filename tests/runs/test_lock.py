@@ -48,16 +48,22 @@ def forked(act):
     return child, number
 
 
-@contextmanager
-def process(folder):
-    """A process that holds a folder until it is killed; its number."""
+def holder(folder):
+    """The number of a process that holds a folder for a minute."""
 
     def hold(tell):
         with holding(folder):
             tell(0)
             time.sleep(60)
 
-    child, _ = forked(hold)
+    return forked(hold)[0]
+
+
+@contextmanager
+def process(folder):
+    """A process that holds a folder until it is killed; its number."""
+
+    child = holder(folder)
     try:
         yield child
     finally:
@@ -179,12 +185,7 @@ def test_a_process_that_the_holder_starts_is_let_in(tmp_path, monkeypatch):
 def test_a_process_that_lost_its_folder_ends(tmp_path):
     """It was paused for longer than its lease, and another one took the folder."""
 
-    def hold(tell):
-        with holding(tmp_path):
-            tell(0)
-            time.sleep(60)
-
-    child, _ = forked(hold)
+    child = holder(tmp_path)
     owner = tmp_path / "lock.owner"
     (tmp_path / "new").write_text(owner.read_text())
     os.replace(tmp_path / "new", owner)

@@ -26,10 +26,9 @@ STATE = {
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(own_folder):
     """A checkpoint as Lightning writes it."""
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "last.ckpt"
+    path = own_folder / "last.ckpt"
     written(path)
     return path
 

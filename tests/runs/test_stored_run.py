@@ -28,11 +28,10 @@ OPTIONS = (
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def run(own_folder, monkeypatch):
     monkeypatch.delenv("TFZOO_RUN_FOLDER", raising=False)
-    shutil.copytree(Path(__file__).with_name("stored_run"), tmp_path / "run")
-    return tmp_path / "run"
+    shutil.copytree(Path(__file__).with_name("stored_run"), own_folder / "run")
+    return own_folder / "run"
 
 
 def test_it_loads_with_its_weights(run):

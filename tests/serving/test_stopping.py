@@ -63,9 +63,8 @@ def answers(client):
 
 
 @forked.requires_fork
-def test_a_signal_ends_the_server_after_its_answers(tmp_path, monkeypatch):
-    saved(translator(), tmp_path / "numbers.ckpt")
-    monkeypatch.chdir(tmp_path)
+def test_a_signal_ends_the_server_after_its_answers(own_folder):
+    saved(translator(), own_folder / "numbers.ckpt")
     both = forked.together(served, [(int(signal.SIGINT),), (int(signal.SIGTERM),)])
     for (code, statuses, out, err), wanted in zip(both, (130, 0), strict=True):
         assert (code, statuses) == (wanted, [200, 200]), err

@@ -174,7 +174,7 @@ def test_a_scale_before_the_call_and_one_in_it_are_the_same_to_every_part():
             model = Caller(CALLS[name])
             tfzoo.swap(model, attention=attention)
             outputs.append(model.double()(*x))
-        torch.testing.assert_close(*outputs, rtol=1e-9, atol=1e-9)
+        close(*outputs)
 
 
 class AddsToItsMask(Caller):

@@ -28,10 +28,9 @@ SMALL = {
 
 
 @pytest.fixture(autouse=True)
-def somebodys(tmp_path, monkeypatch):
+def somebodys(own_folder, monkeypatch):
     """Works in a folder with the page's ``mine.py``."""
-    (tmp_path / "mine.py").write_text(MODULE, "utf-8")
-    monkeypatch.chdir(tmp_path)
+    (own_folder / "mine.py").write_text(MODULE, "utf-8")
     monkeypatch.setattr(sys, "path", [*sys.path])
     sys.modules.pop("mine", None)
     yield

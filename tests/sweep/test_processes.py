@@ -53,9 +53,8 @@ else:
 
 
 @pytest.fixture
-def parent(tmp_path, monkeypatch):
-    (tmp_path / "training.py").write_text(TRAINING)
-    monkeypatch.chdir(tmp_path)
+def parent(own_folder):
+    (own_folder / "training.py").write_text(TRAINING)
     made = WarmParent(["training"], [], os.environ)
     yield made
     made.close()

@@ -33,8 +33,7 @@ LOSSES = {"lr=0.001": 9.0, "lr=0.002": 2.0, "lr=0.003": 3.0, "lr=0.004": 1.0, "l
 
 
 @pytest.fixture(autouse=True)
-def trainings(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def trainings(own_folder, monkeypatch):
     made = Trainings(monkeypatch)
     made.scores |= LOSSES
     return made

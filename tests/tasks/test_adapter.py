@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from tests.daily import sampled
+from tests.exact import close
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, TfzooError
@@ -54,7 +55,7 @@ def test_no_part_ignores_an_adapter(part):
         after = adapted(model, "*")(TEXT)
         whole = merged(model)
         assert not torch.allclose(after, before)
-        assert_close(whole(TEXT), after, rtol=0, atol=1e-9)
+        close(whole(TEXT), after)
 
 
 def test_a_translator_decodes_with_its_adapter():
@@ -64,7 +65,7 @@ def test_a_translator_decodes_with_its_adapter():
         for one in (model, merged(model))
         for cache in [one.init_cache(TEXT)]
     )
-    assert_close(found, whole, rtol=0, atol=1e-9)
+    close(found, whole)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -73,7 +74,7 @@ def test_every_method_is_merged_exactly(method):
     model = adapted(tfzoo.LanguageModel(20, **SIZES), "query", "value", name=method, **options)
     names = {name for name, _ in tfzoo.LanguageModel(20, **SIZES).named_parameters()}
     whole = merged(model)
-    assert_close(whole(TEXT), model(TEXT), rtol=0, atol=1e-9)
+    close(whole(TEXT), model(TEXT))
     assert {name for name, _ in whole.named_parameters()} == names
     assert is_adapted(model)
 

@@ -49,10 +49,11 @@ def small(vocab_size, **options):
 class Counted:
     """A tokenizer of which only the number of ids and the special ones are asked."""
 
-    special = OWN
+    def __init__(self, special=OWN, ids=V):
+        self.special, self.ids = special, ids
 
     def __len__(self):
-        return V
+        return self.ids
 
     def state(self):
         return ""

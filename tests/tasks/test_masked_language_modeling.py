@@ -12,7 +12,7 @@ from torch import nn
 
 import tfzoo
 from tests.published_folders import save_tokenizer
-from tests.tasks.test_language_modeling import trained_on_agreement
+from tests.tasks.test_language_modeling import Counted, trained_on_agreement
 from tfzoo.base.registry import create
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.classification_batch import Vocabulary
@@ -281,16 +281,7 @@ def test_a_model_of_another_class_is_trained():
         def forward(self, text):
             return self.embedding(text) @ self.embedding.weight.T
 
-    class Numbers:
-        special = BERT
-
-        def __len__(self):
-            return V
-
-        def state(self):
-            return ""
-
-    task = MaskedLanguageModelingTask(Own(), Vocabulary(Numbers(), []))
+    task = MaskedLanguageModelingTask(Own(), Vocabulary(Counted(BERT, V), []))
     batch = MaskedDataset(documents(BERT), 8, Masking(0.3, 1, BERT, V))[[0, 1, 2]]
     loss, nll, _, count = task.loss(batch)
     assert count == len(batch.labels)

@@ -5,6 +5,7 @@ import torch
 from tokenizers import processors
 
 import tfzoo
+from tests.exact import close
 from tests.published_folders import LINES, save_tokenizer
 from tests.trainers import quiet
 from tfzoo.base.registry import create
@@ -30,7 +31,7 @@ def test_tokens_after_the_first_separator_are_of_the_second_type():
     model = classifier(token_types=2).double().model
     tokens = torch.tensor([[9, 8, OWN.eos, 7, OWN.eos, 0], [9, OWN.eos, 8, 7, 6, OWN.eos]])
     types = torch.tensor([[0, 0, 0, 1, 1, 0], [0, 0, 1, 1, 1, 1]])
-    torch.testing.assert_close(model(tokens), model(tokens, types), rtol=0, atol=1e-9)
+    close(model(tokens), model(tokens, types))
     assert not torch.allclose(model(tokens), model(tokens, torch.zeros_like(types)))
 
 

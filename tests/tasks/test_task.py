@@ -197,9 +197,8 @@ BIGRAM = REGISTRIES["task"].registered.pop("bigram")
 
 
 @pytest.fixture(autouse=True)
-def a_third_task(tmp_path, monkeypatch):
+def a_third_task(own_folder, monkeypatch):
     """Registered for one test."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(REGISTRIES["task"].registered, "bigram", BIGRAM)
     steps = "{max_steps: 30, accelerator: cpu, devices: 1, log_every_n_steps: 1}"
     Path("bigram.yaml").write_text(
