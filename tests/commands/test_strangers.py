@@ -282,18 +282,13 @@ def is_refused(found, says):
     assert found["seconds"] < 10
 
 
-@pytest.mark.parametrize("name", RECIPES)
+HOSTILE = RECIPES | {f"option: {name}": option for name, option in OPTIONS.items()}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_recipe_is_refused_in_one_line_before_anything_is_imported(name, told, folder):
     found = told[name.replace("/", " ")]
-    is_refused(found, RECIPES[name][1])
-    assert found["imported"] == []
-    assert not (folder / "marker").exists()
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_a_hostile_option_is_refused_alike(name, told, folder):
-    found = told[f"option: {name}"]
-    is_refused(found, OPTIONS[name][1])
+    is_refused(found, HOSTILE[name][1])
     assert found["imported"] == []
     assert not (folder / "marker").exists()
 

@@ -47,15 +47,12 @@ def test_half_precision_is_summed_in_single_and_double_in_double(given, computed
 
 
 def test_weights_are_by_label_and_one_where_none_is_given():
-    weights = Loss(class_weights={"NUM": 3.0}).weights(["HUM", "NUM"])
-    assert weights is not None
-    assert weights.tolist() == [1.0, 3.0]
-
-
-def test_labels_that_yaml_reads_as_numbers_are_labels():
-    weights = Loss(class_weights={0: 2, 1: 1}).weights(["0", "1"])
-    assert weights is not None
-    assert weights.tolist() == [2.0, 1.0]
+    """Labels that YAML reads as numbers are labels, too."""
+    for given, labels, wanted in (
+        ({"NUM": 3.0}, ["HUM", "NUM"], [1.0, 3.0]),
+        ({0: 2, 1: 1}, ["0", "1"], [2.0, 1.0]),
+    ):
+        assert Loss(class_weights=given).weights(labels).tolist() == wanted
 
 
 def test_balanced_weights_give_every_class_the_same_say():
