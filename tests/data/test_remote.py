@@ -64,7 +64,7 @@ def test_pairs_and_lists_of_addresses_are_read():
     ]
 
 
-def test_a_server_is_read_once_for_each_version(tmp_path, capsys, monkeypatch):
+def test_a_server_is_read_once_for_each_version(tmp_path, capsys):
     (tmp_path / "site").mkdir()
     file = tmp_path / "site" / "train.tsv"
     file.write_bytes(TABLE)
@@ -179,7 +179,7 @@ def test_a_missing_package_is_named(monkeypatch):
         read("s3://bucket/train.tsv")
 
 
-def test_an_address_stays_as_it_is_in_a_recipe_that_names_one(tmp_path, capsys):
+def test_an_address_stays_as_it_is_in_a_recipe_that_names_one(capsys):
     command = typed("fit classification/trec6 --data.train https://host/a.csv.gz --print_config")
     assert main(command) == 0
     assert "train: https://host/a.csv.gz" in capsys.readouterr().out

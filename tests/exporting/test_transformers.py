@@ -185,7 +185,7 @@ def test_a_pair_has_the_types_and_the_logits_that_training_had(tmp_path):
     assert_close(loaded(**pair).logits, ours, rtol=1e-5, atol=1e-6)
 
 
-def test_a_part_that_transformers_has_not_is_refused_by_name(tmp_path, capsys):
+def test_a_part_that_transformers_has_not_is_refused_by_name():
     model = tfzoo.LanguageModel(20, like="llama", dim=16, heads=2, layers=1, attention="cosine")
     with pytest.raises(tfzoo.errors.BadOption, match="attention differ from llama"):
         config_of(model, [])

@@ -52,7 +52,7 @@ def test_a_folder_given_must_be_new_or_empty(tmp_path):
         choose("a", "mine/x")
 
 
-def test_further_processes_take_the_folder_of_the_first(tmp_path, monkeypatch):
+def test_further_processes_take_the_folder_of_the_first(monkeypatch):
     first = choose("a")
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert choose("a") == first

@@ -22,7 +22,7 @@ def test_a_sweep_trains_where_there_are_no_process_groups(tmp_path, monkeypatch)
     assert len(trainings.trained) == 4
 
 
-def test_without_process_groups_a_training_is_stopped_by_its_pipe(tmp_path, monkeypatch):
+def test_without_process_groups_a_training_is_stopped_by_its_pipe(monkeypatch):
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     monkeypatch.delattr(os, "killpg")
     execution.send(child, execution.SIGKILL)

@@ -82,7 +82,7 @@ def test_the_texts_of_the_last_evaluation_are_counted(data, tmp_path):
         assert task.throughput.items == trainer.callback_metrics["val/items"] == 40
 
 
-def test_every_set_has_scores_also_where_a_process_has_no_batch_of_it(data, tmp_path):
+def test_every_set_has_scores_also_where_a_process_has_no_batch_of_it(data):
     """All processes must take part in the reduction of each."""
     task, trainer = task_of(data), SimpleNamespace(datamodule=data)
     task.trainer = trainer
@@ -120,7 +120,7 @@ def test_what_is_scored_is_what_is_predicted(data, tmp_path):
     assert [one["text"] for one in rows] == [text for text, _ in sentences(30, 2)]
 
 
-def test_batches_without_text_and_labels_are_predicted(data, tmp_path):
+def test_batches_without_text_and_labels_are_predicted(data):
     batch = tfzoo.ClassificationBatch.collate([([5, 6], 0), ([5], 1)])
     rows = task_of(data).predict_step(replace(batch, label=batch.label[:0]), 0)
     assert [row.keys() for row in rows] == [{"index", "prediction", "probability"}] * 2
@@ -224,7 +224,7 @@ def test_the_loss_is_the_weighted_mean_over_texts(data, tmp_path):
     assert found == [int((batch.tokens != 0).sum())]
 
 
-def test_a_batch_of_classes_without_weight_teaches_nothing(data, tmp_path):
+def test_a_batch_of_classes_without_weight_teaches_nothing(data):
     task = task_of(data, {"class_weights": {"NUM": 0.0}})
     task.log_training = lambda values, tokens: None
     loss = task.training_step(
