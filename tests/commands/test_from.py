@@ -96,3 +96,10 @@ def test_a_run_that_no_recipe_has_trained_gives_its_model(capsys):
     found = capsys.readouterr()
     assert re.search(r"only 0\.\d% of this model's numbers are kept", found.err)
     assert "dim: 12 is now 6, norm: rms is now layer" in found.out
+
+
+def test_where_little_is_kept_the_command_that_keeps_the_model_is_named(capsys):
+    assert main(["fit", "second.yaml", "--from", "one", "--run", "two", "--model.dim", "4"]) == 0
+    found = capsys.readouterr()
+    assert "To keep its model: tfzoo fit one/config.yaml --from one" in found.err
+    assert "dim: 8 is now 4" in found.out

@@ -185,6 +185,26 @@ def test_a_pair_has_the_types_and_the_logits_that_training_had(tmp_path):
     assert_close(loaded(**pair).logits, ours, rtol=1e-5, atol=1e-6)
 
 
+def test_what_read_pairs_reads_them_again(tmp_path):
+    config = {**SMALL, "max_position_embeddings": 256}
+    save("bert", "BertForSequenceClassification", config, tmp_path / "there")
+    path, names = tmp_path / "there/config.json", ["question", "answer"]
+    said = json.loads(path.read_text("utf-8"))
+    said["task_specific_params"] = {"tfzoo": {"texts": names}}
+    path.write_text(json.dumps(said), "utf-8")
+    task = tfzoo.ClassificationTask.load(tmp_path / "there")
+    export(task, tmp_path / "out")
+    again = tfzoo.ClassificationTask.load(tmp_path / "out")
+    assert task.text_names == again.text_names == names
+    pair = ("a small cat", "the dog")
+    (ours,), (theirs,) = task.answers([pair]), again.answers([pair])
+    assert ours.probabilities == theirs.probabilities
+    said["task_specific_params"] = {"tfzoo": {"texts": ["a", "b", "c"]}}
+    path.write_text(json.dumps(said), "utf-8")
+    with pytest.raises(tfzoo.errors.BadRun, match="one or two texts"):
+        tfzoo.ClassificationTask.load(tmp_path / "there")
+
+
 def test_a_part_that_transformers_has_not_is_refused_by_name():
     model = tfzoo.LanguageModel(20, like="llama", dim=16, heads=2, layers=1, attention="cosine")
     with pytest.raises(tfzoo.errors.BadOption, match="attention differ from llama"):

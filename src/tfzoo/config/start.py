@@ -92,9 +92,12 @@ class Start:
         size, kept = (sum(one.numel() for one in state.values()) for state in (own, fits))
         if 2 * kept >= size:
             return
+        folder = self.run.folder and relative_path(self.run.folder)
+        keep = f". To keep its model: tfzoo fit {folder}/config.yaml --from {folder}"
         notify(
             f"from {relative_path(self.run.path)}: only {kept / size:.1%} of this model's numbers "
             "are kept, the rest starts anew: it has other sizes or parts, see swapped below"
+            + (keep if folder else "")
         )
 
 
@@ -210,9 +213,10 @@ def folded(names: Mapping[str, str]) -> list[str]:
     >>> folded({"layers.0.norm.bias": "", "layers.1.norm.bias": "", "head.weight": ""})
     ['layers.*.norm.bias', 'head.weight']
     """
-    return list(
-        dict.fromkeys(re.sub(r"\.\d+\.", ".*.", name) + said for name, said in names.items())
-    )
+    alike: dict[str, list[str]] = {}
+    for name, said in names.items():
+        alike.setdefault(re.sub(r"\.\d+\.", ".*.", name) + said, []).append(name + said)
+    return [pattern if len(own) > 1 else own[0] for pattern, own in alike.items()]
 
 
 def texts_of(tokenizer: Mapping[str, Any]) -> Any:

@@ -27,7 +27,15 @@ from tfzoo.exporting.failures import own_model
 from tfzoo.learning.model_card import model_card
 from tfzoo.learning.task import Task
 from tfzoo.models.architectures import architecture, names
-from tfzoo.models.architectures.config import FULL, MODELS, PROBLEMS, SCALINGS, SLIDING, read_config
+from tfzoo.models.architectures.config import (
+    FULL,
+    MODELS,
+    PARAMS,
+    PROBLEMS,
+    SCALINGS,
+    SLIDING,
+    read_config,
+)
 from tfzoo.models.architectures.published import from_pretrained
 from tfzoo.models.architectures.weights import OWN, layer_of, line, table_of
 from tfzoo.runs.files import new_folder
@@ -67,6 +75,8 @@ def export(task: Task, folder: Path) -> None:
         )
     labels = list(getattr(task.tokenizer, "labels", ()))
     name, config = config_of(model, labels, task.published)
+    if len(task.text_names) > 1:
+        config[PARAMS] = {"tfzoo": {"texts": task.text_names}}
     special = asdict(tokenizer.special)
     ids = {f"{key}_token_id": special[key] for key in ("pad", "bos", "eos", "decoder_start")}
     config |= {key: one for key, one in ids.items() if one is not None}

@@ -15,7 +15,7 @@ from tfzoo.base.registry import registry
 from tfzoo.data.published_tokenizer import found_in, sha256_of
 from tfzoo.errors import BadRun
 from tfzoo.models.architectures import architecture, options_like
-from tfzoo.models.architectures.config import Model, Published, read_config
+from tfzoo.models.architectures.config import PARAMS, Model, Published, read_config
 from tfzoo.models.architectures.published import config_of, located, read_weights, without_head
 from tfzoo.runs import checkpoints
 
@@ -45,7 +45,12 @@ def read(folder: Path) -> dict[str, Any]:
             "seed": 0,
             "model": {"like": published.architecture, **options_of(model)},
         },
-        "tokenizer": {"tokenizer": spec, "state": state, "labels": labels, "texts": ["text"]},
+        "tokenizer": {
+            "tokenizer": spec,
+            "state": state,
+            "labels": labels,
+            "texts": texts_read(config) if labels else ["text"],
+        },
         "batches": 0,
     }
     if published.bare:
@@ -58,6 +63,16 @@ def read(folder: Path) -> dict[str, Any]:
         cls: Any = registry("task").entry(task).cls
         cls.complete(found, folder)
     return found
+
+
+def texts_read(config: Mapping[str, Any]) -> list[Any]:
+    """The names of the texts that a classifier reads: two where ``config.json`` says ``{PARAMS:
+    {"tfzoo": {"texts": [...]}}}``, as an export of tfzoo does; ``transformers`` has no word for it.
+    """
+    said: Any = config
+    for key in (PARAMS, "tfzoo", "texts"):
+        said = said.get(key) if isinstance(said, Mapping) else None
+    return said if isinstance(said, list) else ["text"]
 
 
 def options_of(model: Model) -> dict[str, Any]:
