@@ -14,8 +14,8 @@ class InferenceThroughput:
     texts.
 
     >>> throughput = InferenceThroughput()
-    >>> with throughput.timed(torch.device("cpu")):
-    ...     throughput.items += 12
+    >>> with throughput.timed(torch.device("cpu"), items=12):
+    ...     pass
     >>> throughput.per_second > 0
     True
     """
@@ -25,13 +25,16 @@ class InferenceThroughput:
         self.seconds = 0.0
 
     @contextmanager
-    def timed(self, device: torch.device) -> Iterator[None]:
-        """Add the duration of the ``with`` block. The device is synchronised at both ends."""
+    def timed(self, device: torch.device, items: int = 0) -> Iterator[None]:
+        """Add the duration of the ``with`` block, and the items that it infers, where that is known
+        before. The device is synchronised at both ends.
+        """
         synchronize(device)
         start = perf_counter()
         yield
         synchronize(device)
         self.seconds += perf_counter() - start
+        self.items += items
 
     @property
     def per_second(self) -> float | None:

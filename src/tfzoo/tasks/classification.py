@@ -239,9 +239,8 @@ class ClassificationTask(TextTask):
         return ClassificationScores(len(self.labels))
 
     def score(self, batch: ClassificationBatch, scores: ClassificationScores) -> None:
-        with self.throughput.timed(self.device):
+        with self.throughput.timed(self.device, len(batch)):
             logits = self.logits(batch)
-        self.throughput.items += len(batch.label)
         smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
         scores.update(logits, batch.label, smoothed, self.class_weights[batch.label])
 

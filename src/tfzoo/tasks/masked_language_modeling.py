@@ -151,9 +151,8 @@ class MaskedLanguageModelingTask(DocumentTask):
         return MaskedLanguageModelingScores()
 
     def score(self, batch: MaskedBatch, scores: MaskedLanguageModelingScores) -> None:
-        with self.throughput.timed(self.device):
+        with self.throughput.timed(self.device, len(batch)):
             loss, nll, right, _ = self.loss(batch)
-        self.throughput.items += len(batch)
         columns = nll, right.to(nll.dtype), torch.ones_like(nll)
         scores.update(loss, *sums_by(batch.owner, len(batch.index), *columns))
 

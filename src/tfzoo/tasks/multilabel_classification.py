@@ -265,9 +265,8 @@ class MultilabelClassificationTask(TextTask):
         return MultilabelScores(len(self.labels), self.threshold)
 
     def score(self, batch: ClassificationBatch, scores: MultilabelScores) -> None:
-        with self.throughput.timed(self.device):
+        with self.throughput.timed(self.device, len(batch)):
             logits = self.logits(batch)
-        self.throughput.items += len(logits)
         scores.update(logits, batch.label)
 
     def on_validation_epoch_end(self) -> None:

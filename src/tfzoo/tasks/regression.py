@@ -220,9 +220,8 @@ class RegressionTask(TextTask):
         return RegressionScores()
 
     def score(self, batch: ClassificationBatch, scores: RegressionScores) -> None:
-        with self.throughput.timed(self.device):
+        with self.throughput.timed(self.device, len(batch)):
             predicted = self.predicted(batch)
-        self.throughput.items += len(predicted)
         scores.update(predicted, batch.label, self.losses(predicted, batch.label))
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:

@@ -411,9 +411,8 @@ class TokenClassificationTask(TextTask):
         return TokenScores(self.labels)
 
     def score(self, batch: WordBatch, scores: TokenScores) -> None:
-        with self.throughput.timed(self.device):
+        with self.throughput.timed(self.device, len(batch)):
             logits = self.logits(batch)
-        self.throughput.items += len(logits)
         losses = self.losses(logits, batch, 0.0)
         if len(losses):
             scores.loss.update(losses.mean(), weight=len(losses))
