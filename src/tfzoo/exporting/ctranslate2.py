@@ -18,7 +18,7 @@ from tfzoo.contracts import FeedForward, Norm, Residual, Weighting
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadOption
 from tfzoo.exporting import probes
-from tfzoo.exporting.failures import no_counterpart, own_model
+from tfzoo.exporting.failures import counterpart, no_counterpart, own_model
 from tfzoo.exporting.files import write_tokenizer
 from tfzoo.exporting.positions import encode_positions
 from tfzoo.feedforward._layers import Gated, Plain
@@ -110,11 +110,12 @@ def stack_spec(stack: Stack, eps: set[float]) -> Any:
     layers = [sublayers(layer, stack.causal) for layer in stack.layers]
     every = [one for layer in layers for one in layer]
     norm_first = same(
-        "two kinds of residual connection", (has_norm_first(one, stack.dim) for one in every)
+        "two kinds of residual connection",
+        (counterpart(probes.has_norm_first(one, stack.dim), one) for one in every),
     )
     ends = {"layer_norm": stack.final_norm, "layernorm_embedding": stack.embedding_norm}
     modules = [*map(norm_of, every), *filter(None, ends.values())]
-    norms = {module: layer_norm(module, stack.dim) for module in modules}
+    norms = {one: counterpart(probes.layer_norm(one, stack.dim), one) for one in modules}
     attentions: list[Any] = [one.inner for layer in layers for one in layer[:-1]]
     feedforwards: list[Any] = [layer[-1].inner for layer in layers]
     positions = encode_positions(stack)
@@ -178,33 +179,16 @@ def sublayers(layer: Any, cross: bool) -> list[Residual]:
     return found
 
 
-def has_norm_first(residual: Residual, dim: int) -> bool:
-    """Whether the norm comes before the sublayer, and not after the residual connection."""
-    found = probes.has_norm_first(residual, dim)
-    if found is None:
-        raise no_counterpart(residual)
-    return found
-
-
 def norm_of(residual: Residual) -> Norm:
     """The norm of a residual connection that has one."""
     return residual.norm  # type: ignore[return-value]  # probes.has_norm_first has found it
 
 
-def layer_norm(norm: Norm, dim: int) -> probes.LayerNorm:
-    """The layer norm or RMS norm that a norm is."""
-    found = probes.layer_norm(norm, dim)
-    if found is None:
-        raise no_counterpart(norm)
-    return found
-
-
 def activation(feedforward: FeedForward) -> str:
     """The name of the activation function."""
-    found = probes.activation(feedforward)
-    if found is None or not isinstance(feedforward, Plain | Gated):
+    if not isinstance(feedforward, Plain | Gated):
         raise no_counterpart(feedforward)
-    return found
+    return counterpart(probes.activation(feedforward), feedforward)
 
 
 def head_dim(block: SelfOrCrossAttention) -> int:
@@ -242,9 +226,7 @@ def fill_attention(place: Any, block: SelfOrCrossAttention) -> None:
                 OPTIONS.get(name, name) if not isinstance(part, Weighting) else part
             )
     scale = probes.score_scale(block.attention, block.heads, head_dim(block))
-    if scale is None:
-        raise no_counterpart(block.attention)
-    place.queries_scale = scale / block.temperature
+    place.queries_scale = counterpart(scale, block.attention) / block.temperature
     repeats = block.heads // block.kv_heads
     query, output = weight_and_bias(block.query), weight_and_bias(block.output)
     key = weight_and_bias(block.key or block.query, block.kv_heads, repeats)
@@ -264,10 +246,7 @@ def weight_and_bias(module: Any, heads: int = 1, times: int = 1) -> tuple[Tensor
         one = x.reshape(heads, -1, *x.shape[1:])
         return one.repeat_interleave(times, 0).reshape(-1, *x.shape[1:])
 
-    weight, bias = module.weight, module.bias
-    if times == 1:
-        return weight, bias
-    return repeated(weight), None if bias is None else repeated(bias)
+    return repeated(module.weight), None if module.bias is None else repeated(module.bias)
 
 
 def fill_linear(place: Any, weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from traceback import walk_tb
+from typing import TypeVar
 
 from torch import nn
 
@@ -12,6 +14,8 @@ from tfzoo.base.registry import registry
 from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
 from tfzoo.learning.task import Task
+
+T = TypeVar("T")
 
 FILES = {kind: re.escape(one.package.replace(".", "/")) for kind, one in KINDS.items()}
 """The folder of each kind, as it stands in the path of a file."""
@@ -47,6 +51,17 @@ def no_counterpart(part: object) -> BadOption:
     )
 
 
+def counterpart(found: T | None, part: object) -> T:
+    """What was found to be like a part, or like an option by name.
+
+    Raises:
+        BadOption: there is nothing.
+    """
+    if found is None:
+        raise no_counterpart(part)
+    return found
+
+
 def part_at_fault(error: BaseException) -> tuple[str, str] | None:
     """Kind and name of the component in whose code an error arose; None where none is known.
 
@@ -55,12 +70,10 @@ def part_at_fault(error: BaseException) -> tuple[str, str] | None:
     """
     for one in chain(error):
         found = None
-        trace = one.__traceback__
-        while trace is not None:
-            module = trace.tb_frame.f_locals.get("self")
+        for frame, _ in walk_tb(one.__traceback__):
+            module = frame.f_locals.get("self")
             if isinstance(module, Component):
                 found = module.entry.kind, module.entry.name
-            trace = trace.tb_next
         if found is not None:
             return found
     text = "\n".join(map(str, chain(error)))

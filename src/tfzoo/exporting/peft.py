@@ -128,8 +128,9 @@ def trained_beside(model: nn.Module, table: Mapping[str, Any], name: str) -> dic
     """
     found, wanted = {}, set()
     for own, parameter in model.named_parameters():
-        is_trained = parameter.requires_grad and ".lora_" not in own
-        said, suffix = line(table, own, name) if is_plain(own) else ("", "")
+        is_own = ".lora_" not in own
+        is_trained = parameter.requires_grad and is_own
+        said, suffix = line(table, own, name) if is_own and WITHIN not in own else ("", "")
         if isinstance(said, str) and said:
             theirs = f"{said.replace('*', layer_of(own))}{suffix}"
             found[theirs] = parameter
@@ -138,8 +139,3 @@ def trained_beside(model: nn.Module, table: Mapping[str, Any], name: str) -> dic
         elif is_trained:
             raise BadOption(f"peft: {own} was trained, and is no parameter of theirs alone")
     return {key: one for key, one in found.items() if key.rpartition(".")[0] in wanted}
-
-
-def is_plain(own: str) -> bool:
-    """Whether a parameter is of a module without an adapter."""
-    return WITHIN not in own and ".lora_" not in own

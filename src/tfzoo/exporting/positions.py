@@ -13,7 +13,7 @@ import torch
 
 from tfzoo.contracts import Position
 from tfzoo.exporting import probes
-from tfzoo.exporting.failures import no_counterpart
+from tfzoo.exporting.failures import counterpart, no_counterpart
 from tfzoo.models.stack import Stack
 
 LONGEST = 2048
@@ -67,9 +67,7 @@ def encode_positions(stack: Stack) -> Encoded:
         found = rotated(position)
     elif hooks == (False, False, True):
         found = biased(position, stack.causal)
-    if found is None:
-        raise no_counterpart(position)
-    return found
+    return counterpart(found, position)
 
 
 def added(position: Position, dim: int, length: int) -> Encoded | None:
