@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import sys
@@ -102,13 +101,15 @@ def devices() -> Iterator[Finding]:
             "torch", f"cannot be imported: {error}", "pip install --force-reinstall torch"
         )
         return
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    threads = torch.get_num_threads()
-    many = cores is not None and threads > cores
+    from tfzoo.runs.folder import available_cores
+
+    cores, threads = available_cores(), torch.get_num_threads()
     yield Finding(
         "CPU",
         f"{cores} cores, {threads} threads",
-        f"more threads than cores are slow: export OMP_NUM_THREADS={cores}" if many else "",
+        f"more threads than cores are slow: export OMP_NUM_THREADS={cores}"
+        if threads > cores
+        else "",
     )
     yield Finding("memory", f"{readable(memory.machine())}, {readable(memory.free())} free")
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):

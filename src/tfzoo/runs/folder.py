@@ -319,10 +319,9 @@ def hardware() -> dict[str, Any]:
     """Processor, cores that this process may use, threads, GPUs."""
     import torch
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     machine: dict[str, Any] = {
         "cpu": processor(),
-        "cores": cores,
+        "cores": available_cores(),
         "threads": torch.get_num_threads(),
     }
     if torch.cuda.is_available():
@@ -330,6 +329,11 @@ def hardware() -> dict[str, Any]:
             torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())
         ]
     return machine
+
+
+def available_cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processor() -> str:

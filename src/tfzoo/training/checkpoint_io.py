@@ -65,9 +65,11 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 
 def attempt(checkpoint: Mapping[str, Any], path: Path) -> OSError | None:
-    """Write; return the file system's error where it fails."""
+    """Write a checkpoint, and make its folder; return the file system's error where that fails."""
     try:
-        write(checkpoint, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary, open(temporary, "wb") as stream:
+            torch.save(checkpoint, stream)
     except OSError as error:
         return error
     except RuntimeError as error:  # torch.save raises it where a file is shorter than it wrote
@@ -75,13 +77,6 @@ def attempt(checkpoint: Mapping[str, Any], path: Path) -> OSError | None:
             return error.__context__
         raise
     return None
-
-
-def write(checkpoint: Mapping[str, Any], path: Path) -> None:
-    """Write a checkpoint; its folder is made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary, open(temporary, "wb") as stream:
-        torch.save(checkpoint, stream)
 
 
 def remove_leftovers(folder: Path) -> None:

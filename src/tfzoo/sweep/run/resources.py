@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadOption
+from tfzoo.runs.folder import available_cores
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import state
 
@@ -64,11 +65,6 @@ def visible_devices() -> list[str]:
     import torch
 
     return [str(index) for index in range(torch.cuda.device_count())]
-
-
-def available_cores() -> int:
-    """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def warn_of_other_threads(plan: Plan, folder: Path, threads: int) -> None:
