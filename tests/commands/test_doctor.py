@@ -11,12 +11,15 @@ from tfzoo.commands import doctor
 from tfzoo.commands.main import main
 
 
-def test_a_sound_installation_has_nothing_to_mend(capsys):
+def test_a_sound_installation_has_nothing_to_mend_and_lists_every_extra(capsys):
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert out.splitlines()[-1] == "nothing is wrong"
     for said in (torch.__version__.partition("+")[0], str(cache.folder()), "cores", "lightning"):
         assert said in out
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    for extra in project["project"]["optional-dependencies"]:
+        assert f"extra {extra} " in out
 
 
 def test_a_package_that_is_missing_or_too_old_is_said(monkeypatch, capsys):
@@ -61,11 +64,3 @@ def test_every_extra_is_listed_with_what_it_installs(monkeypatch, capsys):
     assert "onnx 1.20\n" in out
     assert "MeCab not installed; if you need it: pip install 'tfzoo[ja]'" in out
     assert "ray 1.0 (needed: >=2.50); if you need it: pip install 'tfzoo[ray]'" in out
-
-
-def test_the_extras_are_those_of_the_project(capsys):
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
-    assert main(["doctor"]) == 0
-    out = capsys.readouterr().out
-    for extra in project["project"]["optional-dependencies"]:
-        assert f"extra {extra} " in out
