@@ -33,13 +33,13 @@ def places(
 ) -> dict[str, tuple[float, float, float]]:
     """Left edge, floor and width of each room; the widest floor has width 1."""
     rows: dict[int, list[str]] = {}
-    for name, floor in floor_of.items():
+    for name, floor in sorted(floor_of.items()):
         rows.setdefault(floor, []).append(name)
     widths = {name: max(LEAST, (lines[name] / 60_000) ** 0.5 / 2) for name in floor_of}
     found = {}
     for floor, names in rows.items():
         left = 0.5 - (sum(widths[name] + GAP for name in names) - GAP) / 2
-        for name in sorted(names):
+        for name in names:
             found[name] = (left, float(floor), widths[name])
             left += widths[name] + GAP
     return found
@@ -52,13 +52,13 @@ def draw(source: Source, folder: Path) -> None:
     place = places(floor_of, lines_of(source, folder))
     mpl.rcParams["svg.hashsalt"] = "house"
     figure, axes = plt.subplots(figsize=(11, 6.5))
-    for name, (left, floor, width) in place.items():
+    for name, (left, floor, width) in sorted(place.items()):
         box = FancyBboxPatch(
             (left, floor), width, HEIGHT, "round,pad=0,rounding_size=0.008", fc="#e8eef7", ec="#345"
         )
         axes.add_patch(box)
         axes.text(left + width / 2, floor + HEIGHT / 2, name, ha="center", va="center", size=8)
-        for other in graph[name] & place.keys():
+        for other in sorted(graph[name] & place.keys()):
             x, below, w = place[other]
             if floor - below == 1:
                 ends = (left + width / 2, floor), (x + w / 2, below + HEIGHT)
