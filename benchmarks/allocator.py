@@ -28,7 +28,7 @@ from marian import batches, pair
 from scipy import stats
 
 from tfzoo import keep_freed_memory
-from tfzoo.base.allocator import MMAP_THRESHOLD, TRIM_THRESHOLD, glibc
+from tfzoo.base.allocator import MMAP_THRESHOLD, READ_AT_IMPORT, TRIM_THRESHOLD, glibc
 from tfzoo.learning.compute import Compute
 
 DEFAULT, KEPT, ARENAS = "glibc as it is", "keep_freed_memory()", "the same, arenas as they are"
@@ -36,8 +36,8 @@ TUNABLES = ["mmap_threshold=1073741824", "trim_threshold=18446744073709551615", 
 GUIDE = "oversize_threshold:1,dirty_decay_ms:9000000000,muzzy_decay_ms:9000000000"
 ALLOCATORS = {
     DEFAULT: {},
-    KEPT: {},
-    ARENAS: {},
+    KEPT: READ_AT_IMPORT,
+    ARENAS: READ_AT_IMPORT,
     "huge pages": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
     "huge pages, kept": {
         "GLIBC_TUNABLES": ":".join(f"glibc.malloc.{one}" for one in ("hugetlb=1", *TUNABLES))

@@ -37,6 +37,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from tfzoo import keep_freed_memory
+from tfzoo.base.allocator import READ_AT_IMPORT
 from tfzoo.base.special_ids import OWN
 from tfzoo.search import Search, search
 
@@ -153,10 +154,11 @@ def start(source: Path, work: str, name: str, options: argparse.Namespace) -> su
     """A process that does one work on one side, with the tfzoo and the ``marian`` of a checkout."""
     paths = [str(source), str(source.parent / "benchmarks")]
     numbers = [f"--{key}={getattr(options, key)}" for key in ("dim", "layers", "threads")]
+    variables = READ_AT_IMPORT if name in (OURS, KEPT) else {}
     return subprocess.Popen(
         [sys.executable, "-P", __file__, work, "--serve", name, *numbers]
         + ["--bf16"] * options.bf16,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        env={**os.environ, **variables, "PYTHONPATH": os.pathsep.join(paths)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -30,29 +29,10 @@ maps_no_tensor = pytest.mark.skipif(HAS_LIMIT, reason="maps tensors from 32 MiB 
 
 @pytest.fixture(autouse=True)
 def nothing_chosen(monkeypatch):
+    others = ("GLIBC_TUNABLES", allocator.VARIABLE, *allocator.READ_AT_IMPORT)
     for name in [*os.environ]:
-        if name.startswith("MALLOC_") or name in ("GLIBC_TUNABLES", allocator.VARIABLE):
+        if name.startswith("MALLOC_") or name in others:
             monkeypatch.delenv(name)
-
-
-def test_a_training_that_grows_gives_back_what_is_free(monkeypatch):
-    """Once a tenth is added to the most that a step took since memory was given back."""
-    returned = []
-    pages = iter([100, 120, 105, 115, 116, 104, 112, 116])
-    monkeypatch.setattr(allocator, "_kept", [SimpleNamespace(malloc_trim=returned.append)])
-    monkeypatch.setattr(allocator.Path, "read_text", lambda *given: f"9 {next(pages)} 9")
-    fragments, found = allocator.Fragments(), list[int]()
-    for _ in range(8):
-        fragments.check()
-        found.append(len(returned))
-    #         start, +20 %, limit 115.5, 115, 116, a step from 104, 112, 116
-    assert found == [0, 1, 1, 1, 2, 2, 2, 3]
-
-
-def test_memory_that_is_not_kept_is_not_looked_at(monkeypatch):
-    monkeypatch.setattr(allocator, "_kept", [])
-    monkeypatch.setattr(allocator.Path, "read_text", None)
-    allocator.Fragments().check()
 
 
 def faults(in_a_thread=False, keep=True):
@@ -121,17 +101,26 @@ def test_memory_is_used_again_without_page_faults():
     assert numbers == same
 
 
-def products_kept():
-    tfzoo.keep_freed_memory()
-    return os.environ.get(allocator.PRODUCTS[0])
-
-
-@requires_glibc
-def test_code_of_few_products_is_kept_unless_the_user_says_a_number(monkeypatch):
-    monkeypatch.delenv(allocator.PRODUCTS[0], raising=False)
-    assert forked.call(products_kept) == allocator.PRODUCTS[1]
-    monkeypatch.setenv(allocator.PRODUCTS[0], "7")
-    assert forked.call(products_kept) == "7"
+@pytest.mark.parametrize("chosen", [None, "7"])
+def test_variables_that_pytorch_reads_are_set_before_it_is_imported(chosen):
+    """But for those that are there."""
+    code = (
+        "import os, sys\n"
+        "from tfzoo.base import allocator\n"
+        "from tfzoo.commands import main\n"
+        "def command(name):\n"
+        "    assert 'torch' not in sys.modules\n"
+        "    print(*(os.environ[name] for name in allocator.READ_AT_IMPORT))\n"
+        "    raise SystemExit\n"
+        "main.command = command\n"
+        "main.main(['fit', 'translation/numbers'])\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if k not in allocator.READ_AT_IMPORT}
+    environment |= {} if chosen is None else {"LRU_CACHE_CAPACITY": chosen}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.split() == [chosen or "64", "64", "1"], done.stderr
 
 
 @maps_no_tensor

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from pathlib import Path
 
 from tfzoo.errors import BadOption
 
@@ -17,15 +16,25 @@ MAPPED_FROM = (2**30, 2**25)
 """Bytes from which an allocation is mapped by itself and returned when it is freed: the first value
 that glibc takes. Before version 2.35 it takes no more than the second.
 """
-PRODUCTS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-"""How many products oneDNN keeps the code of. By default it is 1,024: batches of other lengths are
-products of other sizes, and a training keeps code that it rarely runs again.
-"""
+READ_AT_IMPORT = {
+    # PyTorch and oneDNN each keep the code of the last 1,024 products by default. Batches of other
+    # lengths are products of other sizes: a training would keep code that it rarely runs again.
+    "LRU_CACHE_CAPACITY": "64",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
+    "THP_MEM_ALLOC_ENABLE": "1",  # huge pages, for tensors of 2 MiB and more
+}
+"""Variables of the environment that PyTorch reads when it is imported."""
 
-GROWTH = 1.1
-"""How far a training may grow beyond what a step takes before free memory is returned."""
-_kept: list[ctypes.CDLL] = []
-"""The C library, once freed memory is kept."""
+
+def prepare_import() -> None:
+    """Set :data:`READ_AT_IMPORT` before PyTorch is imported, but for what the environment has.
+
+    Raises:
+        BadOption: :data:`VARIABLE` is neither 0 nor 1.
+    """
+    if is_wanted():
+        for name, value in READ_AT_IMPORT.items():
+            os.environ.setdefault(name, value)
 
 
 def keep_freed_memory() -> bool:
@@ -36,12 +45,12 @@ def keep_freed_memory() -> bool:
     process ends, in all threads but those that have allocated memory before: call it first. Our
     commands call it where training or inference begins; ``import tfzoo`` does not.
 
-    The code that oneDNN makes for each size of a product is kept for the last 64 sizes, in place of
-    1,024, unless ``ONEDNN_PRIMITIVE_CACHE_CAPACITY`` is in the environment.
+    Where PyTorch has not been imported yet, large tensors get huge pages, and the code that is made
+    for each size of a product is kept for the last 64 sizes in place of 1,024: three variables of
+    the environment (:data:`READ_AT_IMPORT`) are set, unless they are there.
 
-    Freed memory below 1 GiB (32 MiB before glibc 2.35) stays with the process until it ends, or a
-    training has grown by a tenth (:class:`Fragments`); larger single tensors are returned when they
-    are freed.
+    Freed memory below 1 GiB (32 MiB before glibc 2.35) stays with the process until it ends; larger
+    single tensors are returned when they are freed.
 
     Nothing is done under another C library or operating system, under another allocator, such as
     jemalloc in ``LD_PRELOAD``, where ``MALLOC_...`` or ``glibc.malloc`` in ``GLIBC_TUNABLES`` is in
@@ -57,35 +66,10 @@ def keep_freed_memory() -> bool:
     """
     if not is_wanted() or (libc := glibc()) is None:
         return False
-    os.environ.setdefault(*PRODUCTS)  # read at the first product
+    prepare_import()
     kept = any(libc.mallopt(MMAP_THRESHOLD, size) for size in MAPPED_FROM)
     kept = bool(libc.mallopt(TRIM_THRESHOLD, -1)) and kept  # never
-    kept = bool(libc.mallopt(ARENA_MAX, 1)) and kept  # other arenas return what is freed
-    _kept[:] = [libc] if kept else []
-    return kept
-
-
-class Fragments:
-    """Returns the free memory of a training that has grown, because batches of other shapes do not
-    fit into what was freed.
-
-    Without it, a process grows for some dozens of steps. After it, the next step takes the pages
-    anew, with a page fault for each.
-    """
-
-    def __init__(self) -> None:
-        self.limit, self.returned = 0.0, True
-
-    def check(self) -> None:
-        """Call it between two steps, when no tensor of a step is left."""
-        if not _kept:
-            return
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-        if self.returned:  # what the last step took, and nothing else
-            self.limit, self.returned = max(self.limit, GROWTH * pages), False
-        elif pages > self.limit:
-            _kept[0].malloc_trim(0)
-            self.returned = True
+    return bool(libc.mallopt(ARENA_MAX, 1)) and kept  # other arenas return what is freed
 
 
 def is_wanted() -> bool:

@@ -13,6 +13,7 @@ from importlib import import_module
 from keyword import iskeyword
 
 from tfzoo import __version__
+from tfzoo.base.allocator import prepare_import
 from tfzoo.base.loading import without_collections
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_error, print_result
@@ -111,6 +112,7 @@ def main(args: Sequence[str] | None = None) -> int:
         elif name == "--version":
             print_result(f"tfzoo {__version__}")
         else:
+            prepare_import()
             with suppress(HelpPrinted):
                 parser, run_command = command(name)
                 code = run_command(parser.parse(words[1:]))

@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from torchmetrics import SumMetric
 
 from tfzoo.base import adapters, memory
-from tfzoo.base.allocator import Fragments
 from tfzoo.base.registry import Entry
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import LAYERS, check_number, leaves
@@ -233,7 +232,6 @@ class Task(L.LightningModule):
         self.skipped_steps = SkippedSteps()
         self._parts_with_losses: dict[str, FeedForward] | None = None
         self._step_batches: list[Any] = []  # micro-batches of the current step
-        self._fragments = Fragments()
         # The number of the last step's first batch, and its batches.
         self._last_step: tuple[int, list[Any]] = (0, [])
         self._logged_tokens, self._logged_at = 0.0, time.perf_counter()
@@ -657,7 +655,6 @@ class Task(L.LightningModule):
         if not self._step_batches:  # Lightning drops the last step's gradients after the forward
             for optimizer in self.trainer.optimizers:
                 optimizer.zero_grad()
-            self._fragments.check()
         self._reseed(self.batches)
         self.batches += 1  # before any callback saves a checkpoint at the end of the batch
         self._step_batches.append(batch)
