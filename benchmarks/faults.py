@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,10 @@ MOST = 10.0
 """Seconds from a signal to the end, on a machine that starts a training in less."""
 FEW = 30
 """Steps of a training whose fault comes from within."""
+AT_EXIT = re.compile(
+    r"^(nanobind: .*| - (leaked|\.\.\.) .*|See \S+/refleaks\.html)\n?", re.MULTILINE
+)
+"""What Triton's bindings, where they are installed, print after the last word of a process."""
 BREAKS = """\
 import contextlib
 import time
@@ -157,7 +162,8 @@ class Run:
         self.start = self.start or time.monotonic() - self.launched
 
     def said(self) -> list[str]:
-        return (self.folder / "err").read_text("utf-8", errors="replace").strip().splitlines()
+        printed = (self.folder / "err").read_text("utf-8", errors="replace")
+        return AT_EXIT.sub("", printed).strip().splitlines()
 
 
 @contextmanager

@@ -41,8 +41,8 @@ for name in ("empties", "stays full"):
     last, passed = newest(disk / name)
     files = sorted(path.name for path in (disk / name).rglob("*") if path.is_file())
     lines = [line for line in said.getvalue().splitlines() if line.startswith("tfzoo: ")]
-    step = read(last)["global_step"]
-    found[name] = {"code": code, "trained": trained, "last": step, "passed": passed}
+    saved = read(last)["global_step"]
+    found[name] = {"code": code, "trained": trained, "last": saved, "passed": passed}
     found[name] |= {"said": lines, "files": files}
 print("FOUND", json.dumps(found))
 """

@@ -16,6 +16,7 @@ from tfzoo.runs.folder import (
     SHARED,
     check_config,
     choose,
+    opened,
     read_summary,
     write_config,
     write_summary,
@@ -59,6 +60,15 @@ def test_further_processes_take_the_folder_of_the_first(monkeypatch):
     monkeypatch.delenv(SHARED)
     with pytest.raises(BadRun, match="--run FOLDER"):
         choose("a")
+
+
+def test_no_program_that_is_started_later_takes_the_folder_for_its_own(tmp_path, monkeypatch):
+    with opened("a", None) as folder:
+        monkeypatch.setenv("RANK", "1")
+        assert choose("a", "mine") == folder, "a process of this training"
+        monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("RANK", "1")
+    assert choose("a", "mine") == tmp_path / "mine", "torchrun started both of another one"
 
 
 LAUNCHED: list[tuple[dict[str, str], int]] = [

@@ -80,6 +80,8 @@ def opened(name: str, wanted: str | None) -> Iterator[Path]:
                 folder.rmdir()
                 folder.parent.rmdir()
         raise
+    finally:  # programs that are started later in this process's environment have other folders
+        os.environ.pop(SHARED, None)
 
 
 def choose(name: str, wanted: str | None = None) -> Path:
