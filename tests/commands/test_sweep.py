@@ -302,10 +302,11 @@ def test_a_clash_a_divergence_and_a_run_out_of_memory_are_told_and_the_others_co
             "good": {},
             "clash": {"model.norm": "batch"},
             "diverges": {"optim.lr": 1e19, "optim.max_skipped": 1},
-            "large": {"model.head_dim": 8_000_000},
+            "large": {"model.head_dim": 100_000},  # parameters that fit, a batch that does not
         }
     }
-    sweep_file(Path(), axes=axes, seeds=[1])
+    learns = {"optim.schedule.warmup": 1, "trainer.max_steps": 40, "trainer.val_check_interval": 20}
+    sweep_file(Path(), axes=axes, seeds=[1], overrides=learns)
     limit = 3 * 2**30
     ran = subprocess.run(
         command("--jobs", "2"),
