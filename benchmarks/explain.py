@@ -65,7 +65,6 @@ def main() -> None:
     )
     for name, given in CASES.items():
         args = [
-            RECIPE,
             *given,
             "--trainer.limit_val_batches",
             "0",

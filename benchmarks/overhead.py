@@ -101,7 +101,7 @@ class Plain(L.LightningModule):
         return loss
 
     def configure_optimizers(self):
-        return self.optim.configure(self.parameters(), max_steps=self.steps)
+        return self.optim.configure(self.model, max_steps=self.steps)
 
 
 def main() -> None:
@@ -165,7 +165,6 @@ def measure(options: argparse.Namespace) -> dict[str, list[float]]:
     """Seconds of each turn, by training."""
     steps = TURN * (options.pairs + 1)
     args = [
-        options.recipe,
         "--trainer.max_steps",
         str(steps),
         "--trainer.limit_val_batches",
