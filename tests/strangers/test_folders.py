@@ -36,6 +36,7 @@ DAILY = [
     "checkpoint, a pipe",
     "checkpoint, a tokenizer that pads",
     "checkpoint, many entries",
+    "checkpoint, weights of texts",
 ]
 SECONDS, MEMORY = 10, 2**30
 

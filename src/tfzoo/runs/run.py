@@ -6,6 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from tfzoo.base.loading import task_class
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints, pretrained
@@ -81,8 +83,11 @@ class Run:
         """
         content = self.content
         if self.path.is_file():  # it is mapped, and a process ends whose file is written over
-            weights = content["state_dict"].items()
-            content = {**content, "state_dict": {name: weight.clone() for name, weight in weights}}
+            weights = {
+                name: one.clone() if isinstance(one, Tensor) else one
+                for name, one in content["state_dict"].items()
+            }
+            content = {**content, "state_dict": weights}
         loaded = (task or self.task).from_checkpoint(content, **options)
         if self.folder:
             loaded.results = recorded_scores(self.folder, self.path.name)
