@@ -31,6 +31,7 @@ from tfzoo.testing.empty import (
     a_step_of_no_token_changes_nothing,
     empty_batches_and_texts_are_harmless_in_a_model,
 )
+from tfzoo.testing.gradients import unsure
 from tfzoo.testing.samples import SIZES, randomize
 from tfzoo.testing.stack_contracts import (
     STACK_CONTRACTS,
@@ -44,6 +45,7 @@ from tfzoo.testing.stacks import (
     PLAIN,
     Combination,
     build_allowing,
+    examine,
     violations,
 )
 from tfzoo.testing.subject import FULL, VOCABULARY, Subject
@@ -215,6 +217,38 @@ def test_an_encoder_may_have_what_a_decoder_may_not(kind, name):
         randomize(model)
         subject = Subject(model.eval())
     assert violations(subject) == {}
+
+
+@pytest.mark.parametrize(
+    ("weights", "norm_of_all", "may_have_none"),
+    [("hardmax", "instance", True), ("softmax", "instance", False), ("hardmax", "layer", False)],
+)
+def test_values_need_a_gradient_unless_a_norm_may_take_them_off(
+    weights, norm_of_all, may_have_none
+):
+    """Where all queries of a text happen to look at one key, what they read is their mean."""
+    with reproducible():
+        subject = Combination("encoder", norm=norm_of_all, weighting=weights).build()
+        found = unsure(subject)
+    inside = {f"layers.1.self_attention.inner.{name}.weight" for name in ("value", "output")}
+    assert inside <= dict(subject.module.named_parameters()).keys()
+    assert inside & found == (inside if may_have_none else set())
+    assert not any("feedforward" in name or ".norm." in name for name in found)
+
+
+def test_what_combines_heads_needs_a_gradient_unless_one_of_them_may_have_no_weight():
+    lambdas = {f"layers.{layer}.self_attention.inner.attention.lambda_q" for layer in (0, 1)}
+    for weights, may_have_none in (("relu", lambdas), ("sparsemax", set())):
+        with reproducible():
+            chosen = Combination("encoder", attention="differential", weighting=weights).build()
+            assert lambdas & unsure(chosen) == may_have_none
+
+
+def test_what_cannot_be_allowed_is_refused_whoever_allows_it():
+    """The attention beside a mixer that has none, which a check of any attention meets."""
+    unread = Combination("encoder", attention="additive", mixer="average")
+    assert build_allowing(unread) == (["unread-option"], None)
+    assert examine(unread, STACK_CONTRACTS) == ("unread-option refused", {})
 
 
 def test_a_model_compiled_in_one_graph_computes_the_same():

@@ -17,6 +17,9 @@ from tfzoo.models.rules import RULES, Parts
 from tfzoo.models.traits import names_that_fit, options_read
 from tfzoo.models.transformer_layer import TransformerLayer
 
+UNREAD = "unread-option"
+"""The rule of :func:`check_attention_options`: it looks at a whole model, the others at a stack."""
+
 
 def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
     """Check the components of a stack, and the pooling after it, against all rules.
@@ -27,7 +30,7 @@ def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
         UnknownName: a name in ``allow`` is not that of a rule.
     """
     for name in allow:
-        if name not in (known := [rule.name for rule in RULES]):
+        if name not in (known := [UNREAD, *(rule.name for rule in RULES)]):
             raise UnknownName("rule to allow", name, known)
     if parts.window and "attends" not in parts.mixer.traits:
         raise BadOption(
@@ -62,8 +65,8 @@ def check_attention_options(module: nn.Module, config: Mapping[str, Any]) -> Non
     mixer = registry("mixer").options(config["mixer"])[0]
     others = names_that_fit("mixer", lambda entry: unread <= options_read(entry))
     raise Clash(
-        "unread-option",
+        UNREAD,
         f"nothing reads {listing(unread)}: of the options of attention, mixer {mixer.name!r} reads "
         f"{listing(options_read(mixer))}.",
-        f"Leave it out, or use another mixer: {others}. This cannot be allowed (unread-option)",
+        f"Leave it out, or use another mixer: {others}. This cannot be allowed ({UNREAD})",
     )

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from tfzoo.contracts import Norm
 from tfzoo.testing.contract import Violation, assert_finite
-from tfzoo.testing.excuses import excuses, score_parameters
+from tfzoo.testing.excuses import excuses, score_parameters, subtracts_mean_over_tokens
 from tfzoo.testing.samples import SIZES
 from tfzoo.testing.subject import TEXT, Subject
 
@@ -21,9 +22,11 @@ relative rounding error of 1e-16.
 
 def gradients_reach_every_parameter(subject: Subject) -> None:
     """In training, every parameter has a gradient, except where it provably has no influence. With
-    a ``sparse`` weighting, those that make scores may have none. Where a pooling reads one token,
-    so may those of positions, of mixers without attention, and of a whole attention sublayer whose
-    weighting ``needs_positive_scores``.
+    a ``sparse`` weighting, those that make scores may have none, and with a norm that subtracts the
+    mean over a text, those of the whole attention, whose queries may all look at one key; with one
+    that ``needs_positive_scores``, those by which heads are combined. Where a pooling reads one
+    token, so may those of positions, of mixers without attention, and of a whole attention sublayer
+    whose weighting ``needs_positive_scores``.
     """
     with subject.training(), torch.enable_grad():
         out = subject(TEXT)
@@ -52,8 +55,15 @@ def gradients_reach_every_parameter(subject: Subject) -> None:
 def unsure(subject: Subject) -> set[str]:
     """Parameters that may have a gradient or none, as the text will have it."""
     found = set[str]()
+    names = [name for name, _ in subject.module.named_parameters()]
+    norms = [one for one in subject.module.modules() if isinstance(one, Norm)]
     if "sparse" in subject.traits("weighting"):
         found |= {name for name, _ in score_parameters(subject.module)}
+        if any(subtracts_mean_over_tokens(one, by_row=True) for one in norms):
+            inside = {f"{sublayer(name)}.inner." for name in found}
+            found |= {name for name in names if name.startswith(tuple(inside))}
+    if "needs_positive_scores" in subject.traits("weighting"):
+        found |= {name for name in names if ".inner.attention." in name}
     attends = "attends" in subject.traits("mixer")
     silent = attends and "needs_positive_scores" in subject.traits("weighting")
     reads_one = any(map(reads_one_token, subject.parts("pooling")))
@@ -62,7 +72,6 @@ def unsure(subject: Subject) -> set[str]:
     parts = {*subject.parts("mixer"), *subject.parts("position")}
     modules = [name for name, one in subject.module.named_modules() if one in parts]
     inside = {sublayer(f"{name}.") if silent else f"{name}." for name in modules}
-    names = [name for name, _ in subject.module.named_parameters()]
     return found | {name for name in names if name.startswith(tuple(inside))}
 
 
