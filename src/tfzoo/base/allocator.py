@@ -27,12 +27,12 @@ READ_AT_IMPORT = {
 
 
 def prepare_import() -> None:
-    """Set :data:`READ_AT_IMPORT` before PyTorch is imported, but for what the environment has.
+    """Set :data:`READ_AT_IMPORT`, but for what the environment has; nothing once PyTorch is there.
 
     Raises:
         BadOption: :data:`VARIABLE` is neither 0 nor 1.
     """
-    if is_wanted():
+    if is_wanted() and "torch" not in sys.modules:
         for name, value in READ_AT_IMPORT.items():
             os.environ.setdefault(name, value)
 
