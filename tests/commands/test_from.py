@@ -94,7 +94,7 @@ def test_a_run_that_no_recipe_has_trained_gives_its_model(capsys):
     assert "swapped" not in found.out
     assert main([*given, "--run", "three", "--model.norm", "layer", "--model.dim", "6"]) == 0
     found = capsys.readouterr()
-    assert re.search(r"only 0\.\d% of this model's numbers are kept", found.err)
+    assert re.search(r"only 0\.\d% of this model's parameters are kept", found.err)
     assert "dim: 12 is now 6, norm: rms is now layer" in found.out
 
 

@@ -23,7 +23,7 @@ READ_AT_IMPORT = {
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
     "THP_MEM_ALLOC_ENABLE": "1",  # huge pages, for tensors of 2 MiB and more
 }
-"""Variables of the environment that PyTorch reads when it is imported."""
+"""Variables of the environment that PyTorch and oneDNN read once, the first of them at import."""
 
 
 def prepare_import() -> None:

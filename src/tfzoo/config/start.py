@@ -23,7 +23,7 @@ SEED = "{seed}"
 SHOWN = 12
 """The most names of weights that are shown of each kind."""
 KNOWN: dict[tuple[Path, int], tuple[Any, dict[str, Any]]] = {}
-"""What :func:`known` has found, by checkpoint and time: the cells of a sweep share it."""
+"""What :func:`task_and_entry` has found, by checkpoint and time: the cells of a sweep share it."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ class Start:
         folder = self.run.folder and relative_path(self.run.folder)
         keep = f". To keep its model: tfzoo fit {folder}/config.yaml --from {folder}"
         notify(
-            f"from {relative_path(self.run.path)}: only {kept / size:.1%} of this model's numbers "
-            "are kept, the rest starts anew: it has other sizes or parts, see swapped below"
-            + (keep if folder else "")
+            f"from {relative_path(self.run.path)}: only {kept / size:.1%} of this model's "
+            "parameters are kept, the rest starts anew: it has other sizes or parts, see swapped "
+            "below" + (keep if folder else "")
         )
 
 
@@ -134,7 +134,7 @@ def start_from(
     if run.is_published:
         values = task.starting_values(run.path.absolute())
     elif issubclass(task.Data, TextData):
-        trained, entry = known(run)
+        trained, entry = task_and_entry(run)
         state, own = entry["tokenizer"], entry["recipe"].get("model")
         if "data" not in entry["recipe"] and isinstance(own, dict):
             values = {"model": task.starting_model(own)}
@@ -148,7 +148,7 @@ def start_from(
     return [*sources[:place], ConfigSource(values, f"{FROM} {name}"), *sources[place:]], start
 
 
-def known(run: Run) -> tuple[Any, dict[str, Any]]:
+def task_and_entry(run: Run) -> tuple[Any, dict[str, Any]]:
     """The class of a run's task, and what its checkpoint has beside tensors."""
     key = run.path.resolve(), run.path.stat().st_mtime_ns
     if key not in KNOWN:

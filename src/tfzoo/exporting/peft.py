@@ -128,9 +128,9 @@ def trained_beside(model: nn.Module, table: Mapping[str, Any], name: str) -> dic
     """
     found, wanted = {}, set()
     for own, parameter in model.named_parameters():
-        is_own = ".lora_" not in own
-        is_trained = parameter.requires_grad and is_own
-        said, suffix = line(table, own, name) if is_own and WITHIN not in own else ("", "")
+        of_adapter = ".lora_" in own
+        is_trained = parameter.requires_grad and not of_adapter
+        said, suffix = ("", "") if of_adapter or WITHIN in own else line(table, own, name)
         if isinstance(said, str) and said:
             theirs = f"{said.replace('*', layer_of(own))}{suffix}"
             found[theirs] = parameter

@@ -30,10 +30,10 @@ from tfzoo.models.architectures import architecture, names
 from tfzoo.models.architectures.config import (
     FULL,
     MODELS,
-    PARAMS,
     PROBLEMS,
     SCALINGS,
     SLIDING,
+    TASK_PARAMS,
     read_config,
 )
 from tfzoo.models.architectures.published import from_pretrained
@@ -76,7 +76,7 @@ def export(task: Task, folder: Path) -> None:
     labels = list(getattr(task.tokenizer, "labels", ()))
     name, config = config_of(model, labels, task.published)
     if len(task.text_names) > 1:
-        config[PARAMS] = {"tfzoo": {"texts": task.text_names}}
+        config[TASK_PARAMS] = {"tfzoo": {"texts": task.text_names}}
     special = asdict(tokenizer.special)
     ids = {f"{key}_token_id": special[key] for key in ("pad", "bos", "eos", "decoder_start")}
     config |= {key: one for key, one in ids.items() if one is not None}

@@ -15,7 +15,7 @@ from tfzoo.base.registry import registry
 from tfzoo.data.published_tokenizer import found_in, sha256_of
 from tfzoo.errors import BadRun
 from tfzoo.models.architectures import architecture, options_like
-from tfzoo.models.architectures.config import PARAMS, Model, Published, read_config
+from tfzoo.models.architectures.config import TASK_PARAMS, Model, Published, read_config
 from tfzoo.models.architectures.published import config_of, located, read_weights, without_head
 from tfzoo.runs import checkpoints
 
@@ -66,11 +66,12 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def texts_read(config: Mapping[str, Any]) -> list[Any]:
-    """The names of the texts that a classifier reads: two where ``config.json`` says ``{PARAMS:
-    {"tfzoo": {"texts": [...]}}}``, as an export of tfzoo does; ``transformers`` has no word for it.
+    """The names of the texts that a classifier reads: two where ``config.json`` says
+    ``{"task_specific_params": {"tfzoo": {"texts": [...]}}}``, as an export of tfzoo does;
+    ``transformers`` has no key for it.
     """
     said: Any = config
-    for key in (PARAMS, "tfzoo", "texts"):
+    for key in (TASK_PARAMS, "tfzoo", "texts"):
         said = said.get(key) if isinstance(said, Mapping) else None
     return said if isinstance(said, list) else ["text"]
 

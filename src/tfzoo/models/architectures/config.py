@@ -43,14 +43,14 @@ MODELS: Mapping[str, type[Model]] = {
 }
 """The classes that an architecture's file names."""
 
-PARAMS = "task_specific_params"
+TASK_PARAMS = "task_specific_params"
 UNUSED = frozenset(
     {
         *("_attn_implementation", "_attn_implementation_autoset", "_name_or_path", "_num_labels"),
         *("architectures", "begin_suppress_tokens", "chunk_size_feed_forward", "dtype"),
         *("finetuning_task", "gradient_checkpointing", "id2label", "initializer_range"),
         *("is_encoder_decoder", "label2id", "model_type", "num_labels", "problem_type"),
-        *("return_dict", PARAMS, "torch_dtype", "transformers_version"),
+        *("return_dict", TASK_PARAMS, "torch_dtype", "transformers_version"),
         *("use_cache", "bos_token_id", "cls_token_id", "decoder_start_token_id", "eos_token_id"),
         *("forced_bos_token_id", "forced_eos_token_id", "mask_token_id", "pad_token_id"),
         *("sep_token_id", "unk_token_id", "bad_words_ids", "do_sample", "early_stopping"),

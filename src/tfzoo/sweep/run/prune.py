@@ -86,8 +86,8 @@ def score(run: Run, plan: Plan, rung: int) -> float | None:
     not finite.
     """
     curve = logged_curves(run.folder).get(tune.metric(run, plan).name, {})
-    *_, found = [math.nan, *(value for step, value in curve.items() if step <= rung)]
-    return found if math.isfinite(found) else None
+    values = [value for step, value in curve.items() if step <= rung]
+    return values[-1] if values and math.isfinite(values[-1]) else None
 
 
 def decide(plan: Plan, runs: Sequence[Run], rung: int, on_change: Notify) -> None:
