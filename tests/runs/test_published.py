@@ -1,6 +1,7 @@
 """Folders that ``transformers`` wrote are read, and what is in them computes the same."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -186,6 +187,15 @@ def test_shards_are_one_model(tmp_path):
     many = tfzoo.from_pretrained(saved(peer, tmp_path / "many", max_shard_size="12KB"))
     assert len(list((tmp_path / "many").glob("*.safetensors"))) > 2
     assert all(map(torch.equal, one.parameters(), many.parameters()))
+
+
+def test_no_file_stays_mapped(tmp_path):
+    """A process ends whose mapped file is cut short, and what it has read of one is memory."""
+    peer = peer_of("GPT2LMHeadModel", GPT)
+    model = tfzoo.from_pretrained(saved(peer, tmp_path))
+    assert tmp_path.name not in Path("/proc/self/maps").read_text("utf-8")
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert torch.equal(model.embedding.weight, peer.transformer.wte.weight)
 
 
 def test_parameters_keep_their_dtype(tmp_path):

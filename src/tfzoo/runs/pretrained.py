@@ -78,29 +78,23 @@ def write(
     require("safetensors", "export")
     from safetensors.torch import save_file
 
-    own, aliases = unshared({**state, **{f"{UNUSED}{key}": one for key, one in beside.items()}})
+    state = {**state, **{f"{UNUSED}{key}": one for key, one in beside.items()}}
+    own, aliases = unshared(state)
     tokenizer, files = split_texts(kept["tokenizer"])
     with new_folder(folder) as place:
         save_file(own, place / WEIGHTS, metadata={"format": "pt", **aliases})
-        own.clear()  # of what was copied, before it is read back
+        own.clear()  # what was copied is freed before it is read back
         config = {**kept, "recipe": without_folders(kept["recipe"]), "tokenizer": tokenizer}
         config["sha256"] = checksum(place / WEIGHTS)
         files |= {CONFIG: json.dumps(config, indent=2, ensure_ascii=False) + "\n", CARD: card}
         for name, text in files.items():
             (place / name).write_text(text, "utf-8", newline="\n")
-        check_equal(read(place), state, kept)
-
-
-def check_equal(
-    found: Mapping[str, Any], state: Mapping[str, Tensor], kept: Mapping[str, Any]
-) -> None:
-    """Raise TfzooError where what was read back is not what was written."""
-    same = found["state_dict"].keys() == state.keys() and all(
-        torch.equal(found["state_dict"][name], value.cpu()) for name, value in state.items()
-    )
-    tokenizer = json.loads(json.dumps(kept["tokenizer"]))
-    if not same or found["tfzoo"]["tokenizer"] != tokenizer:
-        raise TfzooError("what was written is not what is read back: nothing was kept")
+        same = all(
+            holds(place / WEIGHTS, aliases.get(name, name), value) for name, value in state.items()
+        )
+        tokenizer = json.loads(json.dumps(kept["tokenizer"]))
+        if not same or entry_of(place)["tokenizer"] != tokenizer:
+            raise TfzooError("what was written is not what is read back: nothing was kept")
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -112,24 +106,14 @@ def read(folder: Path) -> dict[str, Any]:
     """
     require("safetensors", "export")
     from safetensors import SafetensorError, safe_open
-    from safetensors.torch import load_file
 
     path = folder / WEIGHTS
     try:
-        bounded_files.regular(path)
-        config = bounded_files.json_of(folder / CONFIG)
-        if not isinstance(config, dict):
-            raise BadRun(f"{folder / CONFIG} is no configuration of tfzoo")
-        bounds.content(config, folder / CONFIG, 0)
-        check_header(path)
-        if config.pop("sha256", None) != checksum(path):
-            raise BadRun(f"{path} is damaged, or belongs to another {CONFIG}: its sum is wrong")
-        config["tokenizer"] = join_texts(config.get("tokenizer"), folder)
-        state = load_file(path)
+        config = entry_of(folder)
         with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-        aliases = {name: own for name, own in metadata.items() if own in state}
-        state |= {alias: state[own] for alias, own in aliases.items()}
+            names, metadata = list(file.keys()), file.metadata() or {}
+        state = {name: tensor_of(path, name) for name in names}
+        state |= {alias: state[own] for alias, own in metadata.items() if own in state}
     except (ValueError, RecursionError, SafetensorError) as error:
         raise BadRun(f"{folder} is damaged ({type(error).__name__}) and cannot be read") from None
     except OSError as error:
@@ -139,6 +123,41 @@ def read(folder: Path) -> dict[str, Any]:
         key.removeprefix(UNUSED): state.pop(key) for key in [*state] if key.startswith(UNUSED)
     }
     return {"state_dict": state, "beside": beside, "tfzoo": config}
+
+
+def entry_of(folder: Path) -> dict[str, Any]:
+    """The entry ``tfzoo`` of a checkpoint, of a folder whose weights have the right checksum."""
+    path = folder / WEIGHTS
+    bounded_files.regular(path)
+    config = bounded_files.json_of(folder / CONFIG)
+    if not isinstance(config, dict):
+        raise BadRun(f"{folder / CONFIG} is no configuration of tfzoo")
+    bounds.content(config, folder / CONFIG, 0)
+    check_header(path)
+    if config.pop("sha256", None) != checksum(path):
+        raise BadRun(f"{path} is damaged, or belongs to another {CONFIG}: its sum is wrong")
+    config["tokenizer"] = join_texts(config.get("tokenizer"), folder)
+    return config
+
+
+def tensor_of(path: Path, name: str) -> Tensor:
+    """A tensor of a file of safetensors, in memory of its own. The file is opened for it alone:
+    while one is mapped, all that was read of it stays in memory, and a process ends whose mapped
+    file is cut short.
+    """
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        value: Tensor = file.get_tensor(name).clone()
+    return value
+
+
+def holds(path: Path, name: str, value: Tensor) -> bool:
+    """Whether a tensor of a file of safetensors is equal to another one."""
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        return torch.equal(file.get_tensor(name), value.cpu())
 
 
 def unshared(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:

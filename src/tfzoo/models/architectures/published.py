@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from tfzoo.models.architectures.config import Model, Published, read_config
 from tfzoo.models.architectures.tensors import Tensors
 from tfzoo.models.architectures.weights import convert_weights
 from tfzoo.models.initialise import fill
-from tfzoo.runs.pretrained import CONFIG, INDEX, WEIGHTS, check_header
+from tfzoo.runs.pretrained import CONFIG, INDEX, WEIGHTS, check_header, tensor_of
 
 SHARD = re.compile(r"[\w-][\w.-]*\.safetensors")
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
@@ -98,11 +98,10 @@ def read_weights(
     bare = bool(published.bare)
     with located(folder):
         model: Any = memory.check_model(published.model, published.options, memory.here(), BadRun)
-        with ExitStack() as files:
-            tensors = Tensors(published.architecture, *tensors_of(folder, files))
-            state = convert_weights(published.architecture, model, tensors, bare)
-            beside = of_classifier(published.architecture, tensors)
-            tensors.check_all_read()
+        tensors = Tensors(published.architecture, *tensors_of(folder))
+        state = convert_weights(published.architecture, model, tensors, bare)
+        beside = of_classifier(published.architecture, tensors)
+        tensors.check_all_read()
     for name, wanted in model.state_dict().items():
         if name in state and state[name].shape != wanted.shape:
             raise BadRun(
@@ -124,9 +123,8 @@ def of_classifier(name: str, tensors: Tensors) -> dict[str, Tensor]:
     return {own: tensors[theirs] for own, theirs in names.items() if theirs in tensors}
 
 
-def tensors_of(folder: Path, files: ExitStack) -> tuple[list[str], Callable[[str], Tensor]]:
-    """The names of all tensors in a folder, and a function that reads one. The files stay open
-    until the end of ``files``.
+def tensors_of(folder: Path) -> tuple[list[str], Callable[[str], Tensor]]:
+    """The names of all tensors in a folder, and a function that reads one.
 
     Raises:
         BadRun: they are missing or damaged, or do not belong to each other.
@@ -135,22 +133,22 @@ def tensors_of(folder: Path, files: ExitStack) -> tuple[list[str], Callable[[str
     from safetensors import SafetensorError, safe_open
 
     where = shards_of(folder)
-    opened: dict[str, Any] = {}
+    found: dict[str, str] = {}
     for name in dict.fromkeys(where.values()) or [WEIGHTS]:
         path = folder / name
         bounded_files.regular(path)
         check_header(path)
         try:
-            opened[name] = files.enter_context(safe_open(path, "pt"))
+            with safe_open(path, "pt") as file:
+                found |= dict.fromkeys(file.keys(), name)
         except (SafetensorError, OSError, ValueError) as error:
             raise BadRun(f"{path} is cut short or damaged ({type(error).__name__})") from None
-    found = {tensor: name for name, file in opened.items() for tensor in file.keys()}  # noqa: SIM118
     for tensor in found.keys() ^ where.keys() if where else ():
         lacks = f"{INDEX} does not name" if tensor in found else f"{where[tensor]} does not hold"
         raise BadRun(f"{folder} is damaged: {lacks} {tensor!r}")
 
     def read(tensor: str) -> Tensor:
-        value: Tensor = opened[found[tensor]].get_tensor(tensor)
+        value = tensor_of(folder / found[tensor], tensor)
         if not value.is_floating_point():
             return value
         if value.element_size() < 2:
