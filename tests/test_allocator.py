@@ -120,7 +120,7 @@ def test_variables_that_pytorch_reads_are_set_before_it_is_imported(chosen):
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
-    assert done.stdout.split() == [chosen or "64", "64", "1"], done.stderr
+    assert done.stdout.split() == [chosen or "16", "16", "1"], done.stderr
 
 
 @maps_no_tensor

@@ -19,8 +19,8 @@ that glibc takes. Before version 2.35 it takes no more than the second.
 READ_AT_IMPORT = {
     # PyTorch and oneDNN each keep the code of the last 1,024 products by default. Batches of other
     # lengths are products of other sizes: a training would keep code that it rarely runs again.
-    "LRU_CACHE_CAPACITY": "64",
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
+    "LRU_CACHE_CAPACITY": "16",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16",
     "THP_MEM_ALLOC_ENABLE": "1",  # huge pages, for tensors of 2 MiB and more
 }
 """Variables of the environment that PyTorch and oneDNN read once, the first of them at import."""
@@ -46,7 +46,7 @@ def keep_freed_memory() -> bool:
     commands call it where training or inference begins; ``import tfzoo`` does not.
 
     Where PyTorch has not been imported yet, large tensors get huge pages, and the code that is made
-    for each size of a product is kept for the last 64 sizes in place of 1,024: three variables of
+    for each size of a product is kept for the last 16 sizes in place of 1,024: three variables of
     the environment (:data:`READ_AT_IMPORT`) are set, unless they are there.
 
     Freed memory below 1 GiB (32 MiB before glibc 2.35) stays with the process until it ends; larger
