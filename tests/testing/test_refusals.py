@@ -171,3 +171,22 @@ def test_an_option_of_attention_is_read_by_cross_attention_alone_too():
         Decoder(8, 2, 1, **options)
         with pytest.raises(Clash, match=f"nothing reads {name}"):
             Decoder(8, 2, 1, cross_attention=False, **options)
+
+
+def test_an_option_of_one_side_or_some_layers_is_read_there():
+    build = partial(Transformer, 12, 8, 2, 2, position="none")
+    for name, value in ATTENTION.items():
+        without = {"mixer": "gru", name: value}
+        for options, where in (
+            ({"encoder": without}, "encoder: "),
+            (
+                {"encoder": {"mixer": "gru", "pattern": [{}, {name: value}]}},
+                "encoder: pattern.1.: ",
+            ),
+        ):
+            with pytest.raises(Clash, match=f"^{where}nothing reads {name}: .* mixer 'gru' reads"):
+                build(**options)
+        with pytest.raises(Clash, match=rf"^pattern\[1\]: nothing reads {name}"):
+            Encoder(8, 2, 2, position="none", pattern=[{}, without])
+        build(decoder=without)  # its cross-attention does
+        build(encoder={"pattern": [{"mixer": "gru"}, {name: value}]})

@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from tfzoo.base.registry import registry
-from tfzoo.errors import BadOption, Clash, UnknownName, listing
+from tfzoo.errors import BadOption, Clash, UnknownName, listing, within
 from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
 from tfzoo.models.rules import RULES, Parts
 from tfzoo.models.traits import names_that_fit, options_read
@@ -51,7 +51,37 @@ def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
 
 def check_attention_options(module: nn.Module, config: Mapping[str, Any]) -> None:
     """Check that something in a model, stack or layer reads the options of attention that are not
-    the defaults in ``config``, the arguments of its constructor.
+    the defaults in ``config``, the arguments of its constructor; of those that ``encoder`` or
+    ``decoder`` names something there, of those of an entry of ``pattern`` one of its layers.
+
+    Raises:
+        Clash: nothing reads them.
+    """
+    check_read(module, config, config)
+    check_pattern_read(module, config, config)
+    for side in ("encoder", "decoder"):
+        if options := config.get(side):
+            with within(side):
+                check_read(getattr(module, side), options, config)
+                check_pattern_read(getattr(module, side), options, config)
+
+
+def check_pattern_read(
+    module: nn.Module, options: Mapping[str, Any], config: Mapping[str, Any]
+) -> None:
+    """:func:`check_read` of each entry of ``pattern`` and the layers that have its options."""
+    pattern = options.get("pattern") or []
+    lists = [part for part in module.modules() if isinstance(part, nn.ModuleList)]
+    stacks = [one for one in lists if all(isinstance(part, TransformerLayer) for part in one)]
+    for number, entry in enumerate(pattern):
+        layers = [layer for stack in stacks for layer in stack[number :: len(pattern)]]
+        with within(f"pattern[{number}]"):
+            check_read(nn.ModuleList(layers), entry, {**config, **options})
+
+
+def check_read(module: nn.Module, options: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """Check that something in a module reads those ``options`` of attention that are not the
+    defaults; ``config`` has the others.
 
     Raises:
         Clash: nothing reads them.
@@ -59,10 +89,14 @@ def check_attention_options(module: nn.Module, config: Mapping[str, Any]) -> Non
     if not any(isinstance(part, TransformerLayer) for part in module.modules()):
         return
     read = {"heads"}.union(*(getattr(part, "reads", ()) for part in module.modules()))
-    unread = {key for key in ATTENTION_OPTIONS - read if config[key] != getattr(StackOptions, key)}
+    unread = {
+        key
+        for key in ATTENTION_OPTIONS.intersection(options) - read
+        if options[key] != getattr(StackOptions, key)
+    }
     if not unread:
         return
-    mixer = registry("mixer").options(config["mixer"])[0]
+    mixer = registry("mixer").options({**config, **options}["mixer"])[0]
     others = names_that_fit("mixer", lambda entry: unread <= options_read(entry))
     raise Clash(
         UNREAD,
