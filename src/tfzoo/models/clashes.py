@@ -91,7 +91,7 @@ def check_read(module: nn.Module, options: Mapping[str, Any], config: Mapping[st
     read = {"heads"}.union(*(getattr(part, "reads", ()) for part in module.modules()))
     unread = {
         key
-        for key in ATTENTION_OPTIONS.intersection(options) - read
+        for key in ATTENTION_OPTIONS & options.keys() - read
         if options[key] != getattr(StackOptions, key)
     }
     if not unread:
