@@ -270,6 +270,8 @@ def test_a_prompt_beyond_the_positions_is_continued_from_its_last_tokens():
     assert found[0] == found[1]
     with pytest.raises(BadOption, match="max_new_tokens 9, but the model has 8 positions"):
         task.continuations(["a"], max_new_tokens=9)
+    with pytest.raises(BadOption, match="set temperature over 0"):
+        task.continuations(["a"], seed=1)
 
 
 def test_the_command_writes_one_line_for_each(monkeypatch):

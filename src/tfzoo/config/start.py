@@ -96,8 +96,8 @@ class Start:
         keep = f". To keep its model: tfzoo fit {folder}/config.yaml --from {folder}"
         notify(
             f"from {relative_path(self.run.path)}: only {kept / size:.1%} of this model's "
-            "parameters are kept, the rest starts anew: it has other sizes or parts, see swapped "
-            "below" + (keep if folder else "")
+            "parameters are kept, the rest starts anew: it has other sizes or parts"
+            + (keep if folder else "")
         )
 
 

@@ -75,6 +75,8 @@ class Continue:
             self.length_penalty,
         )
         check_range("seed", self.seed, ge=0, lt=2**63, whole=True)
+        if self.seed and not self.temperature:
+            raise BadOption("seed is of what is sampled: set temperature over 0")
         if self.stop == "":
             raise BadOption("stop is an empty text, which would end every continuation at once")
 
