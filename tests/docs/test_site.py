@@ -44,7 +44,8 @@ def test_a_page_says_all_that_is_known_of_a_part():
         "(x - mean) / sqrt(var + eps) * weight + bias",
         "https://arxiv.org/abs/1502.03167",
         "| `momentum` | `float` | `0.1` | weight of the batch in the running statistics. |",
-        "`mixes_tokens:training`: in training, the output at a token depends on other tokens.",
+        "`mixes_tokens:training`: in training, the output at a token depends on other tokens, also "
+        "on those of other texts.",
         "Not in a decoder",
         "| `batch` itself | 3,072 |",
         "[norm](../../ablations.md#norm)",

@@ -10,7 +10,7 @@ from tests.sweep.test_judge import AXES, GRID, SCORES, grid, judged, of, rows
 from tfzoo.sweep.judge.design import UNDECLARED
 from tfzoo.sweep.judge.effects import axis_name, cells
 from tfzoo.sweep.judge.paired import Outcome, holm, interval
-from tfzoo.sweep.judge.scores_by_seed import gather
+from tfzoo.sweep.judge.scores_by_seed import scores_by_seed
 from tfzoo.sweep.judge.verdicts import decide
 
 
@@ -104,7 +104,7 @@ def test_a_run_without_a_seed_is_omitted_and_said():
 
 
 def test_a_verdict_needs_a_corrected_p_below_5_percent():
-    scores = gather(rows(SCORES), AXES, "val/loss")
+    scores = scores_by_seed(rows(SCORES), AXES, "val/loss")
     _, rms, _ = cells(scores, AXES, ("layer",))
     test = interval(rms.differences)
     found = [

@@ -554,6 +554,15 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         replace("x.masked_fill(~valid[..., None], 0.0)", "x.clone()"),
         "pooling convolution padding_has_no_influence",
     ),
+    "in training, the variance of an instance norm is that of all texts": (
+        "norm.instance:Instance.forward",
+        replace(
+            "centred.square().sum(1, keepdim=True) / count",
+            "(centred.square().sum(1, keepdim=True) / count).mean(0) if self.training"
+            " else centred.square().sum(1, keepdim=True) / count",
+        ),
+        "norm instance a_text_does_not_see_the_others_of_its_batch",
+    ),
     "runs of tokens end with the batch and not with their text": (
         "pooling.convolution:Convolution.forward",
         keyword("padding", "'same'"),
@@ -812,7 +821,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         INTERVALS + "test_the_interval_of_a_mean_is_that_of_its_standard_error",
     ),
     "each drawn sample is added to those before": (
-        "learning/resampling:scores_of",
+        "learning/resampling:scores_of_rows",
         replace("_.reset()", "None"),
         INTERVALS + "test_the_interval_of_a_mean_is_that_of_its_standard_error",
     ),

@@ -84,7 +84,8 @@ KINDS: Mapping[str, Kind] = {
         "tfzoo.contracts.Norm",
         frozenset({"dim"}),
         {
-            "mixes_tokens:training": "in training, the output at a token depends on other tokens",
+            "mixes_tokens:training": "in training, the output at a token depends on other tokens, "
+            "also on those of other texts",
             "mixes_tokens:always": "the output at a token depends on other tokens",
             "centres_texts": "the mean of the output over the tokens of a sequence is the "
             "same for every sequence",

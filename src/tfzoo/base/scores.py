@@ -64,6 +64,6 @@ def format_scores(
     return [(name, "  ".join(texts)) for name, texts in sorted(sets.items())]
 
 
-def scores_of(trainer: Any) -> dict[str, float]:
+def logged_scores(trainer: Any) -> dict[str, float]:
     """The last value of each metric that a training, a validation or a test has logged."""
     return {name: float(value) for name, value in trainer.callback_metrics.items()}

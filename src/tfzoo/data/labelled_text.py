@@ -52,7 +52,8 @@ class LabelledKeywords(TextKeywords, total=False):
 
 class LabelledText(SingleTexts):
     """Batches of texts, each with a label. A subclass says what the labels in a cell are
-    (:meth:`labels_of`, :meth:`check_labels`) and what batches have of them (:meth:`classes`).
+    (:meth:`labels_of`, :meth:`check_labels`, or :meth:`label_cells` and :meth:`label_encoder` for
+    what are no names) and what batches have of them (:meth:`classes`).
 
     The text is one of
 
@@ -134,7 +135,7 @@ class LabelledText(SingleTexts):
             try:
                 found = encode_columns(held.get(name, rows), read[name], columns, name)
             except UnknownLabel:
-                raise self._label_error(name) from None
+                raise self.label_error(name) from None
             sets[name] = self._set(name, held.get(name, []), found)
         self._filter(sets)
         self.sets = sets
@@ -226,9 +227,9 @@ class LabelledText(SingleTexts):
         """What batches have of the encoded labels of a split."""
         raise NotImplementedError
 
-    def _label_error(self, name: str) -> BadData:
+    def label_error(self, name: str) -> BadData:
         """The error for the first label of a split that cannot be encoded."""
-        return label_error(self.splits[name], self.labels_of, self.vocabulary.labels, name)
+        return unknown_label_error(self.splits[name], self.labels_of, self.vocabulary.labels, name)
 
     def _filter(self, sets: Mapping[str, ClassificationDataset]) -> None:
         """Leave sequences without a token out of training, and count those that are cut."""
@@ -313,7 +314,7 @@ def _first(splits: Mapping[str, Examples], label: str) -> str:
     )
 
 
-def label_error(
+def unknown_label_error(
     rows: Examples, labels_of: Callable[[str], Iterable[str]], labels: Sequence[str], name: str
 ) -> BadData:
     """The error for the first label in a split that is none of ``labels``."""

@@ -55,7 +55,7 @@ def intervals(scores: nn.Module, draws: int = DRAWS) -> dict[str, tuple[float, f
         blank = blank_of(part)
         for _ in range(draws if n > 1 else 0):
             rows = torch.from_numpy(random.integers(n, size=n)).to(columns[0].device)
-            for name, value in scores_of(blank, [column[rows] for column in columns]).items():
+            for name, value in scores_of_rows(blank, [column[rows] for column in columns]).items():
                 values[name].append(float(value))
         tails = (1 - COVERAGE) / 2
         for name, drawn in values.items():
@@ -74,7 +74,7 @@ def blank_of(scores: RowScores) -> Any:
         scores.kept = kept
 
 
-def scores_of(blank: Any, columns: list[Tensor]) -> dict[str, Tensor]:
+def scores_of_rows(blank: Any, columns: list[Tensor]) -> dict[str, Tensor]:
     """The scores of these rows alone."""
     for part in blank.modules():
         if isinstance(part, Metric):

@@ -306,38 +306,15 @@ class Task(L.LightningModule):
         """Run the model as ``training_step`` does, for callbacks that registered forward hooks."""
         raise NotImplementedError
 
-    @classmethod
-    def add_arguments(cls, parser: ArgumentParser) -> None:
-        """Add the options of the task's command."""
-
-    @classmethod
-    def check_arguments(cls, given: Namespace) -> None:
-        """Check the command's options before a run is loaded; raise a ``TfzooError``."""
-
     def line_function(
         self, given: Namespace, on_truncated: OnTruncated
     ) -> tuple[str | None, LineFunction]:
         """What the task's command writes: a header, if any, and the function of input lines."""
         raise NotImplementedError
 
-    def to_try(self, text: str) -> str:
-        """What the command is shown with at the end of a training, made of a text of validation."""
-        return text
-
-    @property
-    def text_names(self) -> list[str]:
-        """The names of the texts that one answer is about: two where the model reads pairs."""
-        return ["text"]
-
     def answers(self, texts: Sequence[str]) -> list[Any]:
         """The :attr:`Answer` to each text."""
         raise NotImplementedError
-
-    def stream(self, text: str) -> Iterator[Any]:
-        """The :attr:`Answer` to one text; before it, of a task whose answers grow, each piece of it
-        as it comes, a ``str``. Such a task takes the answer in ``attention(text, answer)``, too.
-        """
-        yield from self.answers([text])
 
     def facts(self, answer: Any) -> dict[str, str]:
         """An :attr:`Answer` as the lines of a page."""
@@ -348,6 +325,29 @@ class Task(L.LightningModule):
         raise NotImplementedError
 
     # What it may write
+
+    @classmethod
+    def add_arguments(cls, parser: ArgumentParser) -> None:
+        """Add the options of the task's command."""
+
+    @classmethod
+    def check_arguments(cls, given: Namespace) -> None:
+        """Check the command's options before a run is loaded; raise a ``TfzooError``."""
+
+    def to_try(self, text: str) -> str:
+        """What the command is shown with at the end of a training, made of a text of validation."""
+        return text
+
+    @property
+    def text_names(self) -> list[str]:
+        """The names of the texts that one answer is about: two where the model reads pairs."""
+        return ["text"]
+
+    def stream(self, text: str) -> Iterator[Any]:
+        """The :attr:`Answer` to one text; before it, of a task whose answers grow, each piece of it
+        as it comes, a ``str``. Such a task takes the answer in ``attention(text, answer)``, too.
+        """
+        yield from self.answers([text])
 
     @property
     def untrained_loss(self) -> float | None:

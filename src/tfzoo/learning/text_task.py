@@ -29,7 +29,8 @@ class TextTask(Task):
 
     A subclass writes :meth:`answers_of`, :meth:`outputs` where they are no labels, and what a
     :class:`~tfzoo.learning.task.Task` leaves to it: ``training_step``, ``new_scores``, ``score``,
-    ``prediction_rows``, ``line_function`` and ``facts``.
+    ``prediction_rows``, ``line_function`` and ``facts``; ``Data``, ``Answer``, ``example``,
+    ``command``, ``command_help``, ``monitor`` and ``higher_is_better``.
     """
 
     Model: ClassVar[type[nn.Module]] = TransformerClassifier

@@ -18,7 +18,7 @@ from tfzoo.swapping import huggingface
 from tfzoo.swapping.padding import ATTRIBUTE, Valid
 
 
-def mixes_tokens(norm: Spec) -> bool:
+def spec_mixes_tokens(norm: Spec) -> bool:
     """Whether the norm of a spec mixes tokens."""
     return traits.mixes_tokens(registry("norm").options(norm)[0])
 
@@ -37,7 +37,7 @@ def check_norm_fits(
             has ``batch_first=False``.
         Clash: it mixes tokens in a decoder.
     """
-    if not mixes_tokens(norm):
+    if not spec_mixes_tokens(norm):
         return
     name = registry("norm").options(norm)[0].name
     if valid is False or (valid is None and not hasattr(model, ATTRIBUTE)):

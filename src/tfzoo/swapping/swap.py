@@ -14,7 +14,7 @@ from tfzoo.errors import BadOption, did_you_mean, listing
 from tfzoo.models.stack import Stack
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.swapping import attentions, feedforwards, huggingface, positions
-from tfzoo.swapping.checks import check_attention_fits, check_norm_fits, mixes_tokens
+from tfzoo.swapping.checks import check_attention_fits, check_norm_fits, spec_mixes_tokens
 from tfzoo.swapping.feedforwards import FoundFeedForward, SwappedFeedForward
 from tfzoo.swapping.norms import FoundNorm, NotSwappable, find_norm, is_norm, norm_replacement
 from tfzoo.swapping.padding import Valid, pass_padding, record_padding
@@ -227,7 +227,7 @@ def replace_modules(
     names gets one shared replacement, and so do the attention and the weighting of one module.
     """
     made = {place_of(match): build(match, specs) for match in chosen}
-    mixing = specs["norm"] is not None and mixes_tokens(specs["norm"])
+    mixing = specs["norm"] is not None and spec_mixes_tokens(specs["norm"])
     padding = record_padding(model, valid) if mixing else None
     modules = {match.module: None for match in chosen}
     huggingface.use_interface(model, [one for one in modules if huggingface.calls_interface(one)])

@@ -54,7 +54,7 @@ class RegressionData(LabelledText):
         """The number of each example."""
         return labels.ids.view(np.float32)
 
-    def _label_error(self, name: str) -> BadData:
+    def label_error(self, name: str) -> BadData:
         rows = self.splits[name]
         row, cell = next((row, cell) for row, (_, cell) in enumerate(rows) if isnan(number(cell)))
         return BadData(f"{location(rows, row, name)}: the label {cell!r} is no finite number")

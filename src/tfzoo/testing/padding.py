@@ -50,15 +50,18 @@ def real(out: Tensor, valid: Tensor | None) -> list[Tensor]:
 
 
 def of_norm(entry: Entry) -> Iterator[Case]:
-    """With the running statistics that are left."""
+    """With the running statistics that are left. In training, a norm that mixes tokens then alone
+    may mix texts as well.
+    """
 
     def compute(training: bool, x: Tensor, valid: Tensor | None) -> Found:
         out, statistics = norm.apply(module.train(training), x, valid)
         return real(out, valid), statistics
 
-    module = build_randomized(entry)
+    module, may_mix = build_randomized(entry), "mixes_tokens:training" in entry.traits
     for training in norm.MODES:
-        yield Case(f"training={training}", partial(compute, training), mixes_texts=training)
+        mixes_texts = training and may_mix
+        yield Case(f"training={training}", partial(compute, training), mixes_texts=mixes_texts)
 
 
 def of_residual(entry: Entry) -> Iterator[Case]:

@@ -66,8 +66,8 @@ def batches_of(data: Any, sizes: list[int]) -> list[Any]:
 
 @contract("task")
 def scores_are_those_that_it_declares(entry: Entry) -> None:
-    """``new_scores`` computes what ``higher_is_better`` lists, ``monitor`` is one of them, and so
-    are ``shares`` and ``percentages``, which lie between 0 and 1 or 100.
+    """``new_scores`` computes nothing that ``higher_is_better`` does not list, which also lists
+    ``monitor``, and ``shares`` and ``percentages``, which lie between 0 and 1 or 100.
     """
     task, data = example(entry)
     found = scores_of(task, batches_of(data, [EXAMPLES]))

@@ -13,7 +13,7 @@ from typing import Any
 
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.ranks import rank
-from tfzoo.base.scores import format_scores, scores_of
+from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import notify, print_table, relative_path
 from tfzoo.config.resolve import Config, resolve
 from tfzoo.config.sources import Arguments, ConfigSource
@@ -155,7 +155,7 @@ def evaluate(command: str, given: Namespace) -> int:
     trainer = make_trainer(trained.config.lightning, None, [Bar()])
     with launching([command, *given.words]):
         getattr(trainer, command)(trained.task, datamodule=data, verbose=False)
-    scores = scores_of(trainer)
+    scores = logged_scores(trainer)
     intervals = trained.task.intervals() if command == "test" and not rank() else {}
     trained.record(command, {"scores": scores, **({"intervals": intervals} if intervals else {})})
     rows = format_scores(scores, intervals)

@@ -20,7 +20,7 @@ from typing import Any
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from tfzoo.base.ranks import rank
-from tfzoo.base.scores import format_score, format_scores, scores_of
+from tfzoo.base.scores import format_score, format_scores, logged_scores
 from tfzoo.base.terminal import notify, print_error, print_result, print_table, relative_path
 from tfzoo.config.resolve import Config
 from tfzoo.data.pairs import TAB, parts
@@ -244,7 +244,7 @@ class TrainingRun:
         try:
             if self.config.start and not self.resume_from and self.trainer.limit_val_batches:
                 self.trainer.validate(self.task, datamodule=self.data, verbose=False)
-                self.at_start = scores_of(self.trainer)
+                self.at_start = logged_scores(self.trainer)
             self.trainer.fit(
                 self.task, datamodule=self.data, ckpt_path=self.resume_from, weights_only=True
             )
@@ -318,7 +318,7 @@ class TrainingRun:
             return
         load_full_state(self.task, checkpoints.read(path)["state_dict"])
         self.trainer.test(self.task, datamodule=self.data, verbose=False)
-        scores = scores_of(self.trainer).items()
+        scores = logged_scores(self.trainer).items()
         self.test_scores = {name: score for name, score in scores if name.startswith("test/")}
         if not rank():
             self.task.save_figures(self.folder)

@@ -12,7 +12,7 @@ from tfzoo.sweep.judge import effects
 from tfzoo.sweep.judge.design import UNDECLARED, Design
 from tfzoo.sweep.judge.effects import Axes, axis_name
 from tfzoo.sweep.judge.paired import ALPHA, correct, has_variance, interval, selected_level
-from tfzoo.sweep.judge.scores_by_seed import Scores, Setting, gather
+from tfzoo.sweep.judge.scores_by_seed import Scores, Setting, scores_by_seed
 from tfzoo.sweep.judge.sentences import format_corrected, format_estimate, format_size, hint
 from tfzoo.sweep.judge.sequential import FIRST
 
@@ -73,7 +73,7 @@ def interactions(
     axes at once.
     """
     base = effects.baseline(axes, baseline)
-    scores = gather(rows, axes, metric)
+    scores = scores_by_seed(rows, axes, metric)
     if not effects.is_grid(scores, base):
         return []
     start = dict(zip(axes, base, strict=True))

@@ -14,10 +14,10 @@ from tfzoo.sweep.judge import effects
 from tfzoo.sweep.judge.design import UNDECLARED, Design
 from tfzoo.sweep.judge.effects import Axes
 from tfzoo.sweep.judge.paired import ALPHA, Mode, correct
-from tfzoo.sweep.judge.scores_by_seed import gather, parse_seed
+from tfzoo.sweep.judge.scores_by_seed import parse_seed, scores_by_seed
 from tfzoo.sweep.judge.verdicts import Judged, judge
 
-Outcome = Literal[
+Repetition = Literal[
     "held",
     "not confirmed",
     "turned round",
@@ -27,7 +27,7 @@ Outcome = Literal[
     "not judged",
 ]
 DECIDED = {"better", "worse", "equivalent"}
-OF_VERDICTS: tuple[Outcome, ...] = ("held", "not confirmed", "turned round", "too few to tell")
+OF_VERDICTS: tuple[Repetition, ...] = ("held", "not confirmed", "turned round", "too few to tell")
 """What can become of a verdict."""
 
 
@@ -56,7 +56,7 @@ class Repeat:
     p: float | None = None
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Repetition:
         first, again = self.first.verdict, self.again.verdict
         if first == "not judged" or self.again.difference is None:
             return "not judged"
@@ -144,7 +144,7 @@ def repeats(
             (both if pool else again, grown if pool else design),
         )
     ]
-    grid = effects.is_grid(gather(first, axes, metric), effects.baseline(axes, baseline))
+    grid = effects.is_grid(scores_by_seed(first, axes, metric), effects.baseline(axes, baseline))
     main, cells = match([found.axes for found in judged]), match([found.cells for found in judged])
     if grid:
         family = with_p([*main, *cells])

@@ -38,7 +38,7 @@ class Scores:
         return self.values.get(setting, {})
 
 
-def gather(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metric: str) -> Scores:
+def scores_by_seed(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metric: str) -> Scores:
     """One metric of all rows, whose values may be text, as from a CSV. If a seed occurs more than
     once, its mean counts.
     """

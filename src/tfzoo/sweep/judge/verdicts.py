@@ -24,7 +24,7 @@ from tfzoo.sweep.judge.paired import (
     interval,
     selected_level,
 )
-from tfzoo.sweep.judge.scores_by_seed import Scores, Setting, gather
+from tfzoo.sweep.judge.scores_by_seed import Scores, Setting, scores_by_seed
 from tfzoo.sweep.judge.sequential import FIRST
 
 Verdict = Literal["baseline", "better", "worse", "equivalent", "not yet known", "not judged"]
@@ -123,7 +123,7 @@ def judge(
         Yekutieli 2005): each has the level ``1 - 0.05 tests / comparisons``.
     """
     base = effects.baseline(axes, baseline)
-    scores = gather(rows, axes, metric)
+    scores = scores_by_seed(rows, axes, metric)
     grid = effects.is_grid(scores, base)
     cells = effects.cells(scores, axes, base)
     family = [*cells, *(effects.main_effects(scores, axes, base) if grid else ())]

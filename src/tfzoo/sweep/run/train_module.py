@@ -22,7 +22,7 @@ from lightning.pytorch.utilities.model_helpers import is_overridden
 
 from tfzoo.base import adapters
 from tfzoo.base.allocator import keep_freed_memory
-from tfzoo.base.scores import scores_of
+from tfzoo.base.scores import logged_scores
 from tfzoo.base.terminal import notify, print_error, silence_lightning
 from tfzoo.errors import TfzooError, did_you_mean, listing
 from tfzoo.runs.folder import environment, peak_memory, read_config, write_summary
@@ -54,7 +54,9 @@ class LogsMetrics(L.Callback):
         waits = trainer.current_epoch == 0 and is_overridden("on_train_epoch_end", pl_module)
         if self.validated and not self.checked and not waits:
             self.checked = True
-            check_metrics(self.metrics, {*scores_of(trainer), *adapters.names_of_epoch(trainer)})
+            check_metrics(
+                self.metrics, {*logged_scores(trainer), *adapters.names_of_epoch(trainer)}
+            )
 
 
 def check_metrics(metrics: Sequence[str], known: Collection[str]) -> None:
@@ -114,11 +116,11 @@ def train(
     seconds = time.perf_counter() - started
     for part in parts:
         notify(str(part.report))
-    scores = scores_of(trainer)
+    scores = logged_scores(trainer)
     steps = trainer.global_step
     if trainer.enable_validation:  # the last validation may have been before the last step
         trainer.validate(task, datamodule=loaded, verbose=False)
-        scores |= scores_of(trainer)
+        scores |= logged_scores(trainer)
     check_metrics(metrics, scores)
     return {
         "ended": "completed",
