@@ -49,6 +49,38 @@ ELSEWHERE = {"fnet": "fnet.pooler", "bart": "final_logits_bias"}
 """Tensors that are not written: of another head, zeros."""
 
 
+DROPOUTS = {"attention_dropout": 0.1, "feedforward_dropout": 0.1}
+ASKED = {
+    **{"t5": DROPOUTS, "t5_v1_1": DROPOUTS, "marian": {"head_bias": True}},
+    **{"modernbert": {"layers": 4}, "fnet": {"heads": 1}},
+}
+"""Options that ``like`` leaves out, and without which no model of theirs is the same."""
+
+
+@pytest.mark.parametrize("name", sorted(PEERS))
+def test_sizes_that_were_not_given_are_exported(name):
+    said = architecture(name)
+    bounded = {"max_length": 32} if "max_length" in said.stack else {}
+    sizes = {"dim": 16, "heads": 2, "layers": 2, "pad": 0, **bounded, **ASKED.get(name, {})}
+    model = getattr(tfzoo, said.model)(31, like=name, **sizes)
+    randomize(model.double())
+    given = batch(model.eval(), padded=False)
+    theirs = peer_outputs(loaded_export(model), given)
+    assert difference(model(*given.arguments), theirs) < PEERS[name].bound
+
+
+@pytest.mark.parametrize("scaling", ["yarn", "llama3", "linear"])
+def test_options_of_a_scaling_that_were_not_given_are_exported(scaling):
+    position = {"name": "rotary", "layout": "half", "scaling": scaling}
+    model = tfzoo.LanguageModel(
+        31, like="llama", dim=16, heads=2, layers=1, pad=None, position=position
+    )
+    randomize(model.double())
+    peer = loaded_export(model.eval())
+    ids = torch.arange(4, 24)[None]
+    assert difference(model(ids), peer(ids).logits) < 1e-5
+
+
 @pytest.mark.parametrize(("family", "class_name", "auto", "config"), RUNS)
 def test_a_round_trip_changes_nothing(family, class_name, auto, config, tmp_path):
     peer, tokenizer = save(family, class_name, config, tmp_path / "there")

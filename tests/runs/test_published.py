@@ -267,6 +267,72 @@ def test_words_of_older_configurations_are_known(name, tmp_path):
     assert difference(model(TEXT), peer.eval()(TEXT).logits) < 1e-5
 
 
+YARN = {"rope_type": "yarn", "factor": 4.0}
+HALF = {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}
+HONOURED: list[tuple[str, dict[str, Any]]] = [
+    ("roberta", {"hidden_act": "gelu_new"}),  # the head has another one
+    ("llama", {"rope_parameters": YARN, "max_position_embeddings": 8}),  # the length of training
+    ("llama", {"rope_parameters": HALF, "rope_scaling": {"type": "linear", "factor": 2.0}}),
+    ("gemma2", {"use_sliding_window": False}),  # is Qwen's
+    ("gpt_oss", {"use_sliding_window": False}),
+    ("gpt_oss", {"rope_parameters": None}),  # YaRN
+    ("gpt_oss", {"rope_parameters": None, "rope_theta": 123}),
+    ("gpt_oss", {"rope_parameters": {**YARN, "original_max_position_embeddings": 8}}),
+    ("gpt_neox", {"rope_parameters": None, "rotary_pct": 0.67, "partial_rotary_factor": 0.67}),
+    ("t5_v1_1", {"dense_act_fn": "gelu", "tie_word_embeddings": False}),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), HONOURED)
+def test_a_key_says_what_it_says_in_transformers(name, changes, tmp_path):
+    peer = peer_of(architecture(name).transformers, ODD[name][0])
+    if name == "t5_v1_1":  # its checkpoints untie what the constructor ties
+        peer.lm_head.weight = torch.nn.Parameter(torch.randn_like(peer.lm_head.weight))
+    path = saved(peer, tmp_path) / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **changes}), "utf-8")
+    options = {"dtype": torch.float64, "attn_implementation": "eager"}
+    if name == "gpt_oss":
+        options["experts_implementation"] = "eager"
+    peer = type(peer).from_pretrained(tmp_path, **options).eval()
+    model = tfzoo.from_pretrained(tmp_path)
+    given = Batch((TEXT, TEXT) if isinstance(model, tfzoo.Transformer) else (TEXT,), TEXT > 0)
+    assert difference(model(*given.arguments), peer_outputs(peer, given)) < 1e-5
+
+
+NOT_READ: list[tuple[str, dict[str, Any], str]] = [
+    ("gpt2", {"is_causal": False}, "is_causal: False"),
+    ("llama", HALF, "partial_rotary_factor: 0.5"),
+    ("olmo2", {"partial_rotary_factor": 0.5}, "partial_rotary_factor: 0.5"),
+    ("qwen3", {"rotary_pct": 0.5}, "rotary_pct: 0.5"),
+    ("llama", {"rotary_emb_base": 500}, "rotary_emb_base: 500"),
+    ("llama", {"rope_parameters": YARN}, "no original_max_position_embeddings"),
+    ("llama", {"rope_scaling": {"type": "linear"}}, "no factor for rope_type linear"),
+    ("gpt_neox", {"rotary_emb_base": 500, "rope_theta": 1e4}, "there it is 500"),
+    ("gpt_neox", {"partial_rotary_factor": 0.5}, "there it is 0.25"),
+    ("gemma2", {"query_pre_attn_scalar": -1}, "query_pre_attn_scalar=-1"),
+    ("t5", {"dense_act_fn": "silu"}, "dense_act_fn: silu"),
+    ("t5", {"is_gated_act": True}, "is_gated_act: True"),
+    ("t5", {"is_encoder_decoder": False}, "is_encoder_decoder: False"),
+    ("t5", {"feed_forward_proj": "gated-gelu"}, "transformers scales the outputs"),
+    ("modernbert", {"rope_parameters": {"full_attention": [1]}}, "a mapping for each kind"),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "message"), NOT_READ)
+def test_a_key_that_transformers_reads_otherwise_is_refused_by_name(name, changes, message):
+    kind = architecture(name).config["type"]
+    with pytest.raises(BadOption, match=message):
+        read_config({"model_type": kind if isinstance(kind, str) else kind[0], **changes})
+
+
+def test_outputs_of_mt5_are_not_scaled(tmp_path):
+    peer = peer_of("MT5ForConditionalGeneration", {**T5, "feed_forward_proj": "gated-gelu"})
+    peer.lm_head.weight = torch.nn.Parameter(torch.randn_like(peer.lm_head.weight))
+    model = tfzoo.from_pretrained(saved(peer, tmp_path))
+    given = Batch((TEXT, TEXT), TEXT > 0)
+    assert difference(model(TEXT, TEXT), peer_outputs(peer, given)) < 1e-5
+
+
 @pytest.mark.parametrize("name", [one for one in names() if architecture(one).config])
 def test_what_a_missing_key_means_is_what_transformers_takes(name):
     said = architecture(name)

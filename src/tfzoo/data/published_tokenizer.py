@@ -67,7 +67,8 @@ def state_of(folder: Path) -> str:
             "transformers write it"
         )
     text = bounded_files.text_of(folder / FILE, bounded_files.TEXT)
-    tokenizer_trial.try_out(text_of_state(text, SpecialIds(pad=None, bos=0, eos=0), 2**31))
+    tried = text_of_state(text, SpecialIds(pad=None, bos=0, eos=0), 2**31)
+    tokenizer_trial.try_out(tried, str(folder / FILE))
     library = loaded(text)
     around, pair = library.encode("").ids, library.encode("", "").ids
     special = special_ids(folder, library.token_to_id, around, pair)
@@ -112,7 +113,7 @@ def sentencepiece_of(folder: Path) -> str:
         models.append(b64encode(file.read_bytes()).decode())
     content = {"models": models, "vocabularies": texts}
     tried = {**content, "special": asdict(SpecialIds(pad=None, bos=0, eos=0)), "sizes": [2**31]}
-    tokenizer_trial.try_out(json.dumps({**tried, "side": 0}))
+    tokenizer_trial.try_out(json.dumps({**tried, "side": 0}), f"the tokenizer in {folder}")
     library = SentencePieceProcessor(model_file=str(files[0]))
 
     def id_of(piece: str) -> int | None:

@@ -42,19 +42,23 @@ def digest(text: str) -> bytes:
     return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def try_out(text: object) -> None:
-    """Load and use a tokenizer of the library in a process of its own, unless this was done before.
+MISMATCH = "the checkpoint's contents do not match: its tokenizer"
+
+
+def try_out(text: object, called: str = MISMATCH) -> None:
+    """Load and use a tokenizer of the library in a process of its own, unless this was done before;
+    ``called`` is what an error says of it.
 
     Raises:
         BadRun: it asks for what tfzoo's tokenizers do not, takes too much time or memory, or fails.
     """
     if not isinstance(text, str):
-        raise BadRun(f"the checkpoint's contents do not match: its tokenizer is a {type(text)}")
+        raise BadRun(f"{called} is a {type(text)}")
     if digest(text) in KNOWN.hashes:
         return
     why = refusal(text)
     if why:
-        raise BadRun(f"the checkpoint's contents do not match: its tokenizer is refused: {why}")
+        raise BadRun(f"{called} is refused: {why}")
     trust(text)
 
 

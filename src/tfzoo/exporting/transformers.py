@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from tfzoo.data.tokenizers.pretrained import Pretrained
 from tfzoo.data.tokenizers.sentencepiece import SentencePiece
 from tfzoo.errors import BadOption, TfzooError, UnknownName, listing
 from tfzoo.exporting.failures import own_model
+from tfzoo.feedforward._layers import Plain, gated_width
 from tfzoo.learning.model_card import model_card
 from tfzoo.learning.task import Task
 from tfzoo.models.architectures import architecture, names
@@ -38,6 +39,7 @@ from tfzoo.models.architectures.config import (
 )
 from tfzoo.models.architectures.published import from_pretrained
 from tfzoo.models.architectures.weights import OWN, layer_of, line, table_of
+from tfzoo.position import _rotary_scaling
 from tfzoo.runs.files import new_folder
 from tfzoo.runs.pretrained import CARD, CONFIG, WEIGHTS
 
@@ -221,18 +223,28 @@ def config_of(model: Any, labels: list[str], published: str = "") -> tuple[str, 
 
 
 def plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a model, with all options of each component."""
+    """The options of a model, with all options of each component, and the sizes that follow from
+    others.
+    """
     found = dict(config)
+    if "heads" in found:
+        found["kv_heads"] = found.get("kv_heads") or found["heads"]
+        found["head_dim"] = found.get("head_dim") or found["dim"] // found["heads"]
     for key, kind in SPECS.items():
         if found.get(key) is not None:
             entry, given = registry(kind).options(found[key])
             defaults = {name: one.default for name, one in entry.options.items()}
             found[key] = {"name": entry.name, **defaults, **given}
+            if key == "position":
+                found[key] = with_scaling(found[key])
+            if key == "feedforward" and found[key].get("hidden", 0) is None:
+                dim = found["dim"]
+                found[key]["hidden"] = 4 * dim if issubclass(entry.cls, Plain) else gated_width(dim)
     sides = {side: found.pop(side) for side in ("encoder", "decoder") if side in found}
     for side, changes in sides.items():
         changed = {**{key: found[key] for key in SIDED}, **(changes or {})}
-        own = plain({"feedforward": changed["feedforward"]})
-        found[side] = {**changed, **own}
+        own = plain({"feedforward": changed["feedforward"], "dim": found["dim"]})
+        found[side] = {**changed, "feedforward": own["feedforward"]}
     if sides:
         found |= {key: found["encoder"][key] for key in SIDED}
     if "source_vocab_size" in found:
@@ -241,6 +253,16 @@ def plain(config: Mapping[str, Any]) -> dict[str, Any]:
         inner = plain({"norm": found["query_key_norm"]["norm"]})["norm"]
         found["query_key_norm"] = {"over": "head", **found["query_key_norm"], "norm": inner}
     return found
+
+
+def with_scaling(position: Mapping[str, Any]) -> dict[str, Any]:
+    """A positional encoding with the values of its scaling's options where they are None:
+    ``transformers`` has others.
+    """
+    scaling = _rotary_scaling.SCALINGS.get(position.get("scaling", "none"))
+    known = {one.name: one.default for one in fields(scaling)} if scaling else {}
+    given = {key: one for key, one in position.items() if one is not None}
+    return {**position, **known, **given}
 
 
 SIDED = ("layers", "heads", "feedforward")
@@ -304,6 +326,7 @@ def rope(position: Any) -> dict[str, Any]:
         return {"rope_type": "default"}
     kind = position.get("scaling", "none")
     kind = "default" if kind == "none" else kind
+    position = with_scaling(position)
     found: dict[str, Any] = {"rope_type": kind, "rope_theta": position.get("base", 10000.0)}
     for theirs, own in SCALINGS.get(kind, {}).items():
         if position.get(own) is not None:
@@ -318,8 +341,13 @@ def windows(options: Mapping[str, Any]) -> dict[str, Any]:
     pattern, layers = options.get("pattern") or [{}], options["layers"] or 0
     kinds = [SLIDING if pattern[i % len(pattern)] else FULL for i in range(layers)]
     sizes = [one["window"] for one in pattern if "window" in one]
-    found = {"layer_types": kinds, "use_sliding_window": bool(sizes)}
-    return {**found, "sliding_window": sizes[0]} if sizes else found
+    return {"layer_types": kinds, **({"sliding_window": sizes[0]} if sizes else {})}
+
+
+def last_windows(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of Qwen3, which must be told that there are any."""
+    found = windows(options)
+    return {**found, "use_sliding_window": "sliding_window" in found}
 
 
 def local_and_global(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -357,9 +385,14 @@ def vocabularies(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 WRITERS = {
+    "unscaled": lambda options: {"tie_word_embeddings": False, "scale_decoder_outputs": False},
     "vocabularies": vocabularies,
-    "rotary": lambda options: {"rope_parameters": rope(options["position"])},
+    **dict.fromkeys(
+        ("rotary", "neox_rotary", "yarn_rotary"),
+        lambda options: {"rope_parameters": rope(options["position"])},
+    ),
     "windows": windows,
+    "last_windows": last_windows,
     "local_and_global": local_and_global,
     "query_scale": query_scale,
     "rotary_dim": rotary_dim,

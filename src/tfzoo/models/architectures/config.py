@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from tfzoo.base.values import check_number, leaves
+from tfzoo.base.values import check_number, check_range, leaves
 from tfzoo.errors import BadOption, listing
 from tfzoo.models.architectures import architecture, names, options_like
 from tfzoo.models.classifier import TransformerClassifier
@@ -59,6 +59,10 @@ UNUSED = frozenset(
     }
 )
 """Keys of any ``config.json`` that change no output."""
+MATTERS = (("is_causal", False),)
+"""Keys that say something though their value is false: with this one ``transformers`` lets a
+decoder see later tokens.
+"""
 
 
 @dataclass(frozen=True)
@@ -198,7 +202,8 @@ def check_class(name: str, config: Mapping[str, Any]) -> str:
 def check_keys(config: Mapping[str, Any], known: Sequence[str], name: str) -> None:
     """Refuse a key that says something, but not to tfzoo."""
     for key, value in config.items():
-        if key in UNUSED or not value or any(fnmatchcase(key, one) for one in known):
+        nothing = not value and (key, value) not in MATTERS
+        if key in UNUSED or nothing or any(fnmatchcase(key, one) for one in known):
             continue
         raise BadOption(
             f"config.json says {key}: {str(value)[:60]}, which tfzoo's {name} does not know: if it "
@@ -322,22 +327,61 @@ SCALINGS: Mapping[str, Mapping[str, str]] = {
 }
 """The names of tfzoo for the keys of each ``rope_type``."""
 GENERAL = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
+SCALED = ("original_max_position_embeddings", "max_position_embeddings")
+"""The length of the texts that a model was trained on, and what it is where that is not said."""
+REQUIRED = frozenset({"factor", "low_freq_factor", "high_freq_factor", SCALED[0]})
+"""The keys that ``transformers`` has no value for where they are missing."""
+
+
+def rope(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """``rope_scaling`` of older configurations, else ``rope_parameters``; None: neither."""
+    said = config.get("rope_scaling") or config.get("rope_parameters")
+    if not isinstance(said, Mapping | None):
+        raise BadOption(
+            f"config.json says rope_parameters: {str(said)[:60]!r}, which is no mapping"
+        )
+    return said
 
 
 def rotary(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Rotary positions, in the words of ``transformers`` 5 or of older ones."""
-    said = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    base = config.get("rope_theta", config.get("rotary_emb_base", 10000.0))
-    share = config.get("partial_rotary_factor", config.get("rotary_pct"))
-    return {"position": position(said, base, share, options["position"])}
+    base, share = config.get("rope_theta", 10000.0), config.get("partial_rotary_factor")
+    return {"position": position(rope(config) or {}, base, share, options["position"], config)}
 
 
-def position(said: Any, base: Any, share: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The positional encoding of one ``rope_parameters``."""
-    if not isinstance(said, Mapping):
-        raise BadOption(
-            f"config.json says rope_parameters: {str(said)[:60]!r}, which is no mapping"
-        )
+def neox_rotary(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Rotary positions of GPT-NeoX, whose older configurations have names of their own. Files of
+    some versions repeat them under the usual names, which ``transformers`` does not read.
+    """
+    said = rope(config) or {}
+    base = config.get("rotary_emb_base", 10000.0)
+    share = config.get("rotary_pct", options["position"]["fraction"])
+    for key, value in (("rope_theta", base), ("partial_rotary_factor", share)):
+        if config.get(key) not in (None, said.get(key, value)):
+            raise BadOption(
+                f"config.json says {key}: {config[key]}, which GPT-NeoX of transformers does not "
+                f"read: there it is {said.get(key, value)}"
+            )
+    return {"position": position(said, base, share, options["position"], config)}
+
+
+def yarn_rotary(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Rotary positions of gpt-oss: where nothing is said, the scaled ones of its architecture."""
+    known, said = options["position"], rope(config)
+    base = config.get("rope_theta", known["base"])
+    if said is None:
+        return {"position": {**known, "base": float(base)}}
+    return {"position": position(said, base, config.get("partial_rotary_factor"), known, config)}
+
+
+def position(
+    said: Mapping[str, Any],
+    base: Any,
+    share: Any,
+    known: Mapping[str, Any],
+    config: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The positional encoding of one ``rope_parameters``; ``known`` is that of the architecture."""
     kind = said.get("rope_type", said.get("type", "default")) or "default"
     if not isinstance(kind, str) or kind not in SCALINGS:
         raise BadOption(f"config.json says rope_type: {kind}; tfzoo has {listing(SCALINGS)}")
@@ -347,10 +391,19 @@ def position(said: Any, base: Any, share: Any, known: Mapping[str, Any]) -> dict
             raise BadOption(
                 f"config.json says {key}: {value} for rope_type {kind}, unknown to tfzoo"
             )
+    own, usual = SCALED
+    if own in table and said.get(own) is None:
+        said = {**said, own: config.get(usual)}
+    for key in table:
+        if key in REQUIRED and said.get(key) is None:
+            raise BadOption(f"config.json says no {key} for rope_type {kind}")
     found = {"name": "rotary", "layout": known["layout"], "base": said.get("rope_theta", base)}
     share = said.get("partial_rotary_factor", share)
-    if share is None:
-        share = known.get("fraction")
+    if share not in (None, 1.0) and "fraction" not in known:
+        raise BadOption(
+            f"config.json says partial_rotary_factor: {share}, which this class of transformers "
+            "does not read: it rotates all channels"
+        )
     found |= {} if share in (None, 1.0) else {"fraction": share}
     if kind != "default":
         found["scaling"] = kind
@@ -362,19 +415,20 @@ def position(said: Any, base: Any, share: Any, known: Mapping[str, Any]) -> dict
 
 
 def windows(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Which layers have a window (Gemma 2, gpt-oss, Qwen3)."""
+    """Which layers have a window (Gemma 2, gpt-oss)."""
     layers, period = options["layers"], options.get("pattern") or [{}]
     size = config.get("sliding_window", next((one["window"] for one in period if one), None))
-    if config.get("use_sliding_window") is False or (size is None and len(period) == 1):
-        size = None
-    default = [SLIDING if period[i % len(period)] else FULL for i in range(layers)]
-    if len(period) == 1 and size is not None:
-        first = config.get("max_window_layers", 28)
-        default = [SLIDING if i >= first else FULL for i in range(layers)]
-    kinds = layer_types(config, layers, default)
-    return {
-        "pattern": shortest([{"window": size} if one == SLIDING and size else {} for one in kinds])
-    }
+    kinds = [SLIDING if period[i % len(period)] else FULL for i in range(layers)]
+    return {"pattern": pattern(layer_types(config, layers, kinds), size)}
+
+
+def last_windows(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Qwen3's windows, if any: of the layers from one on."""
+    layers = options["layers"]
+    size = config.get("sliding_window", 4096) if config.get("use_sliding_window") else None
+    first = config.get("max_window_layers", 28) if size else layers
+    kinds = [SLIDING if i >= first else FULL for i in range(layers)]
+    return {"pattern": pattern(layer_types(config, layers, kinds), size)}
 
 
 SLIDING, FULL = "sliding_attention", "full_attention"
@@ -391,6 +445,11 @@ def layer_types(config: Mapping[str, Any], layers: Any, default: list[str]) -> l
     return kinds
 
 
+def pattern(kinds: list[str], size: Any) -> list[dict[str, Any]] | None:
+    """The pattern of layers with and without a window of that size."""
+    return shortest([{"window": size} if one == SLIDING and size else {} for one in kinds])
+
+
 def shortest(pattern: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
     """The shortest pattern that repeats to this one; None where no layer differs."""
     size = len(pattern)
@@ -405,11 +464,15 @@ def local_and_global(config: Mapping[str, Any], options: Mapping[str, Any]) -> d
     layers, known = options["layers"], options["position"]
     every = config.get("global_attn_every_n_layers") or 3
     kinds = layer_types(config, layers, [SLIDING if i % every else FULL for i in range(layers)])
-    said = config.get("rope_parameters") or {}
-    if not isinstance(said, Mapping):
-        raise BadOption("config.json's rope_parameters are no mapping")
-    near = position(said.get(SLIDING) or {}, config.get("local_rope_theta") or 10000.0, None, known)
-    far = position(said.get(FULL) or {}, config.get("global_rope_theta", 160000.0), None, known)
+    said = rope(config) or {}
+    for one in said.values():
+        if not isinstance(one, Mapping | None):
+            raise BadOption("config.json's rope_parameters need a mapping for each kind of layer")
+    bases = config.get("local_rope_theta") or 10000.0, config.get("global_rope_theta", 160000.0)
+    near, far = (
+        position(said.get(kind) or {}, base, None, known, config)
+        for kind, base in zip((SLIDING, FULL), bases, strict=True)
+    )
     size = config.get("local_attention", 128)
     entries: list[dict[str, Any]] = [
         {"window": size} if one == SLIDING else {"position": far} for one in kinds
@@ -421,12 +484,26 @@ def query_scale(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[s
     """Gemma 2 divides scores by the root of a number that need not be the width of a head."""
     width = options.get("head_dim") or options["dim"] // options["heads"]
     scalar = config.get("query_pre_attn_scalar", 256)
+    check_range("config.json's query_pre_attn_scalar", scalar, gt=0)
     return {} if scalar == width else {"temperature": math.sqrt(scalar / width)}
 
 
 def rotary_dim(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """GPT-J says how many channels of a head are rotated."""
     return {"position.fraction": config.get("rotary_dim", 64) * options["heads"] / options["dim"]}
+
+
+def unscaled(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """T5 v1.1 and mT5 do not scale their outputs; ``transformers`` scales those of the former,
+    unless one of two keys says no.
+    """
+    untied = config.get("tie_word_embeddings") is False
+    if config.get("model_type") == "t5" and config.get("scale_decoder_outputs", not untied):
+        raise BadOption(
+            "config.json says neither tie_word_embeddings: false nor scale_decoder_outputs: false: "
+            "transformers scales the outputs, tfzoo's t5_v1_1 does not"
+        )
+    return {}
 
 
 def vocabularies(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -445,20 +522,19 @@ def vocabularies(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[
     return {}
 
 
+ROTARY = ("rope_parameters", "rope_theta", "rope_scaling", "partial_rotary_factor")
 READERS = {
+    "unscaled": Reader(("tie_word_embeddings", "scale_decoder_outputs"), unscaled),
     "vocabularies": Reader(
         ("share_encoder_decoder_embeddings", "decoder_vocab_size", "tie_word_embeddings"),
         vocabularies,
     ),
-    "rotary": Reader(
-        (
-            *("rope_parameters", "rope_theta", "rope_scaling", "rotary_emb_base"),
-            *("partial_rotary_factor", "rotary_pct"),
-        ),
-        rotary,
-    ),
-    "windows": Reader(
-        ("layer_types", "sliding_window", "use_sliding_window", "max_window_layers"), windows
+    "rotary": Reader(ROTARY, rotary),
+    "neox_rotary": Reader((*ROTARY, "rotary_emb_base", "rotary_pct"), neox_rotary),
+    "yarn_rotary": Reader(ROTARY, yarn_rotary),
+    "windows": Reader(("layer_types", "sliding_window"), windows),
+    "last_windows": Reader(
+        ("layer_types", "sliding_window", "use_sliding_window", "max_window_layers"), last_windows
     ),
     "local_and_global": Reader(
         (
