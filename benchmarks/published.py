@@ -4,7 +4,9 @@
     python -m benchmarks.published SOURCE ...          # folders, or hf://owner/name
     python -m benchmarks.published --hub --write       # ten named models: needs a network
 
-Each SOURCE is imported, and its logits and token ids are compared with those of ``transformers``.
+Each SOURCE is imported, and its logits, or without a head its hidden states, and the ids of 4,000
+lines (``--lines``) are compared with those of ``transformers``; of a folder without ``config.json``
+the ids alone. ``--rounds 0`` compares nothing else.
 Then BERT is fine-tuned by tfzoo and by ``transformers.Trainer``, from the same weights, with the
 same batches in the same order, without dropout, each in a process of its own: the largest
 difference of the losses of 20 steps, in fp32 and in float64; tokens per second, in turns, and peak
@@ -22,6 +24,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -29,6 +32,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from tfzoo.base.allocator import READ_AT_IMPORT
@@ -46,6 +50,13 @@ TEXTS = [
     "Кошка сидит на коврике, собака бежит.",
     "猫は座布団の上に座っています。",
 ]
+ODD = [
+    *("", " ", "  two  spaces ", "\ttab", "ctrl\x01\x1b[31m", "zero\u200bwidth\ufeff", "x" * 3000),
+    *("a\u0301e\u0301", "\u00e1\u00e9", "\ufb01 \u00bd \u00b2", "İ ı ß", "𝔘 \U0010ffff"),
+    *("👍🏽 👩\u200d👩\u200d👧 🇩🇪", "\u1112\u1161\u11ab 한국어", "１２３ ｶﾞ", "can't 12,345.67"),
+    *("שָׁלוֹם", "नमस्ते", "ไม่มีวรรค", "[SEP] <s> </s> <|endoftext|>"),
+]
+"""Lines that tokenizers are wrong about: spaces, control characters, combining marks, names."""
 STEPS = 20
 RATE, DECAY, CLIP, BETAS, EPS = 1e-3, 0.01, 1.0, (0.9, 0.999), 1e-8
 NAMES = {"ours": "tfzoo", "theirs": "transformers.Trainer"}
@@ -67,33 +78,83 @@ trainer: {{max_steps: 20, accelerator: cpu, gradient_clip_val: {clip}}}
 # What a model computes ----------------------------------------------------------------------------
 
 
-def compare(source: str) -> tuple[float, bool]:
-    """The largest difference of logits as a share of the largest one, and whether all ids of
-    :data:`TEXTS` are equal.
-    """
+def compare(source: str, count: int) -> str:
+    """A row of the table: a tokenizer, and its model if there is one, beside ``transformers``."""
     import transformers
 
-    import tfzoo
-    from tfzoo.data.published_tokenizer import state_of
-    from tfzoo.data.tokenizer import restored
     from tfzoo.runs import checkpoints
 
     folder = checkpoints.resolve(source)
-    model: Any = tfzoo.from_pretrained(folder).eval()
+    # AutoTokenizer makes some classes anew, from their vocabulary alone.
+    fast = (folder / "tokenizer.json").is_file()
+    kind = transformers.PreTrainedTokenizerFast if fast else transformers.AutoTokenizer
+    tokenizer = kind.from_pretrained(folder)
+    found = [outputs(folder, tokenizer)] if (folder / "config.json").is_file() else []
+    return f"| `{folder.name}` | {'; '.join([*found, ids(folder, tokenizer, count)])} |"
+
+
+def ids(folder: Path, theirs: Any, count: int) -> str:
+    """Of how many lines the ids, and the text that they give back, are those of ``theirs``:
+    ``count`` of several scripts, and :data:`ODD`.
+    """
+    from tests.published_folders import mixed_lines
+    from tfzoo.data.library import LINE_ENDS
+    from tfzoo.data.published_tokenizer import found_in
+    from tfzoo.data.tokenizer import restored
+
+    ours, same = restored(*found_in(folder)), 0
+    lines = [*ODD, *TEXTS, *mixed_lines(count)]
+    wanted = theirs(lines, add_special_tokens=False, split_special_tokens=True).input_ids
+    texts = theirs.batch_decode(wanted, skip_special_tokens=True)
+    found = ours.encode(lines)
+    for one, other, text, read in zip(found, wanted, ours.decode(wanted), texts, strict=True):
+        same += one == other and text == LINE_ENDS.sub(" ", read)
+    return f"ids and decoded text of {same:,} of {len(lines):,} lines equal"
+
+
+def outputs(folder: Path, tokenizer: Any) -> str:
+    """The largest differences of logits of :data:`TEXTS`, or without a head of hidden states, as a
+    share of the largest value.
+    """
+    import transformers
+
     named = json.loads((folder / "config.json").read_text("utf-8"))["architectures"][0]
     peer = getattr(transformers, named).from_pretrained(folder, attn_implementation="eager").eval()
-    theirs = transformers.AutoTokenizer.from_pretrained(folder)
-    ours = restored("pretrained", state_of(folder))
-    largest, same = 0.0, True
-    for text in TEXTS:
-        ids = theirs(text, return_tensors="pt").input_ids
-        same &= ours.encode([text])[0] == theirs(text, add_special_tokens=False).input_ids
-        inputs = {"input_ids": ids} | ({"decoder_input_ids": ids} if is_pair(model) else {})
-        with torch.no_grad():
-            wanted = peer(**inputs).logits
-            found = model(*inputs.values())
-        largest = max(largest, ((found - wanted).abs().max() / wanted.abs().max()).item())
-    return largest, same
+    model, compute = applied(folder)
+    apart = []
+    for dtype in (torch.float32, torch.float64):
+        model.to(dtype)
+        peer.to(dtype)
+        largest = 0.0
+        for text in TEXTS:
+            read = tokenizer(text, return_tensors="pt").input_ids
+            inputs = {"input_ids": read} | ({"decoder_input_ids": read} if is_pair(model) else {})
+            with torch.no_grad():
+                output = peer(**inputs)
+                wanted = output.logits if "logits" in output else output.last_hidden_state
+                found = compute(*inputs.values())
+            largest = max(largest, ((found - wanted).abs().max() / wanted.abs().max()).item())
+        apart.append(largest)
+    what = "logits" if "logits" in output else "hidden states"
+    return f"{what} {apart[0]:.1e} apart in fp32, {apart[1]:.1e} in float64"
+
+
+def applied(folder: Path) -> tuple[Any, Callable[..., Tensor]]:
+    """The model of a folder, and what gives its logits; of one without a head its hidden states."""
+    import tfzoo
+    from tfzoo.models.architectures.config import read_config
+    from tfzoo.models.architectures.published import config_of, read_weights
+    from tfzoo.models.initialise import fill
+
+    published = read_config(config_of(folder))
+    if not published.bare:
+        model: Any = tfzoo.from_pretrained(folder)
+        return model, model
+    model, state, _ = read_weights(folder, published)
+    zeros = {name: torch.zeros(one.shape) for name, one in model.state_dict().items()}
+    fill(model, {**zeros, **state})
+    classifier = isinstance(model, tfzoo.TransformerClassifier)
+    return model.eval(), model.encode if classifier else model.hidden
 
 
 def is_pair(model: Any) -> bool:
@@ -324,6 +385,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("sources", nargs="*", help="folders, or hf://owner/name")
     parser.add_argument("--hub", action="store_true", help="ten named models as well")
     parser.add_argument("--write", action="store_true", help="into benchmarks/published.md")
+    parser.add_argument("--lines", type=int, default=4000, help="whose ids are compared")
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--rows", type=int, default=4000)
@@ -341,12 +403,9 @@ def main(words: list[str] | None = None) -> None:
         return
     lines = ["| what | measured |", "|---|---|"]
     for source in [*given.sources, *(f"hf://{name}" for name in HUB if given.hub)]:
-        share, same = compare(source)
-        lines.append(
-            f"| {source} | logits {share:.1e} apart, ids {'equal' if same else 'differ'} |"
-        )
+        lines.append(compare(source, given.lines))
         print(lines[-1], flush=True)
-    lines += fine_tuning(given)
+    lines += fine_tuning(given) if given.rounds else []
     text = "\n".join(lines)
     print(text)
     if given.write:

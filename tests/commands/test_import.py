@@ -61,6 +61,17 @@ def test_a_language_model_goes_on_with_the_same_tokens(name, tmp_path):
             assert ours == new.replace("\n", " ").replace("\r", " ")
 
 
+def test_settings_of_generate_of_a_language_model_are_named(tmp_path, capsys):
+    save("llama", *LANGUAGE_MODELS["llama"], tmp_path)
+    path = tmp_path / "generation_config.json"
+    said = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "repetition_penalty": 1.1}
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **said}), "utf-8")
+    checkpoints.read(tmp_path)
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "does with --temperature 0.6 --top-k 50 --top-p 0.9" in printed
+    assert "would also use repetition_penalty: 1.1, which" in printed
+
+
 def assert_same_translations(task, peer, tokenizer, start):
     """Of both by greedy search; the ids that the peer generates. No search of tfzoo writes
     ``start``, the padding.
@@ -128,10 +139,10 @@ def test_settings_of_generate_that_no_search_has_are_named(tmp_path, capsys):
     path.write_text(json.dumps({**said, "min_length": 0, "repetition_penalty": 1.0}), "utf-8")
     checkpoints.read(tmp_path)
     assert "no search of tfzoo" not in capsys.readouterr().err
-    changes = {"forced_bos_token_id": 5, "no_repeat_ngram_size": 3, "num_beam_groups": 2}
+    changes = {"forced_bos_token_id": 5, "no_repeat_ngram_size": 3, "length_penalty": 2.0}
     path.write_text(json.dumps({**said, **changes}), "utf-8")
     checkpoints.read(tmp_path)
-    line = "use no_repeat_ngram_size: 3, num_beam_groups: 2, which"
+    line = "use no_repeat_ngram_size: 3, length_penalty: 2.0, which"
     assert line in capsys.readouterr().err
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from tfzoo.base import memory
 from tfzoo.base.registry import registry
-from tfzoo.data.published_tokenizer import found_in, sha256_of
+from tfzoo.base.terminal import notify
+from tfzoo.data.published_tokenizer import found_in, json_of, sha256_of
 from tfzoo.errors import BadRun
 from tfzoo.models.architectures import architecture, options_like
 from tfzoo.models.architectures.config import TASK_PARAMS, Model, Published, read_config
@@ -21,6 +22,17 @@ from tfzoo.runs import checkpoints
 
 DERIVED = frozenset({"vocab_size", "source_vocab_size", "classes", "pad"})
 """Options of a model that follow from its tokenizer."""
+UNKNOWN: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("min_length", "min_new_tokens", "no_repeat_ngram_size"), (0,)),
+    **dict.fromkeys(("encoder_no_repeat_ngram_size", "diversity_penalty"), (0,)),
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "num_beam_groups"), (1,)),
+    **dict.fromkeys(("suppress_tokens", "begin_suppress_tokens"), ()),
+    **dict.fromkeys(("sequence_bias", "exponential_decay_length_penalty", "do_sample"), (False,)),
+    **{"length_penalty": (1,), "early_stopping": (False,)},
+}
+"""Settings of ``generate`` of ``transformers`` that change what it writes and that no search of
+tfzoo has as they are there, and the values with which they change nothing.
+"""
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -124,3 +136,22 @@ def task_of(published: Published) -> str:
     """
     wanted = "words" if published.by_token else published.problem or published.model.__name__
     return next(iter(registry("task").declaring("published", wanted)), published.model.__name__)
+
+
+def generation_settings(folder: Path) -> dict[str, Any]:
+    """What a folder tells ``generate`` of ``transformers``."""
+    return {**config_of(folder), **json_of(folder / "generation_config.json")}
+
+
+def name_unknown_settings(folder: Path, said: Mapping[str, Any]) -> None:
+    """Print a line that names the settings ``said`` that tfzoo does not follow, if any."""
+    unknown = [
+        f"{key}: {said[key]}"
+        for key, nothing in UNKNOWN.items()
+        if said.get(key) is not None and said[key] not in (*nothing, [])
+    ]
+    if unknown:
+        notify(
+            f"{folder}: generate of transformers would also use {', '.join(unknown)}, which no "
+            "search of tfzoo has: what it writes may differ"
+        )

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torchmetrics import MeanMetric
 
 from tfzoo.base.registry import register
+from tfzoo.base.terminal import notify
 from tfzoo.base.values import check_range
 from tfzoo.data.documents import DocumentBatch, DocumentData, prompt_batches
 from tfzoo.data.inference_batches import OnTruncated
@@ -23,6 +25,7 @@ from tfzoo.errors import BadOption
 from tfzoo.learning import attention
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.document_task import DocumentTask, sums_by
+from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import LineFunction, OnProgress, Part, rows_of, scored_first
 from tfzoo.models.generation import check_options, generate, next_tokens
@@ -171,6 +174,21 @@ class LanguageModelingTask(DocumentTask):
                 f"{what} reads no mask that keeps documents in one row apart: set data.packed to "
                 "false, so that each has its own row"
             )
+
+    @classmethod
+    def complete(cls, found: dict[str, Any], folder: Path) -> None:
+        said = generation_settings(folder)
+        if said.get("do_sample"):
+            words = []
+            for key, usual in (("temperature", 1.0), ("top_k", 50), ("top_p", 1.0)):
+                value = said.get(key)
+                value = value if isinstance(value, int | float) else usual
+                words.append(f"--{key.replace('_', '-')} {value}")
+            notify(
+                f"{folder}: generate of transformers samples; tfzoo generate does "
+                f"with {' '.join(words)}"
+            )
+        name_unknown_settings(folder, {**said, "do_sample": None})
 
     def hidden(self, batch: DocumentBatch) -> Tensor:
         """The last hidden state of each token that is no padding: ``(t d)``."""

@@ -19,7 +19,6 @@ from tfzoo.base.registry import register
 from tfzoo.base.terminal import notify
 from tfzoo.data.inference_batches import OnTruncated, translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
-from tfzoo.data.published_tokenizer import json_of
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
@@ -27,9 +26,9 @@ from tfzoo.learning import attention, foreign
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.optim import Optim
+from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.task import PLACEHOLDER_SIZE, LineFunction, OnProgress, Task, rows_of
 from tfzoo.learning.translation_scores import MIN_WORDS, TranslationScores, mean_words
-from tfzoo.models.architectures.published import config_of
 from tfzoo.models.transformer import Transformer
 from tfzoo.plots.pages.attention import AttentionMaps
 from tfzoo.search import Hypothesis, Search, search
@@ -43,16 +42,6 @@ COUNTED_BEAM = 100
 """The largest beam whose memory is not counted before it is taken."""
 LANGUAGES = ("source", "target")
 """What the languages of a published model are called, which its folder does not say."""
-UNKNOWN_TO_SEARCH: Mapping[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("min_length", "min_new_tokens", "no_repeat_ngram_size"), (0,)),
-    **dict.fromkeys(("encoder_no_repeat_ngram_size", "diversity_penalty"), (0,)),
-    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "num_beam_groups"), (1,)),
-    **dict.fromkeys(("suppress_tokens", "begin_suppress_tokens"), ()),
-    **dict.fromkeys(("sequence_bias", "exponential_decay_length_penalty", "do_sample"), (False,)),
-}
-"""Settings of ``generate`` of ``transformers`` that change what it writes and that no search of
-tfzoo has, and the values with which they change nothing.
-"""
 
 
 @dataclass(frozen=True)
@@ -169,19 +158,10 @@ class TranslationTask(Task):
         spec, state = (kept["tokenizer"][key] for key in ("tokenizer", "state"))
         state_of_pair = {"languages": [*LANGUAGES], "tokenizer": spec, "states": [state]}
         kept["tokenizer"] = TokenizerPair.restore(state_of_pair).state()
-        said = {**config_of(folder), **json_of(folder / "generation_config.json")}
+        said = generation_settings(folder)
         beams = said.get("num_beams")
         kept["recipe"]["search"] = {"beam": beams} if isinstance(beams, int) and beams > 0 else {}
-        unknown = [
-            f"{key}: {said[key]}"
-            for key, nothing in UNKNOWN_TO_SEARCH.items()
-            if said.get(key) is not None and said[key] not in (*nothing, [])
-        ]
-        if unknown:
-            notify(
-                f"{folder}: generate of transformers would also use {', '.join(unknown)}, which no "
-                "search of tfzoo has: its translations may differ"
-            )
+        name_unknown_settings(folder, said)
 
     def loss(self, batch: ParallelBatch) -> tuple[Tensor, Tensor, int]:
         """The label-smoothed loss and the cross entropy, each summed over non-padding target
