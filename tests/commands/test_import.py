@@ -132,6 +132,15 @@ def test_a_translation_begins_with_the_forced_token_as_generate_writes_and_train
         export(task, tmp_path / "other", to="ctranslate2")
 
 
+def test_an_older_bart_begins_with_the_token_that_its_configuration_forces(tmp_path):
+    save("marian", "BartForConditionalGeneration", TRANSLATORS["bart"][2], tmp_path)
+    (tmp_path / "generation_config.json").unlink()
+    path = tmp_path / "config.json"
+    older = {"force_bos_token_to_be_generated": True, "bos_token_id": 7, "prefix": " "}
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **older}), "utf-8")
+    assert tfzoo.TranslationTask.load(tmp_path).tokenizer.special.forced_bos == 7
+
+
 def test_settings_of_generate_that_no_search_has_are_named(tmp_path, capsys):
     save("marian", "BartForConditionalGeneration", TRANSLATORS["bart"][2], tmp_path)
     path = tmp_path / "generation_config.json"

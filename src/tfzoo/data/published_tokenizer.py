@@ -266,6 +266,9 @@ def special_ids(
     if not ends:
         raise BadRun("no file says which id ends a text (eos_token_id)")
     begins = ids("bos") or ids("cls") or around[:1] or ends
+    forced = next(iter(ids("forced_bos")), None)
+    if not generation and config.get("force_bos_token_to_be_generated"):  # BART's older files
+        forced = begins[0]
     start = config.get("decoder_start_token_id", generation.get("decoder_start_token_id"))
     return SpecialIds(
         pad=next(iter(ids("pad")), None),
@@ -276,7 +279,7 @@ def special_ids(
         cls=around[0] if framed else None,
         sep=tuple(pair[1:-1]) if framed else (),
         decoder_start=start if type(start) is int else None,
-        forced_bos=next(iter(ids("forced_bos")), None),
+        forced_bos=forced,
         prompt_bos=bool(around) and around[0] == begins[0],
         also_eos=tuple(one for one in dict.fromkeys(ids("eos")) if one != ends[0]),
     )
