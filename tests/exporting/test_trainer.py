@@ -21,9 +21,9 @@ def test_the_losses_of_twenty_steps_are_those_of_transformers(double, bound, tmp
 
 def test_what_is_imported_has_the_logits_and_ids_of_transformers(tmp_path):
     places = {"n_positions": 256, "max_position_embeddings": 256, "decoder_start_token_id": 2}
-    for name, class_name, config in (
-        ("gpt2", "GPT2LMHeadModel", GPT),
-        ("marian", "MarianMTModel", SEQ2SEQ),
+    for name, class_name, config, differ in (
+        ("gpt2", "GPT2LMHeadModel", GPT, 0),
+        ("marian", "MarianMTModel", SEQ2SEQ, 1),  # of which transformers reads </s> as the token
     ):
         known = {key: value for key, value in places.items() if key in config}
         save(name, class_name, {**config, **known}, tmp_path / name)
@@ -32,4 +32,4 @@ def test_what_is_imported_has_the_logits_and_ids_of_transformers(tmp_path):
         assert len(shares) == 2
         assert max(shares) < 1e-5  # Marian's table of positions is rounded to fp32 there
         same, lines = re.search(r"text of (\d+) of (\d+) lines equal", row).groups()
-        assert same == lines
+        assert int(lines) - int(same) == differ
