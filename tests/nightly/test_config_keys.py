@@ -93,6 +93,7 @@ CLASSES = [
 ]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "class_name"), CLASSES)
 @torch.no_grad()
 def test_no_key_changes_the_numbers_of_one_alone(name, class_name, tmp_path):
