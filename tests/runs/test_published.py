@@ -193,7 +193,8 @@ def test_no_file_stays_mapped(tmp_path):
     """A process ends whose mapped file is cut short, and what it has read of one is memory."""
     peer = peer_of("GPT2LMHeadModel", GPT)
     model = tfzoo.from_pretrained(saved(peer, tmp_path))
-    assert tmp_path.name not in Path("/proc/self/maps").read_text("utf-8")
+    maps = Path("/proc/self/maps")
+    assert not maps.exists() or tmp_path.name not in maps.read_text("utf-8")  # Linux has them
     (tmp_path / "model.safetensors").write_bytes(b"")
     assert torch.equal(model.embedding.weight, peer.transformer.wte.weight)
 

@@ -395,7 +395,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     ),
     "a gated layer takes two thirds of its width": (
         "feedforward._layers:Gated.__init__",
-        replace("hidden or gated_width(dim)", "round((hidden or 4 * dim) * 2 / 3)"),
+        replace("hidden or self.usual_width(dim)", "round((hidden or 4 * dim) * 2 / 3)"),
         FORMULA + "[swiglu-False]",
     ),
     "the weights of experts do not sum to 1": (

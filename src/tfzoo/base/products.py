@@ -1,7 +1,7 @@
 """``x W^T + b`` on processors for which PyTorch's own library of products, MKL, is the slow one.
 
-On AMD's, MKL reaches half of what oneDNN does, which PyTorch has built in and uses for other
-dtypes; ``benchmarks/products.py`` measures both.
+On AMD's of family 26, MKL reaches half of what oneDNN does, which PyTorch has built in and uses for
+other dtypes; on those of family 25, oneDNN gains little. ``benchmarks/products.py`` measures both.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from tfzoo.data.tokenizers.pretrained import Pretrained
 from tfzoo.data.tokenizers.sentencepiece import SentencePiece
 from tfzoo.errors import BadOption, TfzooError, UnknownName, listing
 from tfzoo.exporting.failures import own_model
-from tfzoo.feedforward._layers import Plain, gated_width
 from tfzoo.learning.model_card import model_card
 from tfzoo.learning.task import Task
 from tfzoo.models.architectures import architecture, names
@@ -237,9 +236,9 @@ def plain(config: Mapping[str, Any]) -> dict[str, Any]:
             found[key] = {"name": entry.name, **defaults, **given}
             if key == "position":
                 found[key] = with_scaling(found[key])
-            if key == "feedforward" and found[key].get("hidden", 0) is None:
-                dim = found["dim"]
-                found[key]["hidden"] = 4 * dim if issubclass(entry.cls, Plain) else gated_width(dim)
+            usual_width = getattr(entry.cls, "usual_width", None)  # of a layer with a width
+            if usual_width and found[key].get("hidden", 0) is None:
+                found[key]["hidden"] = usual_width(found["dim"])
     sides = {side: found.pop(side) for side in ("encoder", "decoder") if side in found}
     for side, changes in sides.items():
         changed = {**{key: found[key] for key in SIDED}, **(changes or {})}

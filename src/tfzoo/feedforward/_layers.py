@@ -27,9 +27,15 @@ class Plain(FeedForward):
         check_range(
             f"feedforward {self.entry.name!r}: hidden", hidden, ge=1, whole=True, optional=True
         )
-        self.inner = nn.Linear(dim, hidden or 4 * dim, bias=bias)
-        self.outer = nn.Linear(hidden or 4 * dim, dim, bias=bias)
+        width = hidden or self.usual_width(dim)
+        self.inner = nn.Linear(dim, width, bias=bias)
+        self.outer = nn.Linear(width, dim, bias=bias)
         self.reset_parameters()
+
+    @staticmethod
+    def usual_width(dim: int) -> int:
+        """The width without ``hidden``: ``4 d`` (Vaswani et al. 2017, section 3.3)."""
+        return 4 * dim
 
     def reset_parameters(self) -> None:
         for layer in (self.inner, self.outer):
@@ -58,10 +64,17 @@ class Gated(FeedForward):
         check_range(
             f"feedforward {self.entry.name!r}: hidden", hidden, ge=1, whole=True, optional=True
         )
-        width = hidden or gated_width(dim)
+        width = hidden or self.usual_width(dim)
         self.inner = nn.Linear(dim, 2 * width, bias=bias)  # gate and value in one product
         self.outer = nn.Linear(width, dim, bias=bias)
         self.reset_parameters()
+
+    @staticmethod
+    def usual_width(dim: int) -> int:
+        """The width without ``hidden``, with which a gated layer has as many parameters as a plain
+        one of width ``4 d``: two thirds of that, rounded (Shazeer 2020, section 3).
+        """
+        return round(4 * dim * 2 / 3)
 
     def reset_parameters(self) -> None:
         for weight in (*self.inner.weight.chunk(2), self.outer.weight):
@@ -83,10 +96,3 @@ class Gated(FeedForward):
         """``(b n 2f) -> (b n f)``: the activation of the gate times the value."""
         gate, value = z.chunk(2, -1)
         return self.activation(gate) * value
-
-
-def gated_width(dim: int) -> int:
-    """The width with which a gated layer has as many parameters as a plain one of width ``4 d``:
-    two thirds of that, rounded (Shazeer 2020, section 3).
-    """
-    return round(4 * dim * 2 / 3)

@@ -16,7 +16,7 @@ from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import FeedForward
 from tfzoo.errors import BadOption
-from tfzoo.feedforward._layers import gated_width
+from tfzoo.feedforward._layers import Gated
 
 MOST_EXPERTS = 100_000
 """Each expert is a step of a loop, and a view of the weights."""
@@ -68,6 +68,8 @@ class Mixture(FeedForward):
     (torch.Size([2, 3, 8]), torch.Size([]), torch.Size([4]))
     """
 
+    usual_width = staticmethod(Gated.usual_width)
+
     def __init__(
         self,
         dim: int,
@@ -95,7 +97,7 @@ class Mixture(FeedForward):
         if top_k > experts:
             raise BadOption(f"feedforward 'mixture': top_k={top_k} of experts={experts}")
         self.top_k, self.balance = top_k, balance
-        width = hidden or gated_width(dim)
+        width = hidden or self.usual_width(dim)
         self.activation = activation
         self.router = CastLinear(dim, experts, bias=bias)
         # Gate and value in one product.

@@ -22,7 +22,7 @@ from tfzoo.runs import checkpoints
 
 DERIVED = frozenset({"vocab_size", "source_vocab_size", "classes", "pad"})
 """Options of a model that follow from its tokenizer."""
-UNKNOWN: Mapping[str, tuple[Any, ...]] = {
+UNKNOWN_SETTINGS: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("min_length", "min_new_tokens", "no_repeat_ngram_size"), (0,)),
     **dict.fromkeys(("encoder_no_repeat_ngram_size", "diversity_penalty"), (0,)),
     **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "num_beam_groups"), (1,)),
@@ -147,7 +147,7 @@ def name_unknown_settings(folder: Path, said: Mapping[str, Any]) -> None:
     """Print a line that names the settings ``said`` that tfzoo does not follow, if any."""
     unknown = [
         f"{key}: {said[key]}"
-        for key, nothing in UNKNOWN.items()
+        for key, nothing in UNKNOWN_SETTINGS.items()
         if said.get(key) is not None and said[key] not in (*nothing, [])
     ]
     if unknown:

@@ -153,7 +153,7 @@ def tensor_of(path: Path, name: str) -> Tensor:
 
 
 def holds(path: Path, name: str, value: Tensor) -> bool:
-    """Whether a tensor of a file of safetensors is equal to another one."""
+    """Whether a tensor of a file of safetensors is equal to another one; it is not copied."""
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:

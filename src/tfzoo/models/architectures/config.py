@@ -327,9 +327,9 @@ SCALINGS: Mapping[str, Mapping[str, str]] = {
 }
 """The names of tfzoo for the keys of each ``rope_type``."""
 GENERAL = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
-SCALED = ("original_max_position_embeddings", "max_position_embeddings")
-"""The length of the texts that a model was trained on, and what it is where that is not said."""
-REQUIRED = frozenset({"factor", "low_freq_factor", "high_freq_factor", SCALED[0]})
+TRAINED_LENGTH = "original_max_position_embeddings"
+"""The length of the texts that a model was trained on; ``max_position_embeddings`` if missing."""
+REQUIRED = frozenset({"factor", "low_freq_factor", "high_freq_factor", TRAINED_LENGTH})
 """The keys that ``transformers`` has no value for where they are missing."""
 
 
@@ -391,9 +391,8 @@ def position(
             raise BadOption(
                 f"config.json says {key}: {value} for rope_type {kind}, unknown to tfzoo"
             )
-    own, usual = SCALED
-    if own in table and said.get(own) is None:
-        said = {**said, own: config.get(usual)}
+    if TRAINED_LENGTH in table and said.get(TRAINED_LENGTH) is None:
+        said = {**said, TRAINED_LENGTH: config.get("max_position_embeddings")}
     for key in table:
         if key in REQUIRED and said.get(key) is None:
             raise BadOption(f"config.json says no {key} for rope_type {kind}")
