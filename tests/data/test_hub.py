@@ -106,13 +106,6 @@ def test_pairs_by_language_are_found_in_either_direction(asked):
     assert data.test_names == ["test"]
 
 
-def test_a_test_set_without_labels_is_refused(asked):
-    with pytest.raises(
-        BadData, match=r"a/films, split 'test', row 2: 'label' is -1, which is no class"
-    ):
-        ClassificationData(name="a/films", text_column="sentence", tokenizer="word").prepare_data()
-
-
 def test_a_column_or_split_that_is_not_there_is_told_with_what_is(asked):
     with pytest.raises(
         BadData, match=r"a/films, split 'train': no column 'text'.* There: label, sentence"

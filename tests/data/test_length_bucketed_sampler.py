@@ -86,13 +86,6 @@ def test_batches_do_not_come_sorted_by_length():
     assert abs(np.corrcoef(longest_rows, np.arange(len(longest_rows)))[0, 1]) < 0.4
 
 
-def test_every_epoch_has_the_same_number_of_batches_and_len_tells_it():
-    b = buckets()
-    for epoch in range(20):
-        b.set_epoch(epoch)
-        assert len(list(b)) == len(b)
-
-
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize(
     ("count", "world"),

@@ -65,12 +65,6 @@ def test_texts_and_places_follow_the_rows(pairs):
     assert batch.source.tolist() == [[3, 0, 0], [15, 16, 3]]
 
 
-def test_training_pairs_carry_no_text(pairs):
-    pairs.lines = []
-    batch = pairs[[0]]
-    assert batch.source_text == batch.target_text == []
-
-
 def test_a_batch_moves_to_a_device_as_a_whole(pairs):
     batch = pairs[[0, 1]]
     moved = batch.to("meta")

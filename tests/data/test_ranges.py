@@ -55,37 +55,25 @@ def test_a_number_that_cannot_be_is_refused_by_its_name(cls, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "inside", "outside"),
     [
-        ("max_tokens", 0),
-        ("max_length", 0),
-        ("token_dropout", 1.0),
-        ("val_fraction", 0.0),
-        ("val_fraction", 1.0),
-        ("seed", 2**32),
-        ("workers", 1025),
+        ("max_tokens", 1, 0),
+        ("max_length", 1, 0),
+        ("max_length", 10**9, 10**12),
+        ("token_dropout", 0, -0.001),
+        ("token_dropout", 0.999, 1.0),
+        ("val_fraction", 1e-9, 0.0),
+        ("val_fraction", 1 - 1e-9, 1.0),
+        ("seed", 2**32 - 1, 2**32),
+        ("workers", 0, -1),
+        ("workers", 1024, 1025),
     ],
 )
-def test_the_first_value_outside_a_range_is_refused(name, value):
-    with pytest.raises(BadOption, match=f"{name}={value} must be"):
-        ClassificationData(train="no/such/file", **{name: value})
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("max_tokens", 1),
-        ("max_length", 10**9),
-        ("token_dropout", 0),
-        ("token_dropout", 0.999),
-        ("val_fraction", 1e-9),
-        ("seed", 2**32 - 1),
-        ("workers", 0),
-    ],
-)
-def test_the_last_value_inside_a_range_is_accepted(name, value):
-    data = ClassificationData(train="no/such/file", **{name: value})
-    assert getattr(data, name) == value
+def test_a_range_ends_where_it_says(name, inside, outside):
+    data = ClassificationData(train="no/such/file", **{name: inside})
+    assert getattr(data, name) == inside
+    with pytest.raises(BadOption, match=f"{name}={outside} must be"):
+        ClassificationData(train="no/such/file", **{name: outside})
 
 
 @pytest.mark.parametrize(("kind", "component", "name"), list(numbers_of_components()))

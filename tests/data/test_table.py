@@ -159,17 +159,12 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(tmp_
         ),
         ("t.parquet", "no parquet", r"not Parquet"),
         ("t.parquet.gz", "no parquet", r"not Parquet"),
+        ("t.parquet", parquet([("a", "x"), (None, "y")]), r"row 2: 'text' is empty"),
     ],
 )
 def test_a_row_that_is_not_whole_is_found_by_line(tmp_path, name, content, words):
     with pytest.raises(BadData, match=words):
         list(table(tmp_path, name, content))
-
-
-def test_a_cell_without_text_in_parquet_is_found_by_row(tmp_path):
-    assert "row 2: 'text' is empty" in error(
-        table(tmp_path, "t.parquet", parquet([("a", "x"), (None, "y")]))
-    )
 
 
 @pytest.mark.parametrize("name", ["t.jsonl.gz", "t.parquet.gz", "t.csv.gz", "t.tsv.gz"])

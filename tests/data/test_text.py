@@ -62,12 +62,6 @@ def test_unequal_line_counts_are_both_told(tmp_path, english, german):
     assert f"train.de has {german:,} lines" in message
 
 
-def test_bytes_that_are_not_utf8_are_found_by_file_and_line(tmp_path):
-    message = error(write(tmp_path, train_en="a\nb\nc\n", train_de=b"x\nM\xfcll\nz\n"))
-    assert "train.de, line 2: not UTF-8 (byte 0xfc at position 2)" in message
-    assert "iconv" in message
-
-
 @pytest.mark.parametrize("name", ["train.en", "train.en.gz"])
 def test_an_empty_file_is_an_error(tmp_path, name):
     message = error(write(tmp_path, **{name: "", "train.de": ""}))
@@ -90,12 +84,6 @@ def test_an_empty_file_is_an_error(tmp_path, name):
 def test_what_is_not_there_is_named_with_what_is(files, asked, says, tmp_path):
     write(tmp_path, **dict.fromkeys(files, "a\n"))
     assert says in error(tmp_path / asked)
-
-
-def test_a_gz_that_is_none_is_named(tmp_path):
-    path = write(tmp_path, train_de="x\n")
-    (tmp_path / "train.en.gz").write_bytes(b"plain text\n")
-    assert "train.en.gz: damaged" in error(path)
 
 
 @pytest.mark.parametrize("name", ["train.tsv", "train.tsv.gz", "train"])

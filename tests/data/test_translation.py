@@ -131,10 +131,6 @@ def test_a_side_of_exactly_max_length_is_kept(root):
     )
 
 
-def test_test_sentences_that_training_has_are_counted(root):
-    assert prepared(root=str(root)).overlap == {"test_a": 2}
-
-
 def test_text_that_is_all_skipped_is_an_error(root):
     write(root, "train", ["a b c"], ["d e f"])
     with pytest.raises(BadData, match=r"no pair is left.*max_length"):
