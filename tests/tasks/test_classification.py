@@ -2,7 +2,6 @@
 draws.
 """
 
-import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -250,11 +249,6 @@ def test_balanced_weights_are_those_of_the_training_text(data, tmp_path):
         trainer_in(tmp_path, max_steps=1).fit(lonely, train_dataloaders=data.train_dataloader())
 
 
-def test_a_weight_of_a_label_that_there_is_none_of_is_refused(data):
-    with pytest.raises(BadOption, match=r"no label 'NUN'\. Did you mean 'NUM'"):
-        task_of(data, {"class_weights": {"NUN": 2.0}})
-
-
 def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(data, tmp_path):
     def weights(disturbance):
         torch.manual_seed(disturbance)
@@ -357,29 +351,6 @@ def test_a_checkpoint_of_another_tokenizer_is_refused(folder, data, tmp_path):
     mixed["tfzoo"]["tokenizer"] = other.vocabulary.state()
     with pytest.raises(BadRun, match="do not fit"):
         tfzoo.ClassificationTask.from_checkpoint(mixed)
-
-
-def test_a_training_does_not_go_on_with_other_text(folder, tmp_path):
-    def trained_on(root):
-        made = tfzoo.ClassificationData(root=str(root), tokenizer="bytes", max_tokens=300)
-        made.prepare_data()
-        return made
-
-    data, path = trained_on(folder), tmp_path / "one.ckpt"
-    trainer = trainer_in(tmp_path, max_steps=1)
-    trainer.fit(task_of(data), datamodule=data)
-    trainer.save_checkpoint(path)
-    changed = tmp_path / "changed"
-    shutil.copytree(folder, changed)
-    again = trained_on(changed)
-    trainer_in(tmp_path, max_steps=2).fit(task_of(again), datamodule=again, ckpt_path=path)
-    with (changed / "train.tsv").open("a", encoding="utf-8") as stream:
-        stream.write("one more\tNUM\n")
-    other = trained_on(changed)
-    with pytest.raises(
-        BadRun, match="the training text has changed since the checkpoint was written"
-    ):
-        trainer_in(tmp_path, max_steps=2).fit(task_of(other), datamodule=other, ckpt_path=path)
 
 
 def test_rows_of_the_confusion_matrix_are_the_true_classes():

@@ -4,7 +4,6 @@ import csv
 import itertools
 import math
 import os
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 from torch.testing import assert_close
 
 import tfzoo
+from tests import forked
 from tests.daily import sampled
 from tests.trainers import quiet
 from tfzoo.base.registry import registry
@@ -281,14 +281,7 @@ def test_what_is_compiled_is_not_compiled_again(data, tmp_path, monkeypatch):
 
 
 def one_of_two(rank, port, folder):
-    os.environ |= {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": "2",
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-    }
-    os.environ |= {"TORCHELASTIC_RUN_ID": "explain", "GROUP_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    os.environ |= forked.rank_of_two(rank, port)
     torch.set_num_threads(1)
     found = {}
     for strategy in ("ddp", "fsdp2"):
@@ -300,20 +293,18 @@ def one_of_two(rank, port, folder):
                 data, encoder={"norm": "rms"} if strategy == "fsdp2" else {"norm": "batch"}
             )
             how = Sharded(process_group_backend="gloo") if strategy == "fsdp2" else strategy
-            rows = fit(task, data, Path(folder), explain, devices=2, strategy=how)
+            rows = fit(task, data, folder, explain, devices=2, strategy=how)
             found[strategy, explain] = weights(task), rows
-    torch.save(found, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
+    return found
 
 
 @pytest.mark.nightly  # on one process it is tested above, bit for bit
+@forked.requires_fork
 def test_two_processes_train_as_without_it(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.multiprocessing.spawn(one_of_two, (port, str(tmp_path)), nprocs=2)
-    for rank in (0, 1):
-        found = torch.load(tmp_path / f"{rank}.pt", weights_only=False)
+    port = forked.free_port()
+    both = forked.together(one_of_two, [(rank, port, tmp_path) for rank in (0, 1)])
+    for rank, found in enumerate(both):
         for strategy in ("ddp", "fsdp2"):
             (without, _), (with_it, rows) = found[strategy, False], found[strategy, True]
             assert_close(with_it, without, rtol=0, atol=0)

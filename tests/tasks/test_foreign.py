@@ -7,10 +7,8 @@ import torch
 from torch import nn
 
 import tfzoo
-from tests.exact import close
 from tests.trainers import quiet
 from tfzoo.errors import BadOption, BadRun
-from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 
 
 class Bag(nn.Module):
@@ -117,15 +115,3 @@ def test_a_translator_of_ones_own_has_the_loss_of_tfzoos(pairs, tmp_path):
         decoding = Wrapped(len(tokenizers.target), decodes=True)
         again = tfzoo.TranslationTask.load(tmp_path / "mine.ckpt", model=decoding)
     assert again.translate(["two"]) == same.translate(["two"])
-
-
-def test_the_loss_of_logits_is_that_of_the_fused_layer():
-    torch.manual_seed(0)
-    hidden = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn(9, 4, dtype=torch.float64)
-    target = torch.randint(1, 9, (7,))
-    wanted, wanted_nll = cross_entropy(hidden, weight, target, 0.1, pad=0)
-    found, nll = cross_entropy_of_logits(hidden @ weight.mT, target, 0.1, pad=0)
-    close((found, nll), (wanted, wanted_nll))
-    gradients = [torch.autograd.grad(one, hidden)[0] for one in (found, wanted)]
-    close(gradients[0], gradients[1])

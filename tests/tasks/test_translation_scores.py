@@ -74,10 +74,6 @@ def test_bleu_and_chrf_are_what_the_command_prints(
     )
 
 
-def test_a_near_miss_in_chinese_is_not_worth_nothing():
-    assert float(scored("zh", NEAR, CHINESE).compute()["bleu"]) > 50
-
-
 def test_every_sum_is_added_over_processes():
     scores = scored("de", HYPOTHESES, REFERENCES)
     names = ("bleu_sums", "chrf_sums", "exact_matches", "lines")
@@ -93,12 +89,6 @@ def test_every_sum_is_added_over_processes():
 def test_exact_counts_lines_that_are_right_to_the_letter():
     found = scored("de", ["a b", "A b", "a b ", "c"], ["a b", "a b", "a b", "c"]).compute()
     assert float(found["exact_match"]) == 50
-
-
-def test_the_signature_names_tokenizer_and_references():
-    assert "nrefs:1" in scored("de", HYPOTHESES, REFERENCES).signature
-    assert "tok:zh" in scored("zh", NEAR, CHINESE).signature
-    assert "tok:13a" in scored("de", HYPOTHESES, REFERENCES).signature
 
 
 def test_bleu_is_left_out_where_references_have_no_four_words():
