@@ -68,21 +68,9 @@ def summary():
 
 
 def test_a_run_chooses_its_best_checkpoint_by_accuracy(here):
-    assert {path.name for path in Path("runs/toy/1").iterdir()} == {
-        "config.yaml",
-        "metrics.csv",
-        "checkpoints",
-        "curves.png",
-        "summary.json",
-    }
     assert summary()["fit"]["best"].keys() == {"val/accuracy"}
-    assert {"val/loss", "val/macro_f1", "val/calibration_error"} <= summary()["fit"][
-        "scores"
-    ].keys()
-    assert all(
-        summary()["fit"][key]
-        for key in ("tokens", "train_seconds", "tokens_per_second", "decoded_per_second")
-    )
+    scores = summary()["fit"]["scores"].keys()
+    assert {"val/loss", "val/macro_f1", "val/calibration_error"} <= scores
     task = tfzoo.ClassificationTask.load("runs/toy/1")
     assert task.class_weights.tolist() == [1.5, 1.0]
 
@@ -287,22 +275,14 @@ def test_weights_by_label_are_given_on_the_command_line(here):
     more = ["--trainer.max_steps", "1", "--loss.class_weights.NUM", "4"]
     assert main(["fit", "toy.yaml", *more, "--run", "weighed"]) == 0
     assert tfzoo.ClassificationTask.load("weighed").class_weights.tolist() == [1.5, 4.0]
-    assert (
-        main(
-            typed(
-                "fit toy.yaml --trainer.max_steps 1 --loss.class_weights balanced", "--run balanced"
-            )
-        )
-        == 0
-    )
-    assert tfzoo.ClassificationTask.load("balanced").class_weights.tolist() == pytest.approx(
-        [1.0, 1.0], abs=0.1
-    )
+    balanced = "--trainer.max_steps 1 --loss.class_weights balanced --run balanced"
+    assert main(typed(f"fit toy.yaml {balanced}")) == 0
+    weights = tfzoo.ClassificationTask.load("balanced").class_weights
+    assert weights.tolist() == pytest.approx([1.0, 1.0], abs=0.1)
 
 
-def test_translators_and_classifiers_are_told_apart(here, capsys):
-    run = lambda *args: main(list(args))  # noqa: E731
-    assert run("fit", "toy.yaml", "--help") == 0
+def test_help_has_the_keys_of_the_recipes_task_alone(here, capsys):
+    assert main(["fit", "toy.yaml", "--help"]) == 0
     helped = capsys.readouterr().out
     assert "--model.pooling" in helped
     assert "--loss.class_weights" in helped

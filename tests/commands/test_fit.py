@@ -14,6 +14,7 @@ import yaml
 
 from tests.daily import sampled
 from tests.tiny import numbers
+from tests.typed import typed
 from tfzoo import TranslationTask
 from tfzoo.commands.main import COMMANDS, main
 
@@ -26,18 +27,8 @@ def in_its_own_folder(own_folder, monkeypatch):
 
 
 def fit(*args, steps=4):
-    return main(
-        [
-            "fit",
-            "translation/numbers",
-            *TINY,
-            "--trainer.max_steps",
-            str(steps),
-            "--trainer.val_check_interval",
-            "2",
-            *args,
-        ]
-    )
+    limits = ("--trainer.max_steps", str(steps), "--trainer.val_check_interval", "2")
+    return main(["fit", "translation/numbers", *TINY, *limits, *args])
 
 
 def fitted(folder="runs/numbers/1"):
@@ -60,24 +51,9 @@ def test_a_run_lies_in_one_folder_with_everything_about_it(capsys):
     assert summary["fit"]["ended"] == "completed"
     assert summary["fit"]["steps"] == 4
     assert summary["fit"]["parameters"] > 1000
-    measured = (
-        "seconds",
-        "tokens",
-        "train_seconds",
-        "tokens_per_second",
-        "decoded_per_second",
-        "peak_memory",
-    )
-    for key in (
-        "scores",
-        "best",
-        *measured,
-        "checkpoint",
-        "versions",
-        "hardware",
-        "hostname",
-        "command",
-    ):
+    measured = "seconds tokens train_seconds tokens_per_second decoded_per_second peak_memory"
+    told = "scores best checkpoint versions hardware hostname command"
+    for key in [*measured.split(), *told.split()]:
         assert summary["fit"][key], key
     assert {"test/chrf", "test/long/exact_match"} <= summary["test"]["scores"].keys()
     with (folder / "metrics.csv").open(newline="") as stream:
@@ -173,9 +149,7 @@ def test_a_failure_is_recorded_and_told(monkeypatch, capsys):
 
 @pytest.mark.usefixtures("no_pictures")
 def test_checkpoints_come_as_often_as_asked():
-    assert (
-        fit("--checkpoint.save_top_k", "2", "--checkpoint.every_n_train_steps", "1", steps=4) == 0
-    )
+    assert fit("--checkpoint.save_top_k", "2", "--checkpoint.every_n_train_steps", "1") == 0
     names = sorted(path.name for path in Path("runs/numbers/1/checkpoints").iterdir())
     assert len(names) == 3
     assert "last.ckpt" in names
@@ -236,12 +210,7 @@ def test_a_trained_run_scores_as_its_training_said_and_translates(capsys, monkey
     out, err = capsys.readouterr()
     assert out.count("\n") == 4
     assert "checkpoint: runs/numbers/1/checkpoints/best.ckpt" in err
-    assert (
-        main(
-            ["translate", "runs/numbers/1", "text", "--n-best", "2", "--scores", "--output", "out"]
-        )
-        == 0
-    )
+    assert main(typed("translate runs/numbers/1 text --n-best 2 --scores --output out")) == 0
     lines = Path("out").read_text("utf-8").split("\n")[:-1]
     assert 4 <= len(lines) <= 8, "up to two for each line, none twice"
     assert "--n-best 2 takes a beam of 2; the recipe's is 1" in capsys.readouterr().err

@@ -149,12 +149,6 @@ REFUSED: dict[str, dict[str, str]] = {
     "the most is 1,000": {
         "many layers of one side": "model: {encoder: {layers: 100000}}",
     },
-    "'model' occurs twice": {
-        "a section twice": "model: {dim: 8}\nmodel: {dim: 9}",
-    },
-    "'dim' occurs twice": {
-        "a key twice": "model: {dim: 8, 'dim': 9}",
-    },
     "occurs twice": {
         "a key twice, deep": "trainer: {callbacks: [{class_path: EarlyStopping, class_path: x.Y}]}",
     },

@@ -19,7 +19,6 @@ from tests.testing.test_stacks import (
     assert_refused_as_the_traits_say,
     first_of_parts,
 )
-from tfzoo.contracts import Pooling
 from tfzoo.errors import Clash
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.options import StackOptions
@@ -30,7 +29,6 @@ from tfzoo.testing.samples import randomize
 from tfzoo.testing.stacks import build_allowing, violations
 from tfzoo.testing.subject import FULL, TEXT
 
-PLAIN = Choice()
 READING_FIRST = [name for name in CHOSEN["pooling"] if "reads_first" in traits("pooling", name)]
 
 
@@ -110,46 +108,6 @@ def test_the_refusal_names_poolings_that_work():
         assert listed
         for pooling in listed[1].split(", "):
             assert refused_by(vars(replace(clashing, pooling=pooling))) == set()
-
-
-class Careless(Pooling):
-    """A mean that counts padding."""
-
-    def forward(self, x, valid=None):
-        return x.mean(1)
-
-
-class Nosy(Pooling):
-    """A mean that looks at the other texts of the batch."""
-
-    def forward(self, x, valid=None):
-        real = torch.ones(x.shape[:2], dtype=x.dtype) if valid is None else valid.to(x.dtype)
-        mean = (x * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
-        return mean + mean.mean(0, keepdim=True)
-
-
-class Hasty(Pooling):
-    """The first place, real or not."""
-
-    def forward(self, x, valid=None):
-        return x[:, 0]
-
-
-@pytest.mark.parametrize(
-    ("mistake", "breaks"),
-    [
-        (Careless, "padding has no influence"),
-        (Nosy, "a text does not see the others of its batch"),
-        (Hasty, "padding has no influence"),
-    ],
-)
-def test_a_mistake_in_a_pooling_is_found(mistake, breaks):
-    with reproducible():
-        subject = PLAIN.build()
-    entry = subject.module.pooling.entry
-    subject.module.pooling = mistake()
-    subject.module.pooling.entry = entry
-    assert breaks in violations(subject, (), CLASSIFIER_CONTRACTS)
 
 
 SMALL: dict[str, Any] = {
