@@ -349,7 +349,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "a decoder may have a norm that sees the future": (
         "leaky_norm",
         always("not (parts.causal and mixes_tokens(parts.norm))"),
-        "tests/testing/test_stacks.py::test_a_stack_is_refused_exactly_where_the_traits_say_so",
+        "tests/testing/test_stacks.py::test_a_model_is_refused_exactly_where_the_traits_say_so",
     ),
     # feed-forward layers
     "a sigmoid stands where its product with the input should": (
@@ -591,7 +591,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "a classifier may average what a norm has made all alike": (
         "constant_pooling",
         replace("parts.pooling is None or not parts.ends_with_norm", "parts"),
-        "tests/testing/test_classifiers.py::test_a_classifier_is_refused_exactly_where_the_traits_say_so",
+        "tests/testing/test_stacks.py::test_a_model_is_refused_exactly_where_the_traits_say_so",
     ),
     "classes weigh alike, whatever was asked for": (
         "ClassificationTask.training_step",

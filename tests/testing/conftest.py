@@ -1,5 +1,5 @@
-"""Arguments named after kinds run over the registry; ``stack`` and ``classifier`` over combinations
-in which every pair of parts occurs. At the end stands how many ran, and how many were refused.
+"""Arguments named after kinds run over the registry; ``model`` over stacks and classifiers in which
+every pair of parts occurs. At the end stands how many ran, and how many were refused.
 """
 
 from collections import Counter
@@ -29,10 +29,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(
             "component", components, ids=[f"{entry.kind}-{entry.name}" for entry in components]
         )
-    if "stack" in metafunc.fixturenames:
-        metafunc.parametrize("stack", stacks(2), ids=str)
-    if "classifier" in metafunc.fixturenames:
-        metafunc.parametrize("classifier", classifiers(2), ids=str)
+    if "model" in metafunc.fixturenames:
+        metafunc.parametrize("model", [*stacks(2), *classifiers(2)], ids=str)
 
 
 @pytest.fixture(autouse=True)

@@ -1,71 +1,28 @@
-"""Every pooling holds every contract in a classifier with each other part, and is refused exactly
-where the traits say so. Pairs of other parts are tested in stacks.
+"""Classifiers: what is refused would give every text one class, and every option changes something.
+Their contracts are held in test_stacks.
 """
 
 import inspect
 import re
 from dataclasses import fields, replace
-from functools import cache
 from typing import Any
 
 import pytest
 import torch
 
 from tests.exact import close
-from tests.testing.covering import covering, interactions
-from tests.testing.rules import CHOSEN, classifiers, refused_by, traits
-from tests.testing.test_stacks import (
-    OF_PARTS,
-    assert_refused_as_the_traits_say,
-    first_of_parts,
-)
+from tests.testing.covering import interactions
+from tests.testing.rules import CHOSEN, refused_by, traits
 from tfzoo.errors import Clash
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.options import StackOptions
-from tfzoo.testing.classifiers import CLASSIFIER_CONTRACTS, Choice
+from tfzoo.testing.classifiers import Choice
 from tfzoo.testing.component import differs
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import randomize
-from tfzoo.testing.stacks import build_allowing, violations
 from tfzoo.testing.subject import FULL, TEXT
 
 READING_FIRST = [name for name in CHOSEN["pooling"] if "reads_first" in traits("pooling", name)]
-
-
-def problems(classifier):
-    rules, subject = build_allowing(classifier)
-    assert set(rules) == refused_by(vars(classifier))
-    assert subject is not None
-    every = classifier in with_a_new_part()
-    contracts = [one for one in CLASSIFIER_CONTRACTS if every or one not in OF_PARTS]
-    return violations(subject, rules, contracts)
-
-
-@cache
-def with_a_new_part():
-    """Those in which some part comes first: see ``OF_PARTS``."""
-    return first_of_parts(classifiers(2))
-
-
-def test_a_classifier_holds_every_contract(classifier, record_property):
-    """A rule that can be allowed is right only if the contract that it guards is then violated."""
-    rules = refused_by(vars(classifier))
-    record_property("classifier", f"allowed: {', '.join(sorted(rules))}" if rules else "ran")
-    assert problems(classifier) == {}
-
-
-@pytest.mark.nightly  # about 1,760 classifiers, 0.1 s each
-def test_every_triple_of_parts_holds_every_contract():
-    found = {str(classifier): problems(classifier) for classifier in classifiers(3)}
-    assert {classifier: how for classifier, how in found.items() if how} == {}
-
-
-def test_a_classifier_is_refused_exactly_where_the_traits_say_so(record_property):
-    """Every triple of parts; a rule looks at no more than three."""
-    for row in covering(CHOSEN, 3):
-        assert_refused_as_the_traits_say(row)
-        for rule in refused_by(row):
-            record_property("classifier", f"refused: {rule}")
 
 
 def constant():

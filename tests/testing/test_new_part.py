@@ -51,19 +51,21 @@ class PowerNorm(Norm):
         return x / x.abs().pow(self.p).mean(-1, keepdim=True).pow(1 / self.p)
 
 
-@pytest.fixture
-def text_norm():
-    """A norm that mixes tokens, as another package would register it."""
-    register("norm", "text", traits={"mixes_tokens:always"})(TextNorm)
-    yield registry("norm").entry("text")
-    del registry("norm").registered["text"]
+def part(kind, name, cls, **options):
+    """A fixture: the class is registered as another package would do it, for one test."""
+
+    @pytest.fixture
+    def registered():
+        register(kind, name, **options)(cls)
+        yield registry(kind).entry(name)
+        del registry(kind).registered[name]
+
+    return registered
 
 
-@pytest.fixture
-def unfinished():
-    register("norm", "unfinished")(Unfinished)
-    yield registry("norm").entry("unfinished")
-    del registry("norm").registered["unfinished"]
+text_norm = part("norm", "text", TextNorm, traits={"mixes_tokens:always"})
+unfinished = part("norm", "unfinished", Unfinished)
+power = part("norm", "power", PowerNorm)
 
 
 def test_a_norm_that_mixes_tokens_needs_no_edit(text_norm):
@@ -78,13 +80,9 @@ def test_a_norm_that_mixes_tokens_needs_no_edit(text_norm):
     assert refusals(vars(Choice(norm="text"))) == ([], True)
 
 
-def test_a_value_that_is_not_refused_is_named_with_what_comes_of_it():
-    register("norm", "power")(PowerNorm)
-    try:
-        with pytest.raises(Violation, match=r"p=0\.0 is accepted, then ZeroDivisionError"):
-            invalid_values_are_refused(registry("norm").entry("power"))
-    finally:
-        del registry("norm").registered["power"]
+def test_a_value_that_is_not_refused_is_named_with_what_comes_of_it(power):
+    with pytest.raises(Violation, match=r"p=0\.0 is accepted, then ZeroDivisionError"):
+        invalid_values_are_refused(power)
 
 
 def test_another_package_takes_part_only_where_asked(unfinished):
@@ -175,11 +173,7 @@ class Wrong(Attention):
         return q @ k
 
 
-@pytest.fixture
-def wrong():
-    register("attention", "wrong")(Wrong)
-    yield
-    del registry("attention").registered["wrong"]
+wrong = part("attention", "wrong", Wrong)
 
 
 def test_a_check_says_the_cause_first_and_how_to_see_all(wrong, monkeypatch, capsys):
