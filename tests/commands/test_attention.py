@@ -18,6 +18,7 @@ def saved(task, path):
     checkpoint = {"state_dict": task.state_dict()}
     task.on_save_checkpoint(checkpoint)
     torch.save(checkpoint, path)
+    return path
 
 
 @pytest.fixture

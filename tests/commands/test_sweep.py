@@ -7,13 +7,13 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 import tfzoo
 from tests.sweep.files import Trainings, sweep_file
+from tests.waiting import soon
 from tfzoo.commands.main import main
 
 FOLDER = Path("runs/tiny")
@@ -212,13 +212,6 @@ def rows(run):
         return 0
 
 
-def until(true, seconds=300):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def scores(folder):
     found = {
         path.parent: json.loads(path.read_text())
@@ -246,16 +239,16 @@ def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not():
     first, second = FOLDER / "norm=layer/seed-1", FOLDER / "norm=rms/seed-1"
 
     driver = subprocess.Popen(command())
-    until(lambda: rows(second) > 10)
+    soon(lambda: rows(second) > 10)
     driver.kill()
     driver.wait()
-    until(lambda: not children(FOLDER), 3)
+    soon(lambda: not children(FOLDER), 3)
     done = (first / "summary.json").stat().st_mtime_ns
     stood = rows(second)
     assert not (second / "summary.json").read_text().count('"completed"')
 
     driver = subprocess.Popen(command(), stderr=subprocess.PIPE, text=True)
-    until(lambda: rows(second) > stood + 10)
+    soon(lambda: rows(second) > stood + 10)
     driver.send_signal(signal.SIGINT)
     said = driver.communicate(timeout=300)[1]
     assert driver.returncode == 130
@@ -264,7 +257,7 @@ def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not():
     stood = rows(second)
 
     driver = subprocess.Popen(command())
-    until(lambda: rows(second) > stood + 10)
+    soon(lambda: rows(second) > stood + 10)
     os.kill(children(FOLDER)[-1], signal.SIGKILL)
     assert driver.wait(300) == 0
     assert (first / "summary.json").stat().st_mtime_ns == done

@@ -3,7 +3,8 @@
 import csv
 import json
 import math
-from typing import Any
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -155,31 +156,17 @@ def test_a_row_that_a_killed_run_wrote_in_part_is_left_out(cut, tmp_path):
     assert read_run(tmp_path / "run").curves["train/loss"][0].tolist() == [2]
 
 
-class Board:
-    """TensorBoard's writer."""
-
-    def __init__(self) -> None:
-        self.pictures: dict[str, Any] = {}
-
-    def add_image(self, name, picture, step, dataformats):
-        self.pictures[name] = picture, step, dataformats
-
-    def flush(self): ...
-
-
-class Logger:
-    """A logger of TensorBoard."""
-
-    def __init__(self) -> None:
-        self.experiment = Board()
+def logger():
+    """One of TensorBoard, whose writer holds what it was given."""
+    return SimpleNamespace(experiment=Mock(spec=["add_image", "flush"]))
 
 
 def test_the_picture_of_a_run_goes_to_its_folder_and_to_loggers(tmp_path):
-    folder, logger = make(tmp_path / "run"), Logger()
-    draw_curves(folder, [object(), logger], 16)
+    folder, board = make(tmp_path / "run"), logger()
+    draw_curves(folder, [object(), board], 16)
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
-    picture, step, layout = logger.experiment.pictures["curves"]
-    assert (picture.ndim, step, layout) == (3, 16, "HWC")
+    (name, picture, step), options = board.experiment.add_image.call_args
+    assert (name, picture.ndim, step, options) == ("curves", 3, 16, {"dataformats": "HWC"})
 
 
 def test_an_error_while_drawing_is_one_message(tmp_path, monkeypatch, capsys):
@@ -187,7 +174,7 @@ def test_an_error_while_drawing_is_one_message(tmp_path, monkeypatch, capsys):
         raise ValueError("no\nfont")
 
     folder = make(tmp_path / "run")
-    log_figure([Logger()], "curves", broken, 1)
+    log_figure([logger()], "curves", broken, 1)
     assert "no picture curves in the logger: ValueError: no font" in capsys.readouterr().err
     monkeypatch.setattr(curves, "curves_figure", broken)
     draw_curves(folder, [], 16)

@@ -3,9 +3,11 @@ distance.
 """
 
 import math
+from importlib import import_module
 
 import pytest
 import torch
+import transformers
 from torch.testing import assert_close
 
 from tests.exact import close
@@ -106,31 +108,16 @@ def test_relative_bias_refuses_what_has_no_buckets(buckets, max_distance, causal
         )
 
 
-def test_rotary_equals_llama():
-    from transformers import LlamaConfig
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
-
-    peer = LlamaRotaryEmbedding(LlamaConfig(hidden_size=64, num_attention_heads=4))
-    q, k, pos = torch.randn(2, 4, 9, 16), torch.randn(2, 4, 9, 16), torch.arange(3, 12)[None]
-    wanted = apply_rotary_pos_emb(q, k, *peer(q, pos))
-    rotate = create("position", {"name": "rotary", "layout": "half"}, head_dim=16).angles(pos)
-    for got, right in zip((rotate(q), rotate(k)), wanted, strict=True):
-        assert_close(got, right, **LIMIT)
-
-
-def test_rotary_over_a_fraction_equals_neox():
-    from transformers import GPTNeoXConfig
-    from transformers.models.gpt_neox.modeling_gpt_neox import (
-        GPTNeoXRotaryEmbedding,
-        apply_rotary_pos_emb,
-    )
-
-    config = GPTNeoXConfig(hidden_size=128, num_attention_heads=4)
-    config.rope_parameters["partial_rotary_factor"] = 0.25
-    peer = GPTNeoXRotaryEmbedding(config)
+@pytest.mark.parametrize(("model", "fraction"), [("llama", 1.0), ("gpt_neox", 0.25)])
+def test_rotary_equals_llama_and_over_a_fraction_neox(model, fraction):
+    module = import_module(f"transformers.models.{model}.modeling_{model}")
+    name = {"llama": "Llama", "gpt_neox": "GPTNeoX"}[model]
+    config = getattr(transformers, f"{name}Config")(hidden_size=128, num_attention_heads=4)
+    config.rope_parameters["partial_rotary_factor"] = fraction
+    peer = getattr(module, f"{name}RotaryEmbedding")(config)
     q, k, pos = torch.randn(2, 4, 9, 32), torch.randn(2, 4, 9, 32), torch.arange(3, 12)[None]
-    wanted = apply_rotary_pos_emb(q, k, *peer(q, pos))
-    spec = {"name": "rotary", "layout": "half", "fraction": 0.25}
+    wanted = module.apply_rotary_pos_emb(q, k, *peer(q, pos))
+    spec = {"name": "rotary", "layout": "half", "fraction": fraction}
     rotate = create("position", spec, head_dim=32).angles(pos)
     for got, right in zip((rotate(q), rotate(k)), wanted, strict=True):
         assert_close(got, right, **LIMIT)

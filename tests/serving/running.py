@@ -4,7 +4,6 @@ import http.client
 import io
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 import torch
 
+from tests.waiting import soon
 from tfzoo.serving import server
 from tfzoo.serving.app import make_app
 from tfzoo.serving.limits import Limits
@@ -96,16 +96,9 @@ def serving(
         thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         try:
-            wait_for(lambda: running.started)
+            soon(lambda: running.started)
             yield Client(bound.getsockname()[1])
         finally:
             running.should_exit = True
             thread.join(20)
             worker.close()
-
-
-def wait_for(true: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)

@@ -15,8 +15,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.serving.running import serving, wait_for
+from tests.serving.running import serving
 from tests.tasks.test_attention import translator
+from tests.waiting import soon
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.serving import log, server, worker
 
@@ -87,9 +88,9 @@ def test_where_all_connections_ask_one_more_is_told_to_come_back(client):
                     told.append(error_of(answer))
             return bool(told)
 
-        wait_for(is_told)
+        soon(is_told)
         assert set(told) == {"too many connections; try again later"}
-    wait_for(lambda: answered(client))
+    soon(lambda: answered(client))
 
 
 def answered(client):
@@ -138,7 +139,7 @@ def test_a_model_that_is_stuck_is_ended_and_started_again(own_folder, monkeypatc
         began = time.monotonic()
         stuck = client.ask("/translate", {"text": "a"})
         assert (stuck.status, time.monotonic() - began < 10) == (504, True)
-        wait_for(lambda: client.ask("/translate", {"text": "a"}).status == 200)
+        soon(lambda: client.ask("/translate", {"text": "a"}).status == 200)
     assert "does not end and is ended; the next request starts it again" in capsys.readouterr().err
 
 

@@ -11,8 +11,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.serving.running import JSON, serving, wait_for
+from tests.serving.running import JSON, serving
 from tests.tasks.test_attention import classifier, translator
+from tests.waiting import soon
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.plots.pages import attention
 from tfzoo.serving import answers
@@ -180,7 +181,7 @@ def test_one_more_than_may_wait_is_told_to_come_back():
         ThreadPoolExecutor(3) as threads,
     ):
         found = [threads.submit(client.ask, "/translate", {"text": "a"}) for _ in range(3)]
-        wait_for(lambda: client.requests() == 3)
+        soon(lambda: client.requests() == 3)
         refused = client.ask("/translate", {"text": "a"})
         assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
         assert "3 requests are waiting" in refused.error
@@ -202,16 +203,16 @@ def test_a_client_that_goes_away_frees_its_place():
     body = '{"text": "a"}'
     with held() as gate, serving(translator(), prepare=gate, waiting=1) as client:
         running = begun(client, body, len(body))
-        wait_for(lambda: gate.layers == 1)
+        soon(lambda: gate.layers == 1)
         waiting = begun(client, body, len(body))
-        wait_for(lambda: client.requests() == 2)
+        soon(lambda: client.requests() == 2)
         waiting.close()
-        wait_for(lambda: client.requests() == 1)
+        soon(lambda: client.requests() == 1)
         running.close()
         for _ in range(3):  # whatever came before an answer has been seen
             client.requests()
         gate.go.set()
-        wait_for(lambda: client.requests() == 0)
+        soon(lambda: client.requests() == 0)
         assert gate.layers == 1
         begun(client, body[:3], len(body)).close()
         assert client.ask("/translate", {"text": "a"}).status == 200
@@ -230,13 +231,13 @@ def test_time_is_limited_for_the_model_and_for_a_slow_client():
     with held() as gate, serving(translator(), prepare=gate, seconds=0.2) as client:
         with begun(client, '{"te', 13) as slow, ThreadPoolExecutor(2) as threads:
             found = [threads.submit(client.ask, "/translate", {"text": "a"}) for _ in range(2)]
-            wait_for(lambda: all(one.done() for one in found))  # while the model is still held
+            soon(lambda: all(one.done() for one in found))  # while the model is still held
             gate.go.set()
             assert [one.result().status for one in found] == [504, 504]
             assert "no answer within 0.2 seconds" in found[0].result().error
             assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
         assert gate.layers <= 1, "work that nobody waits for ends before the next layer"
-        wait_for(lambda: client.ask("/translate", {"text": "a"}).status == 200)
+        soon(lambda: client.ask("/translate", {"text": "a"}).status == 200)
 
 
 def test_a_request_in_the_wrong_place_is_told_the_right_one(translating):

@@ -10,8 +10,9 @@ from contextlib import redirect_stderr, redirect_stdout
 
 from tests import forked
 from tests.commands.test_attention import saved
-from tests.serving.running import Client, wait_for
+from tests.serving.running import Client
 from tests.tasks.test_attention import translator
+from tests.waiting import soon
 from tfzoo.commands import serve
 from tfzoo.serving import worker
 
@@ -36,12 +37,12 @@ def served(number):
     out, err, statuses = io.StringIO(), io.StringIO(), []
 
     def clients():
-        wait_for(lambda: "Ctrl-C" in out.getvalue())
+        soon(lambda: "Ctrl-C" in out.getvalue())
         client = Client(int(out.getvalue().split()[0].rpartition(":")[2]))
-        wait_for(lambda: answers(client))
+        soon(lambda: answers(client))
         with ThreadPoolExecutor(2) as threads:
             found = [threads.submit(client.ask, "/translate", {"text": "a"}) for _ in range(2)]
-            wait_for(lambda: client.requests() == 2)
+            soon(lambda: client.requests() == 2)
             os.kill(os.getpid(), number)
             statuses.extend(one.result().status for one in found)
 
@@ -81,12 +82,12 @@ def stuck():
     out, found, began = io.StringIO(), [0], [0.0]
 
     def ask():
-        wait_for(lambda: "Ctrl-C" in out.getvalue())
+        soon(lambda: "Ctrl-C" in out.getvalue())
         client = Client(int(out.getvalue().split()[0].rpartition(":")[2]))
-        wait_for(lambda: answers(client))
+        soon(lambda: answers(client))
         with ThreadPoolExecutor(1) as threads:
             asked = threads.submit(client.ask, "/translate", {"text": "a"})
-            wait_for(lambda: client.requests() == 1)
+            soon(lambda: client.requests() == 1)
             began[0] = time.monotonic()
             os.kill(os.getpid(), signal.SIGTERM)
             found[0] = asked.result().status

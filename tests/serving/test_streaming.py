@@ -9,9 +9,10 @@ from urllib.parse import urlencode
 import pytest
 from lightning.pytorch import seed_everything
 
-from tests.serving.running import JSON, serving, wait_for
+from tests.serving.running import JSON, serving
 from tests.serving.test_serving import Gate
 from tests.tasks.test_attention import translator
+from tests.waiting import soon
 from tfzoo.base.registry import create
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.tasks.language_modeling import LanguageModelingTask
@@ -111,13 +112,13 @@ def test_a_client_that_goes_away_stops_the_model_and_one_that_reads_nothing_does
     with serving(continuing(), prepare=gate, waiting=1) as client:
         first = opened(client)
         assert first.readline().startswith(b'data: {"piece": ')
-        wait_for(lambda: gate.layers == 6 * LAYERS + 1)
+        soon(lambda: gate.layers == 6 * LAYERS + 1)
         assert client.requests() == 1
         first.close()
         for _ in range(3):  # whatever came before an answer has been seen
             client.requests()
         gate.go.set()
-        wait_for(lambda: client.requests() == 0)
+        soon(lambda: client.requests() == 0)
         assert gate.layers == 6 * LAYERS + 1
         silent = opened(client)  # reads no event
         assert client.ask("/generate", {"text": "a"}).status == 200
@@ -147,7 +148,7 @@ def test_the_page_shows_a_continuation_as_it_comes(browser):
         page.goto(f"http://127.0.0.1:{client.port}/")
         page.fill("#text", f"  {PROMPT} ")
         page.keyboard.press("Enter")
-        wait_for(lambda: len(page.text_content("#growing b")) > 5)
+        soon(lambda: len(page.text_content("#growing b")) > 5)
         assert page.inner_text("#growing").startswith(PROMPT + " ")
         assert page.is_disabled("#send")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -7,13 +7,12 @@ import os
 import signal
 import textwrap
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.waiting import soon
 from tfzoo.sweep.plan.sweep_file import Plan, parse
 from tfzoo.sweep.run import job, state
 from tfzoo.sweep.run.creation import SWEEP
@@ -49,15 +48,6 @@ CELL = """
     fit = {"ended": "completed", "scores": {"val/loss": 1.0}}
     (run / "summary.json").write_text(json.dumps({"fit": fit}))
 """
-
-
-def soon(true: Callable[[], Any], seconds: float = 120) -> Any:
-    """Wait until something is true; returns it."""
-    end = time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
-    return found
 
 
 class Sweep:

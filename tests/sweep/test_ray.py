@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.sweep.files import TINY, sweep_file
-from tests.sweep.stand_in import Sweep, soon
+from tests.sweep.stand_in import Sweep
+from tests.waiting import soon
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.folder import read_summary
 from tfzoo.runs.lock import holding

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from submitit.slurm.slurm import SlurmInfoWatcher, SlurmJob
 
-from tests.sweep.stand_in import Sweep, soon
+from tests.sweep.stand_in import Sweep
+from tests.waiting import soon
 from tfzoo.errors import BadOption
 from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Budget

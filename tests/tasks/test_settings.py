@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import tfzoo
+from tests.commands.test_attention import saved
 from tfzoo.base.registry import create
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.errors import BadOption, BadRun
@@ -85,13 +86,6 @@ def parts():
     return made, vocabulary
 
 
-def saved(task, path):
-    checkpoint = {"state_dict": task.state_dict()}
-    task.on_save_checkpoint(checkpoint)
-    torch.save(checkpoint, path / "one.ckpt")
-    return path / "one.ckpt"
-
-
 @pytest.mark.parametrize(
     ("task", "given"),
     [
@@ -104,14 +98,14 @@ def saved(task, path):
 )
 def test_a_subclass_keeps_its_settings_and_its_parents(task, given, parts, tmp_path):
     made = task(*parts, **given, optim=tfzoo.Optim(lr=0.5, label_smoothing=0.3), seed=7)
-    again = task.load(saved(made, tmp_path))
+    again = task.load(saved(made, tmp_path / "one.ckpt"))
     assert (again.gamma, again.optim, again.seed) == (3.0, made.optim, 7)
     assert again.recipe == made.recipe
-    twice = task.load(saved(again, tmp_path))
+    twice = task.load(saved(again, tmp_path / "one.ckpt"))
     assert (twice.gamma, twice.optim.lr) == (3.0, 0.5)
     plain = task(*parts)
     assert plain.recipe["options"] == {"gamma": 2.0}  # stored: a default may change
-    assert task.load(saved(plain, tmp_path)).gamma == 2.0
+    assert task.load(saved(plain, tmp_path / "one.ckpt")).gamma == 2.0
 
 
 SGD = torch.optim.SGD([torch.zeros(1)])
@@ -155,7 +149,7 @@ def test_a_recipe_without_options_gets_them(parts):
 
 def test_a_class_without_the_setting_does_not_load_it(parts, tmp_path):
     with pytest.raises(BadRun, match="gamma"):
-        tfzoo.ClassificationTask.load(saved(Focal(*parts, gamma=3.0), tmp_path))
+        tfzoo.ClassificationTask.load(saved(Focal(*parts, gamma=3.0), tmp_path / "one.ckpt"))
 
 
 def test_what_is_not_the_tokenizer_of_the_task_is_one_error():

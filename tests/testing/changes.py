@@ -112,7 +112,7 @@ def replace(old: str, new: str) -> Change:
                     bound, end = arguments(definition), i + len(pattern)
                     if matches(pattern, body[i:end], bound, known):
                         body = [*body[:i], *filled(wanted, bound, known), *body[end:]]
-                        return _with(node, **{field: body})
+                        return with_fields(node, **{field: body})
             return None
 
         once(definition, new)
@@ -141,7 +141,7 @@ def _answered(answer: bool, asked: str) -> Change:
                 return None
             if isinstance(node, ast.IfExp):
                 return node.body if answer else node.orelse
-            return _with(node, test=ast.Constant(answer))
+            return with_fields(node, test=ast.Constant(answer))
 
         once(definition, new)
 
@@ -174,7 +174,7 @@ def keyword(name: str, value: str = "") -> Change:
                     [ast.parse(value, mode="eval").body], arguments(definition), known
                 )
                 keywords.append(ast.keyword(name, inner))
-            return _with(node, keywords=keywords)
+            return with_fields(node, keywords=keywords)
 
         once(definition, new)
 
@@ -246,14 +246,14 @@ def filled(wanted: list[Any], bound: Bound, known: set[str]) -> list[Any]:
             if node.id not in known | set(bound) | own:
                 raise ValueError(f"{node.id} is not in what is replaced")
             other = copy.deepcopy(bound.get(node.id, node))
-            return _with(other, ctx=node.ctx) if isinstance(other, ast.Name) else other
+            return with_fields(other, ctx=node.ctx) if isinstance(other, ast.Name) else other
 
     nodes = [node for one in wanted for node in ast.walk(one) if isinstance(node, ast.Name)]
     own = {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
     return [Fill().visit(copy.deepcopy(one)) for one in wanted]
 
 
-def _with(node: Any, **fields: Any) -> Any:
+def with_fields(node: Any, **fields: Any) -> Any:
     other = copy.copy(node)
     for name, value in fields.items():
         setattr(other, name, value)

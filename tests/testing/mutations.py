@@ -1,12 +1,13 @@
 """Single changes of source text, as a tool that looks for untested lines makes them."""
 
 import ast
-import copy
 import random
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from tests.testing.changes import with_fields
 
 SWAPPED: dict[type, type] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
@@ -81,11 +82,11 @@ def _changes(node: Any) -> list[ast.AST]:
     """What may stand in place of a node."""
     found: list[ast.AST] = []
     if isinstance(node, ast.BinOp | ast.AugAssign | ast.BoolOp) and type(node.op) in SWAPPED:
-        found.append(_with(node, op=SWAPPED[type(node.op)]()))
+        found.append(with_fields(node, op=SWAPPED[type(node.op)]()))
     if isinstance(node, ast.Compare):
         for i, op in enumerate(node.ops):
             ops = [*node.ops[:i], SWAPPED[type(op)](), *node.ops[i + 1 :]]
-            found.append(_with(node, ops=ops))
+            found.append(with_fields(node, ops=ops))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub | ast.Invert):
         found.append(node.operand)
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
@@ -93,27 +94,20 @@ def _changes(node: Any) -> list[ast.AST]:
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         found.append(ast.Constant(node.value + 1))
     if isinstance(node, ast.IfExp | ast.If | ast.While):
-        found.append(_with(node, test=ast.UnaryOp(ast.Not(), node.test)))
+        found.append(with_fields(node, test=ast.UnaryOp(ast.Not(), node.test)))
     if isinstance(node, ast.Call):
         first = [ast.unparse(one) for one in (node.func, *node.args[:2])]
         if len(first) > 2 and first[0] not in UNORDERED and first[1] != first[2]:
-            found.append(_with(node, args=[node.args[1], node.args[0], *node.args[2:]]))
+            found.append(with_fields(node, args=[node.args[1], node.args[0], *node.args[2:]]))
         for i, keyword in enumerate(node.keywords):
             if keyword.arg not in KEPT:
                 others = node.keywords[:i] + node.keywords[i + 1 :]
-                found.append(_with(node, keywords=others))
+                found.append(with_fields(node, keywords=others))
     if isinstance(node, ast.Expr | ast.AugAssign | ast.Break | ast.Continue) or (
         isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute | ast.Subscript)
     ):
         found.append(ast.Pass())
     return found
-
-
-def _with(node: ast.AST, **fields: Any) -> ast.AST:
-    other = copy.copy(node)
-    for name, value in fields.items():
-        setattr(other, name, value)
-    return other
 
 
 def _below(

@@ -4,8 +4,8 @@ one it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -242,29 +242,24 @@ class Subject:
                 for name, buffer in self.module.named_buffers():
                     buffer.copy_(before[name])
 
-    @contextmanager
-    def shallow(self) -> Iterator[None]:
+    def shallow(self) -> AbstractContextManager[None]:
         """One layer deep: two causal layers know the order of tokens even without positions."""
-        before = [stack.layers for stack in self.stacks]
-        for stack in self.stacks:
-            stack.layers = stack.layers[:1]
-        try:
-            yield
-        finally:
-            for stack, layers in zip(self.stacks, before, strict=True):
-                stack.layers = layers
+        return self._with("layers", lambda layers: layers[:1])
+
+    def shifted(self, by: int) -> AbstractContextManager[None]:
+        """All tokens stand ``by`` places later."""
+        return self._with("position", lambda position: Shifted(position, by))
 
     @contextmanager
-    def shifted(self, by: int) -> Iterator[None]:
-        """All tokens stand ``by`` places later."""
-        before = [stack.position for stack in self.stacks]
-        for stack in self.stacks:
-            stack.position = Shifted(stack.position, by)
+    def _with(self, name: str, change: Callable[[Any], Any]) -> Iterator[None]:
+        before = [getattr(stack, name) for stack in self.stacks]
+        for stack, own in zip(self.stacks, before, strict=True):
+            setattr(stack, name, change(own))
         try:
             yield
         finally:
-            for stack, position in zip(self.stacks, before, strict=True):
-                stack.position = position
+            for stack, own in zip(self.stacks, before, strict=True):
+                setattr(stack, name, own)
 
 
 def draw(module: nn.Module) -> Subject:
