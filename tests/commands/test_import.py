@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 import tfzoo
 from tests.data.test_sentencepiece import marian
+from tests.json_files import edit
 from tests.published_folders import LINES, peer_of, save
 from tests.runs.test_published import GPT, GROUPED, MODERN, SEQ2SEQ, SMALL, T5, rewrite
 from tests.strangers.folders import NO_FILES, instead, large, link
@@ -63,9 +64,8 @@ def test_a_language_model_goes_on_with_the_same_tokens(name, tmp_path):
 
 def test_settings_of_generate_of_a_language_model_are_named(tmp_path, capsys):
     save("llama", *LANGUAGE_MODELS["llama"], tmp_path)
-    path = tmp_path / "generation_config.json"
     said = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "repetition_penalty": 1.1}
-    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **said}), "utf-8")
+    edit(tmp_path / "generation_config.json", lambda config: config.update(said))
     checkpoints.read(tmp_path)
     printed = " ".join(capsys.readouterr().err.split())
     assert "does with --temperature 0.6 --top-k 50 --top-p 0.9" in printed
@@ -135,21 +135,19 @@ def test_a_translation_begins_with_the_forced_token_as_generate_writes_and_train
 def test_an_older_bart_begins_with_the_token_that_its_configuration_forces(tmp_path):
     save("marian", "BartForConditionalGeneration", TRANSLATORS["bart"][2], tmp_path)
     (tmp_path / "generation_config.json").unlink()
-    path = tmp_path / "config.json"
     older = {"force_bos_token_to_be_generated": True, "bos_token_id": 7, "prefix": " "}
-    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **older}), "utf-8")
+    edit(tmp_path / "config.json", lambda config: config.update(older))
     assert tfzoo.TranslationTask.load(tmp_path).tokenizer.special.forced_bos == 7
 
 
 def test_settings_of_generate_that_no_search_has_are_named(tmp_path, capsys):
     save("marian", "BartForConditionalGeneration", TRANSLATORS["bart"][2], tmp_path)
     path = tmp_path / "generation_config.json"
-    said = json.loads(path.read_text("utf-8"))
-    path.write_text(json.dumps({**said, "min_length": 0, "repetition_penalty": 1.0}), "utf-8")
+    edit(path, lambda config: config.update(min_length=0, repetition_penalty=1.0))
     checkpoints.read(tmp_path)
     assert "no search of tfzoo" not in capsys.readouterr().err
     changes = {"forced_bos_token_id": 5, "no_repeat_ngram_size": 3, "length_penalty": 2.0}
-    path.write_text(json.dumps({**said, **changes}), "utf-8")
+    edit(path, lambda config: config.update(changes))
     checkpoints.read(tmp_path)
     line = "use no_repeat_ngram_size: 3, length_penalty: 2.0, which"
     assert line in capsys.readouterr().err

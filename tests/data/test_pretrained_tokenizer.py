@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.json_files import edit
 from tests.published_folders import LINES, TOKENIZERS, mixed_lines, save_tokenizer
 from tfzoo.base.registry import create
 from tfzoo.data.published_tokenizer import found_in, state_of
@@ -67,13 +68,7 @@ def test_the_name_of_a_special_token_is_text(name, tmp_path):
 
 
 def changed(change):
-    def spoil(folder):
-        path = folder / "tokenizer.json"
-        state = json.loads(path.read_text("utf-8"))
-        change(state)
-        path.write_text(json.dumps(state), "utf-8")
-
-    return spoil
+    return lambda folder: edit(folder / "tokenizer.json", change)
 
 
 def replaced_by(content):

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from tests.exporting.tasks import LINES, classifier, translator
+from tests.json_files import edit
 from tfzoo import ClassificationTask, TranslationTask
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun, TfzooError
@@ -187,8 +188,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
 
 
 def changed(folder, **changes):
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    (folder / "config.json").write_text(json.dumps({**config, **changes}), "utf-8")
+    edit(folder / "config.json", lambda config: config.update(changes))
 
 
 def hostile_config(folder):

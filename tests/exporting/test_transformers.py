@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from benchmarks.architectures import PEERS, batch, difference, loaded_export, peer_outputs
+from tests.json_files import edit
 from tests.published_folders import LINES, peer_of, save
 from tests.runs.test_published import CASES, GPT, GROUPED, SEQ2SEQ, SMALL, T5
 from tfzoo.commands.main import main
@@ -221,9 +222,7 @@ def test_what_read_pairs_reads_them_again(tmp_path):
     config = {**SMALL, "max_position_embeddings": 256}
     save("bert", "BertForSequenceClassification", config, tmp_path / "there")
     path, names = tmp_path / "there/config.json", ["question", "answer"]
-    said = json.loads(path.read_text("utf-8"))
-    said["task_specific_params"] = {"tfzoo": {"texts": names}}
-    path.write_text(json.dumps(said), "utf-8")
+    edit(path, lambda said: said.update(task_specific_params={"tfzoo": {"texts": names}}))
     task = tfzoo.ClassificationTask.load(tmp_path / "there")
     export(task, tmp_path / "out")
     again = tfzoo.ClassificationTask.load(tmp_path / "out")
@@ -231,8 +230,7 @@ def test_what_read_pairs_reads_them_again(tmp_path):
     pair = ("a small cat", "the dog")
     (ours,), (theirs,) = task.answers([pair]), again.answers([pair])
     assert ours.probabilities == theirs.probabilities
-    said["task_specific_params"] = {"tfzoo": {"texts": ["a", "b", "c"]}}
-    path.write_text(json.dumps(said), "utf-8")
+    edit(path, lambda said: said["task_specific_params"]["tfzoo"]["texts"].append("c"))
     with pytest.raises(tfzoo.errors.BadRun, match="one or two texts"):
         tfzoo.ClassificationTask.load(tmp_path / "there")
 

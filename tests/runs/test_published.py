@@ -1,6 +1,5 @@
 """Folders that ``transformers`` wrote are read, and what is in them computes the same."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 import tfzoo
 from benchmarks.architectures import PEERS, Batch, batch, build, difference, peer_outputs
+from tests.json_files import edit
 from tests.published_folders import peer_of
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.models.architectures import architecture, names
@@ -256,11 +256,9 @@ OLDER = {
 @pytest.mark.parametrize("name", OLDER)
 def test_words_of_older_configurations_are_known(name, tmp_path):
     folder = saved(peer_of(architecture(name).transformers, ODD[name][0]), tmp_path)
-    path = folder / "config.json"
-    config = json.loads(path.read_text("utf-8"))
-    for key in ("rope_parameters", "layer_types", "global_attn_every_n_layers"):
-        config.pop(key, None)
-    path.write_text(json.dumps({**config, **OLDER[name]}), "utf-8")
+    newer = ("rope_parameters", "layer_types", "global_attn_every_n_layers")
+    edit(folder / "config.json", lambda config: [config.pop(key, None) for key in newer])
+    config_with(**OLDER[name])(folder)
     peer = getattr(transformers, architecture(name).transformers).from_pretrained(
         folder, dtype=torch.float64, attn_implementation="eager"
     )
@@ -289,8 +287,7 @@ def test_a_key_says_what_it_says_in_transformers(name, changes, tmp_path):
     peer = peer_of(architecture(name).transformers, ODD[name][0])
     if name == "t5_v1_1":  # its checkpoints untie what the constructor ties
         peer.lm_head.weight = torch.nn.Parameter(torch.randn_like(peer.lm_head.weight))
-    path = saved(peer, tmp_path) / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **changes}), "utf-8")
+    config_with(**changes)(saved(peer, tmp_path))
     options = {"dtype": torch.float64, "attn_implementation": "eager"}
     if name == "gpt_oss":
         options["experts_implementation"] = "eager"
@@ -347,11 +344,7 @@ def test_what_a_missing_key_means_is_what_transformers_takes(name):
 
 
 def config_with(**changes):
-    def change(folder):
-        path = folder / "config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **changes}), "utf-8")
-
-    return change
+    return lambda folder: edit(folder / "config.json", lambda config: config.update(changes))
 
 
 def without_a_tensor(folder):
@@ -409,13 +402,8 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 def index_with(change):
-    def spoil(folder):
-        path = folder / "model.safetensors.index.json"
-        index = json.loads(path.read_text("utf-8"))
-        change(index["weight_map"])
-        path.write_text(json.dumps(index), "utf-8")
-
-    return spoil
+    name = "model.safetensors.index.json"
+    return lambda folder: edit(folder / name, lambda index: change(index["weight_map"]))
 
 
 def last_shard(folder):

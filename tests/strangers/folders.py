@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from tests.exporting.tasks import translator
+from tests.json_files import edit
 from tfzoo.runs import pretrained
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
@@ -37,10 +38,7 @@ def good(folder: Path) -> None:
 
 
 def tokenizer(change: Callable[[dict[str, Any]], object], folder: Path) -> None:
-    path = folder / TOKENIZER
-    state = json.loads(path.read_text("utf-8"))
-    change(state)
-    path.write_text(json.dumps(state), "utf-8")
+    edit(folder / TOKENIZER, change)
 
 
 def part(key: str, value: Any) -> Change:
@@ -237,10 +235,7 @@ TEXTS: dict[str, Change] = {
 
 
 def config(change: Callable[[dict[str, Any]], object], folder: Path) -> None:
-    path = folder / CONFIG
-    kept = json.loads(path.read_text("utf-8"))
-    change(kept)
-    path.write_text(json.dumps(kept), "utf-8")
+    edit(folder / CONFIG, change)
 
 
 def entry(keys: str, value: Any) -> Change:

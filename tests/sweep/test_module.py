@@ -16,6 +16,7 @@ from tfzoo.errors import BadOption, BadRecipe, TfzooError
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.run import execution, job, train_module
 from tfzoo.sweep.run.runs_csv import table
+from tfzoo.sweep.run.state import planned_runs
 
 PAGE = "docs/swap.md"
 MODULE = next(block.text for block in blocks(PAGE, "python") if "# mine.py" in block.text)
@@ -105,15 +106,9 @@ def test_its_code_is_not_imported_without_trust(capsys):
 
 
 def test_a_job_of_a_cluster_is_told_to_trust():
-    run = train_run(load(sweep(), trust=True))
+    run = planned_runs(load(sweep(), trust=True), Path("f"))[0]
     assert job.sweep_arguments(Path("f"), run, True)[-1] == "--trust"
     assert "--trust" not in job.sweep_arguments(Path("f"), run, False)
-
-
-def train_run(plan):
-    from tfzoo.sweep.run.state import planned_runs
-
-    return planned_runs(plan, Path("f"))[0]
 
 
 @pytest.mark.parametrize(
