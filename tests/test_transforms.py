@@ -185,6 +185,8 @@ def called(part, *given):
     if len(tensors) == 3:
         return [part(*tensors, mask=Mask(True, valid)), part(*tensors, mask=Mask(True))]
     x = tensors[0]
+    if part.entry.kind == "weighting":
+        return [part(x, Mask(True, valid))]
     if hasattr(part, "embed"):
         outs = [part.embed(x, pos, valid.sum(1, keepdim=True)), part.bias(pos, pos)]
         angles = part.angles(pos)
@@ -197,7 +199,9 @@ def forward_names(module):
     return type(module).forward.__code__.co_varnames
 
 
-@pytest.mark.parametrize("kind", sampled(KINDS, ["norm", "feedforward"]))
+@pytest.mark.parametrize(
+    "kind", sampled((*KINDS, "weighting"), ["norm", "feedforward", "weighting"])
+)
 def test_one_export_serves_all_lengths(kind):
     """All components of a kind in one graph, which costs less than one each."""
     module = Calls(kind).eval()
@@ -207,11 +211,14 @@ def test_one_export_serves_all_lengths(kind):
         valid = torch.arange(n) < torch.tensor([[n], [n - 1], [n]])
         if kind == "attention":
             return (*torch.randn(3, B, HEADS, n, WIDTH).unbind(), valid)
+        if kind == "weighting":
+            return torch.randn(B, HEADS, n, n), valid
         return torch.randn(B, n, DIM), valid
 
     n = torch.export.Dim("n", min=2, max=256)
     example = given(20)
-    dynamic = ([{2 if kind == "attention" else 1: n} for _ in example[:-1]]) + [{1: n}]
+    axes = {"attention": [2], "weighting": [2, 3]}.get(kind, [1])
+    dynamic = [dict.fromkeys(axes, n) for _ in example[:-1]] + [{1: n}]
     exported = torch.export.export(module, example, dynamic_shapes=(tuple(dynamic),)).module()
     for length in (2, 13, 130):
         assert_close(exported(*given(length)), module(*given(length)), atol=1e-5, rtol=1e-4)

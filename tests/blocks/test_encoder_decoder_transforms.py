@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import tfzoo
 from tests.blocks.test_encoder_decoder import built, close, padded, vectors
+from tests.compiled import counted
 from tfzoo.masks import Mask
 from tfzoo.models.fsdp import shard
 
@@ -53,14 +54,8 @@ def test_a_copy_computes_the_same(cls, copied):
 @pytest.mark.nightly  # by day, models made of them are compiled in tests/models
 @every_class
 def test_one_graph_serves_all_lengths(cls):
-    torch.compiler.reset()
-    module, graphs = Call(cls), []
-
-    def count(graph, inputs):
-        graphs.append(graph)
-        return graph.forward
-
-    run = torch.compile(module, fullgraph=True, dynamic=True, backend=count)
+    module = Call(cls)
+    run, graphs = counted(module)
     for n in (5, 16, 33):
         close(run(*given(n)), module(*given(n)))
     assert len(graphs) == 1
@@ -70,14 +65,8 @@ def test_one_graph_serves_all_lengths(cls):
 @pytest.mark.parametrize("position", ["sinusoidal", "rotary", "alibi"])
 def test_few_graphs_serve_all_steps_of_a_cache(position):
     """One for the first step, one for the second, and one for all that follow."""
-    torch.compiler.reset()
-    decoder, graphs = built(tfzoo.Decoder, layers=1, position=position, cross_attention=False), []
-
-    def count(graph, inputs):
-        graphs.append(graph)
-        return graph.forward
-
-    run = torch.compile(decoder, fullgraph=True, dynamic=True, backend=count)
+    decoder = built(tfzoo.Decoder, layers=1, position=position, cross_attention=False)
+    run, graphs = counted(decoder)
     x, cache = vectors(n=12), decoder.init_cache()
     mask = Mask(keys=padded("xxxx", ".xxx"))
     with torch.no_grad():

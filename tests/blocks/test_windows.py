@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import tfzoo
+from tests.blocks.test_encoder_decoder import padded
 from tests.exact import close
 from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption, Clash
@@ -44,11 +45,6 @@ def decoder(**options):
 
 def vectors(b=2, n=N):
     return torch.randn(b, n, DIM, generator=torch.Generator().manual_seed(1)).double()
-
-
-def padded(*rows):
-    """``"..xx"`` is two times padding and two tokens."""
-    return torch.tensor([[mark == "x" for mark in row] for row in rows])
 
 
 # Windows are masks --------------------------------------------------------------------------------

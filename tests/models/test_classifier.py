@@ -92,15 +92,6 @@ def test_a_norm_that_reads_other_tokens_gets_them():
     close(model(TEXT), expected)
 
 
-def test_it_shares_the_start_of_its_encoder_with_any_other():
-    """Cells of a sweep over poolings start alike."""
-    one, other = small(), small(pooling="max", classes=7)
-    for name, value in one.encoder.named_parameters():
-        torch.testing.assert_close(
-            value, dict(other.encoder.named_parameters())[name], rtol=0, atol=0
-        )
-
-
 def test_dropout_on_the_pooled_vector_acts_in_training_alone():
     model = small(pooled_dropout=0.5)
     torch.testing.assert_close(model(TEXT), small()(TEXT))
@@ -126,13 +117,6 @@ def test_dropout_on_the_pooled_vector_acts_in_training_alone():
 def test_options_that_fit_no_classifier_are_refused(options, says):
     with pytest.raises(BadOption, match=says):
         small(**options)
-
-
-def test_a_table_of_positions_says_when_it_is_too_short():
-    model = small(position="learned", max_length=3)
-    assert model.max_positions == 3
-    with pytest.raises(BadOption, match="raise max_length"):
-        model(TEXT)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "sum"])

@@ -51,12 +51,15 @@ def test_a_cap_bounds_the_logits():
     close(capped(TEXT), 0.5 * torch.tanh(free(TEXT) / 0.5))
 
 
+@pytest.mark.parametrize("cap", [None, 2.0])
+@pytest.mark.parametrize("gradients", [True, False])
 @pytest.mark.parametrize("position", ["learned", "rotary", "alibi"])
-def test_a_cached_token_has_the_logits_of_the_whole_text(position):
-    model = small(position=position)
-    whole, cache = model(TEXT[:1]), model.init_cache()
-    steps = [model(TEXT[:1, :2], cache=cache)[:, -1]]
-    steps += [model.decode_step(TEXT[:1, i], cache) for i in range(2, 5)]
+def test_a_cached_token_has_the_logits_of_the_whole_text(position, gradients, cap):
+    model = small(position=position, logit_cap=cap)
+    with torch.set_grad_enabled(gradients):
+        whole, cache = model(TEXT[:1]), model.init_cache()
+        steps = [model(TEXT[:1, :2], cache=cache)[:, -1]]
+        steps += [model.decode_step(TEXT[:1, i], cache) for i in range(2, 5)]
     close(torch.stack(steps, 1), whole[:, 1:])
 
 
@@ -210,29 +213,7 @@ def test_logits_that_are_no_numbers_are_an_error():
         tfzoo.generate(model, TEXT, 2)
 
 
-# Packing, embeddings, prefixes --------------------------------------------------------------------
-
-
-def packed(*lengths):
-    """The mask and the positions of texts of these lengths in one row."""
-    text = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
-    places = torch.cat([torch.arange(n) for n in lengths])[None]
-    return tfzoo.Mask(causal=True, allowed=(text[:, None] == text)[None, None]), places
-
-
-@pytest.mark.parametrize("position", ["learned", "rotary", "sinusoidal", "alibi", "relative_bias"])
-def test_packed_texts_have_the_logits_that_they_have_alone(position):
-    model = small(position=position, window=4)
-    row = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12]])
-    mask, places = packed(5, 3)
-    alone = torch.cat([model(row[:, :5]), model(row[:, 5:])], 1)
-    close(model(row, mask=mask, positions=places), alone)
-    given = {"embeddings": model.embedding(row), "mask": mask, "positions": places}
-    close(model(**given), alone)
-    padded = torch.cat([row, torch.zeros(1, 2, dtype=torch.long)], 1)
-    mask, places = packed(5, 3, 2)
-    found = model(padded, mask=mask, positions=places)[:, :8]
-    close(found, alone)
+# Embeddings and prefixes --------------------------------------------------------------------------
 
 
 def test_embeddings_take_the_place_of_ids_and_a_mask_says_what_is_padding():

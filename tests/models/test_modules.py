@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import tfzoo
+from tests.compiled import counted
 from tests.daily import sampled
 from tests.exact import close
 from tfzoo.base.registry import registry
@@ -117,14 +118,8 @@ def test_a_translator_is_exported_for_every_length():
 @pytest.mark.parametrize("parts", sampled(PARTS, [PARTS[3]]), ids=str)
 def test_a_layer_is_compiled_in_one_graph_for_all_lengths(parts):
     """One graph, and not another one for each length."""
-    torch.compiler.reset()
-    model, graphs = classifier(layers=1, **parts), []
-
-    def count(graph, inputs):
-        graphs.append(graph)
-        return graph.forward
-
-    run = torch.compile(model.encode, fullgraph=True, dynamic=True, backend=count)
+    model = classifier(layers=1, **parts)
+    run, graphs = counted(model.encode)
     for n in (5, 9, 15, 16, 17, 33):
         text = torch.randint(4, 20, (2, n))
         text[1, n // 2 :] = 0
@@ -227,15 +222,9 @@ def attended(n):
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["scaled_dot_product", "additive"])
 def test_multihead_attention_is_copied_compiled_and_exported_for_every_length(name):
-    torch.compiler.reset()
-    model, graphs = SelfAttending(attention=name).double().eval(), []
+    model = SelfAttending(attention=name).double().eval()
     copies = copy.deepcopy(model), pickled(model)
-
-    def count(graph, inputs):
-        graphs.append(graph)
-        return graph.forward
-
-    run = torch.compile(model, fullgraph=True, dynamic=True, backend=count)
+    run, graphs = counted(model)
     n = any_length()
     shapes = {"x": {1: n}, "padding": {1: n}, "hidden": {0: n, 1: n}}
     program = torch.export.export(model, attended(9), dynamic_shapes=shapes).module()

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from tests import forked
+from tests.compiled import counted
 from tests.daily import sampled
 from tests.trainers import quiet
 from tfzoo.base.registry import registry
@@ -259,16 +260,7 @@ def test_the_variance_of_scores_is_over_the_keys_that_a_query_sees():
 def test_what_is_compiled_is_not_compiled_again(data, tmp_path, monkeypatch):
     counts, ends = [], []
     for explain in (False, True):
-        graphs = []
-
-        def backend(graph, inputs, graphs=graphs):
-            graphs.append(graph)
-            return graph.forward
-
-        torch.compiler.reset()
-        compiled = torch.compile(
-            transformer_layer.TransformerLayer.sublayers, dynamic=True, backend=backend
-        )
+        compiled, graphs = counted(transformer_layer.TransformerLayer.sublayers, fullgraph=False)
         monkeypatch.setattr(transformer_layer, "compiled", lambda compiled=compiled: compiled)
         task = task_of(data["translation"], layers=1, encoder={})
         task.compute.compile = True

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import entmax
 import pytest
 import torch
-from torch import nn
 from torch.testing import assert_close
 from transformers.models.gemma2 import modeling_gemma2
 from transformers.models.gpt_oss import modeling_gpt_oss
@@ -154,33 +153,6 @@ def test_attention_in_half_precision_weights_in_single(name):
     assert_close(weights, expected, atol=0, rtol=0)
     assert out.dtype == torch.bfloat16
     assert_close(out, weights.bfloat16() @ v, atol=0, rtol=0)
-
-
-class Every(nn.Module):
-    """All weightings, as a module of tensors."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts = nn.ModuleList(
-            create("weighting", name, heads=H) for name in registry("weighting").names()
-        )
-
-    def forward(self, scores, valid):
-        return [part(scores, Mask(causal=True, keys=valid)) for part in self.parts]
-
-
-def test_one_export_serves_all_lengths():
-    n, every = torch.export.Dim("n", min=2, max=256), Every()
-
-    def given(n):
-        return torch.randn(B, H, n, n), torch.arange(n) < torch.tensor([[n], [n - 1]])
-
-    dynamic = ({2: n, 3: n}, {1: n})
-    exported = torch.export.export(every, given(20), dynamic_shapes=dynamic).module()
-    for length in (2, 7, 130):
-        tensors = given(length)
-        for found, wanted in zip(exported(*tensors), every(*tensors), strict=True):
-            assert_close(found, wanted)
 
 
 def test_a_score_that_is_no_number_is_not_hidden():
