@@ -195,7 +195,10 @@ def test_the_run_of_a_wandb_logger(tmp_path, monkeypatch):
     monkeypatch.setattr(wandb, "init", lambda **given: calls.append(given))
     logger = WandbLogger(project="p", save_dir=tmp_path, offline=True)
     assert adapters.wandb_run(logger) is None
-    adapters.wandb_arguments(logger)["mode"] = "disabled"
+    arguments = adapters.wandb_arguments(logger)
+    assert "anonymous" not in arguments  # of which wandb warns
+    assert arguments["dir"] == str(tmp_path)
+    arguments["mode"] = "disabled"
     logger.experiment  # noqa: B018  # opens it
     assert calls[0]["mode"] == "disabled"
     assert calls[0]["project"] == "p"
@@ -273,9 +276,3 @@ def test_no_other_file_uses_a_private_name():
         if "torch.ops.aten." not in line and "self.finish._is_last" not in line
     ]
     assert found == []
-
-
-def test_wandb_is_called_without_the_argument_that_it_warns_of(tmp_path):
-    arguments = adapters.wandb_arguments(WandbLogger(save_dir=tmp_path, offline=True))
-    assert "anonymous" not in arguments
-    assert arguments["dir"] == str(tmp_path)

@@ -178,12 +178,12 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "channels beyond the rotated ones are dropped": (
         "Rotation.__call__",
         replace("(self(first), rest)", "(self(first), 0 * rest)"),
-        POSITION + "test_rotary_over_a_fraction_equals_neox",
+        POSITION + "test_rotary_equals_llama_and_over_a_fraction_neox[gpt_neox-0.25]",
     ),
     "a fraction of a head is rotated as slowly as all of it": (
         "Rotary.angles",
         replace("-self.rotated", "-2 * self.rotated"),
-        POSITION + "test_rotary_over_a_fraction_equals_neox",
+        POSITION + "test_rotary_equals_llama_and_over_a_fraction_neox[gpt_neox-0.25]",
     ),
     "the factor of YaRN multiplies scores once": (
         "YaRN.__post_init__",

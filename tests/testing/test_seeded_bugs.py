@@ -10,6 +10,7 @@ import pytest
 from tests.daily import sampled
 from tests.testing.bugs import BUGS
 from tests.testing.changes import changed, find, names_of, returns
+from tests.testing.patching import ROOT
 from tests.testing.seeded import passes
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
@@ -34,7 +35,7 @@ def test_a_bug_is_caught_by_the_test_that_it_names(bug):
 
 
 def test_every_bug_can_be_made_whatever_local_variables_are_called():
-    """Also those that are caught nightly; and no two are alike."""
+    """Also those that are caught nightly; and no two are alike, and the test of each is there."""
     trees = set()
     for bug in BUGS:
         file, tree, definition = find(bug.where)
@@ -42,6 +43,8 @@ def test_every_bug_can_be_made_whatever_local_variables_are_called():
         bug.change(renamed, names_of(tree))
         bug.change(definition, names_of(tree))
         trees.add((file, ast.unparse(definition)))
+        file, _, test = bug.caught_by.partition("::")
+        assert not test or f"def {test.partition('[')[0]}(" in (ROOT / file).read_text("utf-8")
     assert len(trees) == len({bug.name for bug in BUGS}) == len(BUGS) >= 165
 
 
