@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
+import torch
 
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
@@ -20,8 +21,21 @@ DIFFERENTIABLE = ("attention", "position", "feedforward", "pooling")
 """Kinds whose parts refuse no derivative; norms: tests/test_transforms.py, in evaluation."""
 
 
+@pytest.fixture
+def warns_each_time():
+    """PyTorch gives a warning not only once a process."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    yield
+    torch.set_warn_always(before)
+
+
+@pytest.mark.filterwarnings("error::UserWarning:tfzoo")
+@pytest.mark.usefixtures("warns_each_time")
 def test_a_component_holds_every_contract(component, monkeypatch):
-    """Parts of tfzoo's own do not refuse second derivatives and ``torch.func``, as others may."""
+    """Parts of tfzoo's own do not refuse second derivatives and ``torch.func``, as others may.
+    No line of tfzoo makes PyTorch warn.
+    """
 
     def raised(error):
         raise error

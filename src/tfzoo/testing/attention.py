@@ -301,8 +301,8 @@ def half_precision_under_autocast_is_close(entry: Entry) -> None:
             out, reference = low(single), low.reference(single)
         if out.dtype != torch.bfloat16:
             raise Violation(f"bfloat16 in, {out.dtype} out, {name}")
-        actual += float((out.double() - exact).norm() / exact.norm()) ** 2
-        plain += float((reference.double() - exact).norm() / exact.norm()) ** 2
+        actual += ((out.double() - exact).norm() / exact.norm()).item() ** 2
+        plain += ((reference.double() - exact).norm() / exact.norm()).item() ** 2
     if not actual**0.5 <= 2 * plain**0.5:
         raise Violation(f"bfloat16: off by {actual**0.5:.3g}, plain PyTorch by {plain**0.5:.3g}")
 
