@@ -6,6 +6,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from tests.typed import typed
+from tfzoo.base import terminal
 from tfzoo.base.terminal import reflow, wrap
 from tfzoo.commands.main import main
 
@@ -61,3 +62,16 @@ def test_a_paragraph_is_one_line_before_it_is_wrapped():
     long = " ".join(["word"] * 17)  # of 84 columns: no other word would have fitted
     text = f"{long}\nmore\n\n  item: {long}\n    and more\n  next: one\nend"
     assert reflow(text) == f"{long} more\n\n  item: {long} and more\n  next: one\nend"
+
+
+def test_a_refusal_of_another_rank_than_0_names_it(monkeypatch):
+    """Rank 0 prints its own; another one, which its launcher has not ended since, too."""
+    waited = []
+    monkeypatch.setattr(terminal.time, "sleep", waited.append)
+    assert printed("show norm/nothing", io.StringIO())[0].startswith("tfzoo: ")
+    assert waited == []
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    line = printed("show norm/nothing", io.StringIO())[0]
+    assert line.startswith("tfzoo: rank 3: ")
+    assert waited == [terminal.SECONDS_TO_BE_ENDED + 1]

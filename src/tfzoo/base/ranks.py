@@ -21,6 +21,11 @@ def rank() -> int:
     return node * (_number("LOCAL_WORLD_SIZE") or 1) + (_number("LOCAL_RANK") or 0)
 
 
+def local_rank() -> int:
+    """The rank of this process among those that a launcher has started on this machine."""
+    return _number("LOCAL_RANK") or _number("SLURM_LOCALID") or 0
+
+
 def _number(variable: str) -> int | None:
     """An environment variable as a number; None where it is not set or no number."""
     text = os.environ.get(variable, "")

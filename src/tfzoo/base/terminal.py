@@ -1,4 +1,6 @@
-"""Print results on stdout and messages on stderr, from rank 0 only."""
+"""Print results on stdout and messages on stderr, from rank 0; a refusal also from the rank that
+alone refuses.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,14 @@ import re
 import shutil
 import sys
 import textwrap
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from tfzoo.base.ranks import rank
+from tfzoo.base.ranks import local_rank, rank
 
 MOST_LINES = 6
 """The most lines of an error message."""
@@ -26,6 +29,8 @@ ITEM = re.compile(r"\s+[\w., ]+: ")
 """What stands before the description of an item of a list."""
 TABLE_ROW = re.compile(r"\s*\S+(?: \S+)*(?:\s{2,}(?=\S))")
 """The first column of a table, with the space after it."""
+SECONDS_TO_BE_ENDED = 3.0
+"""How long a process above rank 0 that refuses waits for its launcher to end it."""
 
 
 def notify(text: str) -> None:
@@ -134,9 +139,30 @@ def content(path: Path) -> bytes | None:
 
 def print_error(error: object) -> None:
     """Print the first lines of an error's message on stderr."""
+    notify(error_lines(error))
+
+
+def print_refusal(error: object) -> None:
+    """Print why this process ends before it has done anything, once for all that a launcher has
+    started: rank 0 prints it. Where rank 0 does not refuse, the process that does prints it with
+    its rank.
+
+    A launcher that sees one process fail ends the others. So one above rank 0 that is not ended
+    soon is alone with its refusal, and of several on a machine the first to print it ends the rest.
+    """
+    if not rank():
+        print_error(error)
+        return
+    time.sleep(SECONDS_TO_BE_ENDED + local_rank())
+    print(wrap(error_lines(error, f"rank {rank()}: "), sys.stderr), file=sys.stderr, flush=True)
+
+
+def error_lines(error: object, before: str = "") -> str:
+    """The first lines of an error's message, after ``tfzoo:`` and what stands ``before`` it."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     start = "\n" + " " * ERROR_INDENT
-    notify(start.join([f"tfzoo: {lines[0]}", *(line.strip() for line in lines[1:MOST_LINES])]))
+    further = (line.strip() for line in lines[1:MOST_LINES])
+    return start.join([f"tfzoo: {before}{lines[0]}", *further])
 
 
 def silence_lightning() -> None:

@@ -16,7 +16,7 @@ from tfzoo import __version__
 from tfzoo.base.allocator import prepare_import
 from tfzoo.base.loading import without_collections
 from tfzoo.base.registry import registry
-from tfzoo.base.terminal import print_error, print_result
+from tfzoo.base.terminal import print_refusal, print_result
 from tfzoo.commands.argument_parser import CommandParser, HelpPrinted
 from tfzoo.errors import TfzooError, UnknownName
 
@@ -119,7 +119,7 @@ def main(args: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except TfzooError as error:
-        print_error(error)
+        print_refusal(error)
         return error.code
     except KeyboardInterrupt:
         return 130
@@ -130,7 +130,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in OF_A_FILE:
             raise
-        print_error(TfzooError(f"{error.filename or 'cannot write'}: {error.strerror}"))
+        print_refusal(TfzooError(f"{error.filename or 'cannot write'}: {error.strerror}"))
         return 1
 
 
