@@ -20,6 +20,7 @@ LITTLE = {
     "language_modeling": ["--steps", "3", "--documents", "300"],
     "large": ["--pairs", "20000"],
     "overhead": ["--pairs", "3"],
+    "holes": ["--dim=64", "--layers=1", "--steps=1"],
     "kept": [],
     "peak": ["classifier, small"],
     "products": [],
