@@ -74,6 +74,6 @@ def test_a_benchmark_runs_and_prints_what_it_measured(name, tmp_path):
         [*command, *LITTLE[name]], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    # What is measured has a decimal point, what is chosen has none; rates of products and MiB are whole.
+    # What is measured has a decimal point, what is chosen has none; rates and MiB are whole.
     measured = r"\| \d+ \|\n" if name in ("products", "holes") else r"\d\.\d"
     assert re.search(measured, done.stdout), done.stdout
