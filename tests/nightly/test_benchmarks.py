@@ -20,7 +20,7 @@ LITTLE = {
     "language_modeling": ["--steps", "3", "--documents", "300"],
     "large": ["--pairs", "20000"],
     "overhead": ["--pairs", "3"],
-    "holes": ["--dim=64", "--layers=1", "--steps=1"],
+    "fragmentation": ["--dim=64", "--layers=1", "--steps=1"],
     "kept": [],
     "peak": ["classifier, small"],
     "products": [],
@@ -75,5 +75,5 @@ def test_a_benchmark_runs_and_prints_what_it_measured(name, tmp_path):
     )
     assert done.returncode == 0, done.stderr[-3000:]
     # What is measured has a decimal point, what is chosen has none; rates and MiB are whole.
-    measured = r"\| \d+ \|\n" if name in ("products", "holes") else r"\d\.\d"
+    measured = r"\| \d+ \|\n" if name in ("products", "fragmentation") else r"\d\.\d"
     assert re.search(measured, done.stdout), done.stdout

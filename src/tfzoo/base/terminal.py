@@ -143,12 +143,11 @@ def print_error(error: object) -> None:
 
 
 def print_refusal(error: object) -> None:
-    """Print why this process ends before it has done anything, once for all that a launcher has
-    started: rank 0 prints it. Where rank 0 does not refuse, the process that does prints it with
-    its rank.
+    """Print the error that ends this process, once for all that a launcher has started: rank 0
+    prints it. Where rank 0 has no error, the process that has one prints it with its rank.
 
     A launcher that sees one process fail ends the others. So one above rank 0 that is not ended
-    soon is alone with its refusal, and of several on a machine the first to print it ends the rest.
+    soon is alone with its error, and of several on a machine the first to print it ends the rest.
     """
     if not rank():
         print_error(error)

@@ -252,6 +252,7 @@ class Subject:
 
     @contextmanager
     def _with(self, name: str, change: Callable[[Any], Any]) -> Iterator[None]:
+        """Another value of an attribute of each stack."""
         before = [getattr(stack, name) for stack in self.stacks]
         for stack, own in zip(self.stacks, before, strict=True):
             setattr(stack, name, change(own))
