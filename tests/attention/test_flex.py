@@ -21,9 +21,10 @@ from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, Pairs, pairs
 from tfzoo.models.initialise import initialise
 from tfzoo.models.positioned import bias_of_distance, see_prefix, within
+from tfzoo.training.step_peak import Shape
 
 B, H, Q, K, C = 2, 2, 150, 170, 16
-CPU = torch.device("cpu")
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
 RELATIVE = [
     name for name in registry("position").names()
     if "bias_of_distance" in registry("position").entry(name).traits
@@ -176,7 +177,7 @@ def test_a_model_that_chooses_it_computes_the_same(name, packed, monkeypatch):
 
     with torch.no_grad():
         wanted = made(text, **call)
-        monkeypatch.setattr(kernels, "apply_to", lambda x: True)
+        monkeypatch.setattr(kernels, "apply_to", lambda *given: True)
         monkeypatch.setattr(_inner_products, "flex", chosen)
         found = made(text, **call)
     torch.testing.assert_close(found, wanted, rtol=0, atol=2e-5)
@@ -202,7 +203,7 @@ def attend_compiled(length):
 @pytest.mark.nightly
 def test_it_is_compiled_once_for_all_lengths(monkeypatch):
     """By the compiler for CPUs, which makes a kernel of its own of the same functions."""
-    monkeypatch.setattr(kernels, "apply_to", lambda x: True)
+    monkeypatch.setattr(kernels, "apply_to", lambda *given: True)
     made = _flex.library(compiled=True)
     monkeypatch.setattr(_flex, "library", lambda compiled: made)
     torch.compiler.reset()
@@ -218,10 +219,13 @@ def test_it_is_compiled_once_for_all_lengths(monkeypatch):
 @pytest.mark.parametrize("value", ["", "no", "2"])
 def test_the_switch_takes_0_and_1(value, monkeypatch):
     monkeypatch.setenv(kernels.VARIABLE, value)
-    on_gpu = type("OnGPU", (), {"is_cuda": True})
+    on_gpu = torch.empty(0)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
     with pytest.raises(BadOption, match=f"TFZOO_KERNELS={value}: set it to 0"):
         kernels.apply_to(on_gpu)
     for chosen, wanted in (("0", False), ("1", True)):
         monkeypatch.setenv(kernels.VARIABLE, chosen)
         assert kernels.apply_to(on_gpu) is wanted
-    assert not kernels.apply_to(torch.empty(0))
+        assert not kernels.apply_to(on_gpu, Shape(torch.empty(0, device="meta"), GPU)), "no data"
+    monkeypatch.undo()
+    assert not kernels.apply_to(torch.empty(0)), "on a CPU"

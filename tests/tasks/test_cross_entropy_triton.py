@@ -105,7 +105,7 @@ def test_what_is_not_finite_is_not_hidden(triton_module):
 @pytest.mark.parametrize("tokens", [1, 9])
 def test_the_loss_of_hidden_states_and_its_gradients(tokens, cap, triton_module, monkeypatch):
     """As on CUDA, in chunks of 4 tokens; second derivatives too."""
-    monkeypatch.setattr(kernels, "apply_to", lambda x: True)
+    monkeypatch.setattr(kernels, "apply_to", lambda *given: True)
     monkeypatch.setattr(module, "chunk_rows", lambda device, v: 4)
     monkeypatch.setattr(module, "plain_chunk", None)
     hidden, weight, target = drawn(tokens)
@@ -140,7 +140,7 @@ def test_the_compiler_for_cuda_takes_the_kernel(tmp_path):
 def test_what_it_is_chosen_for(monkeypatch):
     given = torch.zeros(2, 3), torch.zeros(5, 3)
     assert module.chunk_function(*given) is plain_chunk, "on a CPU"
-    monkeypatch.setattr(kernels, "apply_to", lambda x: True)
+    monkeypatch.setattr(kernels, "apply_to", lambda *given: True)
     monkeypatch.setattr(kernels, "has_triton", lambda: True)
     assert kernels.triton_applies(*given)
     assert not kernels.triton_applies(*(x.double() for x in given))

@@ -40,7 +40,7 @@ def flex_is_faster(
         and min(q.shape[-1], v.shape[-1]) >= NARROWEST
         and min(q.shape[-2], k.shape[-2]) > SHORT
         and custom_functions_apply(q, k, v)
-        and kernels.apply_to(q)
+        and kernels.apply_to(q, k, v)
     )
 
 

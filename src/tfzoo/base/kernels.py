@@ -7,7 +7,7 @@ from functools import cache
 from importlib.util import find_spec
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.precision import compute_dtype
@@ -17,13 +17,14 @@ VARIABLE = "TFZOO_KERNELS"
 """The environment variable that is set to 0 to compute by PyTorch's own operations alone."""
 
 
-def apply_to(x: Tensor) -> bool:
-    """Whether FlexAttention and kernels in Triton may compute with this tensor: on CUDA.
+def apply_to(*inputs: Tensor) -> bool:
+    """Whether FlexAttention and kernels in Triton may compute with these tensors: on CUDA, and of
+    no subclass, which may hold its data otherwise, or none, as in an estimate of memory.
 
     Raises:
         BadOption: ``TFZOO_KERNELS`` is neither 0 nor 1.
     """
-    if not x.is_cuda:
+    if not all(x.is_cuda and type(x) in (Tensor, nn.Parameter) for x in inputs):
         return False
     given = os.environ.get(VARIABLE, "1")
     if given not in ("0", "1"):
@@ -37,7 +38,7 @@ def triton_applies(*inputs: Tensor) -> bool:
     """
     return (
         not torch.compiler.is_compiling()
-        and apply_to(inputs[0])
+        and apply_to(*inputs)
         and min(x.numel() for x in inputs) > 0
         and compute_dtype(*inputs) != torch.float64
         and custom_functions_apply(*inputs)
