@@ -44,7 +44,7 @@ class Plain(FeedForward):
                 nn.init.zeros_(layer.bias)
 
     def activation(self, z: Tensor) -> Tensor:
-        """Elementwise; only where it is not ``recomputed`` it may change ``z`` in place."""
+        """Elementwise."""
         raise NotImplementedError
 
     def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
