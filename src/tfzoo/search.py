@@ -197,23 +197,17 @@ def _greedy(
     device, b = source.device, source.shape[0]
     cache = log_probabilities.model.init_cache(source)
     batch, copies = _Batch(b, device), HostCopies(device)
-    limit = torch.tensor(limits, device=device)
-    out = torch.zeros((b, max(limits)), dtype=torch.long, device=device)
+    limit, at_limit = torch.tensor(limits, device=device), {*limits}
     done = torch.zeros(b, dtype=torch.bool, device=device)
-    finished, lengths = done.clone(), torch.zeros_like(limit)  # without EOS
-    total = torch.zeros(b, device=device)
-    no_score, tokens = torch.zeros((b, 1), device=device), torch.full((b,), start, device=device)
+    tokens = torch.full((b,), start, device=device)
+    written: list[tuple[Tensor, Tensor, Tensor]] = []
     for t in range(max(limits)):
         alive = batch.alive
-        log_p = log_probabilities(tokens, cache)
-        log_p, _, tokens = (one[:, 0] for one in _candidates(no_score[: len(log_p)], log_p, 1))
-        over = done[alive]
-        total = total.to(log_p.dtype).index_add(0, alive, log_p.masked_fill(over, 0.0))
-        out[alive, t] = tokens
-        ends = log_probabilities.end(tokens)
-        finished[alive] = torch.where(over, finished[alive], ends)
-        lengths[alive] = torch.where(over, lengths[alive], t + 1 - ends.long())
-        done[alive] = over | ends | (limit[alive] <= t + 1) | log_p.isnan()
+        log_p, tokens = _most_probable(log_probabilities(tokens, cache))
+        written.append((batch.known, tokens, log_p))
+        done[alive] = done[alive] | log_probabilities.end(tokens) | log_p.isnan()
+        if t + 1 in at_limit:
+            done |= limit <= t + 1
         rows = batch.keep(copies.next(done))
         if len(rows) == 0:
             break
@@ -221,13 +215,32 @@ def _greedy(
             tokens = tokens[rows]
             cache.keep_batch(rows)
             cache.reorder(rows)
+    return _hypotheses(written, limit.cpu(), log_probabilities.ends.cpu(), options)
+
+
+def _hypotheses(
+    written: list[tuple[Tensor, Tensor, Tensor]], limit: Tensor, ends: Tensor, options: Search
+) -> list[list[Hypothesis]]:
+    """The hypothesis of each sentence, from what each step wrote: the sentences, their tokens, and
+    the log probabilities of these. What follows the end or the limit belongs to none.
+    """
+    steps = torch.arange(len(written))
+    sentence, token, log_p = (torch.cat([*one]).cpu() for one in zip(*written, strict=True))
+    place = sentence, steps.repeat_interleave(torch.tensor([len(one) for one, _, _ in written]))
+    shape = len(limit), len(written)
+    ids = torch.zeros(shape, dtype=torch.long).index_put(place, token)
+    scores = log_p.new_zeros(shape).index_put(place, log_p)
+    ended = torch.isin(ids, ends) & (steps < limit[:, None])
+    finished = ended.any(1)
+    lengths = torch.where(finished, ended.byte().argmax(1), limit.clamp(max=len(written)))
+    total = scores.masked_fill(steps >= (lengths + finished)[:, None], 0.0).sum(1)
     result = []
-    results = zip(out.tolist(), total.tolist(), finished.tolist(), lengths.tolist(), strict=True)
-    for sentence, (ids, score, ended, length) in enumerate(results):
+    results = zip(*(x.tolist() for x in (ids, total, finished, lengths)), strict=True)
+    for row, (tokens, score, is_finished, length) in enumerate(results):
         if isnan(score):
-            raise NoNextToken(sentence)
-        score /= options.penalty(length + ended)
-        result.append([Hypothesis(ids[:length], score, ended)])
+            raise NoNextToken(row)
+        score /= options.penalty(length + is_finished)
+        result.append([Hypothesis(tokens[:length], score, is_finished)])
     return result
 
 
@@ -278,18 +291,18 @@ class _Batch:
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.known = torch.arange(size)
-        self.alive = self.known.to(device)
+        self.all = self.alive = self.known.to(device)
 
     def keep(self, done: Tensor | None) -> Tensor:
         """Drop the sentences that the host knows to be done, ``(b)`` on the host or None; the rows
         of the others, on the device.
         """
-        if done is None:
-            return torch.arange(len(self.known), device=self.alive.device)
+        if done is None or not bool((done[self.known] != 0).any()):
+            return self.all
         keep = (done[self.known] == 0).nonzero()[:, 0]
         rows = keep.to(self.alive.device, non_blocking=True)
-        if len(keep) < len(self.known):
-            self.known, self.alive = self.known[keep], self.alive[rows]
+        self.known, self.alive = self.known[keep], self.alive[rows]
+        self.all = self.all[: len(keep)]
         return rows
 
 
@@ -321,7 +334,7 @@ class _Found:
             self.ids = torch.cat([self.ids, torch.zeros_like(self.ids)], 1)
         index = torch.where(here, alive[:, None] * self.slots + slot, len(self.ids) - 1)
         self.ids[index, :n] = prefixes
-        self.length[index] = n
+        self.length[index] = torch.full_like(index, n)  # a number would be copied to the device
         self.log_p[index] = log_p.to(self.log_p.dtype)
         self.score[index] = self.log_p[index] / self.options.penalty(n + eos)
 
@@ -409,13 +422,14 @@ class _LogProbabilities(Generic[K]):
         device: torch.device,
         forced: int | None = None,
     ) -> None:
-        self.model, self.never, self.forced = model, never, forced
+        self.model, self.forced = model, forced
+        self.never = torch.tensor(sorted(never), dtype=torch.long, device=device)
         self.ends = torch.tensor(ends, dtype=torch.long, device=device)
 
     def __call__(self, tokens: Tensor, cache: K) -> Tensor:
         logits = self.model.decode_step(tokens, cache)
-        for id in self.never:
-            logits[:, id] = float("-inf")
+        if len(self.never):
+            logits.index_fill_(1, self.never, float("-inf"))
         if self.forced is not None:
             logits.fill_(float("-inf"))[:, self.forced] = 0.0
             self.forced = None
@@ -426,6 +440,16 @@ class _LogProbabilities(Generic[K]):
         return (tokens[..., None] == self.ends).any(-1)
 
 
+def _most_probable(log_p: Tensor) -> tuple[Tensor, Tensor]:
+    """The log probability of the best continuation of each sentence, and its token: ``(s v) -> (s),
+    (s)``.
+    """
+    if log_p.device.type != "cpu":
+        return log_p.max(1)
+    top, _, token = _candidates(log_p.new_zeros(len(log_p), 1), log_p, 1)
+    return top[:, 0], token[:, 0]
+
+
 def _candidates(scores: Tensor, log_p: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """The best ``count`` continuations of each sentence, best first: their log probabilities,
     parent hypotheses and tokens, ``(s w), (s*w v) -> (s count)`` each, for ``s`` sentences of ``w``
@@ -433,10 +457,17 @@ def _candidates(scores: Tensor, log_p: Tensor, count: int) -> tuple[Tensor, Tens
 
     With ``w`` times one more than the ids that end a sentence, at least ``w`` do not end it.
 
-    They are among the ``count`` blocks of the vocabulary that have the largest maxima: PyTorch
-    finds these on a CPU several numbers at a time, where ``topk`` and ``max`` take each alone.
+    On a CPU they are looked for among the ``count`` blocks of the vocabulary that have the largest
+    maxima: PyTorch finds these several numbers at a time, where ``topk`` and ``max`` take each
+    alone.
     """
     (s, w), v, device = scores.shape, log_p.shape[1], log_p.device
+    if device.type != "cpu":
+        total = scores[..., None] + log_p.view(s, w, v)
+        total = total.masked_fill(scores.isneginf()[..., None], float("-inf")).flatten(1)
+        top, among = total.topk(min(count, w * v), dim=1)
+        parent = among // v
+        return top, parent, among - parent * v
     blocks = v // BLOCK
     whole, log_p = blocks * BLOCK, log_p.view(s, w, v)
     largest = scores[..., None] + log_p[..., :whole].unflatten(-1, (blocks, BLOCK)).amax(-1)
