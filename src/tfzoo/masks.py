@@ -272,6 +272,16 @@ class Mask:
 
         return self.once(("shown", q, k, device), build)
 
+    def added(self, q: int, k: int, dtype: torch.dtype, device: torch.device) -> Tensor | None:
+        """:meth:`shown` as what is added to scores: 0 where it is True, -inf elsewhere."""
+
+        def build() -> Tensor | None:
+            if (shown := self.shown(q, k, device)) is None:
+                return None
+            return torch.zeros_like(shown, dtype=dtype).masked_fill(~shown, float("-inf"))
+
+        return self.once(("added", q, k, dtype, device), build)
+
     def once(self, call: tuple[Any, ...], build: Callable[[], T]) -> T:
         """What was built for the same call last time, so that the layers of a stack share it."""
         if torch.compiler.is_compiling():  # a compiled layer must not depend on an earlier one

@@ -124,7 +124,9 @@ def fused(
         return F.scaled_dot_product_attention(
             q, k, v, dropout_p=dropout, scale=scale, is_causal=mask.causal
         )
-    attn_mask, empty = mask.shown(*lengths, q.device), mask.fully_masked(*lengths, q.device)
+    # PyTorch would make numbers of a boolean mask, for each layer again.
+    attn_mask = mask.added(*lengths, q.dtype, q.device)
+    empty = mask.fully_masked(*lengths, q.device)
     if bias is not None:
         visible = mask.boolean(*lengths, q.device)
         bias = bias if visible is None else bias.masked_fill(~visible, float("-inf"))
@@ -134,4 +136,7 @@ def fused(
     out = F.scaled_dot_product_attention(
         q, k, v, attn_mask=attn_mask, dropout_p=dropout, scale=scale
     )
-    return out if empty is None else out.masked_fill(empty, 0.0)
+    if empty is None:
+        return out
+    zero = mask.once(("zero", out.dtype, out.device), lambda: out.new_zeros(()))
+    return torch.where(empty, zero, out)
