@@ -96,11 +96,16 @@ def test_bf16_inputs_keep_their_dtype_and_second_derivatives_are_right(attend):
 def test_the_compiler_for_cuda_takes_the_kernels(tmp_path):
     sizes = "heads", "queries", "keys", "hidden", "width", "first"
     pointers = {"x", "y", "w", "values", "out", "norm", "grad", "delta", "of_x", "share", "of_y"}
+    pointers |= {"x_rows", "y_rows", "pairs"}
     types = dict.fromkeys((*pointers, "of_values"), "*fp32") | {"real": "*i8"}
     blocks = {"causal": True, "block_q": 32, "block_k": 32, "block_e": 16}
     cases = [
-        (kernel, types, blocks | {"padded": padded} | dict.fromkeys(constant, 1))
-        for kernel in ("forward_kernel", "queries_kernel", "keys_kernel")
+        (kernel, types, blocks | more | {"padded": padded} | dict.fromkeys(constant, 1))
+        for kernel, more in (
+            ("forward_kernel", {}),
+            ("queries_kernel", {"block_j": 16}),
+            ("keys_kernel", {"block_j": 16}),
+        )
         for padded, constant in ((True, ()), (False, sizes))  # sizes of one become constants
     ]
     compile_for_cuda("tfzoo.attention._additive_triton", cases, tmp_path)
@@ -110,7 +115,7 @@ def test_what_it_is_chosen_for(monkeypatch):
     given = [x.detach() for x in inputs(torch.float32)]
     open_mask = Mask(causal=True, keys=torch.ones(B, K, dtype=torch.bool))
     assert not triton_applies(*given, open_mask, 0.0), "on a CPU"
-    monkeypatch.setattr(kernels, "apply_to", lambda x: True)
+    monkeypatch.setattr(kernels, "apply_to", lambda *given: True)
     monkeypatch.setattr(kernels, "has_triton", lambda: True)
     assert triton_applies(*given, open_mask, 0.0)
     assert not triton_applies(*given, open_mask, 0.1), "it has no dropout"
@@ -129,7 +134,7 @@ def test_the_attention_calls_it(attend, monkeypatch):
     q, k, _, v = (x.detach() for x in inputs(torch.float32))
     call = {"mask": MASKS["causal"], "temperature": 0.5}
     wanted = attention(q, k, v, **call)
-    monkeypatch.setattr(kernels, "apply_to", lambda x: True)
+    monkeypatch.setattr(kernels, "apply_to", lambda *given: True)
     monkeypatch.setattr(additive, "tanh_attention", None)
     found = attention(q, k, v, **call)
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0.0)
