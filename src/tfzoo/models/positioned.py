@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base import kernels
+from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import Entry, create
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
@@ -290,7 +291,7 @@ def bias_of_distance(position: Position, pos: Tensor, k_pos: Tensor) -> Pairs | 
     table = position.bias(distances.new_zeros(1, 1), distances)
     if table is None:
         return None
-    table = table[0, :, 0]
+    table = at_least_fp32(table[0, :, 0])  # a kernel adds up its gradients in its dtype
 
     def read(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return table[h, k_pos[b, j] - pos[b, i] + most]
