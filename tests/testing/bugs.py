@@ -330,7 +330,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     ),
     "a norm after the residual connection is not told what is padding": (
         "Post.forward",
-        replace("sum_and_norm(_, _1, _2, valid)", "sum_and_norm(_, _1, _2, None)"),
+        replace("self.norm(_, valid)", "self.norm(_, None)"),
         "stack encoder-norm=batch-residual=post padding_has_no_influence_while_training",
     ),
     "running statistics are not saved": (

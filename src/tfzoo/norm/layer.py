@@ -62,9 +62,3 @@ class Layer(Norm):
             return F.layer_norm(x, weight.shape, weight, bias, self.eps).to(given)
 
         return computed_again(formula(wide, weight, bias), formula, wide, weight, bias)
-
-    def sum_and_norm(self, x: Tensor, branch: Tensor | None) -> tuple[Tensor, Tensor]:
-        """:func:`tfzoo.base.sum_and_norm.sum_and_norm`, in one kernel."""
-        from tfzoo.norm._norm_triton import SumAndNorm
-
-        return SumAndNorm.apply(x, branch, self.weight, self.bias, self.eps, True)  # type: ignore[no-any-return,no-untyped-call]

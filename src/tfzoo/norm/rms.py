@@ -58,10 +58,3 @@ class RMS(Norm):
             return rms_norm(x, weight, self.eps).to(given)
 
         return computed_again(formula(wide, weight), formula, wide, weight)
-
-    def sum_and_norm(self, x: Tensor, branch: Tensor | None) -> tuple[Tensor, Tensor]:
-        """:func:`tfzoo.base.sum_and_norm.sum_and_norm`, in one kernel."""
-        from tfzoo.norm._norm_triton import SumAndNorm
-
-        weight = self.factor(compute_dtype(x, self.weight))
-        return SumAndNorm.apply(x, branch, weight, None, self.eps, False)  # type: ignore[no-any-return,no-untyped-call]

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.registry import NormSpec, create, register
-from tfzoo.base.sum_and_norm import sum_and_norm
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Norm, Residual, value_matrices
 
@@ -76,7 +75,7 @@ class DeepNorm(Residual):
             matrix.mul_(self.beta)
 
     def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
-        return sum_and_norm(self.norm, self.alpha * x, self.branch(x, *args), valid)[1]
+        return self.norm(self.alpha * x + self.branch(x, *args), valid)
 
 
 def alpha_and_beta(layers: int, cross: bool, decoder_layers: int) -> tuple[float, float]:

@@ -7,7 +7,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from tfzoo.base.registry import NormSpec, create, register
-from tfzoo.base.sum_and_norm import sum_and_norm
 from tfzoo.contracts import Norm, Residual
 
 
@@ -30,4 +29,4 @@ class Post(Residual):
         self.norm: Norm = create("norm", norm, dim=dim)
 
     def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
-        return sum_and_norm(self.norm, x, self.branch(x, *args), valid)[1]
+        return self.norm(x + self.branch(x, *args), valid)

@@ -7,7 +7,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from tfzoo.base.registry import NormSpec, create, register
-from tfzoo.base.sum_and_norm import sum_and_norm
 from tfzoo.contracts import Norm, Residual
 
 
@@ -38,5 +37,4 @@ class Pre(Residual):
         self.norm: Norm = create("norm", norm, dim=dim)
 
     def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
-        x, y = sum_and_norm(self.norm, x, None, valid)
-        return x + self.branch(y, *args)
+        return x + self.branch(self.norm(x, valid), *args)
