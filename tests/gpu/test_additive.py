@@ -45,7 +45,8 @@ def test_memory_does_not_grow_with_pairs():
     n = 8192
     attention = create("attention", "additive", heads=1, head_dim=16).cuda()
     q, k, v = (torch.randn(1, 1, n, 16, device="cuda", requires_grad=True) for _ in range(3))
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    attention(q, k, v, mask=Mask(causal=True)).sum().backward()
+    for _ in range(2):  # the first call makes the workspace of matrix products
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        attention(q, k, v, mask=Mask(causal=True)).sum().backward()
     assert torch.cuda.max_memory_allocated() - before < n * n

@@ -2,12 +2,15 @@
 tensor of all pairs.
 """
 
+import os
+
 import pytest
 import torch
 
 from tests.attention.test_flex import RELATIVE, C, H, positions, reference
 from tfzoo.attention import _inner_products
 from tfzoo.attention._flex import flex_is_faster
+from tfzoo.base import kernels
 from tfzoo.base.registry import create
 from tfzoo.masks import Mask
 from tfzoo.models.positioned import bias_of_distance, within
@@ -20,7 +23,9 @@ pytestmark = [
 
 
 def results(name, device, dtype):
-    """The output and all gradients, of the position's parameters too; on a CPU by the formula."""
+    """The output and all gradients, of the position's parameters too; on a CPU by the formula, and
+    on a GPU by FlexAttention, unless kernels are switched off.
+    """
     given = {"dim": 8, "heads": H, "head_dim": C, "max_length": N, "causal": True}
     torch.manual_seed(0)
     position = create("position", name, **given).to(device, dtype)
@@ -35,7 +40,8 @@ def results(name, device, dtype):
     if device == "cpu":
         out = reference(q, k, v, call)
     else:
-        assert flex_is_faster(q, k, v, mask, bias, 3.0, 0.0)
+        chosen = flex_is_faster(q, k, v, mask, bias, 3.0, 0.0)
+        assert chosen is (os.environ.get(kernels.VARIABLE) != "0")
         out = _inner_products.inner_product_attention(q, k, v, scale=C**-0.5, **call)
     through = [q, k, v, *(x for x in position.parameters() if x.requires_grad)]
     found = [out, *torch.autograd.grad(out, through, inputs[3])]
@@ -44,12 +50,14 @@ def results(name, device, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", RELATIVE)
-def test_forward_and_backward_are_the_formula_s(name, dtype):
-    eps = torch.finfo(dtype).eps
-    for found, wanted in zip(
-        results(name, "cuda", dtype), results(name, "cpu", torch.float64), strict=True
-    ):
-        assert float((found - wanted).norm()) <= 20 * eps * float(wanted.norm()), (found, wanted)
+def test_errors_are_of_the_size_of_those_of_pytorch_s_other_operations(name, dtype, monkeypatch):
+    ours, exact = results(name, "cuda", dtype), results(name, "cpu", torch.float64)
+    monkeypatch.setenv(kernels.VARIABLE, "0")
+    for found, plain, wanted in zip(ours, results(name, "cuda", dtype), exact, strict=True):
+        # A kernel adds the gradients of a table up one after the other.
+        least = max(4 * torch.finfo(dtype).eps, 1e-5) * float(wanted.norm())
+        bound = max(2 * float((plain - wanted).norm()), least)
+        assert float((found - wanted).norm()) <= bound
 
 
 def test_memory_does_not_grow_with_pairs():
