@@ -176,6 +176,9 @@ def training_step(sizes: dict[str, Any], most: int = TOKENS) -> Callable[[Run], 
         made = [prepare(run, *one) for one in batches(8, given["vocab_size"], tokens, mean)]
         steps = [stepper(run, ours, our_loss), stepper(run, theirs, their_mean)]
         memory = [run.memory(lambda step=step: step(made[0])) for step in steps]
+        for batch in made:  # memory is reserved, and ways to multiply are chosen, for each length
+            for step in steps:
+                step(batch)
         with FlopCounterMode(display=False) as counter:
             for batch in made:
                 steps[0](batch)

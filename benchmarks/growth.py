@@ -27,7 +27,7 @@ STEPS = 6
 LOG = "GROWTH_LOG"
 """The variable that names the file to which :class:`Clock` writes."""
 COLUMNS = ("start", "step", "save", "resume")
-SHAPES = ((128, 2), (320, 3), (512, 4)), ((32, 1), (64, 1))
+SHAPES = ((128, 2), (320, 3), (512, 4), (768, 6)), ((32, 1), (64, 1))
 """Widths and layers of the models, and of small ones."""
 
 
@@ -191,7 +191,7 @@ def spread(strategy: str, processes: Sequence[int], folder: Path, small: bool) -
 
 
 def of_parameters(folder: Path, small: bool) -> list[str]:
-    """Models of 1 to 30 million parameters, in one process."""
+    """Models of 1 to 100 million parameters, in one process."""
     text, shapes = text_of(folder, 500 if small else 10_000), SHAPES[small]
     first_step(text, *shapes[0])
     deep = [line(text, *shape, 1, "auto") for shape in shapes]

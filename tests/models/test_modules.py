@@ -193,6 +193,18 @@ def test_a_step_of_a_translator_reads_no_tensor_on_the_host(padding, monkeypatch
         model.decode_step(target[:, 0], cache)
 
 
+@pytest.mark.parametrize("parts", TOGETHER, ids=lambda parts: "-".join(parts.values()))
+def test_nothing_is_changed_in_place_through_a_view(parts):
+    """The backward would copy what the view is of, and its gradient twice."""
+    options = {**TINY, "max_length": 8, "layers": 1, "allow": ["unrotatable-attention"]}
+    model = tfzoo.Transformer(20, **options, encoder=parts)
+    reached, names = [model.train().encode(SOURCE).grad_fn], set[str]()
+    for node in reached:
+        names.add(node.name())
+        reached += {one for one, _ in node.next_functions if one is not None} - {*reached}
+    assert not {name for name in names if "CopySlices" in name}
+
+
 def test_reading_a_tensor_is_seen():
     x = torch.zeros(3, device="meta")
     for read in (x.sum().item, (x > 0).nonzero, lambda: x[x > 0]):

@@ -372,6 +372,17 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         returns("F.relu(arg_0.square())"),
         FORMULA + "[relu_squared-True]",
     ),
+    "the rectifier writes into a view": (
+        "ReLU.activation",
+        returns("F.relu(arg_0, inplace=True)"),
+        "tests/models/test_modules.py::test_nothing_is_changed_in_place_through_a_view"
+        "[euclidean-rms-none-relu]",
+    ),
+    "a kernel for GPUs takes a tensor that holds no data": (
+        "apply_to",
+        replace("type(_) in _1", "True"),
+        "tests/attention/test_flex.py::test_the_switch_takes_0_and_1[2]",
+    ),
     "the gate has no rectifier": ("ReGLU.activation", without("relu"), FORMULA + "[reglu-False]"),
     "the gate is a step": (
         "ReGLU.activation",

@@ -13,7 +13,7 @@ import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -152,7 +152,8 @@ def print_refusal(error: object) -> None:
     if not rank():
         print_error(error)
         return
-    time.sleep(SECONDS_TO_BE_ENDED + local_rank())
+    with suppress(KeyboardInterrupt):  # which ends the wait
+        time.sleep(SECONDS_TO_BE_ENDED + local_rank())
     print(wrap(error_lines(error, f"rank {rank()}: "), sys.stderr), file=sys.stderr, flush=True)
 
 
