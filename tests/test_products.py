@@ -25,6 +25,7 @@ def chosen(monkeypatch):
 
     monkeypatch.setattr(products, "mkl_is_slow", lambda: True)
     monkeypatch.setattr(products, "SMALLEST", 1)
+    monkeypatch.setattr(products, "SMALLEST_REPEATED", 1)
     monkeypatch.setattr(adapters, "onednn_linear", noted)
     return seen
 

@@ -20,8 +20,12 @@ from torch import Tensor, nn
 from tfzoo.base import adapters
 from tfzoo.base.custom_autograd import custom_functions_apply, differentiable_backward
 
-SMALLEST = 2**20
-"""Multiplications from which a product pays for choosing its library."""
+SMALLEST = 2**27
+"""Multiplications from which a product pays for the code that oneDNN makes, and keeps, for its
+sizes: those of a batch of training are often new.
+"""
+SMALLEST_REPEATED = 2**20
+"""The same for the steps of a decoder, whose sizes stay."""
 LARGE = 2**20
 """Numbers of a weight from which a copy in another order pays after few products."""
 _kept: ContextVar[KeptWeights | None] = ContextVar("copies of weights", default=None)
@@ -63,7 +67,8 @@ def goes_by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> boo
         and bool(torch.backends.mkldnn.enabled)
         and not torch.is_autocast_enabled("cpu")
         and custom_functions_apply(x, weight)
-        and x.numel() * weight.shape[0] >= SMALLEST  # last: a graph is for any number of rows
+        # Last: a graph is for any number of rows.
+        and x.numel() * weight.shape[0] >= (SMALLEST if _kept.get() is None else SMALLEST_REPEATED)
     )
 
 
