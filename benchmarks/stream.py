@@ -315,8 +315,8 @@ training, which is then resumed. Waits for the first {FIRST} batches of a proces
 have made their first blocks, and the one after the worker's death have lines of their own. Pairs
 are those of finished blocks. Memory is that of the process and its workers, what they share
 counted once (Pss_Anon and Pss_Shmem): PyTorch and Lightning, which both hold, are the most of it.
-One thread and **one core for the training, its worker and the server** of an AMD EPYC, of which
-other work took more than half.
+One thread and **one core for the training, its worker and the server** of an AMD EPYC of family
+25, which did no other work.
 """
 
 
