@@ -33,6 +33,11 @@ class SwappedPosition(nn.Module):
         nothing = self.like.new_zeros(*rows.shape, self.embedding_dim)
         return self.component.embed(nothing, rows).view(*positions.shape, self.embedding_dim)
 
+    @property
+    def weight(self) -> Tensor:
+        """``(max_length, d)``: the whole table, for models that read it (CLIP)."""
+        return self(torch.arange(self.num_embeddings, device=self.like.device))  # type: ignore[no-any-return]
+
 
 def is_position(name: str, module: nn.Module) -> bool:
     """Whether a module of this name is what gives a model its positions."""
