@@ -3,6 +3,7 @@
 import gzip
 import math
 from argparse import ArgumentParser
+from functools import partial
 
 import numpy as np
 import pytest
@@ -281,10 +282,10 @@ def test_the_command_writes_one_line_for_each(monkeypatch):
     task.add_arguments(parser)
     given = parser.parse_args([])
     given.max_tokens = 10
-    _, function = task.line_function(given, lambda *_: None)
-    assert list(function(["a", "a"], None)) == [" b\\nc\\rd"]
+    written = partial(task.output_lines, given=given, progress=None, on_truncated=lambda *_: None)
+    assert list(written(["a", "a"])) == [" b\\nc\\rd"]
     monkeypatch.setattr(task, "continuation", lambda line, *_, **__: [" b\nc", "\rd"])
-    alone = list(function(["a"], None))
+    alone = list(written(["a"]))
     assert [(line, isinstance(line, Part)) for line in alone] == [
         (" b\\nc", True),
         ("\\rd", True),

@@ -238,8 +238,8 @@ def test_masks_are_filled_alike_in_any_company():
     task.add_arguments(parser)
     given = parser.parse_args([])
     given.max_tokens = 99
-    _, function = task.line_function(given, lambda *_: None)
-    assert list(function(texts[:4], None)) == [one.text for one in together[:4]]
+    lines = task.output_lines(texts[:4], given, None, lambda *_: None)
+    assert list(lines) == [one.text for one in together[:4]]
 
 
 def test_baselines_are_those_that_are_counted_by_hand():

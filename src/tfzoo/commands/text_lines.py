@@ -26,7 +26,7 @@ from tfzoo.runs.run import Run
 from tfzoo.training.device import find_device
 
 if TYPE_CHECKING:
-    from tfzoo.learning.task import LineFunction, OnProgress
+    from tfzoo.learning.task import OnProgress
 
 CHUNK = 20_000
 """The most lines that are held in memory, and sorted by length, at a time."""
@@ -39,8 +39,7 @@ def run(name: str, given: Namespace) -> int:
     trained = open_run(given, cls.command)
     task = load_task(trained, given.device, name, getattr(given, "engine", "torch"))
     truncated = Truncated()
-    header, function = task.line_function(given, truncated.add)
-    process_lines(given, function, header)
+    process_lines(given, task, truncated)
     truncated.notify()
     return 0
 
@@ -114,8 +113,8 @@ def load_task(
     return task
 
 
-def process_lines(given: Namespace, process: LineFunction, header: str | None = None) -> None:
-    """Read lines in chunks, process each chunk, and write the results, below a header if any."""
+def process_lines(given: Namespace, task: Any, truncated: Truncated) -> None:
+    """Read lines in chunks, apply the task to each, and write the results, below its header."""
     from tfzoo.learning.task import Part
 
     interactive = not given.file and sys.stdin.isatty()  # then each line is a chunk
@@ -123,12 +122,12 @@ def process_lines(given: Namespace, process: LineFunction, header: str | None = 
         read_lines(Path(given.file)) if given.file else decoded(sys.stdin.buffer, "standard input")
     )
     with open_output(given.output) as out:
-        if header is not None:
+        if (header := task.output_header(given)) is not None:
             out.write(f"{header}\n")
         shows_progress = sys.stderr.isatty() and not (interactive or out.isatty())
         with LineProgress() if shows_progress else nullcontext() as progress:
             while chunk := list(islice(lines, 1 if interactive else CHUNK)):
-                for line in process(chunk, progress):
+                for line in task.output_lines(chunk, given, progress, truncated.add):
                     if isinstance(line, Part):
                         out.write(line)
                         out.flush()

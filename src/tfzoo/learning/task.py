@@ -59,9 +59,6 @@ CLIP_BY_NORM = (None, "norm")
 
 OnProgress = Callable[[int], object]
 """Called with the number of lines finished since the last call."""
-LineFunction = Callable[[Sequence[str], OnProgress | None], Iterable[str]]
-"""Takes input lines and returns output lines in the same order; a :class:`Part` is no whole line.
-"""
 
 Figures = dict[str, Callable[[], "Figure"]]
 """What draws pictures, by name."""
@@ -306,10 +303,16 @@ class Task(L.LightningModule):
         """Run the model as ``training_step`` does, for callbacks that registered forward hooks."""
         raise NotImplementedError
 
-    def line_function(
-        self, given: Namespace, on_truncated: OnTruncated
-    ) -> tuple[str | None, LineFunction]:
-        """What the task's command writes: a header, if any, and the function of input lines."""
+    def output_lines(
+        self,
+        lines: Sequence[str],
+        given: Namespace,
+        progress: OnProgress | None,
+        on_truncated: OnTruncated,
+    ) -> Iterable[str]:
+        """What the task's command writes for these lines, in their order: one line for each, or
+        several; a :class:`Part` is no whole line. The command calls it for each chunk of its input.
+        """
         raise NotImplementedError
 
     def answers(self, texts: Sequence[str]) -> list[Any]:
@@ -325,6 +328,10 @@ class Task(L.LightningModule):
         raise NotImplementedError
 
     # What it may write
+
+    def output_header(self, given: Namespace) -> str | None:
+        """What the command writes above its first line, None: nothing. Called once."""
+        return None
 
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar, Unpack
 
@@ -27,10 +28,10 @@ class TextTask(Task):
     """A task whose model is a :class:`~tfzoo.TransformerClassifier`, or any module that maps
     ``tokens`` ``(b n)`` to numbers ``(b c)``.
 
-    A subclass writes :meth:`answers_of`, :meth:`outputs` where they are no labels, and what a
-    :class:`~tfzoo.learning.task.Task` leaves to it: ``training_step``, ``new_scores``, ``score``,
-    ``prediction_rows``, ``line_function`` and ``facts``; ``Data``, ``Answer``, ``example``,
-    ``command``, ``command_help``, ``monitor`` and ``higher_is_better``.
+    A subclass writes :meth:`answers_of`, :meth:`output_line`, :meth:`outputs` where they are no
+    labels, and what a :class:`~tfzoo.learning.task.Task` leaves to it: ``training_step``,
+    ``new_scores``, ``score``, ``prediction_rows`` and ``facts``; ``Data``, ``Answer``,
+    ``example``, ``command``, ``command_help``, ``monitor`` and ``higher_is_better``.
     """
 
     Model: ClassVar[type[nn.Module]] = TransformerClassifier
@@ -80,6 +81,10 @@ class TextTask(Task):
 
     def answers_of(self, batch: ClassificationBatch) -> list[Any]:
         """The ``Answer`` to each text of a batch; ``truncated`` is set later."""
+        raise NotImplementedError
+
+    def output_line(self, answer: Any, given: Namespace) -> str:
+        """An ``Answer`` as the line that the command writes."""
         raise NotImplementedError
 
     @classmethod
@@ -149,6 +154,22 @@ class TextTask(Task):
             lines, self.tokenizer, max_tokens, self.max_length(), on_truncated
         )
         return self.in_order(batches, function, progress)
+
+    def output_lines(
+        self,
+        lines: Sequence[str],
+        given: Namespace,
+        progress: OnProgress | None,
+        on_truncated: OnTruncated,
+    ) -> Iterable[str]:
+        answers = self.for_lines(
+            lines,
+            self.answers_of,
+            max_tokens=given.max_tokens,
+            progress=progress,
+            on_truncated=on_truncated,
+        )
+        return (self.output_line(answer, given) for answer in answers)
 
     def answers(self, texts: Iterable[str | Sequence[str]]) -> list[Any]:
         truncated: set[int] = set()

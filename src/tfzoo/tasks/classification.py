@@ -34,7 +34,7 @@ from tfzoo.learning.compute import Compute
 from tfzoo.learning.loss import Loss, class_losses
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import Figures, LineFunction, OnProgress, rows_of, scored_first
+from tfzoo.learning.task import Figures, OnProgress, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask, most_probable
 from tfzoo.plots.calibration import calibration_figure
 from tfzoo.plots.confusion import confusion_figure
@@ -359,24 +359,28 @@ class ClassificationTask(TextTask):
         if given.top_k is not None and (given.top_k < 1 or given.probabilities):
             raise TfzooError("--top-k must be at least 1, and --probabilities has all labels")
 
-    def line_function(
-        self, given: Namespace, on_truncated: OnTruncated
-    ) -> tuple[str | None, LineFunction]:
-        def classify(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
-            for ranked in self.classifications(
-                lines,
-                top_k=None if given.probabilities else given.top_k or 1,
-                max_tokens=given.max_tokens,
-                progress=progress,
-                on_truncated=on_truncated,
-            ):
-                if given.probabilities:
-                    probability = dict(ranked)
-                    yield "\t".join(f"{probability[label]:.4f}" for label in self.labels)
-                else:
-                    yield "\t".join(f"{tsv_cell(label)}\t{p:.4f}" for label, p in ranked)
+    def output_header(self, given: Namespace) -> str | None:
+        return "\t".join(map(tsv_cell, self.labels)) if given.probabilities else None
 
-        return "\t".join(map(tsv_cell, self.labels)) if given.probabilities else None, classify
+    def output_lines(
+        self,
+        lines: Sequence[str],
+        given: Namespace,
+        progress: OnProgress | None,
+        on_truncated: OnTruncated,
+    ) -> Iterator[str]:
+        for ranked in self.classifications(
+            lines,
+            top_k=None if given.probabilities else given.top_k or 1,
+            max_tokens=given.max_tokens,
+            progress=progress,
+            on_truncated=on_truncated,
+        ):
+            if given.probabilities:
+                probability = dict(ranked)
+                yield "\t".join(f"{probability[label]:.4f}" for label in self.labels)
+            else:
+                yield "\t".join(f"{tsv_cell(label)}\t{p:.4f}" for label, p in ranked)
 
     def predict_batch(self, batch: ClassificationBatch) -> list[Prediction]:
         return [best for (best,) in self._ranked(batch, 1)]

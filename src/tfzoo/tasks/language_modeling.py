@@ -27,7 +27,7 @@ from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.document_task import DocumentTask, sums_by
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import LineFunction, OnProgress, Part, rows_of, scored_first
+from tfzoo.learning.task import OnProgress, Part, rows_of, scored_first
 from tfzoo.models.generation import check_options, generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.plots.pages.attention import AttentionMaps
@@ -496,27 +496,27 @@ class LanguageModelingTask(DocumentTask):
     def check_arguments(cls, given: Namespace) -> None:
         options_of(given)
 
-    def line_function(
-        self, given: Namespace, on_truncated: OnTruncated
-    ) -> tuple[str | None, LineFunction]:
+    def output_lines(
+        self,
+        lines: Sequence[str],
+        given: Namespace,
+        progress: OnProgress | None,
+        on_truncated: OnTruncated,
+    ) -> Iterator[str]:
         options = options_of(given)
-
-        def generate(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
-            if len(lines) == 1:
-                for piece in self.continuation(lines[0], options, on_truncated=on_truncated):
-                    yield Part(on_one_line(piece))
-                yield ""
-                return
-            for text in self.continuations(
-                lines,
-                options,
-                max_tokens=given.max_tokens,
-                progress=progress,
-                on_truncated=on_truncated,
-            ):
-                yield on_one_line(text)
-
-        return None, generate
+        if len(lines) == 1:
+            for piece in self.continuation(lines[0], options, on_truncated=on_truncated):
+                yield Part(on_one_line(piece))
+            yield ""
+            return
+        for text in self.continuations(
+            lines,
+            options,
+            max_tokens=given.max_tokens,
+            progress=progress,
+            on_truncated=on_truncated,
+        ):
+            yield on_one_line(text)
 
 
 def options_of(given: Namespace) -> Continue:

@@ -28,7 +28,7 @@ from tfzoo.learning import attention
 from tfzoo.learning.cross_entropy import cross_entropy_of_logits
 from tfzoo.learning.document_task import DocumentTask, sums_by
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import LineFunction, OnProgress, rows_of, scored_first
+from tfzoo.learning.task import OnProgress, rows_of, scored_first
 from tfzoo.learning.text_task import most_probable
 from tfzoo.models.masked_language_model import MaskedLanguageModel
 from tfzoo.plots.pages.attention import AttentionMaps
@@ -270,16 +270,17 @@ class MaskedLanguageModelingTask(DocumentTask):
     def add_arguments(cls, parser: ArgumentParser) -> None:
         parser.epilog = EPILOG
 
-    def line_function(
-        self, given: Namespace, on_truncated: OnTruncated
-    ) -> tuple[str | None, LineFunction]:
-        def fill(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
-            for answer in self.fill(
-                lines, max_tokens=given.max_tokens, progress=progress, on_truncated=on_truncated
-            ):
-                yield answer.text
-
-        return None, fill
+    def output_lines(
+        self,
+        lines: Sequence[str],
+        given: Namespace,
+        progress: OnProgress | None,
+        on_truncated: OnTruncated,
+    ) -> Iterator[str]:
+        for answer in self.fill(
+            lines, max_tokens=given.max_tokens, progress=progress, on_truncated=on_truncated
+        ):
+            yield answer.text
 
 
 def baselines(train: MaskedDataset, test: MaskedDataset) -> tuple[float, float]:

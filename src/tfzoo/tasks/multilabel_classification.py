@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,12 +28,11 @@ from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.encoded import Encoded
-from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import Figures, LineFunction, OnProgress, Settings, rows_of, scored_first
+from tfzoo.learning.task import Figures, Settings, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask, most_probable
 from tfzoo.plots.threshold import threshold_figure
 
@@ -341,23 +340,13 @@ class MultilabelClassificationTask(TextTask):
             help="write a table of the probabilities of all labels",
         )
 
-    def line_function(
-        self, given: Namespace, on_truncated: OnTruncated
-    ) -> tuple[str | None, LineFunction]:
-        def tag(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
-            for answer in self.for_lines(
-                lines,
-                self.answers_of,
-                max_tokens=given.max_tokens,
-                progress=progress,
-                on_truncated=on_truncated,
-            ):
-                if given.probabilities:
-                    yield "\t".join(f"{answer.probabilities[label]:.4f}" for label in self.labels)
-                else:
-                    yield "\t".join(map(tsv_cell, answer.labels))
+    def output_header(self, given: Namespace) -> str | None:
+        return "\t".join(map(tsv_cell, self.labels)) if given.probabilities else None
 
-        return "\t".join(map(tsv_cell, self.labels)) if given.probabilities else None, tag
+    def output_line(self, answer: MultilabelAnswer, given: Namespace) -> str:
+        if given.probabilities:
+            return "\t".join(f"{answer.probabilities[label]:.4f}" for label in self.labels)
+        return "\t".join(map(tsv_cell, answer.labels))
 
 
 def chosen(labels: Sequence[str], flags: Sequence[int | bool]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from pathlib import Path
@@ -24,13 +24,12 @@ from torchmetrics import (
 from tfzoo.base.registry import register
 from tfzoo.data.classification_batch import ClassificationBatch, UnknownLabel, Vocabulary
 from tfzoo.data.encoded import Encoded
-from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.labelled_text import LabelledText
 from tfzoo.data.prepare import Encoder, location
 from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import LineFunction, OnProgress, Settings, rows_of, scored_first
+from tfzoo.learning.task import Settings, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -249,20 +248,8 @@ class RegressionTask(TextTask):
     def facts(self, answer: RegressionAnswer) -> dict[str, str]:
         return {"value": f"{answer.value:.4g}"}
 
-    def line_function(
-        self, given: Namespace, on_truncated: OnTruncated
-    ) -> tuple[str | None, LineFunction]:
-        def regress(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
-            for answer in self.for_lines(
-                lines,
-                self.answers_of,
-                max_tokens=given.max_tokens,
-                progress=progress,
-                on_truncated=on_truncated,
-            ):
-                yield f"{answer.value:.6g}"
-
-        return None, regress
+    def output_line(self, answer: RegressionAnswer, given: Namespace) -> str:
+        return f"{answer.value:.6g}"
 
     def model_to_export(self) -> nn.Module:
         """The model with mean and standard deviation in its last layer."""

@@ -6,7 +6,7 @@ import html
 import math
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Unpack
@@ -19,7 +19,6 @@ from torchmetrics import MeanMetric, Metric
 from tfzoo.base.registry import register
 from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
 from tfzoo.data.encoded import Encoded
-from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
 from tfzoo.data.pairs import Pair
 from tfzoo.data.prepare import (
@@ -38,7 +37,7 @@ from tfzoo.data.words import (
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning import foreign
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import Figures, LineFunction, OnProgress, rows_of, scored_first
+from tfzoo.learning.task import Figures, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.plots.confusion import confusion_figure
@@ -488,20 +487,7 @@ class TokenClassificationTask(TextTask):
         parser.epilog = EPILOG
         parser.add_argument("--spans", action="store_true", help="write the spans with their words")
 
-    def line_function(
-        self, given: Namespace, on_truncated: OnTruncated
-    ) -> tuple[str | None, LineFunction]:
-        def label(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
-            for answer in self.for_lines(
-                lines,
-                self.answers_of,
-                max_tokens=given.max_tokens,
-                progress=progress,
-                on_truncated=on_truncated,
-            ):
-                if given.spans:
-                    yield "\t".join(f"{span['label']}: {span['text']}" for span in answer.spans)
-                else:
-                    yield " ".join(answer.labels)
-
-        return None, label
+    def output_line(self, answer: TokenAnswer, given: Namespace) -> str:
+        if given.spans:
+            return "\t".join(f"{span['label']}: {span['text']}" for span in answer.spans)
+        return " ".join(answer.labels)

@@ -27,7 +27,7 @@ from tfzoo.learning.compute import Compute
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.published import generation_settings, name_unknown_settings
-from tfzoo.learning.task import PLACEHOLDER_SIZE, LineFunction, OnProgress, Task, rows_of
+from tfzoo.learning.task import PLACEHOLDER_SIZE, OnProgress, Task, rows_of
 from tfzoo.learning.translation_scores import MIN_WORDS, TranslationScores, mean_words
 from tfzoo.models.transformer import Transformer
 from tfzoo.plots.pages.attention import AttentionMaps
@@ -406,27 +406,29 @@ class TranslationTask(Task):
         )
         parser.add_argument("--scores", action="store_true", help="write scores too")
 
-    def line_function(
-        self, given: Namespace, on_truncated: OnTruncated
-    ) -> tuple[str | None, LineFunction]:
+    def output_header(self, given: Namespace) -> None:
         n, beam = given.n_best or 1, self.search.beam
         if given.beam is None and n > beam:
             notify(f"--n-best {n} takes a beam of {n}; the recipe's is {beam}")
 
-        def translate(lines: Sequence[str], progress: OnProgress | None) -> Iterator[str]:
-            for best in self.translations(
-                lines,
-                n_best=n,
-                beam=given.beam,
-                length_penalty=given.length_penalty,
-                max_tokens=given.max_tokens,
-                progress=progress,
-                on_truncated=on_truncated,
-            ):
-                for one in best:
-                    yield f"{one.score:.4f}\t{one.text}" if given.scores else one.text
-
-        return None, translate
+    def output_lines(
+        self,
+        lines: Sequence[str],
+        given: Namespace,
+        progress: OnProgress | None,
+        on_truncated: OnTruncated,
+    ) -> Iterator[str]:
+        for best in self.translations(
+            lines,
+            n_best=given.n_best or 1,
+            beam=given.beam,
+            length_penalty=given.length_penalty,
+            max_tokens=given.max_tokens,
+            progress=progress,
+            on_truncated=on_truncated,
+        ):
+            for one in best:
+                yield f"{one.score:.4f}\t{one.text}" if given.scores else one.text
 
     def sentences_at_once(self, options: Search) -> int:
         """How many sentences can be decoded at a time so that their hypotheses take at most half of

@@ -245,8 +245,8 @@ def answers_have_the_declared_form(entry: Entry) -> None:
     task.add_arguments(parser)
     given = parser.parse_args([])
     given.max_tokens = 4096
-    _, function = task.line_function(given, lambda rows, tokens: None)
-    lines = list(function(texts, None))
+    task.output_header(given)
+    lines = list(task.output_lines(texts, given, None, lambda rows, tokens: None))
     if len(lines) != len(texts) or any("\n" in line for line in lines):
         raise Violation(f"{len(lines)} lines for {len(texts)} texts")
 
