@@ -105,6 +105,19 @@ def test_a_round_trip_changes_nothing(family, class_name, auto, config, tmp_path
         assert_close(loaded(**ids).logits, peer(**ids).logits, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:1 text is longer")
+@pytest.mark.parametrize("trained", [None, 9])
+def test_a_pipeline_reads_as_much_of_a_long_text_as_tfzoo(trained, tmp_path):
+    save(*RUNS[2][:2], {**RUNS[2][3], "max_position_embeddings": 32}, tmp_path / "there")
+    task = tfzoo.ClassificationTask.load(tmp_path / "there")
+    task.recipe.setdefault("data", {})["max_length"] = trained
+    export(task, tmp_path / "back")
+    read = transformers.pipeline("text-classification", str(tmp_path / "back"), truncation=True)
+    (theirs,), (ours,) = (one([" ".join(LINES) * 5]) for one in (read, task.classifications))
+    assert theirs["label"] == ours[0].label
+    assert theirs["score"] == pytest.approx(ours[0].probability, abs=1e-6)
+
+
 @pytest.mark.parametrize(("family", "start"), [("marian", 2), ("t5", 0)])
 def test_generate_is_told_how_a_translator_searches(family, start, tmp_path):
     class_name = {"marian": "MarianMTModel", "t5": "T5ForConditionalGeneration"}[family]
