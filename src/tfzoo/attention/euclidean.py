@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 
 from tfzoo.attention._inner_products import inner_product_attention
-from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.precision import at_least_fp32, without_autocast
 from tfzoo.base.registry import register
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask
@@ -38,7 +37,7 @@ class Euclidean(Attention):
     """
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        with torch.autocast(q.device.type, enabled=False):
+        with without_autocast(q):
             q, k = at_least_fp32(q), at_least_fp32(k)
             squares = (
                 q.square().sum(-1)[..., :, None]
@@ -59,7 +58,7 @@ class Euclidean(Attention):
         dropout: float,
     ) -> Tensor:
         scale = 1.0 / (temperature * math.sqrt(q.shape[-1]))
-        with torch.autocast(q.device.type, enabled=False):
+        with without_autocast(q):
             q, k = at_least_fp32(q), at_least_fp32(k)
             squares = k.square().sum(-1)[..., None, :] * -scale
             bias = squares if bias is None else bias + squares

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 
 import torch
@@ -25,3 +26,8 @@ def compute_dtype(*tensors: Tensor) -> torch.dtype:
 def at_least_fp32(x: Tensor) -> Tensor:
     """bf16 and fp16 become fp32; fp32 and float64 stay."""
     return x if x.dtype == torch.float32 else x.to(compute_dtype(x))
+
+
+def without_autocast(x: Tensor) -> AbstractContextManager[object]:
+    """Products in the dtypes that they are given. PyTorch has no autocast for ``meta``."""
+    return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)

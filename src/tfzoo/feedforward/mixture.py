@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.linear import CastLinear, Experts
-from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.precision import at_least_fp32, without_autocast
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import FeedForward
@@ -132,7 +132,7 @@ class Mixture(FeedForward):
 
     def probabilities(self, tokens: Tensor) -> Tensor:
         """``softmax(x R)``: ``(t d) -> (t e)``."""
-        with torch.autocast(tokens.device.type, enabled=False):
+        with without_autocast(tokens):
             logits: Tensor = self.router(at_least_fp32(tokens))
         return logits.softmax(-1)
 

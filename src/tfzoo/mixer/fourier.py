@@ -7,7 +7,7 @@ from math import tau
 import torch
 from torch import Tensor
 
-from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.precision import at_least_fp32, without_autocast
 from tfzoo.base.registry import register
 from tfzoo.models.context import Context
 from tfzoo.models.mixer import Mixer
@@ -41,6 +41,6 @@ class Fourier(Mixer):
         n = non_padding.sum(1).clamp(min=1)[:, None, None]
         # Whole turns are taken off as integers, so that large angles are exact.
         angle = place[:, :, None] * place[:, None, :] % n * (tau / n.to(wide.dtype))
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x):
             y = angle.cos() @ over_channels.real + angle.sin() @ over_channels.imag
         return y.to(x.dtype)  # type: ignore[no-any-return]

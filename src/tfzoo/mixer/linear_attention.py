@@ -8,7 +8,7 @@ from einops import rearrange
 from torch import Tensor
 
 from tfzoo.base.linear import Linear
-from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.precision import at_least_fp32, without_autocast
 from tfzoo.base.registry import register
 from tfzoo.models.context import Context
 from tfzoo.models.mixer import Mixer
@@ -56,7 +56,7 @@ class LinearAttention(Mixer):
             rearrange(at_least_fp32(linear(x)), "b n (h c) -> b h n c", h=self.heads)
             for linear in (self.query, self.key, self.value)
         )
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x):
             y = self.attend(feature_map(q), feature_map(k), v, context, layer)
         return self.output(rearrange(y, "b h n e -> b n (h e)").to(x.dtype))
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tfzoo.base.linear import CastLinear
-from tfzoo.base.precision import compute_dtype
+from tfzoo.base.precision import compute_dtype, without_autocast
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Position
@@ -78,7 +78,7 @@ class ContinuousBias(Position):
             distance = distance.sign() * distance.abs().log1p() / math.log1p(self.max_distance)
         else:
             distance = distance / self.max_distance
-        with torch.autocast(device.type, enabled=False):
+        with without_autocast(distance):
             found: Tensor = self.outer(F.relu(self.inner(distance[:, None])))
             return found
 
