@@ -77,7 +77,11 @@ def test_an_empty_file_is_an_error(tmp_path, name):
         (("train.en", "train.de"), "val", "train.de, train.en"),
         ((), "nowhere/train", "no folder "),
         (("train.en", "train.de"), "train.en", "without its ending"),
-        (("table.json",), "table.json", "table.json is no table by its ending, .tsv, .csv, .jsonl"),
+        (
+            ("table.json",),
+            "table.json",
+            "table.json is one JSON value; rows are read",
+        ),
         (("table.CSV",), "table.CSV", "table.CSV is no table by its ending, .tsv, .csv, .jsonl"),
     ],
 )

@@ -108,6 +108,14 @@ def test_a_label_that_training_does_not_have_is_named_with_its_row():
         MultilabelData(train=[("a", ""), ("b", [])], val=NEWS, tokenizer="bytes").prepare_data()
 
 
+def test_flags_of_labels_are_no_labels():
+    flags = [("a", [0, 1]), ("b", [1, 0, 1]), ("c", [0])]
+    with pytest.raises(BadData, match=r"data.train\[1\]: 1, 0, 1 is a flag for each label; name"):
+        MultilabelData(train=flags, val=flags, tokenizer="bytes").prepare_data()
+    numbers = MultilabelData(train=[flags[0], flags[2]], val=[flags[2]], tokenizer="bytes")
+    assert labels(numbers, "val") == [["0"]]
+
+
 def test_the_option_of_labels_is_a_key_of_the_recipe_beside_those_of_all_texts():
     from tfzoo.config.sections import sections
 

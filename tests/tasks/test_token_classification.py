@@ -94,6 +94,13 @@ def test_labels_without_a_prefix_are_spans_of_one_word():
     assert spans_of([]) == []
 
 
+def test_both_names_of_prefixes_give_the_same_spans():
+    bioes = ["B-A", "I-A", "E-A", "S-A", "S-B", "O", "B-B", "E-B"]
+    bilou = ["B-A", "I-A", "L-A", "U-A", "U-B", "O", "B-B", "L-B"]
+    assert spans_of(bilou) == spans_of(bioes)
+    assert [span.label for span in spans_of(bilou)] == ["A", "A", "B", "B"]
+
+
 def prepared(**options):
     data = TokenData(**{"tokenizer": "bytes", **options})
     data.prepare_data()

@@ -137,6 +137,11 @@ def find_text(path: Path, form: TextFormat) -> ParallelText | PlainText | Table:
         if table is None:
             raise missing(path.parent, [plain.name])
         return form.table(table)
+    if plain.suffix == ".json" and path.is_file():
+        raise BadData(
+            f"{path} is one JSON value; rows are read from JSON lines, an object a line: "
+            f"jq -c '.[]' {path} > {path.with_suffix('.jsonl')}"
+        )
     if isinstance(first, Words) and (words := find_file(path)) is not None:
         return form.table(words)
     if first == second:

@@ -29,6 +29,7 @@ from tfzoo.base.terminal import tsv_cell
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.encoded import Encoded
 from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
+from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning.resampling import RowScores
@@ -58,7 +59,8 @@ class MultilabelData(LabelledText):
 
     Raises:
         BadOption: the delimiter is empty.
-        BadData: no example of training has a label; a label of another split is none of training's.
+        BadData: no example of training has a label, or its cells are lists of 0 and 1; a label of
+            another split is none of training's.
     """
 
     label_cells = Lists
@@ -84,9 +86,18 @@ class MultilabelData(LabelledText):
         return labels_of_cell(cell, self.label_delimiter)
 
     def check_labels(self, labels: Sequence[str]) -> None:
-        """Raise BadData if there is none."""
+        """Raise BadData if there is none, or if cells have a flag for each label."""
         if not labels:
             raise BadData("train: no example has a label")
+        if {*labels} <= {"0", "1"}:
+            for row, (_, cell) in enumerate(self.splits["train"]):
+                flags = self.labels_of(cell)
+                if len({*flags}) < len(flags):
+                    where = location(self.splits["train"], row, "train")
+                    raise BadData(
+                        f"{where}: {', '.join(flags)} is a flag for each label; name the labels "
+                        'of a text instead, such as ["sports", "politics"]'
+                    )
 
     def classes(self, labels: Encoded) -> NDArray[np.bool_]:
         """Whether each example has each label: ``(examples, labels)``."""

@@ -44,6 +44,8 @@ from tfzoo.plots.confusion import confusion_figure
 
 OUTSIDE = "O"
 """The label of a word that belongs to no span."""
+PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}
+"""The prefixes of labels, each as BIOES has it."""
 EPILOG = """\
 The words of a line stand between spaces, as in the training data: "Anna lives in New York ." For
 each line, also an empty one, one line is written, in the same order: the label of each word, with
@@ -61,9 +63,9 @@ class Span(NamedTuple):
 
 
 def spans_of(labels: Sequence[str]) -> list[Span]:
-    """The spans that the labels of words stand for, in the schemes BIO (also IOB1) and BIOES, read
-    as conlleval does: a label that does not continue the span before it begins one, whatever its
-    prefix. A label without a prefix, other than ``O``, is a span by itself.
+    """The spans that the labels of words stand for, in the schemes BIO (also IOB1), BIOES and
+    BILOU, read as conlleval does: a label that does not continue the span before it begins one,
+    whatever its prefix. A label without a prefix, other than ``O``, is a span by itself.
 
     >>> spans_of(["B-PER", "I-PER", "O", "I-LOC", "B-LOC", "NOUN"])
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -86,15 +88,16 @@ def spans_of(labels: Sequence[str]) -> list[Span]:
 
 
 def parse(label: str) -> tuple[str, str]:
-    """Prefix and kind of a label; a label without a prefix is a span of one word.
+    """Prefix and kind of a label, the prefixes of BILOU as those of BIOES; a label without a prefix
+    is a span of one word.
 
-    >>> parse("B-PER"), parse("O"), parse("NOUN")
-    (('B', 'PER'), ('O', ''), ('S', 'NOUN'))
+    >>> parse("B-PER"), parse("U-PER"), parse("O"), parse("NOUN")
+    (('B', 'PER'), ('S', 'PER'), ('O', ''), ('S', 'NOUN'))
     """
     if label == OUTSIDE:
         return OUTSIDE, ""
     prefix, dash, kind = label.partition("-")
-    return (prefix, kind) if dash and kind and prefix in ("B", "I", "E", "S") else ("S", label)
+    return (PREFIXES[prefix], kind) if dash and kind and prefix in PREFIXES else ("S", label)
 
 
 class TokenData(LabelledText):
