@@ -97,6 +97,19 @@ def test_lightning_clips_the_gradients_of_every_optimiser_in_mixed_precision(opt
     assert norm.item() <= 0.1 + 1e-5
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"freeze": ["weight"]}, r"optim.freeze is for tfzoo's tasks.* requires_grad_\(False\)"),
+        ({"average": 0.9}, "optim.average is for tfzoo's tasks.* WeightAveraging"),
+        ({"layer_decay": 0.9}, "optim.layer_decay: the model has no nn.ModuleList"),
+    ],
+)
+def test_what_an_own_module_would_not_follow_is_refused(options, says):
+    with pytest.raises(BadOption, match=says):
+        tfzoo.Optim(**options).configure(nn.Linear(2, 2), max_steps=9)
+
+
 def test_muon_takes_the_matrices_of_the_layers_alone():
     made = tfzoo.Transformer(12, **MODEL, tie="none", position="relative_bias")
     names = {id(p): name for name, p in made.named_parameters()}

@@ -127,9 +127,24 @@ class Optim:
                 yield parameter
 
     def configure(self, module: nn.Module, max_steps: int) -> dict[str, Any]:
-        """Return what ``configure_optimizers`` returns: the optimiser of a module's parameters, and
-        the scheduler, which steps after each optimiser step.
+        """Return what ``configure_optimizers`` of a module of your own returns: the optimiser of
+        its parameters, and the scheduler, which steps after each optimiser step. Smoothing of
+        labels and skipped steps are those of tfzoo's tasks.
+
+        Raises:
+            BadOption: ``freeze`` or ``average`` is set, which tfzoo's tasks alone follow; or there
+                are no layers in which the rate could fall.
         """
+        for key, instead in FOLLOWED_BY_TASKS.items():
+            if getattr(self, key) is not None:
+                raise BadOption(
+                    f"optim.{key} is for tfzoo's tasks; in a module of yours, {instead}"
+                )
+        self.check_model(module)
+        return self.optimizer_and_schedule(module, max_steps)
+
+    def optimizer_and_schedule(self, module: nn.Module, max_steps: int) -> dict[str, Any]:
+        """As :meth:`configure`, of a task, which follows all settings."""
         optimizer = self._create_optimizer().configure(module, self.lr, self.weight_decay)
         if self.layer_decay is not None:
             rates = {one: self.layer_decay**depth for one, depth in depths(module).items()}
@@ -150,6 +165,11 @@ class Optim:
         return found
 
 
+FOLLOWED_BY_TASKS = {
+    "freeze": "call requires_grad_(False) of what is not trained",
+    "average": "give the Trainer Lightning's callback WeightAveraging",
+}
+"""Settings that no optimiser has, and what there is instead of them."""
 BELOW = ("embed", "position")
 """Words of a parameter's name begin so where it stands below all layers."""
 

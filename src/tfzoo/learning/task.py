@@ -620,7 +620,8 @@ class Task(L.LightningModule):
 
     def configure_optimizers(self) -> Any:
         steps = self.trainer.estimated_stepping_batches
-        return self.optim.configure(self, max_steps=int(steps) if steps != float("inf") else 2**31)
+        most = int(steps) if steps != float("inf") else 2**31
+        return self.optim.optimizer_and_schedule(self, max_steps=most)
 
     @classmethod
     def logged_names(cls) -> list[str]:

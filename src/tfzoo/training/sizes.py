@@ -192,6 +192,6 @@ def optimizer_of(config: Config) -> Any:
 
     def configure(model: Any) -> Any:
         made["adapter"].apply(model, 0)
-        return made["optim"].configure(model, 1)["optimizer"]
+        return made["optim"].optimizer_and_schedule(model, 1)["optimizer"]
 
     return configure
