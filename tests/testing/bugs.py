@@ -222,7 +222,10 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     ),
     "a network of the distance is computed in half precision": (
         "ContinuousBias.table",
-        keyword("enabled", "torch.is_autocast_enabled('cpu')"),
+        replace(
+            "without_autocast(_)",
+            "torch.autocast('cpu', enabled=torch.is_autocast_enabled('cpu'))",
+        ),
         POSITION + "test_numbers_are_as_exact_where_half_precision_is_the_default[continuous_bias]",
     ),
     # the cache
