@@ -77,11 +77,8 @@ def test_an_empty_file_is_an_error(tmp_path, name):
         (("train.en", "train.de"), "val", "train.de, train.en"),
         ((), "nowhere/train", "no folder "),
         (("train.en", "train.de"), "train.en", "without its ending"),
-        (
-            ("table.json",),
-            "table.json",
-            "table.json is one JSON value; rows are read",
-        ),
+        (("table.json",), "table.json", "jq -c '.[]' table.json > table.jsonl"),
+        (("table.json.gz",), "table.json.gz", "jq -c '.[]' table.json > table.jsonl"),
         (("table.CSV",), "table.CSV", "table.CSV is no table by its ending, .tsv, .csv, .jsonl"),
     ],
 )

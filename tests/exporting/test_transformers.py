@@ -115,7 +115,7 @@ def test_a_pipeline_reads_as_much_of_a_long_text_as_tfzoo(trained, tmp_path):
     read = transformers.pipeline("text-classification", str(tmp_path / "back"), truncation=True)
     (theirs,), (ours,) = (one([" ".join(LINES) * 5]) for one in (read, task.classifications))
     assert theirs["label"] == ours[0].label
-    assert theirs["score"] == pytest.approx(ours[0].probability, abs=1e-6)
+    assert theirs["score"] == pytest.approx(ours[0].probability, abs=1e-5)
 
 
 @pytest.mark.parametrize(("family", "start"), [("marian", 2), ("t5", 0)])

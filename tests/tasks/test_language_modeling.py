@@ -281,8 +281,8 @@ def test_the_command_writes_one_line_for_each(monkeypatch):
     parser = ArgumentParser()
     task.add_arguments(parser)
     given = parser.parse_args([])
-    given.max_tokens = 10
-    written = partial(task.output_lines, given=given, progress=None, on_truncated=lambda *_: None)
+    reading = {"max_tokens": 10, "progress": None, "on_truncated": lambda *_: None}
+    written = partial(task.output_lines, given=given, **reading)
     assert list(written(["a", "a"])) == [" b\\nc\\rd"]
     monkeypatch.setattr(task, "continuation", lambda line, *_, **__: [" b\nc", "\rd"])
     alone = list(written(["a"]))

@@ -237,8 +237,8 @@ def test_masks_are_filled_alike_in_any_company():
     parser = ArgumentParser()
     task.add_arguments(parser)
     given = parser.parse_args([])
-    given.max_tokens = 99
-    lines = task.output_lines(texts[:4], given, None, lambda *_: None)
+    reading = {"max_tokens": 99, "progress": None, "on_truncated": lambda *_: None}
+    lines = task.output_lines(texts[:4], given, **reading)
     assert list(lines) == [one.text for one in together[:4]]
 
 

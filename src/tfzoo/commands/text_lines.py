@@ -26,7 +26,7 @@ from tfzoo.runs.run import Run
 from tfzoo.training.device import find_device
 
 if TYPE_CHECKING:
-    from tfzoo.learning.task import OnProgress
+    from tfzoo.learning.task import OnProgress, Reading
 
 CHUNK = 20_000
 """The most lines that are held in memory, and sorted by length, at a time."""
@@ -126,8 +126,13 @@ def process_lines(given: Namespace, task: Any, truncated: Truncated) -> None:
             out.write(f"{header}\n")
         shows_progress = sys.stderr.isatty() and not (interactive or out.isatty())
         with LineProgress() if shows_progress else nullcontext() as progress:
+            reading: Reading = {
+                "max_tokens": given.max_tokens,
+                "progress": progress,
+                "on_truncated": truncated.add,
+            }
             while chunk := list(islice(lines, 1 if interactive else CHUNK)):
-                for line in task.output_lines(chunk, given, progress, truncated.add):
+                for line in task.output_lines(chunk, given, **reading):
                     if isinstance(line, Part):
                         out.write(line)
                         out.flush()

@@ -139,8 +139,8 @@ def find_text(path: Path, form: TextFormat) -> ParallelText | PlainText | Table:
         return form.table(table)
     if plain.suffix == ".json" and path.is_file():
         raise BadData(
-            f"{path} is one JSON value; rows are read from JSON lines, an object a line: "
-            f"jq -c '.[]' {path} > {path.with_suffix('.jsonl')}"
+            f"{path}: rows are read from JSON lines, one object a line, named {plain.stem}.jsonl. "
+            f"To convert a list of objects: jq -c '.[]' {plain.name} > {plain.stem}.jsonl"
         )
     if isinstance(first, Words) and (words := find_file(path)) is not None:
         return form.table(words)

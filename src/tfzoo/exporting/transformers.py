@@ -26,7 +26,6 @@ from tfzoo.errors import BadOption, TfzooError, UnknownName, listing
 from tfzoo.exporting.failures import own_model
 from tfzoo.learning.model_card import model_card
 from tfzoo.learning.task import Task
-from tfzoo.learning.text_task import TextTask
 from tfzoo.models.architectures import architecture, names
 from tfzoo.models.architectures.config import (
     FULL,
@@ -88,7 +87,7 @@ def export(task: Task, folder: Path) -> None:
         named |= {"separate_vocabs": True} if getattr(tokenizer, "own_ids_of_target", 0) else {}
         if (model.config.get("token_types") or 0) > 1:  # else its tokenizer leaves them out
             named["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
-        if (most := longest_text(task)) is not None:
+        if (most := task.max_length()) is not None:  # with truncation=True, the rest is left out
             named["model_max_length"] = most
         for file, content in (
             (CONFIG, config),
@@ -103,14 +102,6 @@ def export(task: Task, folder: Path) -> None:
         card = model_card(type(task), kept, size, peer=config["architectures"][0])
         (place / CARD).write_text(card, "utf-8")
         check_read_back(place, model)
-
-
-def longest_text(task: Task) -> int | None:
-    """The tokens that are read of a text, special ones included: with ``truncation=True``, a
-    tokenizer of ``transformers`` drops the others.
-    """
-    limits = [task.max_length()] if isinstance(task, TextTask) else task.max_positions()
-    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def generation_of(task: Task, model: Any, special: SpecialIds) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.base import kernels
+from tfzoo.base.precision import without_autocast
 from tfzoo.base.products import goes_by_onednn, linear
 from tfzoo.base.soft_cap import soft_cap
 
@@ -145,7 +146,7 @@ class CrossEntropy(torch.autograd.Function):
         if of_chunk is plain_chunk or dtype != acc_dtype:
             kind = acc_dtype if of_chunk is plain_chunk else dtype
             buffer = torch.empty(min(rows, len(target)), v, dtype=kind, device=device)
-        with torch.autocast(device.type, enabled=False):
+        with without_autocast(hidden):
             for start in range(0, len(target), rows):
                 h, y = hidden[start : start + rows], target[start : start + rows]
                 logits = matmul(h, weight.mT, acc_dtype)

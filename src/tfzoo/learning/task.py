@@ -12,7 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypedDict, TypeVar, Unpack
 
 import lightning.pytorch as L
 import torch
@@ -72,6 +72,16 @@ class Settings(TypedDict, total=False):
     optim: Optim | None
     compute: Compute | None
     seed: int
+
+
+class Reading(TypedDict):
+    """How a command reads its lines."""
+
+    max_tokens: int
+    """The most tokens of a batch."""
+    progress: OnProgress | None
+    on_truncated: OnTruncated
+    """Called with the indices of truncated lines, and the tokens that are read of each."""
 
 
 class Part(str):
@@ -304,14 +314,14 @@ class Task(L.LightningModule):
         raise NotImplementedError
 
     def output_lines(
-        self,
-        lines: Sequence[str],
-        given: Namespace,
-        progress: OnProgress | None,
-        on_truncated: OnTruncated,
+        self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
     ) -> Iterable[str]:
         """What the task's command writes for these lines, in their order: one line for each, or
         several; a :class:`Part` is no whole line. The command calls it for each chunk of its input.
+
+        Args:
+            given: the values of the command's options.
+            reading: how lines are read, for the method that reads them.
         """
         raise NotImplementedError
 
@@ -406,6 +416,10 @@ class Task(L.LightningModule):
     def max_positions(self) -> tuple[int | None, int | None]:
         """The maximum number of source tokens and of target tokens; None: any number."""
         return None, None
+
+    def max_length(self) -> int | None:
+        """The most tokens that are read of a text, special ones included; None: all."""
+        return min((limit for limit in self.max_positions() if limit is not None), default=None)
 
     def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
         """Return a line that compares test scores with the data's baselines, or ""."""

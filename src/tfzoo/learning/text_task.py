@@ -14,7 +14,7 @@ from tfzoo.data.inference_batches import OnTruncated, text_batches
 from tfzoo.data.pairs import pair_lines, parts, title
 from tfzoo.errors import BadOption
 from tfzoo.learning import attention, foreign
-from tfzoo.learning.task import PLACEHOLDER_SIZE, OnProgress, Settings, Task
+from tfzoo.learning.task import PLACEHOLDER_SIZE, OnProgress, Reading, Settings, Task
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.plots.pages.attention import AttentionMaps
 
@@ -156,19 +156,9 @@ class TextTask(Task):
         return self.in_order(batches, function, progress)
 
     def output_lines(
-        self,
-        lines: Sequence[str],
-        given: Namespace,
-        progress: OnProgress | None,
-        on_truncated: OnTruncated,
+        self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
     ) -> Iterable[str]:
-        answers = self.for_lines(
-            lines,
-            self.answers_of,
-            max_tokens=given.max_tokens,
-            progress=progress,
-            on_truncated=on_truncated,
-        )
+        answers = self.for_lines(lines, self.answers_of, **reading)
         return (self.output_line(answer, given) for answer in answers)
 
     def answers(self, texts: Iterable[str | Sequence[str]]) -> list[Any]:

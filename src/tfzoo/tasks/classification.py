@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ from tfzoo.learning.compute import Compute
 from tfzoo.learning.loss import Loss, class_losses
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import Figures, OnProgress, rows_of, scored_first
+from tfzoo.learning.task import Figures, Reading, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask, most_probable
 from tfzoo.plots.calibration import calibration_figure
 from tfzoo.plots.confusion import confusion_figure
@@ -363,19 +363,10 @@ class ClassificationTask(TextTask):
         return "\t".join(map(tsv_cell, self.labels)) if given.probabilities else None
 
     def output_lines(
-        self,
-        lines: Sequence[str],
-        given: Namespace,
-        progress: OnProgress | None,
-        on_truncated: OnTruncated,
+        self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
     ) -> Iterator[str]:
-        for ranked in self.classifications(
-            lines,
-            top_k=None if given.probabilities else given.top_k or 1,
-            max_tokens=given.max_tokens,
-            progress=progress,
-            on_truncated=on_truncated,
-        ):
+        top_k = None if given.probabilities else given.top_k or 1
+        for ranked in self.classifications(lines, top_k=top_k, **reading):
             if given.probabilities:
                 probability = dict(ranked)
                 yield "\t".join(f"{probability[label]:.4f}" for label in self.labels)

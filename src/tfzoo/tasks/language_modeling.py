@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.document_task import DocumentTask, sums_by
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import OnProgress, Part, rows_of, scored_first
+from tfzoo.learning.task import OnProgress, Part, Reading, rows_of, scored_first
 from tfzoo.models.generation import check_options, generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.plots.pages.attention import AttentionMaps
@@ -497,25 +497,15 @@ class LanguageModelingTask(DocumentTask):
         options_of(given)
 
     def output_lines(
-        self,
-        lines: Sequence[str],
-        given: Namespace,
-        progress: OnProgress | None,
-        on_truncated: OnTruncated,
+        self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
     ) -> Iterator[str]:
-        options = options_of(given)
+        options, on_truncated = options_of(given), reading["on_truncated"]
         if len(lines) == 1:
             for piece in self.continuation(lines[0], options, on_truncated=on_truncated):
                 yield Part(on_one_line(piece))
             yield ""
             return
-        for text in self.continuations(
-            lines,
-            options,
-            max_tokens=given.max_tokens,
-            progress=progress,
-            on_truncated=on_truncated,
-        ):
+        for text in self.continuations(lines, options, **reading):
             yield on_one_line(text)
 
 

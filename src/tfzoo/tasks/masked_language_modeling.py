@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from tfzoo.learning import attention
 from tfzoo.learning.cross_entropy import cross_entropy_of_logits
 from tfzoo.learning.document_task import DocumentTask, sums_by
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import OnProgress, rows_of, scored_first
+from tfzoo.learning.task import OnProgress, Reading, rows_of, scored_first
 from tfzoo.learning.text_task import most_probable
 from tfzoo.models.masked_language_model import MaskedLanguageModel
 from tfzoo.plots.pages.attention import AttentionMaps
@@ -271,15 +271,9 @@ class MaskedLanguageModelingTask(DocumentTask):
         parser.epilog = EPILOG
 
     def output_lines(
-        self,
-        lines: Sequence[str],
-        given: Namespace,
-        progress: OnProgress | None,
-        on_truncated: OnTruncated,
+        self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
     ) -> Iterator[str]:
-        for answer in self.fill(
-            lines, max_tokens=given.max_tokens, progress=progress, on_truncated=on_truncated
-        ):
+        for answer in self.fill(lines, **reading):
             yield answer.text
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ from tfzoo.learning.compute import Compute
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.published import generation_settings, name_unknown_settings
-from tfzoo.learning.task import PLACEHOLDER_SIZE, OnProgress, Task, rows_of
+from tfzoo.learning.task import PLACEHOLDER_SIZE, Reading, Task, rows_of
 from tfzoo.learning.translation_scores import MIN_WORDS, TranslationScores, mean_words
 from tfzoo.models.transformer import Transformer
 from tfzoo.plots.pages.attention import AttentionMaps
@@ -412,20 +412,14 @@ class TranslationTask(Task):
             notify(f"--n-best {n} takes a beam of {n}; the recipe's is {beam}")
 
     def output_lines(
-        self,
-        lines: Sequence[str],
-        given: Namespace,
-        progress: OnProgress | None,
-        on_truncated: OnTruncated,
+        self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
     ) -> Iterator[str]:
         for best in self.translations(
             lines,
             n_best=given.n_best or 1,
             beam=given.beam,
             length_penalty=given.length_penalty,
-            max_tokens=given.max_tokens,
-            progress=progress,
-            on_truncated=on_truncated,
+            **reading,
         ):
             for one in best:
                 yield f"{one.score:.4f}\t{one.text}" if given.scores else one.text

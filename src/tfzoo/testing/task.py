@@ -244,9 +244,9 @@ def answers_have_the_declared_form(entry: Entry) -> None:
     parser = ArgumentParser()
     task.add_arguments(parser)
     given = parser.parse_args([])
-    given.max_tokens = 4096
     task.output_header(given)
-    lines = list(task.output_lines(texts, given, None, lambda rows, tokens: None))
+    reading = {"max_tokens": 4096, "progress": None, "on_truncated": lambda rows, tokens: None}
+    lines = list(task.output_lines(texts, given, **reading))
     if len(lines) != len(texts) or any("\n" in line for line in lines):
         raise Violation(f"{len(lines)} lines for {len(texts)} texts")
 
