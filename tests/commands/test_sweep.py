@@ -52,6 +52,19 @@ def test_the_same_command_again_finishes_what_is_missing(trainings, capsys):
     assert "4 of 4 runs completed, 0 failed" in capsys.readouterr().out
 
 
+def test_a_run_that_diverged_is_told_from_one_that_failed(trainings, capsys):
+    trainings.codes = {"norm=layer/seed-2": 1}
+    trainings.scores = {"norm=rms": None}
+    assert sweep() == 1
+    said = capsys.readouterr()
+    assert "[2/4] norm=rms seed 1: diverged: val/loss is not finite\n" in said.err
+    assert "[3/4] norm=layer seed 2: failed: it broke\n" in said.err
+    assert "1 of 4 runs completed, 1 failed, 2 diverged" in said.out
+    report = (FOLDER / "report.md").read_text("utf-8")
+    assert "| rms | diverged |" in report
+    assert "seeds 1, 2 diverged: val/loss is not finite" in report.partition("## The grid")[0]
+
+
 def test_a_changed_file_adds_only_the_new_runs(trainings):
     sweep()
     more = {

@@ -6,8 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from tests.sweep.made import make
+from tests.sweep.made import failed, make
 from tfzoo.runs.logged import logged_curves
+from tfzoo.sweep.report.markdown import markdown
 from tfzoo.sweep.report.quote import quote
 from tfzoo.sweep.report.results import gather
 from tfzoo.sweep.report.tables import equal_time, read
@@ -69,3 +70,12 @@ def test_one_line_has_all_that_a_quotation_needs(tmp_path):
         quote(gather([made])),
     ), quote(gather([made]))
     assert quote(gather([make(tmp_path / "one", (1,), ("layer", "rms"), ("sinusoidal",))])) == ""
+
+
+def test_an_axis_of_one_value_is_averaged_over_by_nothing_and_seeds_are_counted_in_pairs(tmp_path):
+    made = make(tmp_path / "norms", (1, 2, 3, 4, 5), ("layer",), ("sinusoidal", "rotary"))
+    failed(made / "norm=layer,position=sinusoidal/seed-5", "diverged: its loss is not finite")
+    results = gather([made])
+    assert quote(results).startswith("position=rotary instead of sinusoidal: val/loss ")
+    assert ", 4 seeds, " in quote(results)
+    assert "averaged over" not in markdown(results, equal_time(results))

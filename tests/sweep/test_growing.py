@@ -112,6 +112,9 @@ def test_a_verdict_waits_for_runs_that_failed_or_are_not_finished():
 
 
 def test_a_report_remembers_with_which_seeds_the_sweep_was_judged(own_folder, capsys):
+    make(Path("norms"), (1, 2), *GRID)
+    assert main(["report", "norms"]) == 0
+    assert "a verdict needs 3" in capsys.readouterr().out
     make(Path("norms"), (1, 2, 3), *GRID)
     assert main(["report", "norms"]) == 0
     assert "position rotary, averaged over norm: a hint: better than" in capsys.readouterr().out
@@ -120,9 +123,9 @@ def test_a_report_remembers_with_which_seeds_the_sweep_was_judged(own_folder, ca
     make(Path("norms"), (1, 2, 3, 4, 5), *GRID)
     assert main(["report", "norms"]) == 0
     out = capsys.readouterr().out
-    assert "because it was judged with 3 seeds before it had 5" in out
+    assert "because it was judged with 2 and 3 seeds before it had 5" in out
     for name in ("report.md", "report.html"):
-        assert "judged with 3 seeds before" in Path("norms", name).read_text("utf-8")
+        assert "judged with 2 and 3 seeds before" in Path("norms", name).read_text("utf-8")
 
 
 def test_growth_that_was_declared_is_no_growth(own_folder, capsys):
@@ -217,7 +220,7 @@ def test_diverged_runs_are_counted_and_leave_the_differences():
     rms = of(found, "rms")
     assert rms.seeds == 4
     assert rms.p == pytest.approx(of(judged(two(4)), "rms").p)
-    assert "seed 5 diverged: train/loss is 9" in rms.notes
+    assert "seeds 5, 6 diverged: train/loss is 9" in rms.notes
     (one,) = found.diverged
     assert (one.own, one.base) == ((2, 6), (0, 6))
     assert one.p == pytest.approx(fisher_exact([[2, 4], [0, 6]]).pvalue)

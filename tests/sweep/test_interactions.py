@@ -95,6 +95,11 @@ def test_what_is_missing_is_left_out_and_said():
     assert alibi.notes == ("2 of the cells that it compares were pruned",)
     assert rotary.p_corrected == pytest.approx(2 * (rotary.p or 0)), "pruned ones are counted"
     assert (rotary.low or 0) < (whole.low or 0), "the interval allows for the selection"
+    for row in pruned:
+        row["status"] = "missing" if row["status"] == "pruned" else "completed"
+    rotary = only(pruned).found[0]
+    assert rotary.p_corrected == pytest.approx(2 * (rotary.p or 0)), "so are those to come"
+    assert rotary.low == whole.low, "which nothing has selected"
 
 
 def test_without_cells_that_differ_on_two_axes_there_is_nothing_to_ask():

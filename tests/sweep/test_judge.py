@@ -160,7 +160,21 @@ def test_all_that_is_missing_is_said():
     assert "none: not judged: no completed run" in of(verdicts, "none").sentence
     assert verdicts.notes == [
         "model.norm: instance has no run",
-        "3 of 3 comparisons have no test",
+        "1 of 3 comparisons have no test before their runs are finished; the correction counts "
+        "them",
+        "2 of 3 comparisons have no test",
+    ]
+
+
+def test_cells_that_are_not_finished_are_counted_and_take_back_no_verdict():
+    early = rows(SCORES)
+    for row in early[-4:]:
+        row |= {"status": "missing", "val/loss": None}
+    before, after = (of(judged(table), "rms") for table in (early, rows(SCORES)))
+    assert before.p_corrected == pytest.approx(2 * (before.p or 0))
+    assert (before.p_corrected, before.difference_low) == (after.p_corrected, after.difference_low)
+    assert judged(early).notes == [
+        "1 of 2 comparisons have no test before their runs are finished; the correction counts them"
     ]
 
 

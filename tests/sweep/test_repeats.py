@@ -69,6 +69,8 @@ def test_a_repeat_of_one_seed_is_too_few_to_tell_and_of_three_is_enough():
         outcomes[seeds] = found.outcome
         assert (found.p is None) == (seeds < 3)
     assert outcomes == {1: "too few to tell", 2: "too few to tell", 3: "held", 5: "held"}
+    gone = [{**row, "status": "diverged"} if row["norm"] == "rms" else row for row in again]
+    assert compared(first, gone).sentence == "of 1 verdict 1 too few to tell"
     failed = [{**row, "status": "failed"} if row["seed"] == 10 else row for row in again]
     found = only(compared(first, failed))
     assert found.outcome == "too few to tell", "which run failed may depend on the score"

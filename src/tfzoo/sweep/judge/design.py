@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfzoo.sweep.judge.effects import Comparison
+from tfzoo.sweep.judge.scores_by_seed import listed
 
 Seeds = Sequence[int]
 
@@ -65,11 +66,6 @@ class Design:
             before = " and ".join(map(str, self.earlier))
             return f"it was judged with {before} seeds before it had {count}"
         return ""
-
-
-def listed(seeds: Seeds) -> str:
-    """``seed 3``, ``seeds 1, 2``."""
-    return f"seed{'s' * (len(seeds) != 1)} {', '.join(map(str, seeds))}"
 
 
 def parse_margin(given: object) -> Margin | None:

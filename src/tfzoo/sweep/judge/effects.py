@@ -68,6 +68,14 @@ class Comparison:
         )
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether a test was planned and there is none: a cell was pruned, or runs are not
+        finished.
+        """
+        missing = self.pruned or self.unfinished
+        return bool(missing) and not self.is_baseline and not self.is_testable
+
+    @property
     def is_same(self) -> bool:
         """Whether there are at least three pairs and all are equal."""
         return len(self.pairs) >= FIRST and not has_variance([0.0, *self.differences], self.scale)

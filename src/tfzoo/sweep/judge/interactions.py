@@ -68,9 +68,9 @@ def interactions(
     """Test for each pair of axes whether the effect of the first depends on the second. The
     arguments are those of :func:`tfzoo.sweep.judge.verdicts.judge`.
 
-    Settings of further axes are averaged over. What involves a pruned cell has no test, and is
-    counted in the correction as if its p were 1. Empty unless cells differ from the baseline on two
-    axes at once.
+    Settings of further axes are averaged over. What involves a pruned cell has no test, and what
+    involves a run that is not finished may have none yet: both are counted in the correction as if
+    their p were 1. Empty unless cells differ from the baseline on two axes at once.
     """
     base = effects.baseline(axes, baseline)
     scores = scores_by_seed(rows, axes, metric)
@@ -85,19 +85,22 @@ def interactions(
         if a != start[one] and b != start[other]
     ]
     corners = [list(corner_settings(scores, axes, base, labels)) for labels in wanted]
-    gone = [
-        sum(cell in scores.pruned for four in all_four for cell in four) for all_four in corners
-    ]
-    untested = sum(map(bool, gone))
-    alpha = selected_level(len(gone) - untested, untested)
+    compared = [[cell for four in all_four for cell in four] for all_four in corners]
+    gone = [sum(cell in scores.pruned for cell in cells) for cells in compared]
+    pruned = sum(map(bool, gone))
+    alpha = selected_level(len(gone) - pruned, pruned)
     tested = [
         Interaction(labels, 0, notes=(f"{lost} of the cells that it compares were pruned",))
         if lost
         else contrast(scores, labels, all_four, alpha, design)
         for labels, all_four, lost in zip(wanted, corners, gone, strict=True)
     ]
+    awaited = sum(
+        one.p is None and bool(lost or effects.seeds_in(scores.unfinished, cells))
+        for one, lost, cells in zip(tested, gone, compared, strict=True)
+    )
     p = [one.p for one in tested if one.p is not None]
-    corrected, count = iter(correct(p, untested)), len(p) + untested
+    corrected, count = iter(correct(p, awaited)), len(p) + awaited
     found = [one if one.p is None else replace(one, p_corrected=next(corrected)) for one in tested]
     return [
         Dependence(both, sentence(axes, start, metric, own, count), own)

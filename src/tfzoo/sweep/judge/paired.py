@@ -140,8 +140,8 @@ def holm(p: ArrayLike) -> Floats:
 
 
 def correct(p: Sequence[float], untested: int = 0) -> list[float]:
-    """:func:`holm` for ``p`` and for ``untested`` comparisons more that were planned and pruned:
-    each counts as if its p were 1.
+    """:func:`holm` for ``p`` and for ``untested`` comparisons more that were planned, and pruned or
+    not finished: each counts as if its p were 1.
     """
     corrected: list[float] = holm([*p, *[1.0] * untested])[: len(p)].tolist()
     return corrected

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tfzoo.errors import BadRun
-from tfzoo.sweep.judge import effects
 from tfzoo.sweep.judge.design import UNDECLARED, Design
 from tfzoo.sweep.judge.effects import Axes
 from tfzoo.sweep.judge.paired import ALPHA, Mode, correct
-from tfzoo.sweep.judge.scores_by_seed import parse_seed, scores_by_seed
+from tfzoo.sweep.judge.scores_by_seed import parse_seed
 from tfzoo.sweep.judge.verdicts import Judged, judge
 
 Repetition = Literal[
@@ -58,9 +57,9 @@ class Repeat:
     @property
     def outcome(self) -> Repetition:
         first, again = self.first.verdict, self.again.verdict
-        if first == "not judged" or self.again.difference is None:
-            return "not judged"
         if first not in DECIDED:
+            if first == "not judged" or self.again.difference is None:
+                return "not judged"
             return "appeared" if again in DECIDED else "not yet known"
         if self.p is None:
             return "too few to tell"
@@ -144,8 +143,8 @@ def repeats(
             (both if pool else again, grown if pool else design),
         )
     ]
-    grid = effects.is_grid(scores_by_seed(first, axes, metric), effects.baseline(axes, baseline))
     main, cells = match([found.axes for found in judged]), match([found.cells for found in judged])
+    grid = judged[0].is_grid
     if grid:
         family = with_p([*main, *cells])
         main, cells = family[: len(main)], family[len(main) :]

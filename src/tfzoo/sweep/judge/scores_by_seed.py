@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,7 @@ def scores_by_seed(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metri
     """
     axes, scores = list(axes), Scores()
     several: dict[tuple[Setting, int], list[float]] = defaultdict(list)
+    alike: dict[tuple[Setting, str], list[int]] = defaultdict(list)
     for row in rows:
         setting = tuple(str(row.get(axis, "")) for axis in axes)
         scores.values.setdefault(setting, {})
@@ -57,10 +58,10 @@ def scores_by_seed(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metri
             scores.notes[setting].append(f"a run without a seed is omitted ({status})")
         elif status == "diverged" or (value is not None and not math.isfinite(value)):
             scores.diverged[setting].add(seed)
-            scores.notes[setting].append(f"seed {seed} diverged: {why or f'{metric} is {value}'}")
+            alike[setting, f"diverged: {why or f'{metric} is {value}'}"].append(seed)
         elif status == "failed":
             scores.failed[setting].add(seed)
-            scores.notes[setting].append(f"seed {seed} failed: {why or 'no reason given'}")
+            alike[setting, f"failed: {why or 'no reason given'}"].append(seed)
         elif status != "completed":
             scores.unfinished[setting].add(seed)
             scores.notes[setting].append(f"seed {seed} is not finished ({status})")
@@ -69,6 +70,8 @@ def scores_by_seed(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metri
             scores.notes[setting].append(f"seed {seed} has no {metric}")
         else:
             several[setting, seed].append(value)
+    for (setting, what), seeds in alike.items():
+        scores.notes[setting].append(f"{listed(seeds)} {what}")
     for (setting, seed), found in several.items():
         if setting in scores.pruned:
             continue
@@ -76,6 +79,11 @@ def scores_by_seed(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metri
         if len(found) > 1:
             scores.notes[setting].append(f"seed {seed} occurs {len(found)} times; the mean is used")
     return scores
+
+
+def listed(seeds: Sequence[int]) -> str:
+    """``seed 3``, ``seeds 1, 2``."""
+    return f"seed{'s' * (len(seeds) != 1)} {', '.join(map(str, seeds))}"
 
 
 def parse_number(value: Any) -> float | None:

@@ -37,7 +37,7 @@ class Judged:
 
     Attributes:
         labels: the cell's label by axis; for a main effect, of that axis only.
-        seeds: the number of seeds in the mean.
+        seeds, pairs: the number of seeds in the mean, and in the difference.
         mean, low, high: the mean over seeds and its 95 % confidence interval.
         difference, difference_low, difference_high: the mean paired difference to the baseline and
             its 95 % confidence interval, which is not corrected for the number of comparisons.
@@ -54,6 +54,7 @@ class Judged:
 
     labels: dict[str, str]
     seeds: int
+    pairs: int
     mean: float | None
     low: float | None
     high: float | None
@@ -79,12 +80,15 @@ class Judged:
 @dataclass(frozen=True)
 class Verdicts:
     """The verdicts by one metric on all cells and all values of axes, corrected together for
-    ``comparisons`` tests. ``smallest`` says which difference they could detect, with a probability
-    of 0.8. ``diverged`` has an entry for each cell that diverged, or whose baseline did.
+    ``comparisons`` tests. If it is no grid, the cells are the effects of the axes.
+
+    ``smallest`` says which difference they could detect, with a probability of 0.8. ``diverged``
+    has an entry for each cell that diverged, or whose baseline did.
     """
 
     metric: str
     mode: Mode
+    is_grid: bool
     cells: list[Judged]
     axes: list[Judged]
     notes: list[str]
@@ -118,7 +122,8 @@ def judge(
         Cells in the order of the rows, values of axes in the order of ``axes``. If no cell differs
         from the baseline on more than one axis, the verdict of a value is that of its cell, and is
         counted once. What was pruned has no test, but is counted, as if its p were 1: the
-        correction is then for all comparisons that were planned, whatever pruning left of them.
+        correction is then for all comparisons that were planned, whatever pruning left of them. So
+        is what has no test before its runs are finished: no verdict is taken back by them.
         The intervals of what was not pruned are as much wider as selection demands (Benjamini and
         Yekutieli 2005): each has the level ``1 - 0.05 tests / comparisons``.
     """
@@ -128,10 +133,11 @@ def judge(
     cells = effects.cells(scores, axes, base)
     family = [*cells, *(effects.main_effects(scores, axes, base) if grid else ())]
     tested = [one for one in family if one.is_testable]
-    gone = sum(bool(one.pruned) for one in family)
-    alpha, count = selected_level(len(tested), gone), len(tested) + gone
+    alpha = selected_level(len(tested), sum(bool(one.pruned) for one in family))
+    awaited = sum(one.is_awaited for one in family)
+    count = len(tested) + awaited
     tests = [interval(one.differences, alpha, design.most) for one in tested]
-    different = correct([float(test.p) for test in tests], gone)
+    different = correct([float(test.p) for test in tests], awaited)
     p = [
         float(equivalence(one.differences, design.margins(one), design.most))
         for one in tested
@@ -140,7 +146,7 @@ def judge(
     outcomes = iter(
         [
             Outcome(*numbers)
-            for numbers in zip_longest(tests, different, p, correct(p, gone) if p else ())
+            for numbers in zip_longest(tests, different, p, correct(p, awaited) if p else ())
         ]
     )
     judged = [
@@ -150,9 +156,10 @@ def judge(
     return Verdicts(
         metric,
         mode,
+        grid,
         judged[: len(cells)],
         judged[len(cells) :] if grid else list(one_axis_cells(judged, axes, base)),
-        remarks(scores, axes, base, metric, [one for one in family if not one.is_baseline], count),
+        remarks(scores, axes, base, metric, [one for one in family if not one.is_baseline]),
         count,
         sentences.smallest_effect(tested, count, design),
         divergences([one for one in cells if not one.is_baseline], design),
@@ -188,6 +195,7 @@ def conclude(
     return Judged(
         labels=one.labels,
         seeds=len(values),
+        pairs=len(one.pairs),
         mean=fmean(values) if values else None,
         low=None if around is None else float(around.low),
         high=None if around is None else float(around.high),
@@ -239,7 +247,6 @@ def remarks(
     base: Setting,
     metric: str,
     compared: Sequence[Comparison],
-    tested: int,
 ) -> list[str]:
     """Notes on the sweep as a whole."""
     notes = []
@@ -268,9 +275,16 @@ def remarks(
             "correction counts them. The cells that went on did well early, perhaps by luck; their "
             "intervals are wider to allow for that"
         )
-    if tested < len(compared):
+    awaited = sum(one.is_awaited for one in compared)
+    if awaited > pruned:
         notes.append(
-            f"{len(compared) - tested} of {len(compared)} comparisons have no test"
-            + (f"; the correction is for the other {tested}" if tested else "")
+            f"{awaited - pruned} of {len(compared)} comparisons have no test before their runs are "
+            "finished; the correction counts them"
+        )
+    tested = sum(one.is_testable for one in compared)
+    if without := len(compared) - awaited - tested:
+        notes.append(
+            f"{without} of {len(compared)} comparisons have no test"
+            + (f"; the correction is for the other {tested + awaited}" if tested else "")
         )
     return notes

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from tfzoo.sweep.judge.design import listed
+from tfzoo.sweep.judge.scores_by_seed import listed
 from tfzoo.sweep.report.numbers import format_duration, format_value
 from tfzoo.sweep.report.results import CellResult, Results
 
@@ -55,11 +55,6 @@ def facts(results: Results) -> list[tuple[str, str]]:
     if prune := file.get("prune"):
         found.append(("Pruned", pruning(prune)))
     return [*found, ("Runs", runs(results))]
-
-
-def has_main_effects(results: Results) -> bool:
-    """Whether main effects differ from the comparisons of cells."""
-    return len(results.axes) > 1 and results.file.get("mode") != "one_at_a_time"
 
 
 def legend(results: Results) -> str:

@@ -48,7 +48,7 @@ def forest(results: Results, verdicts: Verdicts) -> Markup | None:
 def grouped(results: Results, verdicts: Verdicts) -> list[Group]:
     """Main effects and cells, or only cells if they are the effects of single axes."""
     cells = [(results.title(one), one) for one in verdicts.cells if one.verdict != "baseline"]
-    if len(results.axes) < 2 or results.file.get("mode") == "one_at_a_time":
+    if not verdicts.is_grid:
         return [("", cells)]
     values = [(results.title(one), one) for one in verdicts.axes if one.verdict != "baseline"]
     return [

@@ -127,13 +127,9 @@ def field(cell: CellResult, index: int, shade: Shade) -> Field:
     if cell.status == "pruned":
         return Field("pruned", "", "none", judged.sentence if judged else "")
     if judged is None or judged.mean is None:
-        reasons = [row["reason"] for row in cell.rows if row["reason"]]
-        return Field(
-            "failed" if reasons else "not run",
-            "",
-            "none",
-            next(iter(reasons), "no run is completed"),
-        )
+        ended = [(row["status"], row["reason"]) for row in cell.rows if row["reason"]]
+        status, reason = next(iter(ended), ("not run", "no run is completed"))
+        return Field(status, "", "none", reason)
     mean, _, half = format_mean(judged.mean, judged.low, judged.high).partition(" ± ")
     below = f"{half and f'± {half}'} {sign(judged)}".strip()
     kind = shade(judged.mean) + " baseline" * (judged.verdict == "baseline")

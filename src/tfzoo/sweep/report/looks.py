@@ -12,6 +12,7 @@ from typing import Any
 from tfzoo.base.bounded_files import object_of
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep.judge.design import Design
+from tfzoo.sweep.judge.sequential import FIRST
 from tfzoo.sweep.run.runs_csv import SweepFolder
 
 FILE = "judged.json"
@@ -19,15 +20,19 @@ FILE = "judged.json"
 
 def design(folders: Sequence[SweepFolder]) -> Design:
     """How many seeds the runs of these folders may be judged with, and with how many they were
-    judged before, unless the sweep had declared already then how far it may grow.
+    judged before, unless the sweep had declared already then how far it may grow. A look with too
+    few seeds for a verdict does not count at the first number that has one.
     """
     most = folders[0].file.get("max_seeds")
     seeds = sorted({seed for folder in folders for seed in folder.seeds})
+    fewest = FIRST if len(seeds) == FIRST else 1
     earlier = {
         len(look["seeds"])
         for folder in folders
         for look in read(folder.path)
-        if look["seeds"] != seeds and (most is None or look["max_seeds"] != most)
+        if look["seeds"] != seeds
+        and len(look["seeds"]) >= fewest
+        and (most is None or look["max_seeds"] != most)
     }
     return Design(most=None if earlier else most, earlier=tuple(sorted(earlier)))
 

@@ -69,7 +69,7 @@ def answer(results: Results, verdicts: Verdicts, notes: Sequence[str]) -> Iterat
     better = "lower" if verdicts.mode == "min" else "higher"
     yield f"### {escape(verdicts.metric)} ({better} is better)"
     yield ""
-    if facts.has_main_effects(results):
+    if verdicts.is_grid:
         yield from (f"- {sentence(one)}" for one in verdicts.axes if one.verdict != "baseline")
         yield from ("", "Each cell compared with the baseline:", "")
     yield from (f"- {sentence(one)}" for one in verdicts.cells if one.verdict != "baseline")

@@ -95,7 +95,7 @@ def answer(results: Results, verdicts: Verdicts) -> dict[str, Any]:
         "metric": verdicts.metric,
         "better": "lower is better" if verdicts.mode == "min" else "higher is better",
         "axes": [one for one in verdicts.axes if one.verdict != "baseline"]
-        if facts.has_main_effects(results)
+        if verdicts.is_grid
         else [],
         "cells": [one for one in verdicts.cells if one.verdict != "baseline"],
         "baseline": next((one for one in verdicts.cells if one.verdict == "baseline"), None),

@@ -6,7 +6,7 @@ from collections import Counter
 
 from tfzoo.sweep.judge.sentences import format_corrected, format_estimate, hint
 from tfzoo.sweep.judge.verdicts import Judged
-from tfzoo.sweep.report.facts import between, has_main_effects
+from tfzoo.sweep.report.facts import between
 from tfzoo.sweep.report.numbers import format_value
 from tfzoo.sweep.report.results import Results
 
@@ -25,7 +25,7 @@ def quote(results: Results) -> str:
     one = max(tested, key=lambda one: (one.verdict in ("better", "worse"), clearness(one)))
     varied = [axis for axis, label in one.labels.items() if label != results.baseline[axis]]
     others = [results.axis_name(other) for other in results.axes if other not in one.labels]
-    over = f" (averaged over {', '.join(others)})" if others and has_main_effects(results) else ""
+    over = f" (averaged over {', '.join(others)})" if others and verdicts.is_grid else ""
     own, base = (
         ", ".join(f"{results.axis_name(axis)}={labels[axis]}" for axis in varied)
         for labels in (one.labels, results.baseline)
@@ -37,7 +37,7 @@ def quote(results: Results) -> str:
             f"no verdict ({one.why_open})"
             if one.why_open
             else f"{hint(one.p_corrected or 0.0) * (one.verdict != 'not yet known')}{one.verdict}",
-            f"{one.seeds} seeds",
+            f"{one.pairs} seeds",
             format_corrected(one.p_corrected or 0.0, verdicts.comparisons),
             *made_with(results),
         ]

@@ -85,13 +85,14 @@ class Table:
     def line(self, run: Run, status: str) -> str:
         """One change: ``[3/24] norm=rms seed 1: completed, val/loss 0.512, 0:00:38``."""
         over = sum(one in state.OVER for one in self.statuses.values())
-        text = f"[{over}/{len(self.runs)}] {run.name}: {status}"
+        text = f"[{over}/{len(self.runs)}] {run.name}: "
         if status == "failed":
-            text += f": {self.reasons[run.name]}"
-        elif status == "pruned":
-            why = prune.reason(prune.decision(run), run.cell.name)
-            text = f"[{over}/{len(self.runs)}] {run.name}: {why}"
-        elif status == "completed":
+            reason = self.reasons[run.name]
+            return text + (reason if reason.startswith(state.DIVERGED) else f"failed: {reason}")
+        if status == "pruned":
+            return text + prune.reason(prune.decision(run), run.cell.name)
+        text += status
+        if status == "completed":
             name = self.plan.metric.name
             score = state.scores(run.folder).get(name)
             text += "" if score is None else f", {name} {format_score(name, score)}"
