@@ -39,7 +39,8 @@ napoleon_custom_sections = [("Options", "params_style")]
 # that no user meets.
 INTERNAL = (
     *("models.constructor.StackKeywords", "models.rules.Parts", "models.transformer_layer"),
-    *("base.kinds", "plots.metrics", "base.registry", "search.K", "search.search", "base.values"),
+    *("base.kinds", "base.registry", "search.K", "search.search", "base.values"),
+    "plots.curves.RunMetrics",
     *(
         "data.labelled_text",
         "data.prepare",

@@ -11,9 +11,8 @@ import yaml
 
 from tfzoo.errors import BadRun, UnknownName
 from tfzoo.plots import curves
-from tfzoo.plots.curves import curves_figure, draw_curves
-from tfzoo.plots.loggers import log_figure
-from tfzoo.plots.metrics import read_run, read_runs
+from tfzoo.plots.curves import curves_figure, draw_curves, read_run, read_runs
+from tfzoo.plots.style import log_figure
 
 
 def make(folder, rows=8, monitor="val/chrf", **columns):

@@ -34,7 +34,7 @@ MASKED = "tests/tasks/test_masked_language_modeling.py::"
 WORDS = "tests/tasks/test_token_classification.py::"
 SCORES = "tests/tasks/test_scores.py::"
 INTERVALS = "tests/tasks/test_resampling.py::"
-PICTURES = "tests/plots/test_calibration.py::"
+PICTURES = "tests/plots/test_decisions.py::"
 
 CHANGES: dict[str, tuple[str, Change, str]] = {
     # masks

@@ -143,8 +143,7 @@ def check_sizes(sizes: dict[str, int], limits: dict[str, tuple[int, int]]) -> No
 def draw_runs(given: Namespace) -> tuple[Any, Path]:
     """The learning curves of runs, and the file they are written to by default."""
     from tfzoo.plots import curves
-    from tfzoo.plots.metrics import read_runs
 
-    runs = read_runs([Path(word) for word in given.what])
+    runs = curves.read_runs([Path(word) for word in given.what])
     figure = curves.curves_figure(runs, given.metric or ())
     return figure, (Path(given.what[0] if len(runs) == 1 else "") / curves.FILE)

@@ -42,9 +42,8 @@ from tfzoo.learning.weight_averaging import WarmupEMA
 from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
 from tfzoo.models.fsdp import shard
 from tfzoo.models.initialise import can_fill, fill, initialise, seed_of
-from tfzoo.plots.loggers import log_figure
 from tfzoo.plots.pages.attention import AttentionMaps
-from tfzoo.plots.style import save
+from tfzoo.plots.style import log_figure, save
 from tfzoo.runs import bounds, checkpoints, hub, pretrained
 from tfzoo.runs.run import Run
 

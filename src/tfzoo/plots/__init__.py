@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfzoo.plots.attention import attention_figure
-    from tfzoo.plots.confusion import confusion_figure
-    from tfzoo.plots.curves import curves_figure
-    from tfzoo.plots.metrics import read_runs
+    from tfzoo.plots.curves import curves_figure, read_runs
+    from tfzoo.plots.decisions import confusion_figure
     from tfzoo.plots.position import position_figure
     from tfzoo.plots.saturation import saturation_figure
 
 _WHERE = {
     "attention_figure": "attention",
-    "confusion_figure": "confusion",
+    "confusion_figure": "decisions",
     "curves_figure": "curves",
     "position_figure": "position",
-    "read_runs": "metrics",
+    "read_runs": "curves",
     "saturation_figure": "saturation",
 }
 

@@ -1,10 +1,10 @@
-"""What all pictures share: colours, sizes and file formats."""
+"""What all pictures share: colours, sizes, file formats, and how they reach loggers."""
 
 from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tfzoo.base.terminal import say
 from tfzoo.errors import TfzooError
 
 if TYPE_CHECKING:
@@ -150,3 +151,30 @@ def save(figure: Figure, path: Path) -> None:
         path.write_bytes(content)
     except OSError as error:
         raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def log_figure(loggers: Iterable[Any], name: str, draw: Callable[[], Figure], step: int) -> None:
+    """Draw a picture for the loggers that take pictures: Weights & Biases, TensorBoard. If it
+    cannot be drawn or logged, a message says so.
+    """
+    taking = [
+        one for one in loggers if hasattr(one, "log_image") or hasattr(board(one), "add_image")
+    ]
+    if not taking:
+        return
+    try:
+        picture = pixels(draw())
+        for logger in taking:
+            if hasattr(logger, "log_image"):
+                logger.log_image(name, images=[picture])
+            else:
+                board(logger).add_image(name, picture, step, dataformats="HWC")
+                board(logger).flush()
+    except Exception as error:  # a picture does not end a run
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        say(f"no picture {name} in the logger: {why}")
+
+
+def board(logger: Any) -> Any:
+    """TensorBoard's writer, where the logger has one."""
+    return getattr(logger, "experiment", None)

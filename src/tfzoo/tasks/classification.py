@@ -36,8 +36,7 @@ from tfzoo.learning.optim import Optim
 from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import Figures, Reading, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask, most_probable
-from tfzoo.plots.calibration import calibration_figure
-from tfzoo.plots.confusion import confusion_figure
+from tfzoo.plots.decisions import calibration_figure, confusion_figure
 
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order: the label as in the

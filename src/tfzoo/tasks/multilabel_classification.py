@@ -35,7 +35,7 @@ from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import Figures, Settings, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask, most_probable
-from tfzoo.plots.threshold import threshold_figure
+from tfzoo.plots.decisions import threshold_figure
 
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order: its labels as in the

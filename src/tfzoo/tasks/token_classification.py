@@ -40,7 +40,7 @@ from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import Figures, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.plots.confusion import confusion_figure
+from tfzoo.plots.decisions import confusion_figure
 
 OUTSIDE = "O"
 """The label of a word that belongs to no span."""

@@ -1,12 +1,45 @@
-"""Pictures of how sure a model is, and of what its threshold decides."""
+"""Pictures of what a classifier confuses, how sure it is, and what its threshold decides."""
 
+import io
+import warnings
+
+import matplotlib.image
+import numpy as np
 import pytest
 import torch
 
-from tfzoo.plots.calibration import calibration_figure
-from tfzoo.plots.threshold import threshold_figure
+from tfzoo.plots.decisions import calibration_figure, confusion_figure, threshold_figure
+from tfzoo.plots.style import INK, pixels, save
 from tfzoo.tasks.classification import ClassificationScores
 from tfzoo.tasks.multilabel_classification import MultilabelScores
+
+
+@pytest.mark.parametrize("classes", [2, 6, 47])
+def test_a_confusion_matrix_is_drawn_whatever_the_labels_are(classes):
+    labels = [
+        "costs $5 or $6",
+        "数",
+        *(f"a very long label that nobody reads {i}" for i in range(classes)),
+    ][:classes]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = confusion_figure(torch.arange(classes**2).view(classes, classes), labels, "test")
+        picture = pixels(figure)
+    assert picture.shape[2] == 4
+    assert len(np.unique(picture)) > 10
+    shown = [text.get_text() for text in figure.axes[0].texts]
+    assert (shown == [str(i) for i in range(classes**2)]) == (classes <= 24)
+
+
+def test_a_cell_is_coloured_by_its_share_of_the_row_and_long_labels_are_cut():
+    matrix = torch.tensor([[3, 1], [0, 2]])
+    axes = confusion_figure(matrix, ["a" * 24, "b" * 25], "test").axes[0]
+    assert axes.images[0].get_array().tolist() == [[0.75, 0.25], [0.0, 1.0]]
+    assert axes.images[0].get_clim() == (0.0, 1.0)
+    assert [text.get_color() for text in axes.texts] == ["white", INK, INK, "white"]
+    assert {(text.get_ha(), text.get_va()) for text in axes.texts} == {("center", "center")}
+    for ticks in (axes.get_xticklabels(), axes.get_yticklabels()):
+        assert [text.get_text() for text in ticks] == ["a" * 24, "b" * 23 + "…"]
 
 
 @pytest.mark.parametrize("texts", [1, 500])
@@ -50,3 +83,16 @@ def test_labels_that_nothing_has_are_drawn():
     nothing = torch.zeros(4, 2, dtype=torch.int64)
     axes = threshold_figure(torch.full((4, 2), 0.3), nothing, 0.5, "test").axes[0]
     assert all(abs(line.get_ydata()[0]) <= 1 for line in axes.lines)  # none of them is NaN
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_svg_has_the_ground_of_the_page(scheme, browser, tmp_path):
+    path = tmp_path / "confusion.svg"
+    save(confusion_figure(9 * torch.eye(2), ["a", "b"], "test"), path)
+    shown = browser.new_page(viewport={"width": 300, "height": 200}, color_scheme=scheme)
+    shown.set_content(f'<body style="margin: 0">{path.read_text("utf-8")}')
+    grey = matplotlib.image.imread(io.BytesIO(shown.screenshot()))[..., :3].mean(-1)
+    shown.close()
+    ground, most = grey[2, 2], abs(grey - grey[2, 2]).max()
+    assert (ground > 0.95) if scheme == "light" else (ground < 0.12)
+    assert most > 0.7
