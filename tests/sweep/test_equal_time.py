@@ -8,8 +8,8 @@ import pytest
 
 from tests.sweep.made import failed, make
 from tfzoo.runs.logged import logged_curves
+from tfzoo.sweep.report.facts import quote
 from tfzoo.sweep.report.markdown import markdown
-from tfzoo.sweep.report.quote import quote
 from tfzoo.sweep.report.results import gather
 from tfzoo.sweep.report.tables import equal_time, read
 

@@ -12,7 +12,7 @@ from tfzoo.commands.sweep import make_parser
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.run import execution, local, state
 from tfzoo.sweep.run.creation import create
-from tfzoo.sweep.run.wandb import export
+from tfzoo.sweep.run.job import wandb_sweep
 
 BLOCK = 32768
 WHOLE, LAST = 1, 4
@@ -23,7 +23,7 @@ def test_an_agent_runs_each_cell_by_its_number(tmp_path, monkeypatch):
     from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
 
     sweep = Sweep(tmp_path, ["layer", "rms", "none"], 1.0, monkeypatch)
-    made = yaml.safe_load(export(sweep.plan, sweep.folder))
+    made = yaml.safe_load(wandb_sweep(sweep.plan, sweep.folder))
     assert (made["method"], made["metric"]) == ("grid", {"name": "val/loss", "goal": "minimize"})
     assert made["parameters"] == {"cell": {"values": [0, 1, 2]}}
     chosen = create_sweep_command_args({"args": {"cell": {"value": 2}}})

@@ -45,7 +45,7 @@ def make_parser() -> CommandParser:
 def run(given: Namespace) -> int:
     """Compare, print the verdicts, and write the report."""
     from tfzoo.sweep.report import save
-    from tfzoo.sweep.report.quote import quote
+    from tfzoo.sweep.report.facts import quote
     from tfzoo.sweep.report.results import gather
     from tfzoo.sweep.report.tables import repeats
 

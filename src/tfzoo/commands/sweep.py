@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from importlib import import_module
 
 from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
@@ -59,15 +58,13 @@ def run(given: Namespace) -> int:
     from tfzoo.sweep.start import start, sweep_folder
 
     plan = load(given.file, trust=given.trust, seeds=seeds)
-    folder = sweep_folder(plan, given.run)
-    if seeds:
-        import_module("tfzoo.sweep.run.creation").check_seeds(plan, folder)
+    folder = sweep_folder(plan, given.run, seeds)
     if given.export:
         if plan.module or plan.prune:
             raise TfzooError("--export wandb is for the sweep of a recipe, without prune")
-        print_result(
-            import_module("tfzoo.sweep.run.wandb").export(plan, folder, given.seeds or "").rstrip()
-        )
+        from tfzoo.sweep.run.job import wandb_sweep
+
+        print_result(wandb_sweep(plan, folder, given.seeds or "").rstrip())
         return 0
     if given.dry_run:
         from tfzoo.sweep.run.preview import preview

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tfzoo.base.terminal import notify, print_error, print_result, relative_path
 from tfzoo.errors import BadOption
-from tfzoo.runs.folder import is_complete
+from tfzoo.runs.folder import RUNS, is_complete
 from tfzoo.runs.lock import Held, holding
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.plan.sweep_file import Plan
@@ -94,9 +94,7 @@ def start_one(
             f"{made.file}: prune compares all runs before they go on: leave out --cell, or remove "
             "prune"
         )
-    where = sweep_folder(made, path)
-    if seeds:
-        creation.check_seeds(made, where)
+    where = sweep_folder(made, path, seeds)
     if not creation.is_created(made, where):
         made = load(file, trust=trust, seeds=seeds)
         creation.create(made, where, stored_command(arguments))
@@ -111,11 +109,16 @@ def start_one(
     return code or print_outcome(made, runs, arguments)
 
 
-def sweep_folder(made: Plan, path: str | None) -> Path:
-    """The folder of a sweep: ``path``, or ``runs/`` and the name of the sweep file."""
-    from tfzoo.runs.folder import RUNS
+def sweep_folder(made: Plan, path: str | None, seeds: Sequence[int]) -> Path:
+    """The folder of a sweep: ``path``, or ``runs/`` and the name of the sweep file.
 
-    return Path(path or RUNS / made.file.stem).expanduser().absolute()
+    Raises:
+        BadRun: it has runs of other seeds than these, if some were given in place of the file's.
+    """
+    folder = Path(path or RUNS / made.file.stem).expanduser().absolute()
+    if seeds:
+        creation.check_seeds(made, folder)
+    return folder
 
 
 def forget_failures(made: Plan, runs: list[Run]) -> None:

@@ -151,21 +151,14 @@ def main_effects(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparis
         )
         others = ", ".join(axis_name(axes, other) for other in axes if other != axis)
         for label in labels:
-            sides = [
-                [
-                    scores.of((*context[:position], value, *context[position:]))
-                    for value in (label, base[position])
-                ]
-                for context in contexts
-            ]
             settings = [
                 (*context[:position], value, *context[position:])
                 for context in contexts
                 for value in (label, base[position])
             ]
             gone = sum(one in scores.pruned for one in settings) if label != base[position] else 0
-            if gone:
-                sides = [[{}, {}] for _ in contexts]
+            found = [{} if gone else scores.of(one) for one in settings]
+            sides = list(zip(found[::2], found[1::2], strict=True))
             shared = [own.keys() & partner.keys() for own, partner in sides]
             seeds = sorted({seed for both in shared for seed in both})
             used = [[index for index, both in enumerate(shared) if seed in both] for seed in seeds]

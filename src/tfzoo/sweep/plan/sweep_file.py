@@ -74,10 +74,6 @@ class Metric:
     mode: Literal["min", "max"]
     margin: float | str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """As a sweep file gives it."""
-        return {key: value for key, value in vars(self).items() if value is not None}
-
 
 @dataclass(frozen=True)
 class Budget:
@@ -195,31 +191,19 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The sweep file with all defaults filled in, which is a valid sweep file."""
-        tune = self.tune and {
-            "key": self.tune.key,
-            "values": list(self.tune.values.values()),
-            "seed": self.tune.seed,
-        }
-        found = {
-            "recipe": self.recipe,
-            "module": self.module,
-            "data": self.data,
-            "overrides": self.overrides,
-            "axes": self.axes,
-            "mode": self.mode,
-            "baseline": self.baseline,
-            "seeds": self.seeds,
-            "max_seeds": self.max_seeds,
-            "metric": self.metric.to_dict(),
-            "also": [one.to_dict() for one in self.also],
-            "budget": {key: value for key, value in vars(self.budget).items() if value is not None},
-            "threads": self.threads,
-            "devices": self.devices,
-            "tune": tune,
+        found = {key: getattr(self, key) for key in KEYS} | {
+            "metric": given(self.metric),
+            "also": [given(one) for one in self.also],
+            "budget": given(self.budget),
+            "tune": self.tune and {**vars(self.tune), "values": [*self.tune.values.values()]},
             "prune": self.prune and vars(self.prune),
-            "claim": self.claim,
         }
         return {key: value for key, value in found.items() if value not in (None, {}, [], "")}
+
+
+def given(section: Metric | Budget) -> dict[str, Any]:
+    """A section as a sweep file gives it."""
+    return {key: value for key, value in vars(section).items() if value is not None}
 
 
 def parse(file: Path, tree: Mapping[str, Any]) -> Plan:
@@ -277,6 +261,8 @@ class Fields:
             self.refuse("a sweep varies a recipe, or a module on data: remove one")
         if not {"recipe", "module"} & tree.keys():
             self.refuse("no recipe; add recipe: translation/numbers")
+        budget = self.mapping("budget", tree.get("budget") or {}, ("steps", "tokens", "time"))
+        self.tree = {**tree, **{f"budget.{key}": value for key, value in budget.items()}}
 
     def refuse(self, why: str) -> NoReturn:
         """Raise the error."""
@@ -323,31 +309,23 @@ class Fields:
             self.refuse(f"{key} is {' or '.join(choices)}, not {found!r}.{close}")
         return str(found)
 
-    def count(self, path: str) -> int | None:
+    def count(self, key: str) -> int | None:
         """A whole number from 1 on; None if it is not given."""
-        found = self.value(path)
+        found = self.tree.get(key)
         if found is not None and (type(found) is not int or found < 1):
-            self.refuse(f"{path} is a whole number from 1 on, not {found!r}")
+            self.refuse(f"{key} is a whole number from 1 on, not {found!r}")
         return found
 
-    def time(self, path: str) -> str | None:
+    def time(self, key: str) -> str | None:
         """A time such as ``00:10:00``; None if it is not given."""
-        found = self.value(path)
+        found = self.tree.get(key)
         if found is not None and not (
             isinstance(found, str) and re.fullmatch(r"(\d+:)?\d\d:\d\d:\d\d", found)
         ):
             self.refuse(
-                f"{path} is a time such as 00:10:00 (hours, minutes, seconds), not {found!r}"
+                f"{key} is a time such as 00:10:00 (hours, minutes, seconds), not {found!r}"
             )
         return found
-
-    def value(self, path: str) -> Any:
-        """The value of a key, or of ``budget.KEY``; None if it is not given."""
-        section, _, key = path.rpartition(".")
-        if not section:
-            return self.tree.get(key)
-        budget = self.tree.get(section) or {}
-        return self.mapping(section, budget, ("steps", "tokens", "time")).get(key)
 
     def seeds(self) -> list[int]:
         """The seeds, each from 0 to 2^32 - 1 and given once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,18 +47,11 @@ class Curves:
 
 def curves(results: Results) -> Curves:
     """The curves of the judged metric as it was logged during training."""
-    top = results.folders[0].path
-    logged = {
-        cell.name: [logged_curves(top / row["run_folder"]) for row in cell.done]
-        for cell in results.cells
-    }
-    judged = results.verdicts[0].metric
-    metric = choose(judged, [run for runs in logged.values() for run in runs])
-    bands = {
-        name: band([run[metric] for run in runs if run.get(metric)])
-        for name, runs in logged.items()
-    }
-    bands = {name: found for name, found in bands.items() if found.steps}
+    metric, logged = validated(results)
+    runs: dict[str, list[Curve]] = defaultdict(list)
+    for (name, _), curve in logged.items():
+        runs[name].append(curve)
+    bands = {name: found for name, own in runs.items() if (found := band(own)).steps}
     if not bands:
         return Curves("", [])
     end = max(found.steps[-1] for found in bands.values())
@@ -79,7 +73,7 @@ def curves(results: Results) -> Curves:
         (cell, panel(bands[cell.name], base, x, y, f"{metric} of {cell.title} by step"))
         for cell in shown
     ]
-    return Curves(caption(judged, metric), panels)
+    return Curves(caption(results.verdicts[0].metric, metric), panels)
 
 
 def validated(results: Results) -> tuple[str, dict[tuple[str, int], Curve]]:

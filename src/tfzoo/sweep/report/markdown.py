@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tfzoo.sweep.judge.verdicts import Judged, Verdicts
-from tfzoo.sweep.report import cells, facts, tables
+from tfzoo.sweep.report import facts, tables
 from tfzoo.sweep.report.heat import grids
-from tfzoo.sweep.report.quote import quote
 from tfzoo.sweep.report.results import Results
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
@@ -21,7 +20,7 @@ def markdown(results: Results, timed: tables.Table) -> str:
         lines += [escape(str(claim)), ""]
     lines += [f"- {name}: {escape(words)}" for name, words in facts.facts(results)]
     lines += ["", "## What it showed", ""]
-    lines += [code(line), ""] if (line := quote(results)) else []
+    lines += [code(line), ""] if (line := facts.quote(results)) else []
     for number, verdicts in enumerate(results.verdicts):
         lines += answer(results, verdicts, results.notes if not number else [])
     lines += section("### Again with other seeds", tables.repeats(results))
@@ -38,8 +37,8 @@ def markdown(results: Results, timed: tables.Table) -> str:
     lines += section("## What a swap costs at once", [swapped] if swapped.lines else [])
     lines += section("## After equal time", [timed])
     lines += ["## All cells", ""]
-    heads = cells.columns(results)
-    rows = [[entry.whole for entry in cells.entries(results, cell)] for cell in results.cells]
+    heads = tables.cell_columns(results)
+    rows = [[entry.whole for entry in tables.cell_entries(results, cell)] for cell in results.cells]
     lines += [*table([name for name, _ in heads], rows, [numeric for _, numeric in heads]), ""]
     if pruned := facts.pruned(results):
         lines += ["## Pruned cells", "", "They are in no test, interval or ranking.", ""]

@@ -12,11 +12,10 @@ from markupsafe import Markup
 from tfzoo.plots.pages.render import render
 from tfzoo.sweep.judge.paired import ALPHA
 from tfzoo.sweep.judge.verdicts import Verdicts
-from tfzoo.sweep.report import cells, facts, tables
+from tfzoo.sweep.report import facts, tables
 from tfzoo.sweep.report.curves import curves
 from tfzoo.sweep.report.forest import forest
 from tfzoo.sweep.report.heat import grids
-from tfzoo.sweep.report.quote import quote
 from tfzoo.sweep.report.results import CellResult, Results
 from tfzoo.sweep.report.svg import mark, tag
 from tfzoo.sweep.report.tradeoff import tradeoffs
@@ -40,7 +39,7 @@ def page(results: Results, timed: tables.Table) -> str:
         legend=facts.legend(results),
         cut=cut(results),
         answers=[answer(best, one) for one in best.verdicts],
-        quote=quote(results),
+        quote=facts.quote(results),
         interactions=list(tables.interactions(results)),
         repeats=list(tables.repeats(results)),
         swapped=tables.swapped(results),
@@ -48,8 +47,8 @@ def page(results: Results, timed: tables.Table) -> str:
         grids=list(grids(results)),
         curves=curves(best),
         tradeoffs=tradeoffs(best),
-        columns=cells.columns(results),
-        lines=[cells.entries(best, cell) for cell in best.cells],
+        columns=tables.cell_columns(results),
+        lines=[tables.cell_entries(best, cell) for cell in best.cells],
         pruned=facts.pruned(results),
         troubles=facts.troubles(results),
         made_with=facts.made_with(results),
@@ -76,7 +75,8 @@ def best_cells(results: Results) -> Results:
         replace(one, cells=[own for own in one.cells if tuple(own.labels.items()) in labels])
         for one in results.verdicts
     ]
-    return replace(results, cells=kept, verdicts=verdicts)
+    rows = [row for cell in kept for row in cell.rows]
+    return replace(results, cells=kept, rows=rows, verdicts=verdicts)
 
 
 def cut(results: Results) -> str:

@@ -1,4 +1,6 @@
-"""One run of a sweep as the job of a cluster: ``tfzoo sweep FILE --run FOLDER --cell I``."""
+"""One run of a sweep as the job of a cluster, or of an agent of Weights & Biases:
+``tfzoo sweep FILE --run FOLDER --cell I``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from tfzoo.errors import BadOption
+from tfzoo.runs.folder import as_yaml
 from tfzoo.sweep.plan.own_module import NoMetric
+from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import state, supervisor
 from tfzoo.sweep.run.creation import SWEEP
 from tfzoo.sweep.run.state import STOPPED, Run, Status
@@ -142,6 +146,31 @@ def sweep_arguments(folder: Path, run: Run, trust: bool) -> list[str]:
     """
     cell = ["--run", str(folder), "--cell", str(run.number), *(["--trust"] if trust else [])]
     return ["-m", "tfzoo", "sweep", str(folder / SWEEP), *cell]
+
+
+def wandb_sweep(plan: Plan, folder: Path, seeds: str = "") -> str:
+    """The YAML for ``wandb sweep``: a grid over one parameter, ``cell``, the number of a run. Each
+    ``wandb agent`` runs ``tfzoo sweep ... --cell=I``, with ``--seeds`` if they are not the file's.
+    """
+    configuration: dict[str, Any] = {
+        "name": folder.name,
+        "method": "grid",
+        "metric": {"name": plan.metric.name, "goal": f"{plan.metric.mode}imize"},
+        "parameters": {
+            "cell": {"values": [run.number for run in state.planned_runs(plan, folder)]}
+        },
+        "command": [
+            "${env}",
+            "tfzoo",
+            "sweep",
+            str(plan.file),
+            "--run",
+            str(folder.absolute()),
+            *(["--seeds", seeds] if seeds else []),
+            "${args}",
+        ],
+    }
+    return as_yaml(configuration)
 
 
 def load_library(extra: str, name: str) -> Any:

@@ -24,9 +24,11 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
     yield from cell_lines(plan, statuses)
     refused = sum(bool(cell.refused) for cell in plan.cells)
     trials = [
-        one
-        for one in all_trials(plan, folder)
-        if not state.failure(one.folder) and not is_complete(one.folder)
+        trial
+        for run in runs
+        if run.seed == plan.seeds[0]
+        for trial in tune.trials(run, plan)
+        if not state.failure(trial.folder) and not is_complete(trial.folder)
     ]
     failed = sum(status == "failed" for status in statuses.values())
     pruned = sum(status == "pruned" for status in statuses.values())
@@ -55,17 +57,6 @@ def cell_lines(plan: Plan, statuses: dict[int, state.Status]) -> Iterator[str]:
         ran = f"{done} of {count} done" + (f", {failed} failed" if failed else "")
         ran += ", pruned" * any(statuses.get(number) == "pruned" for number in numbers)
         yield f"  {span:>9}  {cell.name}: {f'refused: {cell.refused}' if cell.refused else ran}"
-
-
-def all_trials(plan: Plan, folder: Path) -> list[Run]:
-    """The tuning trials of all cells."""
-    first = plan.seeds[0]
-    return [
-        trial
-        for run in state.planned_runs(plan, folder)
-        if run.seed == first
-        for trial in tune.trials(run, plan)
-    ]
 
 
 def seconds_left(

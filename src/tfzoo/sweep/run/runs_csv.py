@@ -121,17 +121,11 @@ def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
         status, reason = "pruned", prune.reason(pruned, cell["name"])
     scores = {**state.scores(path), **explained(path)} if status == "completed" else {}
     peak = fit.get("peak_memory") or {}
-    measured = {
-        "parameters": fit.get("parameters"),
+    measured = {key: fit.get(key) for key in MEASURED_COLUMNS} | {
         "train_tokens": fit.get("tokens"),
-        "steps": fit.get("steps"),
-        "tokens_per_second": fit.get("tokens_per_second"),
-        "decoded_per_second": fit.get("decoded_per_second"),
-        "train_seconds": fit.get("train_seconds"),
         "peak_memory": peak.get("gpu", peak.get("process")),
         "checkpoint_path": relative_checkpoint(folder.path, fit.get("checkpoint"), path),
         "run_folder": path.relative_to(folder.path).as_posix() if fit else None,
-        "hostname": fit.get("hostname"),
     }
     return {
         **first,
