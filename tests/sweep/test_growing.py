@@ -228,6 +228,10 @@ def test_diverged_runs_are_counted_and_leave_the_differences():
         "rms: 2 of 6 runs diverged, 0 of 6 of layer: not yet known whether that differs, "
         "p = 0.45 (Fisher's exact test)"
     )
+    pruned = {"model.norm": "batch", "status": "pruned"}
+    gone = [{**pruned, "seed": 1, "status": "diverged"}, {**pruned, "seed": 2}]
+    (same,) = judged([*table, *gone]).diverged
+    assert same.p_corrected == pytest.approx(2 * one.p), "what was pruned is counted, not tested"
 
 
 def test_a_cell_that_always_diverges_is_said_to_do_so():

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tfzoo.sweep.judge.design import Design
 from tfzoo.sweep.judge.effects import Comparison
 from tfzoo.sweep.judge.paired import ALPHA, correct
 from tfzoo.sweep.judge.sentences import format_corrected, hint
 from tfzoo.sweep.judge.sequential import FIRST, LATE
+
+Count = tuple[int, int]
+"""How many runs diverged, of how many."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +22,8 @@ class Divergence:
     """
 
     labels: dict[str, str]
-    own: tuple[int, int]
-    base: tuple[int, int]
+    own: Count
+    base: Count
     p: float
     p_corrected: float
     sentence: str
@@ -28,31 +31,30 @@ class Divergence:
 
 def divergences(cells: Sequence[Comparison], design: Design) -> list[Divergence]:
     """One entry for each cell of which a run diverged, or at whose baseline one did. A cell without
-    any has p = 1 whatever else is true, so it is not counted in the correction (Tarone 1990).
+    any has p = 1 whatever else is true, so it is not counted in the correction (Tarone 1990). A
+    pruned cell is counted and has no entry: its other runs did not come to their end.
     """
-    found = []
+    compared, counts, p, pruned = [], [], [], 0
     for one in cells:
         own, base = (
             (len(gone), len(gone) + len(scores))
             for gone, scores in zip(one.diverged, (one.own, one.base), strict=True)
         )
-        if own[0] + base[0] and own[1] and base[1]:
-            p = fisher(own, base) / share(min(own[1], base[1]), design)
-            found.append(Divergence(one.labels, own, base, min(p, 1.0), 1.0, ""))
-    corrected = correct([one.p for one in found])
-    named = {tuple(one.labels.items()): one for one in cells}
+        if own[0] + base[0] and one.pruned:
+            pruned += 1
+        elif own[0] + base[0] and own[1] and base[1]:
+            compared.append(one)
+            counts.append((own, base))
+            p.append(min(1.0, fisher(own, base) / share(min(own[1], base[1]), design)))
+    count = len(p) + pruned
     return [
-        replace(
-            one,
-            p_corrected=p,
-            sentence=sentence(one, p, len(found), named[tuple(one.labels.items())], design),
-        )
-        for one, p in zip(found, corrected, strict=True)
+        Divergence(one.labels, *both, alone, holm, sentence(one, both, holm, count, design))
+        for one, both, alone, holm in zip(compared, counts, p, correct(p, pruned), strict=True)
     ]
 
 
-def fisher(own: tuple[int, int], base: tuple[int, int]) -> float:
-    """p of Fisher's exact test (1935) of two shares, each ``(diverged, runs)``."""
+def fisher(own: Count, base: Count) -> float:
+    """p of Fisher's exact test (1935) of two shares."""
     from scipy.stats import fisher_exact
 
     table = [[count, runs - count] for count, runs in (own, base)]
@@ -70,15 +72,13 @@ def share(seeds: int, design: Design) -> float:
 
 
 def sentence(
-    one: Divergence, p: float, comparisons: int, compared: Comparison, design: Design
+    one: Comparison, counts: tuple[Count, Count], p: float, comparisons: int, design: Design
 ) -> str:
     """``rms: 2 of 5 runs diverged, 0 of 5 of layer: not yet known whether ...``."""
-    counts = (
-        f"{compared.name}: {one.own[0]} of {one.own[1]} runs diverged, "
-        f"{one.base[0]} of {one.base[1]} of {compared.against}"
-    )
+    (gone, runs), (base_gone, base_runs) = counts
+    said = f"{one.name}: {gone} of {runs} runs diverged, {base_gone} of {base_runs}"
     numbers = f"{format_corrected(p, comparisons)} (Fisher's exact test)"
-    if p >= ALPHA or design.why_no_verdict(*compared.sample):
-        return f"{counts}: not yet known whether that differs, {numbers}"
-    more = one.own[0] / one.own[1] > one.base[0] / one.base[1]
-    return f"{counts}: {hint(p)}{'more' if more else 'less'} often, {numbers}"
+    if p >= ALPHA or design.why_no_verdict(*one.sample):
+        return f"{said} of {one.against}: not yet known whether that differs, {numbers}"
+    more = gone / runs > base_gone / base_runs
+    return f"{said} of {one.against}: {hint(p)}{'more' if more else 'less'} often, {numbers}"

@@ -89,7 +89,7 @@ class Tasks:
                 while (queue or self.waiting) and not stop.code:
                     while queue and len(self.waiting) < most:
                         self.submit(queue.pop(0))
-                    queue += [run for run in self.poll() if not self.settled(run)]
+                    queue += [run for run, ended in self.poll() if not self.settled(run, ended)]
         finally:
             self.cancel()
         return stop.code
@@ -98,8 +98,8 @@ class Tasks:
         task = Job(self.folder, job.sweep_arguments(self.folder, run, self.trust))
         self.waiting[self.remote.remote(task)] = run
 
-    def poll(self) -> list[Run]:
-        """Wait up to ``POLL_SECONDS``; returns the runs whose tasks have ended."""
+    def poll(self) -> list[tuple[Run, Ended | None]]:
+        """Wait up to ``POLL_SECONDS``; returns the runs whose tasks have ended, and how."""
         done, _ = self.ray.wait(
             list(self.waiting), num_returns=len(self.waiting), timeout=POLL_SECONDS
         )
@@ -107,12 +107,11 @@ class Tasks:
             if run.number not in self.seen and state.status(run) == "running":
                 self.seen.add(run.number)
                 self.on_change(run, "running")
-        self.ended = {self.waiting[ref].number: self.outcome(ref) for ref in done}
-        return [self.waiting.pop(ref) for ref in done]
+        ended = [self.outcome(ref) for ref in done]
+        return [(self.waiting.pop(ref), one) for ref, one in zip(done, ended, strict=True)]
 
-    def settled(self, run: Run) -> bool:
+    def settled(self, run: Run, ended: Ended | None) -> bool:
         """Whether a run whose task ended is over; reports its status."""
-        ended = self.ended[run.number]
         self.seen.discard(run.number)
         if ended and ended.code == OUT_OF_MEMORY:
             state.record_failure(run.folder, f"out of memory: {ended.message}", ended.code)

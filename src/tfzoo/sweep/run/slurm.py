@@ -8,8 +8,7 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,15 +158,16 @@ class Array:
             NoMetric: a run does not log a metric that the sweep names; the others are cancelled.
         """
         stop = Stop()
-        with signals(stop), self.cancelled_together():
-            while self.jobs and not stop.code:
-                again = [
-                    self.runs[number]
-                    for number in list(self.jobs)
-                    if not self.over(self.runs[number])
-                ]
-                self.submit(again)
-                time.sleep(POLL_SECONDS if self.jobs else 0)
+        try:
+            with signals(stop):
+                while self.jobs and not stop.code:
+                    runs = [self.runs[number] for number in self.jobs]
+                    self.submit([run for run in runs if not self.over(run)])
+                    time.sleep(POLL_SECONDS if self.jobs else 0)
+        except NoMetric:  # no run can succeed
+            for submitted in self.jobs.values():
+                submitted.cancel()
+            raise
         if self.jobs:
             names = self.names(self.jobs.values())
             notify(
@@ -175,16 +175,6 @@ class Array:
                 "The same command again waits for them"
             )
         return stop.code
-
-    @contextmanager
-    def cancelled_together(self) -> Iterator[None]:
-        """Context after which no job is left if no run can succeed."""
-        try:
-            yield
-        except NoMetric:
-            for submitted in self.jobs.values():
-                submitted.cancel()
-            raise
 
     def over(self, run: Run) -> bool:
         """Update the status of a run; False if it needs another job."""
