@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tfzoo.base.terminal import columns, print_result, reflow
-from tfzoo.config.sources import Arguments, parse_options, read_config
+from tfzoo.config.sources import Arguments, Option, next_option, read_config
 from tfzoo.errors import TfzooError, did_you_mean
 from tfzoo.training.device import DEVICES, device_name
 
@@ -83,7 +83,7 @@ class CommandParser(argparse.ArgumentParser):
         self.keys.append(f"--{key}")
 
     def add_recipe(self) -> None:
-        """Add the positional argument RECIPE, for :func:`recipe_of`."""
+        """Add the positional argument RECIPE, one."""
         self.add_argument(
             "recipe",
             metavar="RECIPE",
@@ -122,42 +122,62 @@ class CommandParser(argparse.ArgumentParser):
         )
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """The values of the command's own arguments; ``words``, as they are; and ``arguments``,
-        what overrides a recipe.
+        """The values of the command's own arguments; ``words``, with the command before them; and
+        ``arguments``, what overrides a recipe.
 
         Raises:
             TfzooError: a word that the command does not take, or a value that is missing.
         """
-        own, others = self._split(words)
+        own, options = self._split(words)
         given = self.parse_intermixed_args(own)
         configs = [read_config(path) for path in getattr(given, "config", ())]
-        options = parse_options(others)
         for key in [option.key for option in options if self.of_recipe]:
             is_known = "." in key or f"--{key}" in self.keys
             if not is_known and (close := did_you_mean(key, self._names(), "--")):
                 raise TfzooError(f"no option '--{key}'.{close}")
-        given.command, given.words = self.command, list(words)
+        given.words = [self.command, *words]
         given.arguments = Arguments(options, configs, getattr(given, "trust", False))
+        if "recipe" in given:
+            given.recipe = self._one_recipe(given)
         return given
 
-    def _split(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    def _split(self, words: Sequence[str]) -> tuple[list[str], list[Option]]:
         """The words of the command's own arguments, and the options of its sections."""
-        own, others, rest = list[str](), list[str](), list(words)
+        own, options, rest = list[str](), list[Option](), list(words)
+        sections = tuple(f"--{name}." for name in self.sections)
         while rest:
-            word = rest.pop(0)
-            key, equals, value = word.partition("=")
+            key, equals, value = rest[0].partition("=")
             action = None if key in self.keys else self._option_string_actions.get(key)
-            is_other = self.of_recipe or key[2:].startswith(tuple(f"{s}." for s in self.sections))
-            is_last = not rest or rest[0].startswith("--")
+            is_other = key.startswith("--" if self.of_recipe else sections)
+            if action is None and is_other:
+                options.append(next_option(rest))
+                continue
+            own.append(rest.pop(0))
             if action is not None and action.nargs is None:  # it takes one value
+                is_last = not rest or rest[0].startswith("--")
                 if not value and (equals or is_last or not rest[0]):
                     raise TfzooError(f"{key} needs a value: {help_of(action)}")
-                own += [word] if equals else [word, rest.pop(0)]
-            elif action is not None or not word.startswith("--") or not is_other:
-                own.append(word)
-            else:
-                others += [word] if equals or is_last else [word, rest.pop(0)]
-        return own, others
+                own += [] if equals else [rest.pop(0)]
+        return own, options
+
+    def _one_recipe(self, given: argparse.Namespace) -> str:
+        """The one RECIPE; without one, ``--help`` prints the help of the command.
+
+        Raises:
+            TfzooError: there is none, or more than one.
+        """
+        if not given.recipe and getattr(given, "help", False):
+            self.print_help()
+            self.exit()
+        if not given.recipe:
+            raise TfzooError(
+                f"{self.command} needs a recipe: {self.prog} translation/numbers "
+                "(tfzoo recipes lists all)"
+            )
+        name, *others = given.recipe
+        if others:
+            raise TfzooError(f"one recipe at a time, but also given: {' '.join(others)}")
+        return str(name)
 
     def _names(self) -> list[str]:
         """The command's own options, without ``--``."""
@@ -202,24 +222,6 @@ class CommandParser(argparse.ArgumentParser):
 def help_of(action: argparse.Action) -> str:
     """What the help says of an argument."""
     return (action.help or "") % vars(action)
-
-
-def recipe_of(given: argparse.Namespace) -> str:
-    """The one RECIPE of a command line.
-
-    Raises:
-        TfzooError: there is none, or more than one.
-    """
-    command = given.command
-    if not given.recipe:
-        raise TfzooError(
-            f"{command} needs a recipe: tfzoo {command} translation/numbers "
-            "(tfzoo recipes lists all)"
-        )
-    name, *others = given.recipe
-    if others:
-        raise TfzooError(f"one recipe at a time, but also given: {' '.join(others)}")
-    return str(name)
 
 
 class HelpPrinted(Exception):

@@ -72,7 +72,7 @@ def run(given: Namespace) -> int:
         f"{broken} {'rule' if broken == 1 else 'rules'} of style broken"
     )
     if not given.all:
-        with_all = " ".join(["tfzoo check", *given.words, "--all"])
+        with_all = " ".join(["tfzoo", *given.words, "--all"])
         print_result(f"{with_all} prints every contract")
     return int(len(held) < count or not count or (given.style and broken > 0))
 

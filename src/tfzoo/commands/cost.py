@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result
-from tfzoo.commands.argument_parser import SECTIONS, CommandParser, recipe_of
+from tfzoo.commands.argument_parser import SECTIONS, CommandParser
 from tfzoo.config.resolve import Config, resolve
 from tfzoo.config.sources import load_recipe
 from tfzoo.errors import BadOption
@@ -57,7 +57,7 @@ def make_parser() -> CommandParser:
 def run(given: Namespace) -> int:
     """Print the costs of a recipe's parts."""
     length, batch, vocabulary = (whole_number(name, getattr(given, name)) for name in OPTIONS)
-    config = resolve(load_recipe(recipe_of(given)), given.arguments, make_data=False)
+    config = resolve(load_recipe(given.recipe), given.arguments, make_data=False)
     length = length or LENGTH
     rows = batch or max(1, config.recipe["data"]["max_tokens"] // length)
     for line in report(config, length, rows, vocabulary or vocabulary_of(config)):

@@ -7,7 +7,7 @@ from argparse import Namespace
 
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import print_result, print_verbatim
-from tfzoo.commands.argument_parser import SECTIONS, CommandParser, recipe_of
+from tfzoo.commands.argument_parser import SECTIONS, CommandParser
 from tfzoo.config.help import help_text
 from tfzoo.config.resolve import resolve
 from tfzoo.config.sections import find_task
@@ -67,15 +67,12 @@ def make_parser() -> CommandParser:
 
 def run(given: Namespace) -> int:
     """Train a recipe, or print it resolved, or print its keys."""
-    if given.help and not given.recipe:
-        make_parser().print_help()
-        return 0
     arguments = given.arguments
-    files = load_recipe(recipe_of(given))
+    files = load_recipe(given.recipe)
     if {"recipe", "axes"} & files[-1].values.keys():
         raise BadRecipe(
             f"{files[-1].origin} varies a recipe, which one training cannot: "
-            f"tfzoo sweep {given.recipe[0]}"
+            f"tfzoo sweep {given.recipe}"
         )
     if given.help:
         print_result(help_text(find_task(arguments.over(files))))
@@ -85,11 +82,10 @@ def run(given: Namespace) -> int:
         print_verbatim(as_yaml(config.recipe).rstrip())
         return 0
     keep_freed_memory()
-    command = ["fit", *given.words]
     if given.dry_run:
         from tfzoo.training.dry_run import dry_run
 
-        return dry_run(config, command)
+        return dry_run(config, given.words)
     from tfzoo.training.train import train  # imports lightning, so only after the checks
 
-    return train(config, given.run, command)
+    return train(config, given.run, given.words)

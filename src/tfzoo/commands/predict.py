@@ -43,7 +43,7 @@ def make_parser() -> CommandParser:
 
 def run(given: Namespace) -> int:
     """Write a file for each test set."""
-    trained = open_run("predict", given)
+    trained = open_run(given)
     if given.format not in FORMATS:
         raise UnknownName("format", given.format, FORMATS)
     path, folder = trained.run.path, trained.run.folder
@@ -54,7 +54,7 @@ def run(given: Namespace) -> int:
     trained.task.to(find_device(given.device))
     set_engine(trained.task, given.engine)
     data = trained.data()
-    check_test_sets("predict", data)
+    check_test_sets(trained.command, data)
     (folder / "predictions").mkdir(exist_ok=True)
     files = {}
     for name in data.test_names:
@@ -63,7 +63,7 @@ def run(given: Namespace) -> int:
         write(path, rows)
         files[name] = str(path)
         notify(f"{name}: {len(rows):,} rows in {relative_path(path)}")
-    trained.record("predict", {"files": files})
+    trained.record({"files": files})
     return 0
 
 

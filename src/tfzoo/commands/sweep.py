@@ -49,7 +49,7 @@ def run(given: Namespace) -> int:
             given.file,
             given.run,
             given.cell,
-            given.words,
+            given.words[1:],
             retry=retry,
             trust=given.trust,
             seeds=seeds,
@@ -74,7 +74,7 @@ def run(given: Namespace) -> int:
     return start(
         plan,
         folder,
-        given.words,
+        given.words[1:],
         engine=given.engine,
         jobs=given.jobs,
         address=given.address,

@@ -30,4 +30,4 @@ def scoring_parser(command: str, text: str) -> CommandParser:
 
 def run(given: Namespace) -> int:
     """Score on each test set."""
-    return evaluate("test", given)
+    return evaluate(given)

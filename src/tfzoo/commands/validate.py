@@ -19,4 +19,4 @@ def make_parser() -> CommandParser:
 
 def run(given: Namespace) -> int:
     """Score on the validation text."""
-    return evaluate("validate", given)
+    return evaluate(given)

@@ -98,21 +98,26 @@ class Arguments:
 
 
 def parse_options(words: Sequence[str]) -> list[Option]:
-    """Parse ``--key value``, ``--key=value``, and ``--key`` without a value: at the end, or before
-    another option.
+    """Words of which each is an option or its value; see :func:`next_option`."""
+    options, rest = list[Option](), list(words)
+    while rest:
+        options.append(next_option(rest))
+    return options
+
+
+def next_option(rest: list[str]) -> Option:
+    """Take one option off the words of a command line: ``--key value``, ``--key=value``, or
+    ``--key`` without a value, at the end or before another option.
 
     Raises:
         BadRecipe: a value that is larger than a recipe may be.
     """
-    options, rest = list[Option](), list(words)
-    while rest:
-        key, equals, value = rest.pop(0).removeprefix("--").partition("=")
-        text = value if equals else None
-        if not equals and rest and not rest[0].startswith("--"):
-            text = rest.pop(0)
-        name = key.removesuffix("+")
-        options.append(Option(name, key.endswith("+"), text, parse_text(name, text)))
-    return options
+    key, equals, value = rest.pop(0).removeprefix("--").partition("=")
+    text = value if equals else None
+    if not equals and rest and not rest[0].startswith("--"):
+        text = rest.pop(0)
+    name = key.removesuffix("+")
+    return Option(name, key.endswith("+"), text, parse_text(name, text))
 
 
 def parse_text(key: str, text: str | None) -> Any:

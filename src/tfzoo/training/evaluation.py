@@ -31,13 +31,18 @@ class TrainedRun:
         run: the checkpoint.
         config: the configuration of its training with the overrides of the command line.
         task: the task with the checkpoint's weights.
-        words: those of the command line, after the command.
+        words: those of the command line, the command first.
     """
 
     run: Run
     config: Config
     task: Any
     words: list[str]
+
+    @property
+    def command(self) -> str:
+        """``test``, ``validate`` or ``predict``."""
+        return self.words[0]
 
     def data(self) -> Any:
         """Prepare and return the data, with the run's own tokenizer."""
@@ -53,17 +58,17 @@ class TrainedRun:
         folder = self.run.folder
         return folder if folder and os.access(folder, os.W_OK) else None
 
-    def record(self, command: str, section: Mapping[str, Any]) -> None:
+    def record(self, section: Mapping[str, Any]) -> None:
         """Write a section to the summary of the run whose folder holds the checkpoint, if any."""
         if self.run.folder and not self.folder and not rank():
             notify(f"{relative_path(self.run.folder)} may not be written: nothing is kept there")
         if self.folder and not rank():
             section = {"ended": "completed", **section, "checkpoint": str(self.run.path.absolute())}
-            used = {"peak_memory": peak_memory(), **environment([command, *self.words])}
-            write_summary(self.folder, command, {**section, **used})
+            used = {"peak_memory": peak_memory(), **environment(self.words)}
+            write_summary(self.folder, self.command, {**section, **used})
 
 
-def open_run(command: str, given: Namespace) -> TrainedRun:
+def open_run(given: Namespace) -> TrainedRun:
     """Load the run that the command line of ``test``, ``validate`` or ``predict`` names.
 
     Raises:
@@ -71,7 +76,7 @@ def open_run(command: str, given: Namespace) -> TrainedRun:
         BadRun: no such run, or a damaged checkpoint.
         BadRecipe: a bad option, or one that would change the model.
     """
-    arguments = given.arguments
+    arguments, command = given.arguments, given.words[0]
     chosen = {} if given.device is None else trainer_device(given.device)
     run = Run(given.run)
     keep_freed_memory()
@@ -143,9 +148,10 @@ def check_test_sets(command: str, data: Any) -> None:
         )
 
 
-def evaluate(command: str, given: Namespace) -> int:
+def evaluate(given: Namespace) -> int:
     """Run Lightning's ``validate`` or ``test``, print the scores and write them to the summary."""
-    trained = open_run(command, given)
+    trained = open_run(given)
+    command = trained.command
     from tfzoo.training.progress import Bar
     from tfzoo.training.trainer import launching, make_trainer
 
@@ -153,11 +159,11 @@ def evaluate(command: str, given: Namespace) -> int:
     if command == "test":
         check_test_sets(command, data)
     trainer = make_trainer(trained.config.lightning, None, [Bar()])
-    with launching([command, *given.words]):
+    with launching(trained.words):
         getattr(trainer, command)(trained.task, datamodule=data, verbose=False)
     scores = logged_scores(trainer)
     intervals = trained.task.intervals() if command == "test" and not rank() else {}
-    trained.record(command, {"scores": scores, **({"intervals": intervals} if intervals else {})})
+    trained.record({"scores": scores, **({"intervals": intervals} if intervals else {})})
     rows = format_scores(scores, intervals)
     if trained.folder and not rank():
         pictures = trained.task.save_figures(trained.folder)
