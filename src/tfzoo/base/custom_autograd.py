@@ -33,14 +33,16 @@ def custom_functions_apply(*inputs: Tensor) -> bool:
 
 
 def differentiable_backward(
-    formula: Callable[..., Tensor], inputs: tuple[Tensor, ...], grad: Tensor
+    formula: Callable[..., Tensor], inputs: tuple[Tensor | None, ...], grad: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of ``formula(*inputs)``, which can be differentiated again.
+    """The gradients of ``formula(*inputs)``, which can be differentiated again; None for an input
+    that needs none, or that is None.
 
     For the backward of a hand-written function under ``create_graph=True``, where
     ``torch.is_grad_enabled()`` is True.
     """
-    views = [x.view_as(x) for x in inputs]  # so that no input counts for another one
-    wanted = [x for x in views if x.requires_grad]
+    # Views, so that no input counts for another one.
+    views = [None if x is None else x.view_as(x) for x in inputs]
+    wanted = [x for x in views if x is not None and x.requires_grad]
     found = iter(torch.autograd.grad(formula(*views), wanted, grad, create_graph=True))
-    return tuple(next(found) if x.requires_grad else None for x in views)
+    return tuple(next(found) if x is not None and x.requires_grad else None for x in views)

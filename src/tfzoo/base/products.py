@@ -140,9 +140,7 @@ class LinearFunction(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias = ctx.saved_tensors
         if torch.is_grad_enabled():
-            inputs = (x, weight) if bias is None else (x, weight, bias)
-            found = differentiable_backward(F.linear, inputs, grad)
-            return *found, *([None] if bias is None else [])
+            return differentiable_backward(F.linear, (x, weight, bias), grad)
         to_x, to_weight, to_bias = ctx.needs_input_grad
         return (
             linear(grad, weight.T) if to_x else None,

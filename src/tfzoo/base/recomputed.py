@@ -64,12 +64,10 @@ class LinearOf(torch.autograd.Function):
         z, weight, bias = ctx.saved_tensors
         if torch.is_grad_enabled():
 
-            def formula(z: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+            def formula(z: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
                 return F.linear(ctx.activation(z), weight, bias)
 
-            inputs = (z, weight) if bias is None else (z, weight, bias)
-            found = differentiable_backward(formula, inputs, grad)
-            return None, *found, *([None] if bias is None else [])
+            return None, *differentiable_backward(formula, (z, weight, bias), grad)
         with torch.enable_grad():
             z = z.detach().requires_grad_()
             hidden = ctx.activation(z)
