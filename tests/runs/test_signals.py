@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from tfzoo.training.last_checkpoint import HostGroup
 from tfzoo.training.signals import PAUSE, STOPPED, Signals
 
 
@@ -22,8 +23,8 @@ def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step()
     trainer = SimpleNamespace(accumulate_grad_batches=1, is_last_batch=False)
     task = SimpleNamespace()
     last = Mock()
+    last.processes.maximum = maximum
     signals = Signals(last)
-    signals.processes = SimpleNamespace(maximum=maximum)
     signals.on_train_start(trainer, task)
     try:
         signals.on_train_batch_end(trainer, task, None, None, 0)
@@ -39,6 +40,7 @@ def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step()
 def test_a_pause_comes_after_the_step_that_follows_it(monkeypatch):
     monkeypatch.setenv(PAUSE, "2")
     last = Mock()
+    last.processes = HostGroup()
     signals = Signals(last)
     trainer = SimpleNamespace(accumulate_grad_batches=1, is_last_batch=False, global_step=2)
     signals.on_train_batch_end(trainer, Mock(), None, None, 1)

@@ -9,11 +9,12 @@ from time import monotonic
 from typing import Any
 
 import lightning.pytorch as L
+import torch
+import torch.distributed as dist
 from lightning.pytorch.callbacks import Checkpoint
 
 from tfzoo.runs.checkpoints import LAST
 from tfzoo.training.checkpoint_io import remove_leftovers
-from tfzoo.training.host_group import HostGroup
 
 
 class LastCheckpoint(Checkpoint):
@@ -35,9 +36,9 @@ class LastCheckpoint(Checkpoint):
     def __init__(
         self,
         folder: Path,
-        every_n_train_steps: int | None = None,
-        train_time_interval: timedelta | None = None,
-        enough: Callable[[], bool] = bool,
+        every_n_train_steps: int | None,
+        train_time_interval: timedelta | None,
+        enough: Callable[[], bool],
     ) -> None:
         self.folder = folder
         self.enough = enough
@@ -48,6 +49,7 @@ class LastCheckpoint(Checkpoint):
         self.failed: dict[str, str] = {}
         self.within_step = False
         self.processes = HostGroup()
+        """All processes of the training, which agree on when to save and when to stop."""
         self.waiting: set[str] = set()
         """What to do after the step: ``save``, ``stop``."""
 
@@ -103,9 +105,9 @@ class LastCheckpoint(Checkpoint):
             self.stop(trainer)
         elif "stop" in self.waiting:
             trainer.should_stop = True
-        due = "save" in self.waiting or (
-            bool(self.every) and trainer.global_step % (self.every or 1) == 0
-        )
+        due = "save" in self.waiting
+        if self.every:
+            due |= trainer.global_step % self.every == 0
         if self.interval is not None:
             passed = monotonic() - self.saved_at >= self.interval.total_seconds()
             due |= bool(self.processes.maximum(int(passed)))
@@ -152,3 +154,40 @@ class LastCheckpoint(Checkpoint):
 def step_is_over(trainer: L.Trainer, batch_idx: int) -> bool:
     """Whether the batch was the last of its step (``accumulate_grad_batches``)."""
     return trainer.is_last_batch or (batch_idx + 1) % trainer.accumulate_grad_batches == 0
+
+
+class HostGroup:
+    """All processes of a training, connected through their CPUs (gloo).
+
+    NCCL moves tensors of the GPU alone: to agree through it, each process would wait until its GPU
+    has finished all that was asked of it, in every step.
+    """
+
+    def __init__(self) -> None:
+        self._group: Any = None
+
+    def maximum(self, value: int) -> int:
+        """The largest value of any process; all processes must call it. Where there is one process,
+        its own value.
+        """
+        if not self._connected():
+            return value
+        found = torch.tensor(value)
+        dist.all_reduce(found, op=dist.ReduceOp.MAX, group=self._group)
+        return int(found)
+
+    def gathered(self, value: Any) -> list[Any]:
+        """The values of all processes, by rank; all processes must call it."""
+        if not self._connected():
+            return [value]
+        found: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(found, value, group=self._group)
+        return found
+
+    def _connected(self) -> bool:
+        """Whether there are several processes, which are connected now."""
+        if not dist.is_initialized() or dist.get_world_size() < 2:
+            return False
+        if self._group is None:
+            self._group = dist.new_group(backend="gloo")
+        return True

@@ -27,9 +27,10 @@ class Resume(L.Callback):
     ``start`` is the step of the checkpoint.
     """
 
+    trainer: L.Trainer
+
     def __init__(self, last: LastCheckpoint, file: MetricsFile) -> None:
         self.last, self.file = last, file
-        self.trainer: L.Trainer | None = None
         self.scores: dict[str, float] = {}
         self.start = 0
         self.missed = False
@@ -39,14 +40,13 @@ class Resume(L.Callback):
         self.trainer = trainer
 
     def state_dict(self) -> dict[str, Any]:
-        if self.trainer is None:
-            return {}
-        rows = {"rows": self.file.rows, "row": pending(self.trainer)}
-        shape = {
+        state = {
+            "scores": self.scores,
             "processes": self.trainer.world_size,
             "accumulated": self.trainer.accumulate_grad_batches,
+            "rows": self.file.rows,
+            "row": pending(self.trainer),
         }
-        state = {"scores": self.scores, **shape, **rows}
         data = self.trainer.datamodule  # type: ignore[attr-defined]  # a Trainer has it
         if isinstance(data, TextData) and (places := data.stream_places()):
             state["places"] = {

@@ -14,7 +14,6 @@ from typing import Any
 import lightning.pytorch as L
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
-from tfzoo.training.host_group import HostGroup
 from tfzoo.training.last_checkpoint import LastCheckpoint, step_is_over
 
 STOPPED = 75
@@ -47,7 +46,6 @@ class Signals(L.Callback):
         self.asked = 0  # by signals of this process; a signal may change it at any moment
         self.asks_again = False  # SIGUSR1: SLURM is about to end the job, which can be requeued
         self.before: dict[int, Any] = {}
-        self.processes = HostGroup()
         self.pause = int(os.environ.get(PAUSE, 0)) or None
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -69,7 +67,7 @@ class Signals(L.Callback):
             return
         if self.pause is not None and trainer.global_step > self.pause:
             self.asked = max(self.asked, STOPPED)
-        self.code = self.processes.maximum(self.asked)
+        self.code = self.last.processes.maximum(self.asked)
         if self.code == 0:
             return
         self.last.save(trainer)

@@ -19,6 +19,8 @@ class Throughput(L.Callback):
     checkpoint, all counts go on too.
     """
 
+    trainer: L.Trainer
+
     def __init__(self) -> None:
         self.steps = 0
         self.tokens: Any = 0
@@ -28,7 +30,6 @@ class Throughput(L.Callback):
         self.training = 0.0
         self.started = self.since = perf_counter()
         self.before: dict[str, float] = {"tokens": 0, "seconds": 0.0}  # of earlier attempts
-        self.trainer: L.Trainer | None = None
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         self.trainer = trainer
@@ -95,6 +96,6 @@ class Throughput(L.Callback):
     def _sum_tokens(self) -> None:
         """Sum the tokens of all processes, which must all call it."""
         self.total = int(self.tokens)
-        if self.trainer is not None and self.trainer.world_size > 1:
+        if self.trainer.world_size > 1:
             own = torch.tensor(self.total, device=self.trainer.strategy.root_device)
             self.total = int(self.trainer.strategy.reduce(own, reduce_op="sum"))
