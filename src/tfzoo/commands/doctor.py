@@ -41,12 +41,11 @@ class Finding:
 
 def make_parser() -> CommandParser:
     """The arguments of the command."""
-    parser = CommandParser(
+    return CommandParser(
         "doctor",
         "Print versions, devices, cache and optional packages, and how to mend what is wrong. "
         "Exit code 1 if something is wrong.",
     )
-    return parser
 
 
 def run(given: Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -58,22 +57,15 @@ def make_parser() -> CommandParser:
 
 
 def run(given: Namespace) -> int:
-    """Serve one run until it is stopped."""
-    limits = Limits(**{one.name: getattr(given, f"max_{one.name}") for one in fields(Limits)})
-    load_run = partial(load, given.run, given.device, given.engine)
-    serve_run(given.run, given.host, given.port, load_run, limits)
-    return 0
-
-
-def serve_run(run: str, host: str, port: int, load_run: Callable[[], Any], limits: Limits) -> None:
-    """Check what was given, load the task, and serve it.
+    """Serve one run until it is stopped.
 
     Raises:
         TfzooError: no such run or device; the address is taken; FastAPI is not installed.
     """
-    check_exists(run)
-    if not 0 <= port < 2**16:
-        raise TfzooError(f"--port {port}: a port is a number from 0 to 65535")
+    limits = Limits(**{one.name: getattr(given, f"max_{one.name}") for one in fields(Limits)})
+    check_exists(given.run)
+    if not 0 <= given.port < 2**16:
+        raise TfzooError(f"--port {given.port}: a port is a number from 0 to 65535")
     try:
         from tfzoo.serving import server
         from tfzoo.serving.app import make_app
@@ -84,17 +76,17 @@ def serve_run(run: str, host: str, port: int, load_run: Callable[[], Any], limit
         raise TfzooError(
             f"tfzoo serve needs {error.name}, which is not installed: pip install 'tfzoo[serve]'"
         ) from None
-    bound = server.listen(host, port)
-    with bound:
-        worker = Worker(load_run, limits)
+    with server.listen(given.host, given.port) as bound:
+        worker = Worker(partial(load, given.run, given.device, given.engine), limits)
         try:
-            app = make_app(worker, run, limits, server.hosts_of(bound, host))
+            app = make_app(worker, given.run, limits, server.hosts_of(bound, given.host))
             if not server.is_loopback(bound):
                 notify("others can reach this address, and there is no password")
             print_result(f"{server.address(bound)}  (Ctrl-C ends)")
             server.serve(app, bound, limits)
         finally:
             worker.close()
+    return 0
 
 
 def load(run: str, device: str | None, engine: str) -> Any:

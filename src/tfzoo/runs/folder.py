@@ -50,10 +50,10 @@ FREE = {
     *("trainer.devices", "trainer.num_nodes", "trainer.strategy"),
     *("trainer.accumulate_grad_batches", "train_tokens", "samples", "from"),
 }
-"""Values that may change when a run goes on: how long training lasts, what is logged, on how many
-processes it runs, and where it once began. A step must keep its number of batches, which is checked
-when all processes have started. ``limit_train_batches`` may not change: it decides which batches an
-epoch has.
+"""Keys that may change, with all below them, when a run goes on: how long training lasts, what is
+logged, on how many processes it runs, and where it once began. A step must keep its number of
+batches, which is checked when all processes have started. ``limit_train_batches`` may not change:
+it decides which batches an epoch has.
 """
 
 SHOWN = 4
@@ -206,7 +206,9 @@ def check_config(
                 kept[key] = plain(values[key])
     old, new = set_values(before), set_values(plain(dict(recipe)))
     differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
-    names = [name for name in differing if not may_change(name)]
+    names = [
+        name for name in differing if not any(f"{name}.".startswith(f"{free}.") for free in FREE)
+    ]
     if names:
         changes = [
             f"{name} was {old.get(name, 'not set')}, is {new.get(name, 'not set')}"
@@ -223,12 +225,6 @@ def check_config(
 def plain(value: Any) -> Any:
     """The value as it is read back from YAML."""
     return yaml.load(yaml.safe_dump(value), YAML_LOADER)
-
-
-def may_change(name: str) -> bool:
-    """Whether a dotted name, or a part that it belongs to, may differ."""
-    parts = name.split(".")
-    return any(".".join(parts[:end]) in FREE for end in range(1, len(parts) + 1))
 
 
 def set_values(value: Any, name: str = "") -> dict[str, Any]:

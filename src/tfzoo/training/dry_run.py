@@ -23,7 +23,7 @@ from tfzoo.errors import BadOption
 from tfzoo.runs.folder import peak_memory
 from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
 from tfzoo.training.train import prepared
-from tfzoo.training.trainer import launching, make_trainer, timers
+from tfzoo.training.trainer import launching, make_trainer, seconds_left
 
 WARMUP = 3
 """Steps that are not timed: the first ones are slower, since memory is allocated and kernels are
@@ -77,8 +77,7 @@ class Stopwatch(Checkpoint):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.since = perf_counter()
         self.steps = float(trainer.estimated_stepping_batches)
-        left = [one.time_remaining() for one in timers(trainer)]
-        self.limit = min((seconds for seconds in left if seconds is not None), default=inf)
+        self.limit = seconds_left(trainer)
 
     def on_train_batch_end(
         self,

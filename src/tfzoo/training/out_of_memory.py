@@ -24,40 +24,20 @@ class OutOfMemoryContext(L.Callback):
         self.shape = ""
 
     def on_train_batch_start(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
-        self.batch = batch
-
-    def on_validation_batch_start(
         self,
         trainer: L.Trainer,
         pl_module: L.LightningModule,
         batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
+        *args: Any,
+        **kwargs: Any,
     ) -> None:
         self.batch = batch
 
-    def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
+    def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
         self.batch = None  # free its memory before the next batch
 
-    def on_validation_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        self.batch = None
+    on_validation_batch_start = on_train_batch_start
+    on_validation_batch_end = on_train_batch_end
 
     def on_exception(
         self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException

@@ -16,7 +16,7 @@ from rich.table import Column
 
 from tfzoo.base.scores import format_scores
 from tfzoo.base.terminal import notify, wrap
-from tfzoo.training.trainer import timers
+from tfzoo.training.trainer import seconds_left
 
 EVERY = 10.0
 """Seconds between lines if stderr is not a terminal."""
@@ -173,9 +173,8 @@ class Bar(ProgressBar):
         ):
             if key in values:
                 text += "  " + shown.format(float(values[key]))
-        limits = [one.time_remaining() for one in timers(trainer)]
-        if left := [seconds for seconds in limits if seconds is not None]:
-            return f"{text}  at most {timedelta(seconds=round(min(left)))} left"
+        if (left := seconds_left(trainer)) < inf:
+            return f"{text}  at most {timedelta(seconds=round(left))} left"
         done = trainer.global_step - self.first_step
         return text + time_left(done, total - self.first_step, self._seconds())
 
@@ -189,4 +188,4 @@ def time_left(done: int, total: float, seconds: float) -> str:
 
 def total_steps(trainer: L.Trainer) -> float:
     """The number of steps at which training ends; infinite if it is not known."""
-    return inf if timers(trainer) else float(trainer.estimated_stepping_batches)
+    return inf if seconds_left(trainer) < inf else float(trainer.estimated_stepping_batches)

@@ -57,7 +57,7 @@ from tfzoo.training.trainer import (
     best_checkpoint,
     launching,
     make_trainer,
-    timers,
+    seconds_left,
 )
 from tfzoo.training.watchdog import Watchdog
 
@@ -374,8 +374,7 @@ class TrainingRun:
             ("steps", f"{section['steps']:,}"),
             ("time", f"{timedelta(seconds=round(section['seconds']))}"),
         ]
-        left = [timer.time_remaining() for timer in timers(self.trainer)]
-        if any(seconds is not None and seconds <= 0 for seconds in left):
+        if seconds_left(self.trainer) <= 0:
             rows.append(("cut by", "trainer.max_time, before another limit was reached"))
         if section["skipped"]:
             rows.append(("skipped, not finite", f"{section['skipped']:,}"))

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -190,9 +191,11 @@ def launching(args: Sequence[str]) -> Iterator[None]:
             del os.environ[name]
 
 
-def timers(trainer: L.Trainer) -> list[Timer]:
-    """The limits of time of a training."""
-    return [one for one in trainer.callbacks if isinstance(one, Timer)]  # type: ignore[attr-defined]  # a Trainer has them
+def seconds_left(trainer: L.Trainer) -> float:
+    """The seconds after which a limit of time ends a training; infinite if there is none."""
+    callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]  # a Trainer has them
+    left = [one.time_remaining() for one in callbacks if isinstance(one, Timer)]
+    return min((seconds for seconds in left if seconds is not None), default=inf)
 
 
 class Checks(L.Callback):
