@@ -76,6 +76,7 @@ def test_an_empty_file_is_an_error(tmp_path, name):
         (("train.en", "train.de"), "val", "val.en and val.de (or val.tsv, .csv"),
         (("train.en", "train.de"), "val", "train.de, train.en"),
         ((), "nowhere/train", "no folder "),
+        (("train.en", "train.de"), ".", "is a folder; data.root takes one with train in it"),
         (("train.en", "train.de"), "train.en", "without its ending"),
         (("table.json",), "table.json", "jq -c '.[]' table.json > table.jsonl"),
         (("table.json.gz",), "table.json.gz", "jq -c '.[]' table.json > table.jsonl"),

@@ -143,9 +143,18 @@ def test_any_files_of_lines_are_documents(tmp_path):
     assert data.skipped == {"without a token": 2}
 
 
+def test_a_table_beside_a_folder_of_its_name_is_read(tmp_path):
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train.tsv").write_text("text\na\nb\n")
+    splits = rows_of(DocumentData(root=str(tmp_path), val_fraction=0.5, tokenizer=WORDS))
+    assert sorted([*splits["train"], *splits["val"]]) == ["a", "b"]
+
+
 def test_a_folder_in_place_of_its_files_is_refused_with_the_pattern(tmp_path):
     data = DocumentData(train=str(tmp_path), tokenizer=WORDS)
-    with pytest.raises(BadData, match=r"is a folder; a pattern names the files in it: .*/\*\.txt$"):
+    with pytest.raises(
+        BadData, match=r"is a folder; data\.root .* names the files in it: .*/\*\.txt$"
+    ):
         data.prepare_data()
     data = DocumentData(root=str(tmp_path), tokenizer=WORDS)
     with pytest.raises(BadData, match=r"^no train\.txt \(or train\.tsv"):

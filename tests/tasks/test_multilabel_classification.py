@@ -98,6 +98,30 @@ def test_labels_are_lists_or_separated_by_the_delimiter(tmp_path):
     assert labels(data, "val") == wanted
 
 
+@pytest.mark.parametrize(
+    ("cells", "hint"),
+    [
+        (["a;b", "b", "a"], "have ';' in them"),
+        (["a|b", "b", ""], "have '|' in them"),
+        (["a;b", "a, b"], None),
+        ([["a;b"], ["c"]], None),
+        (["a", "b"], None),
+    ],
+)
+def test_labels_with_another_separator_in_them_are_told_once(cells, hint, capsys):
+    rows = [(f"text {row}", cell) for row, cell in enumerate(cells)]
+    MultilabelData(train=rows, val=rows, tokenizer="bytes").prepare_data()
+    said = capsys.readouterr().err
+    assert said.count("data.label_delimiter") == (hint is not None)
+    assert (hint or "") in said
+
+
+def test_one_label_is_counted_as_one():
+    data = MultilabelData(train=[("a", "x"), ("b", "")], val=[("a", "x")], tokenizer="bytes")
+    data.prepare_data()
+    assert data.describe().endswith("\n1 label, 0.5 a text: x")
+
+
 def test_a_label_that_training_does_not_have_is_named_with_its_row():
     data = MultilabelData(
         train=NEWS, val=NEWS, test=[NEWS[0], ("x", ["economy", "sports"])], tokenizer="bytes"

@@ -253,6 +253,14 @@ def test_a_file_of_another_form_is_refused_with_its_line(text, words, tmp_path):
         prepared(train=str(tmp_path / "a.conll"), val=TEXTS)
 
 
+@pytest.mark.parametrize("option", ["text_column", "label_column"])
+@pytest.mark.parametrize("column", ["ner", "5", "0"])
+def test_a_column_that_a_conll_file_does_not_have_is_refused(option, column, tmp_path):
+    (tmp_path / "a.conll").write_text(CONLL)
+    with pytest.raises(BadData, match=f"line 3: no column {column} among 4; .*data.{option} takes"):
+        prepared(train=str(tmp_path / "a.conll"), **{option: column})
+
+
 def test_what_cannot_be_is_refused():
     with pytest.raises(BadData, match=r"data.val\[0\]: the label 'B-ORG' is not one of the labels"):
         prepared(train=TEXTS, val=[("a", "B-ORG")])

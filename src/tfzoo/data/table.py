@@ -234,22 +234,26 @@ def sentences(table: Table) -> Iterator[Row]:
             if len(row) != width or width < 2:
                 wanted = f"the {width} of the first line" if width > 1 else "a word and its label"
                 raise BadData(f"{where}: {columns(row)} instead of {wanted}")
-            first, last = (place_of(column, width, where) for column in table.columns)
+            first, last = table.columns
             begun = begun or number
-            words.append(row[first or 0])
-            labels.append(row[width - 1 if last is None else last])
+            words.append(row[place_of(first, width, where, "text", 1)])
+            labels.append(row[place_of(last, width, where, "label", width)])
         elif words:
             yield begun, " ".join(words), " ".join(labels)
             begun, words, labels = 0, [], []
 
 
-def place_of(column: str, width: int, where: str) -> int | None:
-    """The index of a column of a CoNLL file that is named by its number from 1; None without."""
-    if not column.isdecimal():
-        return None
-    if not 1 <= int(column) <= width:
-        raise BadData(f"{where}: no column {column} among {width}")
-    return int(column) - 1
+def place_of(column: str, width: int, where: str, unnamed: str, usual: int) -> int:
+    """The index of a column of a CoNLL file that is named by its number from 1; that of the
+    ``usual`` one where the option has its default, ``unnamed``.
+    """
+    number = str(usual) if column == unnamed else column
+    if not (number.isdecimal() and 1 <= int(number) <= width):
+        raise BadData(
+            f"{where}: no column {column} among {width}; columns of a CoNLL file have no names: "
+            f"data.{unnamed}_column takes a number, here {usual} by default"
+        )
+    return int(number) - 1
 
 
 DOCUMENT = "-DOCSTART-"

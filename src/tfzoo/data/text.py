@@ -148,8 +148,6 @@ def find_text(path: Path, form: TextFormat) -> ParallelText | PlainText | Table:
         lines = find_file(path, path.with_name(f"{path.name}.{first}"))
         if lines is not None:
             return PlainText(lines, form.limits)
-        if path.is_dir():
-            raise BadData(f"{path} is a folder; a pattern names the files in it: {path}/*.txt")
     pairs = isinstance(first, Pair)  # which are in tables alone
     names = [f"{path.name}.{ending}" for ending in (first, second)]
     found = [None, None] if pairs else [find_file(path.parent / name) for name in names]
@@ -166,6 +164,11 @@ def find_text(path: Path, form: TextFormat) -> ParallelText | PlainText | Table:
         )
     if tables and found == [None, None]:
         return form.table(tables[0])
+    if path.is_dir() and not any(found):
+        raise BadData(
+            f"{path} is a folder; data.root takes one with train in it, and a pattern names the "
+            f"files in it: {path}/*.{'txt' if first == second else 'tsv'}"
+        )
     if pairs:
         raise missing(path.parent, [" or ".join(f"{path.name}{ending}" for ending in FORMS)])
     if not any(found) and find_file(path) is not None:

@@ -75,7 +75,8 @@ class MultilabelData(LabelledText):
         """The size of each split, and the labels."""
         train = self.sets["train"]
         labels, each = self.vocabulary.labels, train.labels[train.rows].sum(1).mean()
-        return f"{super().describe()}\n{len(labels):,} labels, {each:.2g} a text: {listing(labels)}"
+        count = f"{len(labels):,} label{'s' * (len(labels) != 1)}"
+        return f"{super().describe()}\n{count}, {each:.2g} a text: {listing(labels)}"
 
     @property
     def labels_name(self) -> str:
@@ -98,6 +99,20 @@ class MultilabelData(LabelledText):
                         f"{where}: {', '.join(flags)} is a flag for each label; name the labels "
                         'of a text instead, such as ["sports", "politics"]'
                     )
+
+    def _remarks(self) -> list[str]:
+        """Also that labels seem to be separated by another text than the delimiter."""
+        labels, delimiter = self.vocabulary.labels, self.label_delimiter
+        others = [sign for sign in ";|" if sign not in delimiter and sign in "".join(labels)]
+        if not others or any(
+            delimiter in cell or cell.startswith("[") for _, cell in self.splits["train"]
+        ):
+            return super()._remarks()
+        return [
+            *super()._remarks(),
+            f"no label cell has {delimiter!r}, and labels have {others[0]!r} in them: if it "
+            "separates labels, set data.label_delimiter to it",
+        ]
 
     def classes(self, labels: Encoded) -> NDArray[np.bool_]:
         """Whether each example has each label: ``(examples, labels)``."""
