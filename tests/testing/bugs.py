@@ -35,6 +35,7 @@ WORDS = "tests/tasks/test_token_classification.py::"
 SCORES = "tests/tasks/test_scores.py::"
 INTERVALS = "tests/tasks/test_resampling.py::"
 PICTURES = "tests/plots/test_decisions.py::"
+INFLUENCE = "a_token_has_influence_on_itself_and_whatever_may_look_at_it"
 
 CHANGES: dict[str, tuple[str, Change, str]] = {
     # masks
@@ -72,7 +73,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "what is pooled of no token is not zero": (
         "at_least_one",
         replace("x.new_zeros", "x.new_ones"),
-        "pooling pooler texts_of_no_token_are_harmless",
+        "pooling pooler a_text_of_no_token_gives_zeros",
     ),
     "hypotheses of no sentence are counted": (
         "CrossAttention.forward",
@@ -119,12 +120,12 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "the causal mask lets the next token through": (
         "Mask.boolean",
         replace("_ <= place", "_ <= place + 1"),
-        "stack decoder a_token_has_influence_on_itself_and_whatever_may_look_at_it",
+        "stack decoder " + INFLUENCE,
     ),
     "the causal mask hides the token itself": (
         "Mask.boolean",
         swap("<=", "<"),
-        "stack decoder a_token_has_influence_on_itself_and_whatever_may_look_at_it",
+        "stack decoder " + INFLUENCE,
     ),
     "the causal mask stands at the top left, also in a cached step": (
         "Mask.boolean",
@@ -299,7 +300,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "the one length of a norm does not reach its gradient": (
         "Scale.forward",
         replace("self.g.to", "self.g.detach().to"),
-        "norm scale gradients_reach_every_parameter_and_every_real_token",
+        "norm scale gradients_reach_every_parameter_and_real_tokens_alone",
     ),
     "the one length of a norm is the root mean square": (
         "Scale.reset_parameters",
@@ -561,7 +562,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "the pooler answers to a text of no token": (
         "Pooler.forward",
         always("valid is None"),
-        "pooling pooler texts_of_no_token_are_harmless",
+        "pooling pooler a_text_of_no_token_gives_zeros",
     ),
     "runs of tokens reach into what stands in the padding": (
         "pooling.convolution:Convolution.forward",
@@ -934,7 +935,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "the weight of a branch is not trained": (
         "ReZero.forward",
         replace("self.alpha", "self.alpha.detach()"),
-        "residual rezero gradients_reach_everything",
+        "residual rezero gradients_reach_every_parameter_and_real_tokens_alone",
     ),
     "a gate has no rectifier before it": (
         "residual.gated:Gated.forward",
@@ -999,7 +1000,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "the sink does not learn": (
         "Sink.forward",
         replace("self.sink", "self.sink.detach()"),
-        "weighting sink gradients_reach_every_parameter",
+        "weighting sink gradients_reach_every_parameter_and_real_tokens_alone",
     ),
     "one is added to every exponential": (
         "SoftmaxPlusOne.forward",
@@ -1103,12 +1104,12 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "the mean forgets what the cache has summed": (
         "Average.mean",
         never("'sum' in kept"),
-        "mixer average one_token_at_a_time_equals_all_at_once",
+        "stack decoder-mixer=average one_token_at_a_time_equals_all_at_once",
     ),
     "the sum of earlier chunks has that of its own": (
         "causal_sums",
         replace("states[:, :, :-1]", "states[:, :, 1:]"),
-        "mixer linear_attention each_token_influences_those_that_may_see_it",
+        "stack decoder-mixer=linear_attention " + INFLUENCE,
     ),
     "the denominator counts padding": (
         "LinearAttention.attend",
@@ -1131,7 +1132,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "the kernel of a decoder stands in the middle": (
         "mixer.convolution:Convolution.__init__",
         never("causal"),
-        "mixer convolution each_token_influences_those_that_may_see_it",
+        "stack decoder-mixer=convolution " + INFLUENCE,
     ),
     "the cache of a convolution has one token too few": (
         "mixer.convolution:Convolution.forward",
@@ -1168,7 +1169,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "a state does not follow its hypothesis": (
         "LayerCache.reorder",
         replace("_.items()", "[item for item in _.items() if item[0] in 'kv']"),
-        "mixer gru a_cache_can_be_reordered",
+        "stack decoder-mixer=gru a_cache_can_be_reordered",
     ),
     # options of layers
     "a soft cap bounds scores by 1": (

@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 import torch
+from torch import nn
 
 from tests.exact import close
 from tests.testing.covering import covering, interactions
@@ -34,7 +35,7 @@ from tfzoo.testing.empty import (
     a_step_of_no_token_changes_nothing,
     empty_batches_and_texts_are_harmless_in_a_model,
 )
-from tfzoo.testing.gradients import unsure
+from tfzoo.testing.gradients import gradients_reach_every_parameter
 from tfzoo.testing.samples import SIZES, randomize
 from tfzoo.testing.stack_contracts import (
     STACK_CONTRACTS,
@@ -221,29 +222,18 @@ def test_an_encoder_may_have_what_a_decoder_may_not(kind, name):
     assert violations(subject) == {}
 
 
-@pytest.mark.parametrize(
-    ("weights", "norm_of_all", "may_have_none"),
-    [("hardmax", "instance", True), ("softmax", "instance", False), ("hardmax", "layer", False)],
-)
-def test_values_need_a_gradient_unless_a_norm_may_take_them_off(
-    weights, norm_of_all, may_have_none
-):
-    """Where all queries of a text happen to look at one key, what they read is their mean."""
+@pytest.mark.parametrize(("name", "may_be_idle"), [("layer", False), ("instance", True)])
+def test_a_parameter_without_influence_is_noticed_unless_a_norm_may_take_it_away(name, may_be_idle):
+    """One that has influence needs a gradient in any case."""
     with reproducible():
-        subject = Combination("encoder", norm=norm_of_all, weighting=weights).build()
-        found = unsure(subject)
-    inside = {f"layers.1.self_attention.inner.{name}.weight" for name in ("value", "output")}
-    assert inside <= dict(subject.module.named_parameters()).keys()
-    assert inside & found == (inside if may_have_none else set())
-    assert not any("feedforward" in name or ".norm." in name for name in found)
-
-
-def test_what_combines_heads_needs_a_gradient_unless_one_of_them_may_have_no_weight():
-    lambdas = {f"layers.{layer}.self_attention.inner.attention.lambda_q" for layer in (0, 1)}
-    for weights, may_have_none in (("relu", lambdas), ("sparsemax", set())):
-        with reproducible():
-            chosen = Combination("encoder", attention="differential", weighting=weights).build()
-            assert lambdas & unsure(chosen) == may_have_none
+        subject = Combination("encoder", norm=name).build()
+        layer = subject.module.layers[0].feedforward.inner
+        idle = nn.Parameter(torch.ones(3))
+        layer.register_parameter("idle", idle)
+        found = violations(subject, (), [gradients_reach_every_parameter])
+        assert ("idle" in " ".join(found.values())) != may_be_idle
+        layer.register_forward_hook(lambda part, args, out: out + idle.detach().std() * args[0])
+        assert violations(subject, (), [gradients_reach_every_parameter])
 
 
 def test_what_cannot_be_allowed_is_refused_whoever_allows_it():

@@ -274,18 +274,6 @@ def prepared_keys_give_what_plain_keys_give(entry: Entry) -> None:
 
 
 @contract("attention")
-def a_text_does_not_see_the_others_of_its_batch(entry: Entry) -> None:
-    """Another order of the batch, and a text alone without padding, give the same outputs."""
-    valid, order = lengths_to_valid([7, 5, 2], K), torch.tensor([2, 0, 1])
-    attention, call = build_randomized(entry), draw(valid=valid)
-    together = call(attention)
-    shuffled = replace(call, q=call.q[order], k=call.k[order], v=call.v[order], valid=valid[order])
-    assert_same(shuffled(attention), together[order], "another order")
-    alone = replace(call, q=call.q[1:2], k=call.k[1:2, :, :5], v=call.v[1:2, :, :5], valid=None)
-    assert_same(alone(attention), together[1:2], "alone and without padding")
-
-
-@contract("attention")
 def half_precision_under_autocast_is_close(entry: Entry) -> None:
     """bf16 in gives bf16 out, off from float64 by at most twice what the formula in plain PyTorch
     is off.

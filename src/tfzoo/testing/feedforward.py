@@ -13,12 +13,10 @@ from tfzoo.testing.contract import (
     Violation,
     assert_claimed,
     assert_differs,
-    assert_finite,
     assert_same,
     assert_same_if,
     contract,
 )
-from tfzoo.testing.gradients import assert_gradients, gradients_of
 from tfzoo.testing.samples import SIZES, build, build_randomized
 
 B, N, D = 3, 5, SIZES["dim"]
@@ -97,13 +95,6 @@ def dropout_acts_as_given_and_not_otherwise(entry: Entry) -> None:
 
 
 @contract("feedforward")
-def gradients_reach_every_parameter(entry: Entry) -> None:
-    """Gradients reach every parameter and the input."""
-    layer, x = build_randomized(entry), torch.randn(B, N, D, requires_grad=True)
-    assert_gradients(gradients_of(layer(x), layer, x))
-
-
-@contract("feedforward")
 def auxiliary_loss_says_the_truth(entry: Entry) -> None:
     """Exactly where ``auxiliary_loss`` is declared, training sets a loss that has gradients;
     evaluation sets none.
@@ -125,15 +116,6 @@ def auxiliary_loss_says_the_truth(entry: Entry) -> None:
     )
     if loss is not None and (loss.shape != () or not loss.requires_grad):
         raise Violation(f"a loss of shape {tuple(loss.shape)}, or without gradients")
-
-
-@contract("feedforward")
-def nothing_but_padding_is_harmless(entry: Entry) -> None:
-    """The auxiliary loss of nothing but padding, which holds NaN, is finite."""
-    if "auxiliary_loss" in entry.traits:
-        layer = build_randomized(entry)
-        layer(torch.full((B, N, D), float("nan")), 0.0, torch.zeros(B, N, dtype=torch.bool))
-        assert_finite(layer.auxiliary_loss, "the loss of nothing but padding")
 
 
 @contract("feedforward")

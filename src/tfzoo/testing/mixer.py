@@ -20,17 +20,13 @@ from tfzoo.models.encoder import Encoder
 from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
 from tfzoo.models.traits import options_read
 from tfzoo.testing.contract import (
-    EXACT,
     Violation,
     assert_differs,
-    assert_finite,
     assert_same,
     assert_same_if,
     contract,
     first_line,
 )
-from tfzoo.testing.empty import assert_gradients_finite
-from tfzoo.testing.gradients import assert_gradients, gradients_of
 from tfzoo.testing.samples import (
     LEFT,
     RIGHT,
@@ -105,37 +101,6 @@ def one_vector_for_each_token(entry: Entry) -> None:
 
 
 @contract("mixer")
-def each_token_influences_those_that_may_see_it(entry: Entry) -> None:
-    """In a decoder, no token has influence on earlier ones; elsewhere every token has, unless the
-    mixer has a ``reach``.
-    """
-    for module in sides(entry):
-        x = torch.randn(1, N, D)
-        out = module(x)
-        for t in range(N):
-            changed = x.clone()
-            changed[:, t] = torch.randn(D)
-            off = (module(changed) - out)[0].abs().amax(-1)
-            for i in range(N):
-                hidden = module.causal and i < t
-                if hidden and off[i] > 0:
-                    raise Violation(f"token {i} sees token {t}, which comes later")
-                if not hidden and "reach" not in entry.traits and off[i] <= 10 * EXACT:
-                    raise Violation(f"token {i} does not see token {t}: {off[i].item():.2g}")
-
-
-@contract("mixer")
-def one_token_at_a_time_equals_all_at_once(entry: Entry) -> None:
-    """Decoding with a cache, in steps of one or more tokens, equals one pass over the text."""
-    for module in decoders(entry):
-        x = torch.randn(B, N, D)
-        for pieces in ([1] * N, [2, 1, 3]):
-            cache = module.init_cache()
-            out = torch.cat([module(one, cache=cache) for one in torch.split(x, pieces, 1)], 1)
-            assert_same(out, module(x), f"steps of {pieces}")
-
-
-@contract("mixer")
 def a_prompt_may_be_padded(entry: Entry) -> None:
     """Decoding goes on after a prompt with padding on either side, of nothing but padding, or with
     padding between tokens, as it does after the prompt without padding.
@@ -154,19 +119,6 @@ def a_prompt_may_be_padded(entry: Entry) -> None:
                 part = torch.where(real[..., None], part, 1e4)
                 steps.append(module(part, mask=mask, cache=cache))
             assert_same_as_alone(module, torch.cat(steps, 1), x, valid, "a prompt with padding")
-
-
-@contract("mixer")
-def a_cache_can_be_reordered(entry: Entry) -> None:
-    """After rows of the cache are reordered, dropped and repeated, each goes on as if alone."""
-    for module in decoders(entry):
-        text, cache = torch.randn(B, 2, D), module.init_cache()
-        module(text, cache=cache)
-        for rows in ([2, 0, 0, 1], [3, 1]):
-            cache.reorder(torch.tensor(rows))
-            text = torch.cat([text[rows], torch.randn(len(rows), 1, D)], 1)
-            out = module(text[:, -1:], cache=cache)
-            assert_same(out, module(text)[:, -1:], f"after reorder({rows})")
 
 
 @contract("mixer")
@@ -268,32 +220,6 @@ def reads_says_the_truth(entry: Entry) -> None:
     read = Recorded.names & ATTENTION_OPTIONS
     if read != options_read(entry):
         raise Violation(f"reads {listing(read)}, but claims {listing(options_read(entry))}")
-
-
-@contract("mixer")
-def texts_of_no_token_are_harmless(entry: Entry) -> None:
-    """A text of no token gives finite outputs and gradients."""
-    for module in sides(entry):
-        x = torch.randn(B, N, D, requires_grad=True)
-        out = module(x, mask=Mask(keys=lengths_to_valid([6, 1, 0], N)))
-        assert_finite(out, "output")
-        assert_gradients_finite([out], [x, *module.parameters()], "a text of no token")
-
-
-@contract("mixer")
-def gradients_reach_every_parameter_and_real_tokens_alone(entry: Entry) -> None:
-    """Gradients reach every parameter and every real token, and no padding."""
-    without_bias = {"bias": False} if "bias" in options_read(entry) else {}
-    for module in sides(entry, **without_bias):  # a bias of keys has no influence
-        for valid in (RIGHT, LEFT):
-            x = torch.randn(B, N, D, requires_grad=True)
-            found = gradients_of(module(x, mask=Mask(keys=valid))[valid], module, x)
-            assert_gradients(found)
-            of_x = found["x"]
-            if of_x is None or bool((of_x[~valid] != 0).any()):
-                raise Violation("padding gets a gradient")
-            if bool((of_x[valid].abs().amax(-1) == 0).any()):
-                raise Violation("no gradient reaches some token")
 
 
 @contract("mixer")

@@ -14,8 +14,6 @@ from tfzoo.testing.contract import (
     assert_same_if,
     contract,
 )
-from tfzoo.testing.empty import assert_gradients_finite
-from tfzoo.testing.gradients import assert_gradients, gradients_of
 from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized, lengths_to_valid
 
 
@@ -106,29 +104,15 @@ def without_parameters_one_token_is_its_own_vector(entry: Entry) -> None:
 
 
 @contract("pooling")
-def texts_of_no_token_are_harmless(entry: Entry) -> None:
-    """A text of no token gives zeros and finite gradients."""
-    pooling, x = build_randomized(entry), torch.randn(B, N, D, requires_grad=True)
+def a_text_of_no_token_gives_zeros(entry: Entry) -> None:
+    """A text of no token gives zeros, in a batch of them too."""
+    pooling, x = build_randomized(entry), torch.randn(B, N, D)
     if bool(pooling(x[:, :0]).ne(0).any()):
         raise Violation("a text of no token, in a batch of them, is not zero")
-    for valid in (lengths_to_valid([0, 0, 0], N), lengths_to_valid([6, 1, 0], N)):
-        out = pooling(x, valid)
-        if bool(out[~valid.any(1)].ne(0).any()):
+    for lengths in ([0, 0, 0], [6, 1, 0]):
+        valid = lengths_to_valid(lengths, N)
+        if bool(pooling(x, valid)[~valid.any(1)].ne(0).any()):
             raise Violation("a text of no token is not zero")
-        assert_gradients_finite([out], [x, *pooling.parameters()], "a text of no token")
-
-
-@contract("pooling")
-def gradients_reach_every_parameter_and_real_tokens_alone(entry: Entry) -> None:
-    """Gradients reach every parameter, some token of every text, and no padding."""
-    pooling, x = build_randomized(entry), torch.randn(B, N, D, requires_grad=True)
-    found = gradients_of(pooling(x, RIGHT), pooling, x)
-    assert_gradients(found)
-    of_x = found["x"]
-    if of_x is not None and bool((of_x[~RIGHT] != 0).any()):
-        raise Violation("padding gets a gradient")
-    if of_x is not None and bool((of_x.abs().amax((1, 2)) == 0).any()):
-        raise Violation("no gradient reaches some text")
 
 
 @contract("pooling")

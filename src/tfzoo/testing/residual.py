@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.registry import Entry
-from tfzoo.contracts import Norm, Residual
+from tfzoo.contracts import Norm
 from tfzoo.testing.contract import (
     EXACT,
     Violation,
@@ -18,7 +18,6 @@ from tfzoo.testing.contract import (
     assert_same_if,
     contract,
 )
-from tfzoo.testing.gradients import assert_gradients, gradients_of
 from tfzoo.testing.samples import (
     B,
     D,
@@ -143,12 +142,3 @@ def parallel_says_the_truth(entry: Entry) -> None:
     if ("parallel" in entry.traits) != (off <= EXACT and len(outs) == 1):
         claim = "claimed" if "parallel" in entry.traits else "not claimed"
         raise Violation(f"parallel is {claim}, and the output is off x + f(norm(x)) by {off:.2g}")
-
-
-@contract("residual")
-def gradients_reach_everything(entry: Entry) -> None:
-    """Gradients reach the input and every parameter, also those of the sublayer."""
-    wrapped: Residual = build_randomized(entry)
-    x = torch.randn(B, N, D, requires_grad=True)
-    found = gradients_of(wrapped(x), wrapped, x)
-    assert_gradients({"the input": found.pop("x"), **found})

@@ -16,7 +16,7 @@ MODULES = (
     "component",
     "derivatives",
     "empty",
-    "padding",
+    "texts",
     "attention",
     "mixer",
     "residual",

@@ -317,8 +317,6 @@ def weights_of_every_dtype_train(subject: Subject) -> None:
             if out.dtype != dtype:
                 raise Violation(f"weights in {dtype}, output in {out.dtype}")
             assert_finite(out, f"output in {dtype}")
-            if not out.requires_grad:
-                continue
             found = gradients_of(out.float() / out.numel(), subject.module)
             for name, gradient in found.items():
                 if gradient is not None:

@@ -22,7 +22,6 @@ from tfzoo.testing.contract import (
     contract,
 )
 from tfzoo.testing.empty import assert_gradients_finite
-from tfzoo.testing.gradients import assert_gradients, gradients_of
 from tfzoo.testing.samples import build_randomized, lengths_to_valid
 
 
@@ -142,15 +141,6 @@ def the_slope_of_a_constant_sum_is_zero(entry: Entry) -> None:
             return
         slope = gradient(weighting, given, Mask(), torch.ones_like(given))
         assert_same(slope, torch.zeros_like(slope), "the gradient of a sum that is always 1")
-
-
-@contract("weighting")
-def gradients_reach_every_parameter(entry: Entry) -> None:
-    """Gradients reach every parameter."""
-    weighting, given = build_randomized(entry), scores()
-    weights = weighting(given, Mask(causal=True))
-    if list(weighting.parameters()):
-        assert_gradients(gradients_of(weights, weighting))
 
 
 @contract("weighting")

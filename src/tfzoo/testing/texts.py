@@ -1,5 +1,5 @@
-"""Contracts about padding and the other texts of a batch: one for all kinds, and what each of them
-computes of texts.
+"""Contracts about texts and their padding: each is one for all kinds, beside what a component of a
+kind computes of texts.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from tfzoo.base.registry import Entry
 from tfzoo.contracts import Residual
 from tfzoo.masks import Mask
 from tfzoo.testing import mixer, norm
-from tfzoo.testing.contract import assert_same, contract
-from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized
+from tfzoo.testing.contract import Violation, assert_finite, assert_same, contract
+from tfzoo.testing.empty import assert_gradients_finite
+from tfzoo.testing.gradients import NOTHING, assert_gradients, gradients_of
+from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized, lengths_to_valid
 
 LARGE = 1e4
 Found = tuple[list[Tensor], list[Tensor]]
@@ -31,22 +33,37 @@ class Case:
 
     Args:
         name: for messages.
+        module: it, or what holds it.
         compute: of tokens ``(b n d)``, of which some are real, ``(b n)``; None: all.
         places: which tokens are real.
         junk: what stands at padding.
         mixes_texts: whether a text may see the others of its batch.
+        learns: whether every parameter has influence.
     """
 
     name: str
+    module: nn.Module
     compute: Callable[[Tensor, Tensor | None], Found]
     places: tuple[Tensor, ...] = (RIGHT, LEFT)
     junk: tuple[float, ...] = (LARGE, float("nan"), float("inf"), float("-inf"))
     mixes_texts: bool = False
+    learns: bool = True
 
 
 def real(out: Tensor, valid: Tensor | None) -> list[Tensor]:
     """The output of each text, ``(b n ...)``, at its real tokens."""
     return [*out] if valid is None else [row[each] for row, each in zip(out, valid, strict=True)]
+
+
+def of_attention(entry: Entry) -> Iterator[Case]:
+    """Queries, keys and values are the tokens. Hidden ones must be finite."""
+
+    def compute(x: Tensor, valid: Tensor | None) -> Found:
+        heads = x.unflatten(-1, (2, -1)).transpose(1, 2)
+        return real(module(heads, heads, heads, mask=Mask(keys=valid)).transpose(1, 2), valid), []
+
+    module = build_randomized(entry)
+    yield Case("as queries, keys and values", module, compute, junk=(LARGE,))
 
 
 def of_norm(entry: Entry) -> Iterator[Case]:
@@ -60,19 +77,27 @@ def of_norm(entry: Entry) -> Iterator[Case]:
 
     module, may_mix = build_randomized(entry), "mixes_tokens:training" in entry.traits
     for training in norm.MODES:
-        mixes_texts = training and may_mix
-        yield Case(f"training={training}", partial(compute, training), mixes_texts=mixes_texts)
+        mixes = training and may_mix
+        yield Case(f"training={training}", module, partial(compute, training), mixes_texts=mixes)
 
 
 def of_residual(entry: Entry) -> Iterator[Case]:
-    """With norms that mix tokens, which have to be told what is padding."""
+    """With norms that mix tokens, too, which have to be told what is padding: they take influence
+    away from what is added to all tokens.
+    """
 
     def compute(module: Residual, x: Tensor, valid: Tensor | None) -> Found:
         return real(module(x, valid), valid), []
 
-    for name in ("instance", "batch"):
+    for name in ("layer", "instance", "batch"):
         module = build_randomized(entry, norm=name)
-        yield Case(f"norm {name}", partial(compute, module), mixes_texts=name == "batch")
+        yield Case(
+            f"norm {name}",
+            module,
+            partial(compute, module),
+            mixes_texts=name == "batch",
+            learns=name == "layer",
+        )
 
 
 def of_mixer(entry: Entry) -> Iterator[Case]:
@@ -83,20 +108,20 @@ def of_mixer(entry: Entry) -> Iterator[Case]:
 
     for module in mixer.sides(entry):
         places = (RIGHT, LEFT, mixer.BETWEEN)
-        yield Case(type(module).__name__, partial(compute, module), places, (LARGE,))
+        yield Case(type(module).__name__, module, partial(compute, module), places, (LARGE,))
 
 
 def of_weighting(entry: Entry) -> Iterator[Case]:
     """The weights of each key for four queries of two heads. A number of keys that divides is that
-    of the keys that a query may look at.
+    of the keys that a query may look at. Weights may have no slope.
     """
 
     def compute(x: Tensor, valid: Tensor | None) -> Found:
-        scores = 2.0 * x[..., :8].reshape(*x.shape[:2], 2, 4).permute(0, 2, 3, 1)
+        scores = 2.0 * x.detach()[..., :8].unflatten(-1, (2, 4)).permute(0, 2, 3, 1)
         return real(module(scores, Mask(keys=valid)).permute(0, 3, 1, 2), valid), []
 
     module = build_randomized(entry)
-    yield Case("weights", compute, (RIGHT, LEFT, mixer.BETWEEN))
+    yield Case("weights", module, compute, (RIGHT, LEFT, mixer.BETWEEN))
 
 
 def of_pooling(entry: Entry) -> Iterator[Case]:
@@ -107,25 +132,27 @@ def of_pooling(entry: Entry) -> Iterator[Case]:
 
     module = build_randomized(entry)
     for training in (True, False):
-        yield Case(f"training={training}", partial(compute, training))
+        yield Case(f"training={training}", module, partial(compute, training))
 
 
 def of_feedforward(entry: Entry) -> Iterator[Case]:
-    """With an auxiliary loss, and the gradients of both: others know no tokens but one."""
-    if "auxiliary_loss" not in entry.traits:
-        return
-    module = build_randomized(entry)
+    """An auxiliary loss and its gradients know what is padding: all else is of one token."""
 
     def compute(x: Tensor, valid: Tensor | None) -> Found:
+        if "auxiliary_loss" not in entry.traits:
+            return real(module(x), valid), []
         texts = real(module(x, 0.0, valid), valid)
-        loss = torch.cat(texts).square().sum() + module.auxiliary_loss
-        gradients = torch.autograd.grad(loss, list(module.parameters()))
-        return texts, [module.auxiliary_loss, *gradients]
+        loss: Tensor = module.auxiliary_loss
+        through = list(module.parameters())
+        summed = torch.cat(texts).square().sum() + loss
+        return texts, [loss, *torch.autograd.grad(summed, through, retain_graph=True)]
 
-    yield Case("in training", compute)
+    module = build_randomized(entry)
+    yield Case("in training", module, compute)
 
 
 CASES: Mapping[str, Callable[[Entry], Iterator[Case]]] = {
+    "attention": of_attention,
     "mixer": of_mixer,
     "residual": of_residual,
     "weighting": of_weighting,
@@ -175,3 +202,55 @@ def a_text_does_not_see_the_others_of_its_batch(entry: Entry) -> None:
             for row, text in enumerate([] if case.mixes_texts else texts):
                 alone, _ = case.compute(x[row][valid[row]][None], None)
                 assert_same(alone[0], text, f"alone and without padding, {case.name}")
+
+
+@contract(*CASES)
+def gradients_reach_every_parameter_and_real_tokens_alone(entry: Entry) -> None:
+    """Gradients reach every parameter, but for a bias of keys, and no padding; every real token
+    where each has an output of its own, and else some token of every text.
+    """
+    for case in CASES[entry.kind](entry):
+        for valid in case.places if case.learns else ():
+            x = torch.randn(B, N, D, requires_grad=True)
+            texts, _ = case.compute(x, valid)
+            found = gradients_of(torch.cat(texts), case.module, x)
+            of_x = found["x"]
+            checked = {name: one for name, one in found.items() if not name.endswith("key.bias")}
+            assert_gradients(checked, f", {case.name}")
+            if of_x is None:
+                continue
+            sizes = of_x.abs().amax(-1)
+            if bool(sizes[~valid].any()):
+                raise Violation(f"padding gets a gradient, {case.name}")
+            reached = sizes > NOTHING * sizes.max()
+            if not bool((reached[valid] if texts[0].dim() > 1 else reached.any(1)).all()):
+                raise Violation(f"no gradient reaches some real token, {case.name}")
+
+
+@contract(*CASES)
+def texts_of_no_token_or_one_are_harmless(entry: Entry) -> None:
+    """Texts of no token or one, beside others and alone, give finite outputs, statistics, losses
+    and gradients, whatever stands in the padding.
+    """
+    for case in CASES[entry.kind](entry):
+        for lengths in ([0, 0, 0], [1, 0, 0], [6, 1, 0]):
+            valid, what = lengths_to_valid(lengths, N), f"texts of {lengths} tokens, {case.name}"
+            x = torch.randn(B, N, D, requires_grad=True)
+            texts, _ = case.compute(x, valid)
+            assert_gradients_finite(texts, [x, *case.module.parameters()], what)
+            for junk in case.junk:
+                for one in chain(*case.compute(torch.where(valid[..., None], x, junk), valid)):
+                    assert_finite(one, what)
+
+
+@contract(*CASES)
+def equal_numbers_are_harmless(entry: Entry) -> None:
+    """Tokens of nothing but zeros, or of one number, give finite outputs and gradients."""
+    for case in CASES[entry.kind](entry):
+        for number in (0.0, 2.0):
+            x, what = torch.full((B, N, D), number, requires_grad=True), f"tokens of {number:g}"
+            texts, others = case.compute(x, None)
+            for one in (*texts, *others):
+                assert_finite(one, f"{what}, {case.name}")
+            through = [x, *case.module.parameters()]
+            assert_gradients_finite(texts, through, f"{what}, {case.name}")
