@@ -31,7 +31,7 @@ from tfzoo.data.prepare import (
     identity,
     train_tokenizer,
 )
-from tfzoo.data.single_texts import SingleTexts, TextKeywords
+from tfzoo.data.single_texts import SingleKeywords, SingleTexts
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.errors import BadData
 from tfzoo.masks import Mask, Pairs
@@ -260,7 +260,7 @@ def prompt_batches(
             yield dataset[[*same]]
 
 
-class DocumentKeywords(TextKeywords, total=False):
+class DocumentKeywords(SingleKeywords, total=False):
     """The options of :class:`DocumentText`, for the constructor of a subclass that has more."""
 
     text_column: str
@@ -299,9 +299,8 @@ class DocumentText(SingleTexts):
     """
 
     unit = "row"
-    streams = True
 
-    def __init__(self, *, text_column: str = "text", **text: Unpack[TextKeywords]) -> None:
+    def __init__(self, *, text_column: str = "text", **text: Unpack[SingleKeywords]) -> None:
         super().__init__(**text)
         self.text_column = text_column
 
@@ -316,8 +315,6 @@ class DocumentText(SingleTexts):
     def _prepare(self) -> None:
         column = (self.text_column, self.text_column)
         self.splits = self._examples(("text", "label"), column, ("txt", "txt"))
-        if self.stream is not None:
-            self.files = self.text.files(column, ("txt", "txt"))
         train, held, read = self._read_splits()
         if not self.files:  # both columns are the same
             self.content = read["train"].source

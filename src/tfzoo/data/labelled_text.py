@@ -31,7 +31,7 @@ from tfzoo.data.prepare import (
     location,
     train_tokenizer,
 )
-from tfzoo.data.single_texts import SingleTexts, TextKeywords
+from tfzoo.data.single_texts import SingleKeywords, SingleTexts
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.errors import BadData, BadOption, listing
 
@@ -42,7 +42,7 @@ UNSEEN = "_unseen"
 """Appended to the name of a test set: the part of it whose sequences are not in training."""
 
 
-class LabelledKeywords(TextKeywords, total=False):
+class LabelledKeywords(SingleKeywords, total=False):
     """The options of :class:`LabelledText`, for the constructor of a subclass that has more."""
 
     text_column: str | list[str]
@@ -92,6 +92,7 @@ class LabelledText(SingleTexts):
     """
 
     unit = "example"
+    streams = False
     label_cells: ClassVar[type[str]] = str
     """What the column of labels may hold besides text: a class of :mod:`tfzoo.data.table`."""
 
@@ -101,7 +102,7 @@ class LabelledText(SingleTexts):
         text_column: str | list[str] = "text",
         label_column: Annotated[str, ONE_LABEL] = "label",
         token_dropout: float = 0.0,
-        **text: Unpack[TextKeywords],
+        **text: Unpack[SingleKeywords],
     ) -> None:
         super().__init__(**text)
         check_range("data.token_dropout", token_dropout, ge=0, lt=1)

@@ -8,63 +8,138 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import lightning.pytorch as L
 import torch
 from torch.utils.data import DataLoader
 
 from tfzoo.base import adapters
-from tfzoo.base.registry import Spec, create
+from tfzoo.base.registry import DatasetSpec, TokenizerSpec, create
 from tfzoo.base.values import check_range
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
+from tfzoo.data.lines import LIMITS, Limits
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.prepare import CellLabels, Examples, SplitFingerprint, fingerprint_split
+from tfzoo.data.rows import Split
 from tfzoo.data.stream import Files, StreamLoader, TextStream
+from tfzoo.data.text_source import Columns, TextSource
 from tfzoo.data.tokenizer import Tokenizer
-from tfzoo.data.validation_split import ValidationSplit
-from tfzoo.errors import BadData
+from tfzoo.data.validation_split import ValidationSplit, hold_out
+from tfzoo.errors import BadData, BadOption
 
 MOST_TOKENS = 10**9
 """The upper bound of ``max_tokens`` and ``max_length``."""
 
 
+class TextKeywords(TypedDict, total=False):
+    """The options of :class:`TextData`, for the constructor of a subclass that has more."""
+
+    dataset: DatasetSpec | None
+    name: str | None
+    root: str | None
+    train: Split | None
+    val: Split | None
+    test: Split | dict[str, Split] | None
+    delimiter: str
+    tokenizer: TokenizerSpec
+    max_tokens: int
+    max_length: int
+    seed: int
+    workers: int
+    max_line: int
+    max_ratio: int
+    stream: int | None
+
+
 class TextData(L.LightningDataModule):
     """A data module for text. A subclass implements :meth:`_prepare`: which text there is, and what
-    a batch holds.
+    a batch holds. Its constructor has its own options and passes on the ``TextKeywords``, which
+    are listed and described here.
 
     After preparation ``splits`` holds the text by split, ``sets`` the ids, ``skipped`` the number
     of examples that training leaves out, by reason, and ``overlap``, by test set, the number of its
     sources that are in training too.
 
+    Args:
+        dataset, name, root, train, val, test: where the text comes from, see
+            :class:`~tfzoo.data.text_source.TextSource`.
+        val_fraction: fraction of training that is held out if there is no ``val``; None: ``val`` is
+            demanded.
+        delimiter: what separates the columns of a ``.csv``.
+        tokenizer: name and options of the tokenizer.
+        max_tokens: maximum number of tokens of a batch, with padding.
+        max_length: number of tokens of a text that a row holds.
+        seed: determines the order of batches, what is held out, and the examples of a built-in
+            data set.
+        workers: processes that make batches; 0: the main process does.
+        max_line: the most characters of a line or a cell in a file.
+        max_ratio: the most times its size to which a compressed file over 16 MB is unpacked.
+        stream: read ``train`` as a stream, in epochs of so many batches of each process
+            (:mod:`tfzoo.data.stream`). None: it is prepared as a whole.
+
     Raises:
-        BadOption: a number out of its range, or a tokenizer that cannot be built.
+        BadOption: a number out of its range, a tokenizer that cannot be built, or options that
+            exclude each other.
     """
 
     unit: ClassVar[str]
     """What :meth:`describe` calls one example."""
+    header: ClassVar[bool] = True
+    """Whether the first row of every table names its columns."""
+
+    streams: ClassVar[bool] = True
+    """Whether training can be read as a stream."""
 
     def __init__(
         self,
         *,
-        tokenizer: Spec,
-        max_tokens: int,
-        max_length: int,
-        token_dropout: float,
-        seed: int,
-        workers: int,
+        dataset: DatasetSpec | None = None,
+        name: str | None = None,
+        root: str | None = None,
+        train: Split | None = None,
+        val: Split | None = None,
+        test: Split | dict[str, Split] | None = None,
+        val_fraction: float | None = None,
+        delimiter: str = ",",
+        tokenizer: TokenizerSpec = "bpe",
+        max_tokens: int = 4096,
+        max_length: int = 256,
+        seed: int = 0,
+        workers: int = 0,
+        max_line: int = LIMITS.line,
+        max_ratio: int = LIMITS.ratio,
         stream: int | None = None,
     ) -> None:
         super().__init__()
         check_range("data.max_tokens", max_tokens, ge=1, le=MOST_TOKENS, whole=True)
         check_range("data.max_length", max_length, ge=1, le=MOST_TOKENS, whole=True)
-        check_range("data.token_dropout", token_dropout, ge=0, lt=1)
         check_range("data.workers", workers, ge=0, le=1024, whole=True)
         check_range("data.stream", stream, ge=1, le=MOST_TOKENS, whole=True, optional=True)
         check_range("seed", seed, ge=0, lt=2**32, whole=True)
+        check_range("data.val_fraction", val_fraction, gt=0, lt=1, optional=True)
+        if stream is not None and not self.streams:
+            raise BadOption(
+                "data.stream: what labels there are is known when all of training is read, so that "
+                "text with labels is prepared as a whole; leave it out"
+            )
         create("tokenizer", tokenizer)  # its options are checked now, not after reading
-        self.tokenizer = tokenizer
-        self.max_tokens, self.max_length, self.token_dropout = max_tokens, max_length, token_dropout
+        self.text = TextSource(
+            dataset,
+            name,
+            root,
+            train,
+            val,
+            test,
+            delimiter,
+            Limits(max_line, max_ratio),
+            header=self.header,
+            val_required=val_fraction is None,
+            stream=stream is not None,
+        )
+        self.dataset, self.built_in = dataset or "", self.text.built_in
+        self.val_fraction, self.tokenizer = val_fraction, tokenizer
+        self.max_tokens, self.max_length = max_tokens, max_length
         self.seed, self.workers = seed, workers
         self.tokenizer_states: Sequence[str] = ()
         """States of tokenizers that are used in place of new ones: of source and target, or one."""
@@ -122,6 +197,11 @@ class TextData(L.LightningDataModule):
         """The test sets, in the order of :meth:`test_dataloader`."""
         return [name for name in self.splits if name not in ("train", "val")]
 
+    @property
+    def holds_out(self) -> bool:
+        """Whether ``val`` is a part of the training text."""
+        return isinstance(self.splits["val"], ValidationSplit)
+
     def train_dataloader(self) -> DataLoader[Any] | StreamLoader:
         """This process's batches of the Trainer's epoch. The first call leaves out :attr:`start`
         batches.
@@ -175,9 +255,8 @@ class TextData(L.LightningDataModule):
             lines.append(
                 f"{name} {sizes[name]}, {self.overlap[name]:,} of their sources in training"
             )
-        if isinstance(val := self.splits["val"], ValidationSplit):
-            fraction = val.division.fraction
-            lines.append(f"val is held out of training (data.val_fraction {fraction:g})")
+        if self.holds_out:
+            lines.append(f"val is held out of training (data.val_fraction {self.val_fraction:g})")
         return "\n".join(lines)
 
     def _describe_stream(self, files: Files) -> str:
@@ -188,6 +267,22 @@ class TextData(L.LightningDataModule):
     def _prepare(self) -> None:
         """Fill ``splits``, ``sets``, ``skipped`` and ``overlap``."""
         raise NotImplementedError
+
+    def _external(self, columns: Columns, endings: Columns) -> dict[str, Examples]:
+        """The rows of each split that is not built in: ``columns`` of tables and rows, ``endings``
+        of pairs of files. Finds files, or copies those at an address; reads none.
+        """
+        if self.stream is not None:
+            self.files = self.text.files(columns, endings)
+        found = self.text.external(columns, endings)
+        if self.val_fraction is not None:
+            return hold_out(found, self.val_fraction, self.seed)
+        if "val" not in found:
+            raise BadOption(
+                f"data.val is not given, and {self.text.name or 'the data set'} has no split of "
+                "that name; data.val_fraction 0.1 holds a part of training out"
+            )
+        return found
 
     def _read_splits(
         self, labels: CellLabels | None = None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Unpack
 
 import numpy as np
 
-from tfzoo.base.registry import DatasetSpec, TokenizerSpec
 from tfzoo.base.values import check_range
 from tfzoo.data.encoded import Sentences
-from tfzoo.data.lines import LIMITS, Limits
-from tfzoo.data.module import TextData
+from tfzoo.data.module import TextData, TextKeywords
 from tfzoo.data.parallel_batch import ParallelBatch, ParallelDataset
 from tfzoo.data.prepare import (
     Column,
@@ -21,12 +20,9 @@ from tfzoo.data.prepare import (
     identity,
     train_tokenizers,
 )
-from tfzoo.data.rows import Split
 from tfzoo.data.table import Table
-from tfzoo.data.text_source import TextSource
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import TokenizerPair
-from tfzoo.data.validation_split import hold_out
 from tfzoo.errors import BadData, BadOption
 
 __all__ = ["ParallelBatch", "TranslationData"]
@@ -53,27 +49,19 @@ class TranslationData(TextData):
 
     Tokenizers are trained on the training split. They and the ids are cached, and used again as
     long as text, options and code stay the same. Validation and test use every line. Training skips
-    pairs with an empty side or a side over ``max_length``; their number is printed.
+    pairs with an empty side or a side over ``max_length``; their number is printed. Other options
+    than those below are those of :class:`~tfzoo.data.module.TextData`.
 
     Args:
         source, target: language codes; by default en and de, or those of the built-in data set,
             which can also be given in reverse.
         source_column, target_column: columns of a table, or keys of rows; by default the language
             codes. Other columns are ignored.
-        val_fraction: fraction of training that is held out if there is no ``val``; None: ``val`` is
-            demanded.
-        delimiter: what separates the columns of a ``.csv``.
-        tokenizer: name and options of the tokenizer.
         joint: one vocabulary for both languages.
         max_tokens: maximum number of tokens of each side of a batch, with padding.
         max_length: maximum number of tokens of a sentence, without BOS and EOS, in training.
         token_dropout: fraction of the source tokens that training replaces by the unknown token.
         seed: determines the order of batches, and the examples of a built-in data set.
-        workers: processes that make batches; 0: the main process does.
-        max_line: the most characters of a line or a cell in a file.
-        max_ratio: the most times its size to which a compressed file over 16 MB is unpacked.
-        stream: read ``train`` as a stream, in epochs of so many batches of each process
-            (:mod:`tfzoo.data.stream`). None: it is prepared as a whole.
 
     Raises:
         BadOption: a number out of its range, or options that exclude each other.
@@ -82,62 +70,27 @@ class TranslationData(TextData):
     """
 
     unit = "pair"
+    header = False
 
     def __init__(
         self,
         *,
-        dataset: DatasetSpec | None = None,
-        name: str | None = None,
-        root: str | None = None,
         source: str | None = None,
         target: str | None = None,
         source_column: str | None = None,
         target_column: str | None = None,
-        train: Split | None = None,
-        val: Split | None = None,
-        test: Split | dict[str, Split] | None = None,
         val_fraction: float | None = None,
-        delimiter: str = ",",
-        tokenizer: TokenizerSpec = "bpe",
         joint: bool = True,
-        max_tokens: int = 4096,
-        max_length: int = 256,
         token_dropout: float = 0.0,
-        seed: int = 0,
-        workers: int = 0,
-        max_line: int = LIMITS.line,
-        max_ratio: int = LIMITS.ratio,
-        stream: int | None = None,
+        **text: Unpack[TextKeywords],
     ) -> None:
-        super().__init__(
-            tokenizer=tokenizer,
-            max_tokens=max_tokens,
-            max_length=max_length,
-            token_dropout=token_dropout,
-            seed=seed,
-            workers=workers,
-            stream=stream,
-        )
-        if stream is not None and val_fraction is not None:
+        if text.get("stream") is not None and val_fraction is not None:
             raise BadOption("data.stream: nothing is held out of a stream; give data.val instead")
-        self.text = TextSource(
-            dataset,
-            name,
-            root,
-            train,
-            val,
-            test,
-            delimiter,
-            Limits(max_line, max_ratio),
-            header=False,
-            val_required=val_fraction is None,
-            stream=stream is not None,
-        )
-        self.dataset, self.built_in = dataset or "", self.text.built_in
+        super().__init__(val_fraction=val_fraction, **text)
+        check_range("data.token_dropout", token_dropout, ge=0, lt=1)
         if self.built_in is not None and not hasattr(self.built_in, "languages"):
             raise BadOption(f"dataset {self.built_in.entry.name!r} has no translations")
-        check_range("data.val_fraction", val_fraction, gt=0, lt=1, optional=True)
-        self.val_fraction = val_fraction
+        self.token_dropout = token_dropout
         own = None if self.built_in is None else self.built_in.languages
         self.direction = direction(own, source, target)
         self.columns = source_column or self.direction[0], target_column or self.direction[1]
@@ -232,20 +185,9 @@ class TranslationData(TextData):
         return {why: count for why, count in counts.items() if count}
 
     def _examples(self) -> dict[str, Examples]:
-        """The rows of each split. Finds files, or copies those at an address; reads none."""
+        """The rows of each split."""
         if self.built_in is None:
-            if self.stream is not None:
-                self.files = self.text.files(self.columns, self.direction)
-            found = self.text.external(self.columns, self.direction)
-            if self.val_fraction is not None:
-                return hold_out(found, self.val_fraction, self.seed)
-            if "val" not in found:
-                name = self.text.name or "the data set"
-                raise BadOption(
-                    f"data.val is not given, and {name} has no split of that name; "
-                    "data.val_fraction 0.1 holds a part of training out"
-                )
-            return found
+            return self._external(self.columns, self.direction)
         made = generated(self.dataset, self.seed, self.built_in.languages)
         return {name: Table(table.path, self.direction) for name, table in made.items()}
 
