@@ -91,6 +91,19 @@ class TextData(L.LightningDataModule):
     streams: ClassVar[bool] = True
     """Whether training can be read as a stream."""
 
+    # What an object has until it is prepared.
+    tokenizer_states: Sequence[str] = ()
+    """States of tokenizers that are used in place of new ones: of source and target, or one."""
+    start = 0
+    """Batches of this process that were trained on before: training continues after them."""
+    files: Files | None = None
+    """Those of a training text that is read as a stream; :meth:`_prepare` finds them."""
+    content = ""
+    """A hash of the training text."""
+    _streaming: StreamLoader | None = None
+    _described: tuple[Any, LengthBucketedSampler] | None = None
+    """The training set and the sampler that :meth:`describe` made, for training to use."""
+
     def __init__(
         self,
         *,
@@ -141,18 +154,9 @@ class TextData(L.LightningDataModule):
         self.val_fraction, self.tokenizer = val_fraction, tokenizer
         self.max_tokens, self.max_length = max_tokens, max_length
         self.seed, self.workers = seed, workers
-        self.tokenizer_states: Sequence[str] = ()
-        """States of tokenizers that are used in place of new ones: of source and target, or one."""
         self.stream = stream
-        self.start = 0
-        """Batches of this process that were trained on before: training continues after them."""
         self.places: Mapping[int, Mapping[str, Any]] = {}
         """Where the readers of a stream, of all processes, stood after :attr:`start` batches."""
-        self.files: Files | None = None
-        """Those of a training text that is read as a stream; :meth:`_prepare` finds them."""
-        self._streaming: StreamLoader | None = None
-        self.content = ""
-        """A hash of the training text."""
         self.splits: dict[str, Examples] = {}
         self.sets: dict[str, Any] = {}
         self.overlap: dict[str, int] = {}
@@ -161,8 +165,6 @@ class TextData(L.LightningDataModule):
         """By split, the cells with a carriage return inside, which other programs may read as the
         end of a line.
         """
-        self._described: tuple[Any, LengthBucketedSampler] | None = None
-        """The training set and the sampler that :meth:`describe` made, for training to use."""
 
     def prepare_data(self) -> None:
         """Check the text, train the tokenizers and tokenize, or take both from the cache; print on
