@@ -4,7 +4,7 @@ import inspect
 
 from tests.docs.pages import ROOT
 from tfzoo.base.kinds import KINDS
-from tfzoo.testing.classifiers import CLASSIFIER_CONTRACTS
+from tfzoo.testing.classifier_contracts import CLASSIFIER_CONTRACTS
 from tfzoo.testing.contract import title
 from tfzoo.testing.runner import contracts, rules_of_style
 from tfzoo.testing.samples import COMPONENT_KINDS
@@ -27,7 +27,7 @@ def listed():
     every = [one for one in contracts(COMPONENT_KINDS[0]) if one in contracts(COMPONENT_KINDS[1])]
     page = ["### every component", "", *lines(every)]
     for kind in KINDS:
-        own = [one for one in contracts(kind) if one not in every]
+        own = [one for one in contracts(kind) if kind not in COMPONENT_KINDS or one not in every]
         page += [f"### {kind}", "", *lines(own)] if own else []
     page += ["### in a stack or translator", "", *lines(list(STACK_CONTRACTS))]
     page += ["### in a classifier", "", *lines(list(CLASSIFIER_CONTRACTS))]

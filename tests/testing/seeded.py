@@ -64,19 +64,13 @@ def _check(check: str) -> tuple[bool | None, str]:
 
 def _of_model(name: str, contract: str) -> list[str]:
     """One contract of one stack or classifier: of the combination with this name."""
-    from tfzoo.testing.classifiers import CLASSIFIER_CONTRACTS, Choice
-    from tfzoo.testing.stack_contracts import STACK_CONTRACTS
-    from tfzoo.testing.stacks import SIDES, Combination, build_allowing, violations
+    from tfzoo.testing.stacks import SIDES, Choice, Combination, build_allowing, violations
 
     parts = name.split("-")
     chosen = dict(part.split("=") for part in parts if "=" in part)
-    stack = parts[0] in SIDES
-    rules, subject = build_allowing(Combination(parts[0], **chosen) if stack else Choice(**chosen))
-    asked = [
-        one
-        for one in (STACK_CONTRACTS if stack else CLASSIFIER_CONTRACTS)
-        if one.__name__ == contract
-    ]
+    model = Combination(parts[0], **chosen) if parts[0] in SIDES else Choice(**chosen)
+    rules, subject = build_allowing(model)
+    asked = [one for one in model.contracts if one.__name__ == contract]
     if not asked:
         raise ValueError(f"no contract named {contract}")
     return [] if subject is None else list(violations(subject, rules, asked).values())

@@ -16,10 +16,10 @@ from tests.testing.rules import CHOSEN, refused_by, traits
 from tfzoo.errors import Clash
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.options import StackOptions
-from tfzoo.testing.classifiers import Choice
 from tfzoo.testing.component import differs
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import randomize
+from tfzoo.testing.stacks import Choice
 from tfzoo.testing.subject import FULL, TEXT
 
 READING_FIRST = [name for name in CHOSEN["pooling"] if "reads_first" in traits("pooling", name)]

@@ -8,7 +8,7 @@ import torch
 
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
-from tfzoo.testing import Result, check, classifiers, derivatives, stacks
+from tfzoo.testing import Result, check, derivatives, runner
 from tfzoo.testing.contract import run_contract
 from tfzoo.testing.runner import contracts, rules_of_style
 from tfzoo.testing.samples import COMPONENT_KINDS
@@ -63,11 +63,8 @@ def test_a_trait_is_noticed_when_claimed_falsely_and_when_kept_quiet(entry):
 
 
 def test_check_names_each_contract(monkeypatch):
-    for module in (stacks, classifiers):  # the first two of each, which is enough for names
-        all_of_them = module.neighbours
-        monkeypatch.setattr(
-            module, "neighbours", lambda *given, of=all_of_them: islice(of(*given), 2)
-        )
+    every = runner.neighbours
+    monkeypatch.setattr(runner, "neighbours", lambda *given: islice(every(*given), 2))
     results = list(check("norm", "rms"))
     assert all(isinstance(result, Result) and result.ok for result in results), [
         result for result in results if not result.ok

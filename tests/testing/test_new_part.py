@@ -11,13 +11,12 @@ from tests.testing.rules import can_be_allowed, refusals, refused_by
 from tfzoo.base.registry import register, registry
 from tfzoo.commands.main import main
 from tfzoo.contracts import Attention, Component, Norm
-from tfzoo.testing.classifiers import Choice
 from tfzoo.testing.component import invalid_values_are_refused
 from tfzoo.testing.contract import Result, Violation, run_contract
 from tfzoo.testing.gradients import assert_gradients
 from tfzoo.testing.runner import contracts, rules_of_style
 from tfzoo.testing.stack_contracts import STACK_CONTRACTS
-from tfzoo.testing.stacks import PLAIN, SIDES, Combination, neighbours, others, results
+from tfzoo.testing.stacks import PLAIN, SIDES, Choice, Combination, neighbours, others, results
 
 
 class TextNorm(Norm):
@@ -87,26 +86,26 @@ def test_a_value_that_is_not_refused_is_named_with_what_comes_of_it(power):
 
 def test_another_package_takes_part_only_where_asked(unfinished):
     entry = registry("attention").entry("dot_product")
-    assert "unfinished" not in {stack.norm for stack in neighbours(entry)}
-    assert "unfinished" in {stack.norm for stack in neighbours(entry, "all")}
+    assert "unfinished" not in {stack.norm for stack in neighbours(entry, Combination)}
+    assert "unfinished" in {stack.norm for stack in neighbours(entry, Combination, "all")}
 
 
 def test_an_unfinished_partner_is_named_and_fails_nobody_else(unfinished):
     entry = registry("attention").entry("dot_product")
     stack = Combination("encoder", attention=entry.name, norm="unfinished")
-    found = list(results(entry, [stack], PLAIN, STACK_CONTRACTS[:1], "in stacks"))
+    found = list(results(entry, [stack], STACK_CONTRACTS[:1], "in stacks"))
     assert all(result.ok for result in found)
     (named,) = [result for result in found if "fault of a partner" in result.name]
     assert "norm 'unfinished' with tfzoo's own components" in named.message
     assert "to do" in named.message
-    itself = list(results(unfinished, [stack], PLAIN, STACK_CONTRACTS[:1], "in stacks"))
+    itself = list(results(unfinished, [stack], STACK_CONTRACTS[:1], "in stacks"))
     assert not all(result.ok for result in itself)
 
 
 @pytest.mark.parametrize(("kind", "name"), [("attention", "additive"), ("mixer", "gru")])
 def test_it_meets_every_other_part_on_each_side_in_few_models(kind, name):
     entry = registry(kind).entry(name)
-    found = list(neighbours(entry))
+    found = list(neighbours(entry, Combination))
     for side in SIDES:
         rows = [vars(stack).items() for stack in found if stack.side == side]
         assert all((kind, name) in row for row in rows)
@@ -118,7 +117,7 @@ def test_it_meets_every_other_part_on_each_side_in_few_models(kind, name):
 def test_of_several_partners_the_one_at_fault_is_named(unfinished):
     entry = registry("attention").entry("dot_product")
     stack = Combination("encoder", entry.name, "unfinished", "learned", feedforward="gelu")
-    found = list(results(entry, [stack], PLAIN, STACK_CONTRACTS[:1], "in stacks"))
+    found = list(results(entry, [stack], STACK_CONTRACTS[:1], "in stacks"))
     (named,) = [result for result in found if "fault of a partner" in result.name]
     assert named.message.startswith("norm 'unfinished' with tfzoo's own components")
 
@@ -134,7 +133,7 @@ def test_of_several_partners_each_one_counts(bad, told):
 
     entry = registry("attention").entry("dot_product")
     stack = Combination("encoder", entry.name, "rms", "learned", feedforward="gelu")
-    found = list(results(entry, [stack], PLAIN, [some_parts_are_bad], "in stacks"))
+    found = list(results(entry, [stack], [some_parts_are_bad], "in stacks"))
     messages = [result.message for result in found if not result.ok]
     assert messages == ["encoder-attention=dot_product-norm=rms: bad"] * told
     said = [result.message for result in found if "several partners" in result.name]
@@ -177,8 +176,7 @@ wrong = part("attention", "wrong", Wrong)
 
 
 def test_a_check_says_the_cause_first_and_how_to_see_all(wrong, monkeypatch, capsys):
-    monkeypatch.setattr("tfzoo.testing.runner.PLAIN", {})  # the contracts of the part alone
-    monkeypatch.setattr("tfzoo.testing.runner.CLASSIFIER", {})
+    monkeypatch.setattr("tfzoo.testing.runner.neighbours", lambda *_: [])  # the part alone
     assert main(["check", "attention", "wrong"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 10

@@ -29,7 +29,6 @@ from tfzoo.base.registry import registry
 from tfzoo.errors import Clash
 from tfzoo.models.rules import RULES
 from tfzoo.models.transformer import Transformer
-from tfzoo.testing.classifiers import CLASSIFIER_CONTRACTS, Choice
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.empty import (
     a_step_of_no_token_changes_nothing,
@@ -47,6 +46,7 @@ from tfzoo.testing.stack_contracts import (
 from tfzoo.testing.stacks import (
     GUARDS,
     PLAIN,
+    Choice,
     Combination,
     build_allowing,
     examine,
@@ -84,9 +84,9 @@ def problems(model):
     rules, subject = build_allowing(model)
     assert set(rules) == refused_by(vars(model))
     assert subject is not None
-    contracts = CLASSIFIER_CONTRACTS if isinstance(model, Choice) else STACK_CONTRACTS
     every = model in with_a_new_part()
-    return violations(subject, rules, [one for one in contracts if every or one not in OF_PARTS])
+    asked = [one for one in model.contracts if every or one not in OF_PARTS]
+    return violations(subject, rules, asked)
 
 
 def test_a_model_holds_every_contract(model, record_property):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from itertools import product
@@ -19,12 +19,19 @@ from torch import Tensor, nn
 from tfzoo.base.registry import Entry
 from tfzoo.base.values import Option, members
 from tfzoo.errors import BadOption
+from tfzoo.testing import optimizer, schedule
 from tfzoo.testing.contract import Violation, assert_finite, assert_same, contract, default_dtype
 from tfzoo.testing.probes import PROBES, inputs, probe
 from tfzoo.testing.samples import COMPONENT_KINDS, build, build_randomized, variants
 
+FINGERPRINTS: Mapping[str, Callable[[Entry, Mapping[str, Any] | None], list[Tensor]]] = {
+    "optimizer": optimizer.trained_weights,
+    "schedule": schedule.factors,
+}
+"""What options change of parts that are no modules."""
 DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 every_component = contract(*COMPONENT_KINDS)
+with_options = contract(*COMPONENT_KINDS, *FINGERPRINTS)
 
 
 @every_component
@@ -62,10 +69,11 @@ def copies_compute_the_same(entry: Entry) -> None:
     assert_same_probe(entry, pickle.loads(pickle.dumps(module)), module, "pickle")
 
 
-@every_component
+@with_options
 def every_option_changes_something(entry: Entry) -> None:
-    """Every option changes the initial parameters or the output for some other value, with the
-    defaults of the other options or with another choice of one of them.
+    """Every option changes the initial parameters or the output for some other value (weights after
+    two steps, a factor), with the defaults of the other options, another choice of one of them, or
+    other numbers.
     """
     for name, option in entry.options.items():
         tried = [(value, has_effect(entry, name, value)) for value in other_values(option)]
@@ -81,7 +89,7 @@ def every_option_changes_something(entry: Entry) -> None:
                 raise Violation(f"option {name!r}: {value!r} is the same as {option.default!r}")
 
 
-@every_component
+@with_options
 def invalid_values_are_refused(entry: Entry) -> None:
     """A value of the wrong type, NaN, infinity and an unknown option raise BadOption, which names
     the option. So does 0 or a negative number, unless it computes something finite of its own.
@@ -96,7 +104,7 @@ def invalid_values_are_refused(entry: Entry) -> None:
             wrong += [-1.0, nan, inf] + [0.0] * (option.default != 0)
         for value in wrong:
             try:
-                made = build(entry, {name: value})
+                build(entry, {name: value})
             except BadOption as error:
                 if name not in str(error):
                     raise Violation(
@@ -104,7 +112,7 @@ def invalid_values_are_refused(entry: Entry) -> None:
                     ) from None
                 continue
             try:
-                fine = value in (0, -1) and computes_something(entry, made)
+                fine = value in (0, -1) and computes_something(entry, {name: value})
             except Exception as error:  # whatever comes of a value that is not refused
                 raise Violation(f"{name}={value!r} is accepted, then {error!r}") from error
             if not fine:
@@ -212,34 +220,41 @@ def assert_same_probe(entry: Entry, module: nn.Module, other: nn.Module, what: s
         assert_same(one, two, what, 0.0)
 
 
-def computes_something(entry: Entry, module: nn.Module) -> bool:
+def computes_something(entry: Entry, options: dict[str, Any]) -> bool:
     """Whether a component with an odd number as option computes something of its own."""
-    found = probe(entry.kind, module)
+    found = fingerprint(entry, options)
     return all(bool(torch.isfinite(one).all()) for one in found) and differs(
-        found, probe(entry.kind, build(entry))
+        found, fingerprint(entry)
     )
 
 
 def has_effect(entry: Entry, name: str, value: Any) -> bool | None:
-    """Whether a value of an option changes anything, alone or beside another choice of one other
-    option; None if it is refused everywhere.
+    """Whether a value of an option changes anything, alone, beside another choice of one other
+    option, or beside other numbers; None if it is refused everywhere.
     """
     found = None
-    for others in variants(entry):
+    numbers = {
+        key: option.default / 2 or 0.1
+        for key, option in entry.options.items()
+        if isinstance(option.default, float)
+    }
+    for others in (*variants(entry), numbers):
         try:
             changed = fingerprint(entry, {**others, name: value})
+            found = differs(changed, fingerprint(entry, others))
         except BadOption:
             continue
-        found = differs(changed, fingerprint(entry, {**others}))
         if found:
             break
     return found
 
 
-def fingerprint(entry: Entry, options: dict[str, Any] | None = None) -> list[Tensor]:
+def fingerprint(entry: Entry, options: Mapping[str, Any] | None = None) -> list[Tensor]:
     """What a component starts as and what it computes with random parameters, drawn alike each
-    time.
+    time; of other kinds, what :data:`FINGERPRINTS` says.
     """
+    if entry.kind in FINGERPRINTS:
+        return FINGERPRINTS[entry.kind](entry, options)
     torch.default_generator.manual_seed(5)
     started = [value.clone() for value in build(entry, options).state_dict().values()]
     torch.default_generator.manual_seed(5)

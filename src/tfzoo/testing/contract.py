@@ -24,10 +24,7 @@ Contract = Callable[[Entry], None]
 """Raises where a component does not hold it. Its name is its title, its docstring the demand."""
 
 CONTRACTS: dict[str, list[Contract]] = {}
-"""The contracts of each kind, in the order in which they are checked."""
-
-STYLE: dict[str, list[Contract]] = {}
-"""Rules of style of each kind: reported, but a component works without them."""
+"""The contracts of each kind."""
 
 EXACT = 1e-9
 """Float64 rounds at 2e-16: this leaves room for thousands of sums and ill-conditioned norms."""
@@ -54,20 +51,10 @@ class Violation(AssertionError):
 
 def contract(*kinds: str) -> Callable[[Contract], Contract]:
     """Function decorator: a contract of every component of these kinds."""
-    return _adder(CONTRACTS, kinds)
 
-
-def style(*kinds: str) -> Callable[[Contract], Contract]:
-    """Function decorator: a rule of style for every component of these kinds."""
-    return _adder(STYLE, kinds)
-
-
-def _adder(
-    table: dict[str, list[Contract]], kinds: tuple[str, ...]
-) -> Callable[[Contract], Contract]:
     def decorate(function: Contract) -> Contract:
         for kind in kinds:
-            table.setdefault(kind, []).append(function)
+            CONTRACTS.setdefault(kind, []).append(function)
         return function
 
     return decorate

@@ -4,11 +4,9 @@ else, so that cache and masks are those of use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError
 
 from tfzoo.base.registry import Entry, create
@@ -74,22 +72,6 @@ def sides(entry: Entry, **options: Any) -> list[Encoder | Decoder]:
     return [encoder(entry, **options), *decoders(entry, **options)]
 
 
-def alone(module: Encoder | Decoder, x: Tensor, valid: Tensor) -> Iterator[Tensor]:
-    """What a mixer computes for the real tokens of each row, without padding."""
-    for row, real in zip(x, valid, strict=True):
-        yield module(row[real][None])[0]
-
-
-def assert_same_as_alone(
-    module: Encoder | Decoder, out: Tensor, x: Tensor, valid: Tensor, what: str
-) -> None:
-    """Raise :class:`Violation` unless real tokens have the outputs that they have without padding
-    and other rows.
-    """
-    for row, expected in enumerate(alone(module, x, valid)):
-        assert_same(out[row][valid[row]], expected, what)
-
-
 @contract("mixer")
 def one_vector_for_each_token(entry: Entry) -> None:
     """``(b n d) -> (b n d)``, in the dtype of the tokens, for texts of one token too."""
@@ -118,7 +100,8 @@ def a_prompt_may_be_padded(entry: Entry) -> None:
                 mask = None if bool(real.all()) else Mask(keys=real)
                 part = torch.where(real[..., None], part, 1e4)
                 steps.append(module(part, mask=mask, cache=cache))
-            assert_same_as_alone(module, torch.cat(steps, 1), x, valid, "a prompt with padding")
+            for out, row, real in zip(torch.cat(steps, 1), x, valid, strict=True):
+                assert_same(out[real], module(row[real][None])[0], "a prompt with padding")
 
 
 @contract("mixer")

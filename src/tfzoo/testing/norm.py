@@ -5,25 +5,13 @@ from __future__ import annotations
 from copy import deepcopy
 
 import torch
-from torch import Tensor
 
 from tfzoo.base.registry import Entry
-from tfzoo.contracts import Norm
 from tfzoo.testing.contract import Violation, assert_same, assert_same_if, contract
+from tfzoo.testing.probes import apply_norm as apply
 from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized, lengths_to_valid
 
 MODES = (True, False)
-
-
-def apply(norm: Norm, x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
-    """The output and the running statistics afterwards; the norm itself stays as it was."""
-    before = [buffer.clone() for buffer in norm.buffers()]
-    out = norm(x, valid)
-    after = [buffer.clone() for buffer in norm.buffers()]
-    with torch.no_grad():
-        for buffer, value in zip(norm.buffers(), before, strict=True):
-            buffer.copy_(value)
-    return out, after
 
 
 @contract("norm")

@@ -69,16 +69,24 @@ def of_residual(residual: Residual, given: Mapping[str, Tensor]) -> list[Tensor]
     return [residual(given["x"], given.get("valid"))]
 
 
-def of_norm(norm: Norm, given: Mapping[str, Tensor]) -> list[Tensor]:
-    """Both modes, and the running statistics that training left."""
-    mode, before = norm.training, [buffer.clone() for buffer in norm.buffers()]
-    outs = [norm.train(training)(given["x"], given.get("valid")) for training in (False, True)]
-    outs += [buffer.clone() for buffer in norm.buffers()]
-    norm.train(mode)
+def apply_norm(norm: Norm, x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
+    """The output and the running statistics afterwards; the norm itself stays as it was."""
+    before = [buffer.clone() for buffer in norm.buffers()]
+    out = norm(x, valid)
+    after = [buffer.clone() for buffer in norm.buffers()]
     with torch.no_grad():
         for buffer, value in zip(norm.buffers(), before, strict=True):
             buffer.copy_(value)
-    return outs
+    return out, after
+
+
+def of_norm(norm: Norm, given: Mapping[str, Tensor]) -> list[Tensor]:
+    """Both modes, and the running statistics that training left."""
+    mode, x, valid = norm.training, given["x"], given.get("valid")
+    evaluated, _ = apply_norm(norm.eval(), x, valid)
+    trained, statistics = apply_norm(norm.train(), x, valid)
+    norm.train(mode)
+    return [evaluated, trained, *statistics]
 
 
 def of_position(position: Position, given: Mapping[str, Tensor]) -> list[Tensor]:

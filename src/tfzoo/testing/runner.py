@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from importlib import import_module
 
 from tfzoo.base.registry import registry
-from tfzoo.testing.classifiers import CLASSIFIER, in_classifiers
-from tfzoo.testing.contract import CONTRACTS, STYLE, Contract, Result, run_contract
-from tfzoo.testing.stacks import PLAIN, in_stacks
-
-MODULES = (
-    "style",
-    "component",
-    "derivatives",
-    "empty",
-    "texts",
-    "attention",
-    "mixer",
-    "residual",
-    "value_matrices",
-    "weighting",
-    "norm",
-    "position",
-    "feedforward",
-    "pooling",
-    "schedule",
-    "optimizer",
-    "tokenizer",
-    "dataset",
-    "task",
+from tfzoo.testing import (  # noqa: F401  # each adds its contracts to CONTRACTS
+    attention,
+    component,
+    dataset,
+    derivatives,
+    empty,
+    feedforward,
+    mixer,
+    norm,
+    optimizer,
+    pooling,
+    position,
+    residual,
+    schedule,
+    task,
+    texts,
+    tokenizer,
+    value_matrices,
+    weighting,
 )
-"""Where contracts are written: those of every component, then those of a kind."""
+from tfzoo.testing.contract import CONTRACTS, Contract, Result, run_contract
+from tfzoo.testing.samples import COMPONENT_KINDS
+from tfzoo.testing.stacks import Choice, Combination, neighbours, results
+from tfzoo.testing.style import RULES
 
 
 def check(kind: str, name: str, *, partners: str = "own") -> Iterator[Result]:
@@ -53,27 +50,19 @@ def check(kind: str, name: str, *, partners: str = "own") -> Iterator[Result]:
         yield Result(f"nothing was checked: there are no contract tests of {kind} components", True)
     for function in contracts(kind):
         yield run_contract(function, entry)
-    if kind in PLAIN:
-        yield from in_stacks(entry, partners)
-    if kind in CLASSIFIER:
-        yield from in_classifiers(entry, partners)
+    for models, where in (Combination, "in stacks"), (Choice, "in classifiers"):
+        if kind in models.defaults:
+            found = neighbours(entry, models, partners)
+            yield from results(entry, found, models.contracts, where)
     for function in rules_of_style(kind):
         yield replace(run_contract(function, entry), style=True)
 
 
-def contracts(kind: str) -> list[Contract]:
-    """The contracts of a kind, in the order in which they are checked."""
-    return _loaded(CONTRACTS, kind)
+def contracts(kind: str) -> Sequence[Contract]:
+    """The contracts of a kind."""
+    return CONTRACTS.get(kind, ())
 
 
-def rules_of_style(kind: str) -> list[Contract]:
+def rules_of_style(kind: str) -> Sequence[Contract]:
     """The rules of style of a kind."""
-    return _loaded(STYLE, kind)
-
-
-def _loaded(table: Mapping[str, list[Contract]], kind: str) -> list[Contract]:
-    """In the order of the modules, whichever of them somebody imported first."""
-    names = [f"tfzoo.testing.{module}" for module in MODULES]
-    for name in names:
-        import_module(name)
-    return sorted(table.get(kind, []), key=lambda one: names.index(one.__module__))
+    return RULES if kind in COMPONENT_KINDS else ()

@@ -1,4 +1,4 @@
-"""Components in an encoder, a decoder and a translator, each with each other one."""
+"""Components in an encoder, a decoder, a translator and a classifier, each with each other one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 
@@ -18,6 +18,7 @@ from tfzoo.models.decoder import Decoder
 from tfzoo.models.encoder import Encoder
 from tfzoo.models.options import StackOptions
 from tfzoo.models.transformer import Transformer
+from tfzoo.testing.classifier_contracts import CLASSIFIER_CONTRACTS
 from tfzoo.testing.contract import Result, Violation, first_line, reproducible, title
 from tfzoo.testing.samples import COMPONENT_KINDS, SIZES
 from tfzoo.testing.stack_contracts import (
@@ -36,6 +37,12 @@ PLAIN: Mapping[str, str] = {
     if kind in COMPONENT_KINDS
 }
 """A model's defaults, which stand beside a component that is checked."""
+CLASSIFIER: Mapping[str, str] = {
+    **PLAIN,
+    "pooling": inspect.signature(TransformerClassifier).parameters["pooling"].default,
+}
+"""A classifier's."""
+CLASSES = 5
 
 GUARDS: Mapping[str, StackContract] = {
     "leaky-norm": later_tokens_have_no_influence_while_training,
@@ -48,6 +55,10 @@ GUARDS: Mapping[str, StackContract] = {
 class Combination:
     """One choice of components for one side of a model."""
 
+    sides: ClassVar[Sequence[Side]] = SIDES
+    defaults: ClassVar[Mapping[str, str]] = PLAIN
+    contracts: ClassVar[Sequence[StackContract]] = STACK_CONTRACTS
+
     side: Side
     attention: str = PLAIN["attention"]
     norm: str = PLAIN["norm"]
@@ -58,7 +69,20 @@ class Combination:
     mixer: str = PLAIN["mixer"]
 
     def __str__(self) -> str:
-        return name_of(self, PLAIN)
+        return self.name({})
+
+    def name(self, usual: Mapping[str, str]) -> str:
+        """The parts that are not the defaults, such as ``encoder-norm=rms-position=rotary``."""
+        usual = {**self.defaults, **usual}
+        return "-".join(
+            f"{kind}={value}" if kind in usual else value
+            for kind, value in vars(self).items()
+            if value != usual.get(kind)
+        )
+
+    def having(self, parts: Mapping[str, Any]) -> Combination:
+        """This one with other components."""
+        return replace(self, **parts)
 
     @property
     def reads_target(self) -> bool:
@@ -87,57 +111,80 @@ class Combination:
         return draw(self.module(allow))
 
 
-def name_of(combination: Any, defaults: Mapping[str, str]) -> str:
-    """The parts that are not the defaults, such as ``encoder-norm=rms-position=rotary``."""
-    parts = vars(combination).items()
-    return "-".join(
-        value if kind not in defaults else f"{kind}={value}"
-        for kind, value in parts
-        if value != defaults.get(kind)
-    )
+@dataclass(frozen=True)
+class Choice(Combination):
+    """One choice of components for a classifier, whose stack is an encoder or a decoder."""
+
+    sides: ClassVar[Sequence[Side]] = SIDES[:2]
+    defaults: ClassVar[Mapping[str, str]] = CLASSIFIER
+    contracts: ClassVar[Sequence[StackContract]] = CLASSIFIER_CONTRACTS
+
+    side: Side = "encoder"
+    pooling: str = CLASSIFIER["pooling"]
+
+    def __str__(self) -> str:
+        return self.name({"side": "encoder"}) or "plain"
+
+    def module(self, allow: Collection[str] = (), layers: int = 1) -> TransformerClassifier:
+        """A small model of it without dropout; raises Clash where it is refused. Of one layer:
+        stacks are checked with two.
+        """
+        return TransformerClassifier(
+            VOCABULARY,
+            CLASSES,
+            SIZES["dim"],
+            SIZES["heads"],
+            layers,
+            **{kind: getattr(self, kind) for kind in CLASSIFIER},
+            causal=self.side == "decoder",
+            max_length=SIZES["max_length"],
+            dropout=0.0,
+            allow=list(allow),
+        )
 
 
-def neighbours(entry: Entry, partners: str = "own") -> Iterator[Combination]:
+def neighbours(
+    entry: Entry, models: type[Combination], partners: str = "own"
+) -> Iterator[Combination]:
     """Those in which a component meets each other one on each side of a model."""
-    for side in SIDES:
-        base = replace(Combination(side), **{entry.kind: entry.name})  # type: ignore[arg-type]  # a kind of component, not the side
+    for side in models.sides:
+        base = models(side).having({entry.kind: entry.name})
         yield base
-        for found in together(base, others(entry, PLAIN, partners)):
+        for found in together(base, others(entry, models.defaults, partners)):
             if found.reads_target:
                 yield found
 
 
-def together(base: Any, parts: Iterable[tuple[str, str]]) -> Iterator[Any]:
+def together(base: Combination, parts: Iterable[tuple[str, str]]) -> Iterator[Combination]:
     """Few combinations in which every part occurs, the rest being that of ``base``: one of each
     kind at a time, as far as they fit; where a part clashes, alone.
     """
     left = list(parts)
     while left:
         (kind, name), *left = left
-        found = replace(base, **{kind: name})
+        found = base.having({kind: name})
         for part in list(left) if fits(found) else ():
             kind, name = part
-            longer = replace(found, **{kind: name})
+            longer = found.having({kind: name})
             if getattr(found, kind) == getattr(base, kind) and fits(longer):
                 found = longer
                 left.remove(part)
         yield found
 
 
-def fits(combination: Any) -> bool:
+def fits(combination: Combination) -> bool:
     """Whether nothing refuses a combination, and every part is read: a mixer other than attention
     stands in the place of an attention and a weighting, except in cross-attention.
     """
     parts = vars(combination)
-    side = parts.get("side", "encoder")
     options = StackOptions(**{kind: parts[kind] for kind in PLAIN})
     try:
-        check_clashes(options.parts(side != "encoder", parts.get("pooling")))
+        check_clashes(options.parts(combination.side != "encoder", parts.get("pooling")))
     except Clash:
         return False
     return (
         "attends" in registry("mixer").entry(parts["mixer"]).traits
-        or (side == "translator" and combination.reads_target)
+        or (combination.side == "translator" and combination.reads_target)
         or all(parts[kind] == PLAIN[kind] for kind in ("attention", "weighting"))
     )
 
@@ -194,15 +241,9 @@ def violations(
     return found
 
 
-def in_stacks(entry: Entry, partners: str = "own") -> Iterator[Result]:
-    """The contracts of stacks that hold a component, a result each."""
-    return results(entry, neighbours(entry, partners), PLAIN, STACK_CONTRACTS, "in stacks")
-
-
 def results(
     entry: Entry,
-    combinations: Iterable[Any],
-    defaults: Mapping[str, str],
+    combinations: Iterable[Combination],
     contracts: Sequence[StackContract],
     where: str,
 ) -> Iterator[Result]:
@@ -216,12 +257,13 @@ def results(
     jointly: list[str] = []
     counts: Counter[str] = Counter()
     for combination in combinations:
+        defaults = combination.defaults
         outcome, found = examine(combination, contracts)
         counts[outcome] += 1
         unexplained = dict(found)
-        for pair, violated in pairs(entry, combination, found, defaults, contracts):
+        for pair, violated in pairs(entry, combination, found, contracts):
             unexplained = {name: unexplained[name] for name in unexplained.keys() - violated}
-            without = replace(pair, **{entry.kind: defaults[entry.kind]})
+            without = pair.having({entry.kind: defaults[entry.kind]})
             again = examine(without, contracts)[1] if violated and without != pair else {}
             for name, how in violated.items():
                 if name in again:
@@ -246,14 +288,14 @@ def results(
 
 def pairs(
     entry: Entry,
-    combination: Any,
+    combination: Combination,
     found: Mapping[str, str],
-    defaults: Mapping[str, str],
     contracts: Sequence[StackContract],
-) -> Iterator[tuple[Any, dict[str, str]]]:
+) -> Iterator[tuple[Combination, dict[str, str]]]:
     """A combination with one partner at a time, and what it violates then of ``found``. What only
     several together violate is in none of these.
     """
+    defaults = combination.defaults
     partners = {
         kind: defaults[kind]
         for kind in sorted(defaults.keys() - {entry.kind})
@@ -264,11 +306,13 @@ def pairs(
     elif found:
         asked = [contract for contract in contracts if title(contract) in found]
         for kind in partners:
-            pair = replace(combination, **{one: partners[one] for one in partners if one != kind})
+            pair = combination.having({one: partners[one] for one in partners if one != kind})
             yield pair, examine(pair, asked)[1]
 
 
-def examine(combination: Any, contracts: Sequence[StackContract]) -> tuple[str, dict[str, str]]:
+def examine(
+    combination: Combination, contracts: Sequence[StackContract]
+) -> tuple[str, dict[str, str]]:
     """Whether a combination ran, was allowed or was refused, and what it violates."""
     try:
         allow, subject = build_allowing(combination)

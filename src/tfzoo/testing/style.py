@@ -7,13 +7,10 @@ import torch
 from tfzoo.base.registry import Entry
 from tfzoo.models.initialise import initialise
 from tfzoo.testing.component import assert_same_probe, uninitialised_is_nan
-from tfzoo.testing.contract import Violation, assert_same, style
-from tfzoo.testing.samples import COMPONENT_KINDS, build
-
-every_component = style(*COMPONENT_KINDS)
+from tfzoo.testing.contract import Contract, Violation, assert_same
+from tfzoo.testing.samples import build
 
 
-@every_component
 def the_docstring_holds_the_formula(entry: Entry) -> None:
     """The class has a docstring of its own that holds the formula in double backquotes."""
     if "``" not in _docstring(entry):
@@ -22,7 +19,6 @@ def the_docstring_holds_the_formula(entry: Entry) -> None:
         )
 
 
-@every_component
 def the_docstring_names_every_option(entry: Entry) -> None:
     """The docstring names every option."""
     for option in entry.options:
@@ -30,7 +26,6 @@ def the_docstring_names_every_option(entry: Entry) -> None:
             raise Violation(f"the docstring does not name option {option!r}")
 
 
-@every_component
 def reset_parameters_initialises_every_parameter(entry: Entry) -> None:
     """``reset_parameters`` gives every parameter and saved buffer its initial value, so that a
     model can be built on the meta device and filled later (FSDP), and runs with one seed start
@@ -57,3 +52,11 @@ def reset_parameters_initialises_every_parameter(entry: Entry) -> None:
 def _docstring(entry: Entry) -> str:
     """The docstring of the class itself; an inherited one describes another component."""
     return vars(entry.cls).get("__doc__") or ""
+
+
+RULES: tuple[Contract, ...] = (
+    the_docstring_holds_the_formula,
+    the_docstring_names_every_option,
+    reset_parameters_initialises_every_parameter,
+)
+"""Of the kinds that are modules of a model."""

@@ -20,6 +20,7 @@ from tfzoo.testing import mixer, norm
 from tfzoo.testing.contract import Violation, assert_finite, assert_same, contract
 from tfzoo.testing.empty import assert_gradients_finite
 from tfzoo.testing.gradients import NOTHING, assert_gradients, gradients_of
+from tfzoo.testing.probes import apply_norm
 from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized, lengths_to_valid
 
 LARGE = 1e4
@@ -72,7 +73,7 @@ def of_norm(entry: Entry) -> Iterator[Case]:
     """
 
     def compute(training: bool, x: Tensor, valid: Tensor | None) -> Found:
-        out, statistics = norm.apply(module.train(training), x, valid)
+        out, statistics = apply_norm(module.train(training), x, valid)
         return real(out, valid), statistics
 
     module, may_mix = build_randomized(entry), "mixes_tokens:training" in entry.traits

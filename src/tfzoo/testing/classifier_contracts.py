@@ -1,21 +1,15 @@
-"""Contracts of every classifier, whatever its components; and components in a classifier, each with
-each other one.
-"""
+"""Contracts of every classifier, whatever its components."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
-
 from tfzoo.base.registry import Entry
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.testing.contract import CLEAR, Result, Violation, assert_differs, assert_same
+from tfzoo.testing.contract import CLEAR, Violation, assert_differs, assert_same
 from tfzoo.testing.empty import empty_batches_and_texts_are_harmless_in_a_model
 from tfzoo.testing.gradients import gradients_reach_every_parameter, reads_one_token
-from tfzoo.testing.samples import SIZES
 from tfzoo.testing.stack_contracts import (
     StackContract,
+    a_text_does_not_see_the_others_of_its_batch,
     nan_in_padding_reaches_no_token,
     padding_has_no_influence,
     padding_has_no_influence_while_training,
@@ -23,15 +17,7 @@ from tfzoo.testing.stack_contracts import (
     texts_of_nothing_but_padding_are_harmless,
     the_state_dict_holds_all,
 )
-from tfzoo.testing.stacks import PLAIN, SIDES, Combination, Side, name_of, others, results, together
-from tfzoo.testing.subject import FULL, TEXT, VOCABULARY, Subject, hooks
-
-CLASSES = 5
-CLASSIFIER: Mapping[str, str] = {
-    **PLAIN,
-    "pooling": inspect.signature(TransformerClassifier).parameters["pooling"].default,
-}
-"""A classifier's defaults, which stand beside a component that is checked."""
+from tfzoo.testing.subject import FULL, Subject, hooks
 
 
 def pooling_of(subject: Subject) -> Entry:
@@ -39,19 +25,6 @@ def pooling_of(subject: Subject) -> Entry:
     if not isinstance(subject.module, TransformerClassifier) or subject.module.pooling is None:
         raise TypeError(f"a classifier of texts is wanted, not a {type(subject.module).__name__}")
     return subject.module.pooling.entry
-
-
-def a_text_does_not_see_the_others_of_its_batch(subject: Subject) -> None:
-    """Another order of the batch, and a text alone, give the same logits."""
-    before = subject(TEXT)
-    assert_same(subject(TEXT.flip(0)).flip(0), before, "another order of the batch")
-    assert_same(subject(TEXT[1:2, :4], "none"), before[1:2], "alone and without padding")
-    with subject.training():
-        trained = subject(TEXT)
-    with subject.training():
-        assert_same(
-            subject(TEXT.flip(0)).flip(0), trained, "another order of the batch while training"
-        )
 
 
 def every_token_has_influence(subject: Subject) -> None:
@@ -127,45 +100,3 @@ CLASSIFIER_CONTRACTS: tuple[StackContract, ...] = (
     gradients_reach_every_parameter,
     the_state_dict_holds_all,
 )
-
-
-@dataclass(frozen=True)
-class Choice(Combination):
-    """One choice of components for a classifier, whose stack is an encoder or a decoder."""
-
-    side: Side = "encoder"
-    pooling: str = CLASSIFIER["pooling"]
-
-    def __str__(self) -> str:
-        return name_of(self, {**CLASSIFIER, "side": "encoder"}) or "plain"
-
-    def module(self, allow: Collection[str] = (), layers: int = 1) -> TransformerClassifier:
-        """A small model of it without dropout; raises Clash where it is refused. Of one layer:
-        stacks are checked with two.
-        """
-        return TransformerClassifier(
-            VOCABULARY,
-            CLASSES,
-            SIZES["dim"],
-            SIZES["heads"],
-            layers,
-            **{kind: getattr(self, kind) for kind in CLASSIFIER},
-            causal=self.side == "decoder",
-            max_length=SIZES["max_length"],
-            dropout=0.0,
-            allow=list(allow),
-        )
-
-
-def neighbours(entry: Entry, partners: str = "own") -> Iterator[Choice]:
-    """Those in which a component meets each other one."""
-    for side in SIDES[:2]:
-        base = replace(Choice(side), **{entry.kind: entry.name})  # type: ignore[arg-type]  # a kind, not the side
-        yield base
-        yield from together(base, others(entry, CLASSIFIER, partners))
-
-
-def in_classifiers(entry: Entry, partners: str = "own") -> Iterator[Result]:
-    """The contracts of classifiers that hold a component, a result each."""
-    found = neighbours(entry, partners)
-    return results(entry, found, CLASSIFIER, CLASSIFIER_CONTRACTS, "in classifiers")
