@@ -83,6 +83,7 @@ IDLE = {
 INHERITED = {
     "feedforward": "def forward(self, x, dropout=0.0):\n    return x",
     "position": "def embed(self, x, pos, length=None):\n    return x + pos[..., None]",
+    "dataset": "def splits(self, seed):\n    return {}",
     "tokenizer": "def encode(self, texts):\n    return [[] for _ in texts]",
 }
 """The method that a component gets that inherits its own, or a position without hooks."""

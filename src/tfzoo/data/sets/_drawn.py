@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
+from typing import ClassVar
 
+from tfzoo.base.registry import Entry
 from tfzoo.base.values import check_range
 from tfzoo.data.progress import watched
 from tfzoo.errors import BadOption
@@ -18,50 +20,76 @@ TRIES = 10_000
 Row = tuple[str, str]
 
 
-def check_sizes(option: str, **sizes: int) -> None:
-    """Check the sizes of splits. ``option`` stands before their names in a message.
+class Drawn:
+    """A data set whose rows are drawn one by one. A subclass writes :meth:`draw`.
+
+    Args:
+        sizes: of each split, in the order in which they are drawn; ``train`` is the last.
 
     Raises:
         BadOption: a size is out of its range.
     """
-    for name, size in sizes.items():
-        check_range(f"{option} {name!r}", size, ge=1, le=LARGEST, whole=True)
 
+    entry: ClassVar[Entry]
+    wanted = "texts that are in no other split"
+    """What a split needs enough of, for an error message."""
+    rejected = "were repeated"
+    """Why texts are rejected."""
 
-def draw_splits(
-    name: str, sizes: Mapping[str, int], seed: int, draw: Callable[[str, Random], Row]
-) -> dict[str, list[Row]]:
-    """Rows by split, each from ``draw(split, random)``. No text is in two splits, and only
-    ``train`` may repeat one. The size of ``train`` changes no other split.
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.sizes = sizes
+        for name, size in sizes.items():
+            self.check(name, size, ge=1, le=LARGEST)
 
-    Raises:
-        BadOption: there are too few different texts.
-    """
-    found: dict[str, list[Row]] = {}
-    scored: set[str] = set()
-    for split in [*(split for split in sizes if split != "train"), "train"]:
-        random = Random(f"{name} {split} {seed}")
-        rows = found[split] = []
-        rejected = 0
-        for row in watched(endless(split, random, draw), f"generating {split}", sizes[split]):
-            if row[0] not in scored:
-                rejected = 0
-                rows.append(row)
-                if split != "train":
-                    scored.add(row[0])
-            else:
-                rejected += 1
-            if len(rows) == sizes[split]:
-                break
-            if rejected == TRIES:
-                raise BadOption(
-                    f"dataset {name!r}: {split} cannot get {sizes[split]:,} texts that are in no "
-                    f"other split; after {len(rows):,} the last {TRIES:,} were repeated"
-                )
-    return {split: found[split] for split in sizes}
+    def check(
+        self,
+        option: str,
+        value: int,
+        *,
+        gt: int | None = None,
+        ge: int | None = None,
+        lt: int | None = None,
+        le: int | None = None,
+    ) -> None:
+        """Raise BadOption unless an option is a whole number in its range."""
+        name = f"dataset {self.entry.name!r}, option {option!r}"
+        check_range(name, value, gt=gt, ge=ge, lt=lt, le=le, whole=True)
 
+    def draw(self, split: str, random: Random) -> Row | None:
+        """A row of a split; None if it came out as none that is wanted."""
+        raise NotImplementedError
 
-def endless(split: str, random: Random, draw: Callable[[str, Random], Row]) -> Iterator[Row]:
-    """The rows of a split before repeated ones are left out."""
-    while True:
-        yield draw(split, random)
+    def splits(self, seed: int) -> dict[str, list[Row]]:
+        """Rows by split, ``train`` first. No text is in two splits, and only ``train`` may repeat
+        one. The size of ``train`` changes no other split.
+
+        Raises:
+            BadOption: there are too few different texts.
+        """
+        found: dict[str, list[Row]] = {}
+        scored: set[str] = set()
+        for split in sorted(self.sizes, key=lambda split: split == "train"):
+            rows = found[split] = []
+            size, rejected = self.sizes[split], 0
+            for row in watched(self._endless(split, seed), f"generating {split}", size):
+                if row is None or row[0] in scored:
+                    rejected += 1
+                else:
+                    rejected = 0
+                    rows.append(row)
+                    if split != "train":
+                        scored.add(row[0])
+                if len(rows) == size:
+                    break
+                if rejected == TRIES:
+                    raise BadOption(
+                        f"dataset {self.entry.name!r}: {split} cannot get {size:,} {self.wanted}; "
+                        f"after {len(rows):,} the last {TRIES:,} {self.rejected}"
+                    )
+        return {split: found[split] for split in ("train", *found)}
+
+    def _endless(self, split: str, seed: int) -> Iterator[Row | None]:
+        """The rows of a split before repeated ones are left out."""
+        random = Random(f"{self.entry.name} {split} {seed}")
+        while True:
+            yield self.draw(split, random)

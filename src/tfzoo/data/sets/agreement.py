@@ -11,8 +11,7 @@ from itertools import chain
 from random import Random
 
 from tfzoo.base.registry import register
-from tfzoo.base.values import check_range
-from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
+from tfzoo.data.sets._drawn import Drawn, Row
 
 NOUNS = (
     *("dog", "cat", "bird", "duck", "horse", "girl"),
@@ -29,7 +28,7 @@ Next = Mapping[str, float]
 
 
 @register("dataset", "agreement")
-class Agreement:
+class Agreement(Drawn):
     """Documents of sentences such as ``the dogs that the cat hears sleep .``: the verb of a noun
     agrees with it, however much stands between them.
 
@@ -61,20 +60,14 @@ class Agreement:
         test: int = 1000,
     ) -> None:
         self.sentences, self.depth = sentences, depth
-        self.sizes = {"train": train, "val": val, "test": test}
-        option = "dataset 'agreement', option"
-        check_range(f"{option} 'sentences'", sentences, ge=2, le=1000, whole=True)
-        check_range(f"{option} 'depth'", depth, ge=0, le=DEEPEST, whole=True)
-        check_sizes(option, train=train, val=val, test=test)
+        super().__init__({"train": train, "val": val, "test": test})
+        self.check("sentences", sentences, ge=2, le=1000)
+        self.check("depth", depth, ge=0, le=DEEPEST)
 
     @property
     def labels(self) -> list[str]:
         """The depths."""
         return [str(depth) for depth in range(self.depth + 1)]
-
-    def splits(self, seed: int) -> dict[str, list[Row]]:
-        """Documents and their depths by split: train, val, test."""
-        return draw_splits("agreement", self.sizes, seed, self._draw)
 
     def bits_per_byte(self, rows: Iterable[Row]) -> Mapping[str, float]:
         """What the grammar itself gives for documents: the least that a model can reach. The end of
@@ -93,7 +86,7 @@ class Agreement:
             following = words.send(word)
         return bits - math.log2(following[""])
 
-    def _draw(self, split: str, random: Random) -> Row:
+    def draw(self, split: str, random: Random) -> Row:
         words, text = self._document(), []
         deepest = depth = 0
         following = next(words)

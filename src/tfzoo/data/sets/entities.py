@@ -7,8 +7,7 @@ from __future__ import annotations
 from random import Random
 
 from tfzoo.base.registry import register
-from tfzoo.base.values import check_range
-from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
+from tfzoo.data.sets._drawn import Drawn, Row
 
 KINDS = ("LOC", "ORG", "PER")
 FORMS = (
@@ -30,7 +29,7 @@ WORDS = tuple(start + end for start in START for end in END)
 
 
 @register("dataset", "entities", paper="arXiv:cs/0306050")
-class Entities:
+class Entities(Drawn):
     """Named entities: ``bala reno , who left kumi , sings`` is ``B-PER I-PER O O O B-LOC O O``.
 
     A name has one to three of ``words`` words that are drawn anew for every sentence, so that no
@@ -53,22 +52,16 @@ class Entities:
     def __init__(
         self, *, words: int = 50, train: int = 20_000, val: int = 1000, test: int = 1000
     ) -> None:
-        option = "dataset 'entities', option"
-        check_range(f"{option} 'words'", words, ge=1, le=len(WORDS), whole=True)
-        check_sizes(option, train=train, val=val, test=test)
+        self.check("words", words, ge=1, le=len(WORDS))
         self.words = WORDS[:words]
-        self.sizes = {"train": train, "val": val, "test": test}
+        super().__init__({"train": train, "val": val, "test": test})
 
     @property
     def labels(self) -> list[str]:
         """The labels of words."""
         return [*(f"{prefix}-{kind}" for prefix in "BI" for kind in KINDS), "O"]
 
-    def splits(self, seed: int) -> dict[str, list[Row]]:
-        """Texts and the labels of their words by split: train, val, test."""
-        return draw_splits("entities", self.sizes, seed, self._draw)
-
-    def _draw(self, split: str, random: Random) -> Row:
+    def draw(self, split: str, random: Random) -> Row:
         words: list[str] = []
         labels: list[str] = []
         for word in random.choice(FORMS).split(" "):

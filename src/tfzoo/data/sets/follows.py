@@ -7,15 +7,14 @@ from random import Random
 from string import ascii_lowercase
 
 from tfzoo.base.registry import register
-from tfzoo.base.values import check_range
 from tfzoo.data.pairs import joined, parts
-from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
+from tfzoo.data.sets._drawn import Drawn, Row
 
 CONTRADICTION, ENTAILMENT, NEUTRAL = LABELS = ("contradiction", "entailment", "neutral")
 
 
 @register("dataset", "follows", paper="arXiv:1508.05326")
-class Follows:
+class Follows(Drawn):
     """Whether a hypothesis follows from a premise: ``d>b a>d c>b`` and ``a>b -> entailment``.
 
     The premise has ``facts`` comparisons of two of the ``names``, in random order, which agree with
@@ -48,21 +47,15 @@ class Follows:
         val: int = 1000,
         test: int = 1000,
     ) -> None:
-        option = "dataset 'follows', option"
-        check_range(f"{option} 'names'", names, ge=3, le=len(ascii_lowercase), whole=True)
-        check_range(f"{option} 'facts'", facts, ge=1, lt=names * (names - 1) // 2, whole=True)
-        check_sizes(option, train=train, val=val, test=test)
+        self.check("names", names, ge=3, le=len(ascii_lowercase))
+        self.check("facts", facts, ge=1, lt=names * (names - 1) // 2)
         self.names, self.facts = ascii_lowercase[:names], facts
-        self.sizes = {"train": train, "val": val, "test": test}
+        super().__init__({"train": train, "val": val, "test": test})
 
     @property
     def labels(self) -> list[str]:
         """The three relations."""
         return list(LABELS)
-
-    def splits(self, seed: int) -> dict[str, list[Row]]:
-        """Pairs and their labels by split: train, val, test."""
-        return draw_splits("follows", self.sizes, seed, self._draw)
 
     def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
         """The accuracy on ``test`` of looking for the hypothesis, or its reverse, among the facts
@@ -71,7 +64,7 @@ class Follows:
         right = [stated(*parts(pair)) == label for pair, label in test]
         return {"stated": sum(right) / len(right)}
 
-    def _draw(self, split: str, random: Random) -> Row:
+    def draw(self, split: str, random: Random) -> Row:
         label = random.choice(LABELS)
         while True:
             ranking = random.sample(self.names, len(self.names))

@@ -7,15 +7,14 @@ from random import Random
 from string import ascii_lowercase
 
 from tfzoo.base.registry import register
-from tfzoo.base.values import check_range
-from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
+from tfzoo.data.sets._drawn import LARGEST, Drawn, Row
 
 MOST_HOPS = (len(ascii_lowercase) - 1) // 2
 """As many as 26 names allow."""
 
 
 @register("dataset", "hops", paper="arXiv:2402.09268")
-class Hops:
+class Hops(Drawn):
     """Follow arrows from name to name, so many as the question has: ``a>>? b>d c>a d>c a>b -> d``.
 
     The question comes first: a name and 1 to ``hops`` arrows (uniformly distributed). Then come
@@ -48,34 +47,26 @@ class Hops:
         test: int = 1000,
         each: int = 500,
     ) -> None:
-        option = "dataset 'hops', option"
-        check_range(f"{option} 'hops'", hops, ge=1, le=MOST_HOPS, whole=True)
-        check_range(f"{option} 'names'", names, gt=2 * hops, le=len(ascii_lowercase), whole=True)
-        check_sizes(option, train=train, val=val, test=test, each=each)
+        self.check("hops", hops, ge=1, le=MOST_HOPS)
+        self.check("names", names, gt=2 * hops, le=len(ascii_lowercase))
         self.names, self.hops = ascii_lowercase[:names], hops
         self.by_split = {f"hops{arrows}": arrows for arrows in range(1, hops + 1)}
-        self.sizes = {
-            "train": train,
-            "val": val,
-            "test": test,
-            **dict.fromkeys(self.by_split, each),
-        }
+        self.check("each", each, ge=1, le=LARGEST)
+        super().__init__(
+            {"train": train, "val": val, "test": test, **dict.fromkeys(self.by_split, each)}
+        )
 
     @property
     def labels(self) -> list[str]:
         """The names, letters from a."""
         return list(self.names)
 
-    def splits(self, seed: int) -> dict[str, list[Row]]:
-        """Texts and their answers by split: train, val, test, hops1, hops2, ..."""
-        return draw_splits("hops", self.sizes, seed, self._draw)
-
     def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
         """The accuracy on ``test`` of following one arrow."""
         right = [f"{text[0]}>{answer}" in text.split(" ") for text, answer in test]
         return {"one hop": sum(right) / len(right)}
 
-    def _draw(self, split: str, random: Random) -> Row:
+    def draw(self, split: str, random: Random) -> Row:
         arrows = self.by_split.get(split) or random.randint(1, self.hops)
         circle = random.sample(self.names, len(self.names))
         pairs = [

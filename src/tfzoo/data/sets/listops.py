@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from random import Random
 
 from tfzoo.base.registry import register
-from tfzoo.base.values import check_range
-from tfzoo.data.progress import watched
-from tfzoo.data.sets._drawn import TRIES
+from tfzoo.data.sets._drawn import Drawn, Row
 from tfzoo.errors import BadOption
 
 OPERATORS = ("[MIN", "[MAX", "[MED", "[SM")
@@ -17,20 +15,11 @@ END = "]"
 LIST = 0.25
 """The probability that an argument is a list."""
 
-RANGES = {
-    "depth": (2, 100),
-    "arguments": (2, 1000),
-    "min_length": (1, 1_000_000),
-    "max_length": (2, 1_000_000),
-    "train": (1, 10_000_000),
-    "val": (1, 10_000_000),
-    "test": (1, 10_000_000),
-}
+LONGEST = 1_000_000
+"""The largest bound of the length."""
 
 SHORTEST = 4
 """Tokens of the shortest list: an operator, two digits and a bracket."""
-
-Row = tuple[str, str]
 
 
 class TooLong(Exception):
@@ -38,7 +27,7 @@ class TooLong(Exception):
 
 
 @register("dataset", "listops", paper="arXiv:2011.04006, section 2.2.1; grammar: arXiv:1804.06028")
-class ListOps:
+class ListOps(Drawn):
     """Evaluate nested lists: ``[MAX 4 3 [MIN 2 3 ] 1 0 ] -> 4``; ten classes.
 
     The grammar is Long Range Arena's. A list has an operator (minimum, maximum, median rounded
@@ -58,6 +47,8 @@ class ListOps:
             too few expressions have.
     """
 
+    rejected = "had another length or were repeated"
+
     def __init__(
         self,
         *,
@@ -71,12 +62,12 @@ class ListOps:
     ) -> None:
         self.depth, self.arguments = depth, arguments
         self.min_length, self.max_length = min_length, max_length
-        self.sizes = {"test": test, "val": val, "train": train}
-        lengths = {"min_length": min_length, "max_length": max_length}
-        numbers = {"depth": depth, "arguments": arguments, **lengths, **self.sizes}
-        for name, value in numbers.items():
-            low, high = RANGES[name]
-            check_range(f"dataset 'listops', option {name!r}", value, ge=low, le=high, whole=True)
+        super().__init__({"test": test, "val": val, "train": train})
+        self.check("depth", depth, ge=2, le=100)
+        self.check("arguments", arguments, ge=2, le=1000)
+        self.check("min_length", min_length, ge=1, le=LONGEST)
+        self.check("max_length", max_length, ge=2, le=LONGEST)
+        self.wanted = f"expressions of over {min_length} and under {max_length} tokens"
         if max(min_length + 1, SHORTEST) >= min(max_length, largest(depth, arguments) + 1):
             raise BadOption(
                 f"dataset 'listops': no expression of this depth has over {min_length} and under "
@@ -87,33 +78,6 @@ class ListOps:
     def labels(self) -> list[str]:
         """The ten digits."""
         return [str(digit) for digit in range(10)]
-
-    def splits(self, seed: int) -> dict[str, list[Row]]:
-        """Expressions and their values by split: train, val, test."""
-        generated: dict[str, list[Row]] = {}
-        scored: set[str] = set()
-        for split, size in self.sizes.items():
-            rows: list[Row] = []
-            rejected = 0
-            expressions = self._expressions(Random(f"listops {split} {seed}"))
-            for row in watched(expressions, f"generating {split}"):
-                rejected += 1
-                if rejected > TRIES:
-                    raise BadOption(
-                        f"dataset 'listops': {split} cannot get {size:,} expressions of over "
-                        f"{self.min_length} and under {self.max_length} tokens; the last "
-                        f"{TRIES:,} had another length or were repeated"
-                    )
-                if row is None or row[0] in scored:
-                    continue
-                rejected = 0
-                rows.append(row)
-                if split != "train":
-                    scored.add(row[0])
-                if len(rows) == size:
-                    break
-            generated[split] = rows
-        return {split: generated[split] for split in ("train", "val", "test")}
 
     def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
         """The accuracy on ``test`` of guessing, for each outermost operator, the value that is most
@@ -126,18 +90,16 @@ class ListOps:
         right = [best.get(text.partition(" ")[0]) == value for text, value in test]
         return {"root operator": sum(right) / len(right)}
 
-    def _expressions(self, random: Random) -> Iterator[Row | None]:
-        """An infinite stream of expressions and their values; None for one of a wrong length. The
-        grammar's single digits are left out: they are too short.
+    def draw(self, split: str, random: Random) -> Row | None:
+        """An expression and its value; None for one of a wrong length. The grammar's single digits
+        are left out: they are too short.
         """
-        while True:
-            tokens: list[str] = []
-            try:
-                value = self._list(random, 1, tokens)
-            except TooLong:
-                yield None
-            else:
-                yield (" ".join(tokens), str(value)) if len(tokens) > self.min_length else None
+        tokens: list[str] = []
+        try:
+            value = self._list(random, 1, tokens)
+        except TooLong:
+            return None
+        return (" ".join(tokens), str(value)) if len(tokens) > self.min_length else None
 
     def _list(self, random: Random, depth: int, tokens: list[str]) -> int:
         operator = random.choice(OPERATORS)

@@ -6,12 +6,11 @@ from random import Random
 from string import ascii_lowercase
 
 from tfzoo.base.registry import register
-from tfzoo.base.values import check_range
-from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
+from tfzoo.data.sets._drawn import Drawn, Row
 
 
 @register("dataset", "reachable")
-class Reachable:
+class Reachable(Drawn):
     """All names that at most ``steps`` arrows lead to: ``a? c>d a>c b>a a>e -> c,d,e``.
 
     The question comes first, a name that an arrow leaves. Then come ``arrows`` different pairs of
@@ -42,25 +41,19 @@ class Reachable:
         val: int = 1000,
         test: int = 1000,
     ) -> None:
-        option = "dataset 'reachable', option"
-        check_range(f"{option} 'names'", names, ge=2, le=len(ascii_lowercase), whole=True)
-        check_range(f"{option} 'arrows'", arrows, ge=1, le=names * (names - 1), whole=True)
-        check_range(f"{option} 'steps'", steps, ge=1, le=names - 1, whole=True)
-        check_sizes(option, train=train, val=val, test=test)
+        self.check("names", names, ge=2, le=len(ascii_lowercase))
+        self.check("arrows", arrows, ge=1, le=names * (names - 1))
+        self.check("steps", steps, ge=1, le=names - 1)
         self.names, self.arrows, self.steps = ascii_lowercase[:names], arrows, steps
         self.pairs = [(a, b) for a in self.names for b in self.names if a != b]
-        self.sizes = {"train": train, "val": val, "test": test}
+        super().__init__({"train": train, "val": val, "test": test})
 
     @property
     def labels(self) -> list[str]:
         """The names, letters from a."""
         return list(self.names)
 
-    def splits(self, seed: int) -> dict[str, list[Row]]:
-        """Texts and their labels by split: train, val, test."""
-        return draw_splits("reachable", self.sizes, seed, self._draw)
-
-    def _draw(self, split: str, random: Random) -> Row:
+    def draw(self, split: str, random: Random) -> Row:
         arrows = random.sample(self.pairs, self.arrows)
         start = random.choice(sorted({name for name, _ in arrows}))
         text = " ".join([f"{start}?", *(f"{a}>{b}" for a, b in arrows)])

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 
 from tfzoo.base.registry import register
-from tfzoo.base.values import check_range
-from tfzoo.data.sets._drawn import Row, check_sizes, draw_splits
+from tfzoo.data.sets._drawn import LARGEST, Drawn, Row
 
 LETTERS = "abcdefghij"
 
@@ -20,7 +19,7 @@ LONGEST = 100_000
 
 
 @register("dataset", "recall")
-class Recall:
+class Recall(Drawn):
     """The letter some places back from a mark: ``c a f <2 b d -> a``; ten classes.
 
     A text has ``min_length`` to ``max_length`` tokens (uniformly distributed). One is the mark
@@ -58,22 +57,19 @@ class Recall:
         longer: int = 500,
     ) -> None:
         self.distances, self.lengths = (min_distance, distance), (min_length, max_length)
-        self.sizes = {"train": train, "val": val, "test": test, **dict.fromkeys(LONGER, longer)}
-        option = "dataset 'recall', option"
-        check_range(f"{option} 'distance'", distance, ge=1, lt=LONGEST, whole=True)
-        check_range(f"{option} 'min_distance'", min_distance, ge=1, le=distance, whole=True)
-        check_range(f"{option} 'min_length'", min_length, gt=distance, le=LONGEST, whole=True)
-        check_range(f"{option} 'max_length'", max_length, ge=min_length, le=LONGEST, whole=True)
-        check_sizes(option, train=train, val=val, test=test, longer=longer)
+        self.check("longer", longer, ge=1, le=LARGEST)
+        super().__init__(
+            {"train": train, "val": val, "test": test, **dict.fromkeys(LONGER, longer)}
+        )
+        self.check("distance", distance, ge=1, lt=LONGEST)
+        self.check("min_distance", min_distance, ge=1, le=distance)
+        self.check("min_length", min_length, gt=distance, le=LONGEST)
+        self.check("max_length", max_length, ge=min_length, le=LONGEST)
 
     @property
     def labels(self) -> list[str]:
         """The ten letters."""
         return list(LETTERS)
-
-    def splits(self, seed: int) -> dict[str, list[Row]]:
-        """Texts and their answers by split: train, val, test, x2, x4, x8."""
-        return draw_splits("recall", self.sizes, seed, self._draw)
 
     def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
         """The accuracy on ``test`` of answering with the letter that a text has most often."""
@@ -83,7 +79,7 @@ class Recall:
         ]
         return {"frequent letter": sum(right) / len(right)}
 
-    def _draw(self, split: str, random: Random) -> Row:
+    def draw(self, split: str, random: Random) -> Row:
         times = LONGER.get(split, 1)
         length = random.randint(*(times * bound for bound in self.lengths))
         back = random.randint(*self.distances)
