@@ -14,10 +14,12 @@ import pytest
 import torch
 
 import tfzoo
+from tests.results import summary
 from tests.typed import typed
 from tfzoo.commands.main import main
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
+RUN = "runs/toy/1"
 
 WORDS = ["red", "green", "blue", "one", "two", "three"]
 LINES = b"red two\n\n   \ntwo\tthree\r\n" + b"green " * 900 + b"\none\x0btwo\rthree\nblue"
@@ -62,14 +64,9 @@ def here(trained, own_folder):
     return own_folder
 
 
-def summary():
-    found = json.loads(Path("runs/toy/1/summary.json").read_text("utf-8"))
-    return found
-
-
 def test_a_run_chooses_its_best_checkpoint_by_accuracy(here):
-    assert summary()["fit"]["best"].keys() == {"val/accuracy"}
-    scores = summary()["fit"]["scores"].keys()
+    assert summary(RUN)["fit"]["best"].keys() == {"val/accuracy"}
+    scores = summary(RUN)["fit"]["scores"].keys()
     assert {"val/loss", "val/macro_f1", "val/calibration_error"} <= scores
     task = tfzoo.ClassificationTask.load("runs/toy/1")
     assert task.class_weights.tolist() == [1.5, 1.0]
@@ -135,7 +132,7 @@ def test_testing_draws_the_confusion_matrix_into_the_runs_folder(here, capsys):
     assert main(["test", "runs/toy/1", "--device", "cpu"]) == 0
     assert "runs/toy/1/confusion.svg" in capsys.readouterr().out
     assert Path("runs/toy/1/confusion.svg").read_text("utf-8").startswith("<?xml")
-    assert summary()["test"]["scores"]["test/accuracy"] > 0.9
+    assert summary(RUN)["test"]["scores"]["test/accuracy"] > 0.9
     assert not Path("confusion.svg").exists()
     shutil.copy("runs/toy/1/checkpoints/best.ckpt", "alone.ckpt")
     before = set(here.iterdir())
@@ -161,6 +158,15 @@ def test_a_run_of_somebody_else_is_tested_and_nothing_is_written(here, capsys, m
     assert last == f"tfzoo: {here}/runs/toy/1/predictions/test.tsv: Permission denied"
 
 
+def test_a_folder_that_replaces_a_file_leaves_nothing_of_it(here):
+    (here / "shared").mkdir()
+    (here / "shared/toy").touch()
+    given = ["export", RUN, "--to", "safetensors", "--output", "shared/toy", "--overwrite"]
+    assert main(given) == 0
+    assert [path.name for path in (here / "shared").iterdir()] == ["toy"]
+    assert main(["validate", "shared/toy", "--data.root", "."]) == 0
+
+
 @pytest.mark.parametrize("command", ["test", "predict"])
 def test_a_run_without_a_test_set_is_told_how_to_name_one(command, here, capsys):
     alone = ["--data.root", "null", "--data.train", "train.tsv"]
@@ -171,7 +177,7 @@ def test_a_run_without_a_test_set_is_told_how_to_name_one(command, here, capsys)
 
 def test_predictions_are_those_that_test_scored(here):
     assert main(["test", "runs/toy/1"]) == 0
-    accuracy = summary()["test"]["scores"]["test/accuracy"]
+    accuracy = summary(RUN)["test"]["scores"]["test/accuracy"]
     for form in ("tsv", "jsonl"):
         assert main(["predict", "runs/toy/1", *(["--format", form] if form != "tsv" else [])]) == 0
         lines = Path(f"runs/toy/1/predictions/test.{form}").read_text("utf-8").splitlines()
@@ -188,8 +194,8 @@ def test_predictions_are_those_that_test_scored(here):
 
 def test_validating_scores_as_training_said(here):
     assert main(["validate", "runs/toy/1"]) == 0
-    assert summary()["validate"]["scores"]["val/accuracy"] == pytest.approx(
-        summary()["fit"]["best"]["val/accuracy"]
+    assert summary(RUN)["validate"]["scores"]["val/accuracy"] == pytest.approx(
+        summary(RUN)["fit"]["best"]["val/accuracy"]
     )
 
 
@@ -211,6 +217,10 @@ MISTAKES = [
     ("predict runs/toy/1 --trainer.limit_test_batches 1", "has no Trainer"),
     ("test runs/toy/1 --model.pooling max", "the run is trained"),
     ("test runs/toy/1 --loss.class_weights balanced", "the run is trained"),
+    ("test runs/toy/1 --from runs/toy/1", "--from: the run is trained"),
+    ("test runs/toy/1 --config more.yaml", "more.yaml: model.window: the run is trained"),
+    ("test runs/toy/1 --trainer.limit_test_batches 0", "leave trainer.limit_test_batches out"),
+    ("validate runs/toy/1 --trainer.limit_val_batches 0", "leave trainer.limit_val_batches out"),
     ("test runs/toy/1 --data.tokenizer word", "--data.tokenizer does not match the checkpoint"),
     ("test runs/toy/1 --search.beam 5", "no section 'search'"),
     ("fit toy.yaml --model.classes 6", "`classes` cannot be set in a recipe"),
@@ -231,6 +241,7 @@ def test_a_mistake_is_named_with_its_fix(mistake, here, capsys):
     Path("latin").write_bytes(b"two\n\xff\n")
     Path("torn.gz").write_bytes(gzip.compress(b"two\n" * 9, mtime=0)[:-9])
     Path("false.gz").write_bytes(b"two\n")
+    Path("more.yaml").write_text("data: {max_tokens: 99}\nmodel: {window: 2}\n", "utf-8")
     kept = Path("toy.yaml").read_bytes()
     runs = sorted(Path("runs/toy").iterdir())
     assert main(typed(line)) == 2

@@ -1,6 +1,5 @@
 """A training from its command line to its summary."""
 
-import csv
 import io
 import json
 import os
@@ -13,12 +12,14 @@ import torch
 import yaml
 
 from tests.daily import sampled
+from tests.results import rows, summary
 from tests.tiny import numbers
 from tests.typed import typed
 from tfzoo import TranslationTask
 from tfzoo.commands.main import COMMANDS, main
 
 TINY = numbers("--trainer.log_every_n_steps 1")
+RUN = "runs/numbers/1"
 
 
 @pytest.fixture(autouse=True)
@@ -31,14 +32,9 @@ def fit(*args, steps=4):
     return main(["fit", "translation/numbers", *TINY, *limits, *args])
 
 
-def fitted(folder="runs/numbers/1"):
-    summary = json.loads(Path(folder, "summary.json").read_text("utf-8"))
-    return summary
-
-
 def test_a_run_lies_in_one_folder_with_everything_about_it(capsys):
     assert fit() == 0
-    folder = Path("runs/numbers/1")
+    folder = Path(RUN)
     assert {path.name for path in folder.iterdir()} == {
         "config.yaml",
         "metrics.csv",
@@ -47,19 +43,16 @@ def test_a_run_lies_in_one_folder_with_everything_about_it(capsys):
         "summary.json",
     }
     assert {path.name for path in (folder / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
-    summary = fitted()
-    assert summary["fit"]["ended"] == "completed"
-    assert summary["fit"]["steps"] == 4
-    assert summary["fit"]["parameters"] > 1000
+    fitted = summary(RUN)["fit"]
+    assert (fitted["ended"], fitted["steps"]) == ("completed", 4)
+    assert fitted["parameters"] > 1000
     measured = "seconds tokens train_seconds tokens_per_second decoded_per_second peak_memory"
     told = "scores best checkpoint versions hardware hostname command"
     for key in [*measured.split(), *told.split()]:
-        assert summary["fit"][key], key
-    assert {"test/chrf", "test/long/exact_match"} <= summary["test"]["scores"].keys()
-    with (folder / "metrics.csv").open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert {"step", "train/loss", "train/lr", "val/chrf"} <= rows[0].keys()
-    assert sum(bool(row["val/chrf"]) for row in rows) == 2
+        assert fitted[key], key
+    assert {"test/chrf", "test/long/exact_match"} <= summary(RUN)["test"]["scores"].keys()
+    assert {"step", "train/loss", "train/lr", "val/chrf"} <= rows(RUN)[0].keys()
+    assert sum(bool(row["val/chrf"]) for row in rows(RUN)) == 2
     out = capsys.readouterr()
     assert "tfzoo translate runs/numbers/1" in out.out
     assert "run: runs/numbers/1" in out.err
@@ -76,10 +69,9 @@ def test_a_run_lies_in_one_folder_with_everything_about_it(capsys):
 def test_training_ends_with_a_validation_and_a_checkpoint_of_its_last_step(args):
     assert fit(*args, steps=5) == 0
     last = torch.load("runs/numbers/1/checkpoints/last.ckpt", weights_only=True)
-    steps = fitted()["fit"]["steps"]
+    steps = summary(RUN)["fit"]["steps"]
     assert last["global_step"] == last["tfzoo"]["batches"] == steps
-    rows = list(csv.DictReader(io.StringIO(Path("runs/numbers/1/metrics.csv").read_text("utf-8"))))
-    assert max(int(row["step"]) for row in rows if row["val/chrf"]) == steps
+    assert max(int(row["step"]) for row in rows(RUN) if row["val/chrf"]) == steps
     assert any(
         state.get("best_model_path", "").endswith("best.ckpt")
         for state in last["callbacks"].values()
@@ -101,11 +93,11 @@ def test_a_signal_ends_training_after_the_step_with_a_checkpoint(number, code, m
     monkeypatch.setattr(TranslationTask, "training_step", interrupted)
     assert fit("--trainer.val_check_interval", "100", steps=50) == code
     assert torch.load("runs/numbers/1/checkpoints/last.ckpt", weights_only=True)["global_step"] == 3
-    assert fitted()["fit"]["ended"] == "interrupted"
-    assert "test" not in fitted()
+    assert summary(RUN)["fit"]["ended"] == "interrupted"
+    assert "test" not in summary(RUN)
     assert signal.getsignal(number) == before
     assert Path("runs/numbers/1/curves.png").exists() == (number == signal.SIGINT)
-    scored = "val/chrf" in fitted()["fit"]["scores"]
+    scored = "val/chrf" in summary(RUN)["fit"]["scores"]
     assert scored == (number == signal.SIGINT), (
         "time for a validation is there after Ctrl-C, not after a kill"
     )
@@ -116,8 +108,8 @@ def test_a_signal_ends_training_after_the_step_with_a_checkpoint(number, code, m
 def test_a_budget_of_tokens_ends_training_with_the_step_that_spends_it(max_tokens, capsys):
     budget = ("--train_tokens", "2000", "--data.max_tokens", max_tokens)
     assert fit(*budget, "--trainer.limit_val_batches", "0", steps=100) == 0
-    assert 2000 <= fitted()["fit"]["tokens"] < 2000 + int(max_tokens)
-    assert fitted()["fit"]["steps"] < 100
+    assert 2000 <= summary(RUN)["fit"]["tokens"] < 2000 + int(max_tokens)
+    assert summary(RUN)["fit"]["steps"] < 100
     assert "validation         none took place" in capsys.readouterr().out
 
 
@@ -129,7 +121,7 @@ def test_a_second_ctrl_c_stops_at_once(monkeypatch):
 
     monkeypatch.setattr(TranslationTask, "training_step", twice)
     assert fit(steps=50) == 130
-    assert fitted()["fit"]["ended"] == "interrupted at once"
+    assert summary(RUN)["fit"]["ended"] == "interrupted at once"
     assert not Path("runs/numbers/1/curves.png").exists()
 
 
@@ -140,7 +132,7 @@ def test_a_failure_is_recorded_and_told(monkeypatch, capsys):
 
     monkeypatch.setattr(TranslationTask, "training_step", broken)
     assert fit() == 1
-    assert fitted()["fit"]["ended"] == "failed: RuntimeError: out of everything"
+    assert summary(RUN)["fit"]["ended"] == "failed: RuntimeError: out of everything"
     assert (
         "tfzoo: training failed after step 0: RuntimeError: out of everything"
         in capsys.readouterr().err
@@ -183,24 +175,25 @@ def test_weights_and_biases_is_offline_without_an_account(monkeypatch, tmp_path)
 @pytest.mark.usefixtures("no_pictures")
 def test_a_trained_run_scores_as_its_training_said_and_translates(capsys, monkeypatch):
     assert fit() == 0
-    told = fitted()["test"]["scores"]
+    told = summary(RUN)["test"]["scores"]
     assert main(["test", "runs/numbers/1"]) == 0
-    assert fitted()["test"]["scores"] == pytest.approx(told, abs=1e-4)
-    assert main(["validate", "runs/numbers/1/checkpoints/last.ckpt", "--search.beam", "2"]) == 0
-    assert "search.beam: 2 here, 1 in training" in capsys.readouterr().err
-    assert {"fit", "test", "validate"} <= fitted().keys()
+    assert summary(RUN)["test"]["scores"] == pytest.approx(told, abs=1e-4)
+    assert "    -> " in capsys.readouterr().err
+    last = "runs/numbers/1/checkpoints/last.ckpt"
+    assert main(["validate", last, "--search.beam", "2", "--samples", "0"]) == 0
+    said = capsys.readouterr().err
+    assert "search.beam: 2 here, 1 in training" in said
+    assert "    -> " not in said
+    assert {"fit", "test", "validate"} <= summary(RUN).keys()
     assert main(["predict", "runs/numbers/1"]) == 0
-    rows = [
-        line.split("\t")
-        for line in Path("runs/numbers/1/predictions/long.tsv").read_text("utf-8").splitlines()
-    ]
-    assert rows[0] == ["source", "translation", "reference", "score"]
-    assert len(rows) == 5
-    assert main(["predict", "runs/numbers/1", "--format", "jsonl"]) == 0
-    first = json.loads(
-        Path("runs/numbers/1/predictions/long.jsonl").read_text("utf-8").splitlines()[0]
-    )
-    assert [first["source"], first["reference"]] == [rows[1][0], rows[1][2]]
+    written = Path(RUN, "predictions/long.tsv").read_text("utf-8").splitlines()
+    head, first, *others = [line.split("\t") for line in written]
+    assert head == ["source", "translation", "reference", "score"]
+    assert len(others) == 3
+    assert main(["predict", RUN, "--format", "jsonl"]) == 0
+    with Path(RUN, "predictions/long.jsonl").open(encoding="utf-8") as stream:
+        again = json.loads(stream.readline())
+    assert [again["source"], again["reference"]] == [first[0], first[2]]
     assert main(["predict", "runs/numbers/1", "--format", "jsonline"]) == 2
     assert "Did you mean 'jsonl'" in capsys.readouterr().err
     assert main(["test", "runs/numbers/1", "--model.dim", "8"]) == 2

@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 import tfzoo
-from tests.commands.test_fit import TINY, fitted
+from tests.commands.test_fit import TINY
+from tests.results import summary
 from tfzoo.commands.main import main
 
 pytestmark = pytest.mark.usefixtures("no_pictures", "own_folder")
@@ -51,7 +52,7 @@ def test_a_recipe_with_options_of_layers_trains_goes_on_and_loads(recipe, option
     assert {key: config["model"][key] for key in options} == options
     Path("mine.yaml").write_text(yaml.safe_dump({"base": recipe, "model": options}))
     assert main(["fit", "mine.yaml", *few, "--trainer.max_steps", "3"]) == 0
-    assert fitted("run")["fit"]["steps"] == 3
+    assert summary("run")["fit"]["steps"] == 3
     model = getattr(tfzoo, task).load("run").model
     assert {key: model.config[key] for key in options} == options
 

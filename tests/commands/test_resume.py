@@ -1,6 +1,5 @@
 """A run that was stopped, however and wherever, goes on to the same end as one that was not."""
 
-import csv
 import os
 import shutil
 import signal
@@ -11,7 +10,9 @@ import pytest
 import torch
 import yaml
 
-from tests.commands.test_fit import TINY, fitted
+from tests import results
+from tests.commands.test_fit import TINY
+from tests.results import summary
 from tests.typed import typed
 from tfzoo import TranslationTask
 from tfzoo.base.registry import registry
@@ -27,16 +28,12 @@ EPOCH = 5
 
 
 def fit(*args):
-    trainer = (
-        "--trainer.max_steps",
-        str(STEPS),
-        *typed("--trainer.val_check_interval 3 --trainer.limit_train_batches"),
-        str(EPOCH),
+    given = typed(
+        f"--trainer.max_steps {STEPS} --trainer.val_check_interval 3",
+        f"--trainer.limit_train_batches {EPOCH} --data.max_tokens 256",
+        "--checkpoint.every_n_train_steps 1 --data.dataset.test 1 --data.dataset.long 1",
     )
-    often = ("--data.max_tokens", "256", "--checkpoint.every_n_train_steps", "1")
-    few = ("--data.dataset.test", "1", "--data.dataset.long", "1")
-    given = (*TINY, *trainer, *often, *few, "--run", str(RUN))
-    return main(["fit", "translation/numbers", *given, *args])
+    return main(["fit", "translation/numbers", *TINY, *given, "--run", str(RUN), *args])
 
 
 def state(folder=RUN):
@@ -73,21 +70,21 @@ def leaves(value, name):
 
 def rows(folder=RUN):
     """Of ``metrics.csv``, but for what a clock says."""
-    with (folder / "metrics.csv").open(newline="") as stream:
-        return [
-            {key: value for key, value in row.items() if key != "train/tokens_per_second"}
-            for row in csv.DictReader(stream)
-        ]
+    return [
+        {key: value for key, value in row.items() if key != "train/tokens_per_second"}
+        for row in results.rows(folder)
+    ]
+
+
+def differing(found, wanted):
+    return [name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)]
 
 
 def assert_same(folder, moment):
-    found, wanted = state(), state(folder)
-    assert [
-        name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)
-    ] == [], moment
+    assert differing(state(), state(folder)) == [], moment
     assert rows() == rows(folder), moment
     for key in ("scores", "best", "steps"):
-        assert fitted("run")["fit"][key] == fitted(str(folder))["fit"][key], moment
+        assert summary(RUN)["fit"][key] == summary(folder)["fit"][key], moment
 
 
 class Copies:
@@ -123,7 +120,7 @@ def assert_goes_on(train, moments, task=TranslationTask):
         Path(moment).rename(RUN)
         assert train() == 0
         assert_same(Path("whole"), moment)
-        found.append(fitted("run")["fit"]["attempts"])
+        found.append(summary(RUN)["fit"]["attempts"])
         shutil.rmtree(RUN)
     return found
 
@@ -238,10 +235,7 @@ def test_a_run_that_is_complete_goes_on_from_the_weights_it_trained_not_from_the
     assert fit(*AVERAGED, *constant, "--trainer.max_steps", "6") == 0
     assert any(name.startswith("averaging_state") for name in state())
     assert fit(*AVERAGED, *constant) == 0
-    found, wanted = state(), state(Path("whole"))
-    assert [
-        name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)
-    ] == []
+    assert differing(state(), state(Path("whole"))) == []
     assert rows() == rows(Path("whole"))
 
 
@@ -265,7 +259,7 @@ def test_a_signal_before_a_validation_leaves_nothing_out(monkeypatch, capsys):
     assert fit() == 75
     assert fit() == 0
     assert_same(Path("whole"), "a signal")
-    assert [one["from"] for one in fitted("run")["fit"]["attempts"]] == [0, 6, STEPS]
+    assert [one["from"] for one in summary(RUN)["fit"]["attempts"]] == [0, 6, STEPS]
 
 
 def test_a_run_goes_on_with_its_own_configuration_alone(capsys):
@@ -278,28 +272,16 @@ def test_a_run_goes_on_with_its_own_configuration_alone(capsys):
     assert fit(*few, "--trainer.accumulate_grad_batches", "2") == 2
     assert "a step of this run took 1 batches" in capsys.readouterr().err
     assert (RUN / "checkpoints/last.ckpt").read_bytes() == before
-    assert (
-        fit(*few, *typed("--trainer.max_steps 3 --data.workers 1 --trainer.log_every_n_steps 2"))
-        == 0
-    )
+    more = typed("--trainer.max_steps 3 --data.workers 1 --trainer.log_every_n_steps 2")
+    assert fit(*few, *more) == 0
     assert torch.load(RUN / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 3
     (RUN / "checkpoints/last.ckpt").write_bytes(before[: len(before) // 2])
     assert fit(*few) == 2, "never a silent start at step 0"
     assert main(["fit", "translation/numbers", *TINY, *few, "--from", "run", "--run", "new"]) == 2
     (RUN / "checkpoints/last.ckpt").write_bytes(before)
     capsys.readouterr()
-    assert (
-        main(
-            [
-                "fit",
-                "translation/numbers",
-                *TINY,
-                *few,
-                *typed("--from run --run new --model.norm rms"),
-            ]
-        )
-        == 0
-    )
+    changed = typed("--from run --run new --model.norm rms")
+    assert main(["fit", "translation/numbers", *TINY, *few, *changed]) == 0
     table = capsys.readouterr().out
     assert "weights of run/checkpoints/last.ckpt" in table
     assert "  dropped " in table

@@ -463,6 +463,8 @@ class Task(L.LightningModule):
         adapter = settings.pop("adapter")
         task = cls(model, tokenizer, seed=seed, **settings, **recipe.get("options", {}))
         task.adapter, task.recipe = adapter, dict(recipe)
+        if recipe.get("samples") is not None:
+            task.samples = recipe["samples"]
         task._add_options()
         return task
 

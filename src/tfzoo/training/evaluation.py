@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,11 @@ from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import notify, print_table, relative_path
+from tfzoo.base.values import leaves
 from tfzoo.config.resolve import Config, resolve
+from tfzoo.config.sections import TOP
 from tfzoo.config.sources import Arguments, ConfigSource
+from tfzoo.config.start import FROM
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs.folder import environment, peak_memory, write_summary
 from tfzoo.runs.run import Run
@@ -77,20 +80,21 @@ def open_run(given: Namespace) -> TrainedRun:
         BadRecipe: a bad option, or one that would change the model.
     """
     arguments, command = given.arguments, given.words[0]
+    changed = overrides(arguments)
     chosen = {} if given.device is None else trainer_device(given.device)
     run = Run(given.run)
     keep_freed_memory()
     notify(f"checkpoint: {relative_path(run.path)}")
     kept = run.entry["recipe"]
-    check_overrides(command, arguments, run.task)
+    check_overrides(command, changed, run.task)
+    check_data(command, run.path, {*kept, *(key.partition(".")[0] for key in changed)})
     trained = kept.get("trainer") or {}
     as_trained = {key: trained[key] for key in ("precision", "accelerator") if key in trained}
     trainer = {"devices": 1, **as_trained, **chosen}  # no callbacks or loggers
-    own = {**kept, "trainer": trainer, "checkpoint": {}}
-    check_data(command, run.path, kept, arguments)
+    # What training began with need not be there any more.
+    own = {**kept, FROM: None, "trainer": trainer, "checkpoint": {}}
     recipe = ConfigSource({"task": run.entry["task"], **own}, str(run.path), run.path)
     config = resolve([recipe], arguments)
-    changed = {option.key for option in arguments.options}
     for name in sorted(changed):
         section, *keys = name.split(".")
         if not keys or section == "trainer":
@@ -102,37 +106,40 @@ def open_run(given: Namespace) -> TrainedRun:
     return TrainedRun(run, config, run.load(), given.words)
 
 
-def check_overrides(command: str, arguments: Arguments, task: Any) -> None:
-    """Check that no option would change what a trained run was trained with, or goes unread.
+def overrides(arguments: Arguments) -> dict[str, str]:
+    """The dotted keys that options and files of a command line set, and what messages call each."""
+    named: dict[str, str] = {}
+    for config in arguments.configs:
+        for key in [".".join(keys) for keys, _ in leaves(config.values)]:
+            named[key] = f"{config.origin}: {key}"
+    return named | {option.key: option.origin for option in arguments.options}
+
+
+def check_overrides(command: str, changed: Mapping[str, str], task: Any) -> None:
+    """Check that nothing would change what a trained run was trained with, or goes unread.
 
     Raises:
-        TfzooError: naming the option.
+        TfzooError: naming the option, or the file and its key.
     """
-    for key in [option.key for option in arguments.options]:
+    of_training = {"model", "adapter", "checkpoint", *TOP, *task.training_settings} - {"samples"}
+    for key, where in changed.items():
         if command == "predict" and key.startswith("trainer."):
-            raise TfzooError(f"--{key}: predict has no Trainer that would read it; leave it out")
-        if key.partition(".")[0] in {
-            "model",
-            "checkpoint",
-            "task",
-            "seed",
-            *task.training_settings,
-        }:
+            raise TfzooError(f"{where}: predict has no Trainer that would read it; leave it out")
+        if key.partition(".")[0] in of_training:
             raise TfzooError(
-                f"--{key}: the run is trained; only how it is used and on what can differ "
+                f"{where}: the run is trained; only how it is used and on what can differ "
                 "(data, search, trainer)"
             )
         if key.startswith("data.tokenizer"):
             raise TfzooError(
-                f"--{key} does not match the checkpoint, which has a tokenizer of its own: "
+                f"{where} does not match the checkpoint, which has a tokenizer of its own: "
                 "leave it out"
             )
 
 
-def check_data(command: str, path: Path, recipe: Mapping[str, Any], arguments: Arguments) -> None:
+def check_data(command: str, path: Path, sections: Collection[str]) -> None:
     """Raise BadRun if neither the recipe of a checkpoint nor the command line names data."""
-    named = {*recipe, *(option.key.partition(".")[0] for option in arguments.options)}
-    if "data" not in named and not arguments.configs:
+    if "data" not in sections:
         raise BadRun(
             f"{relative_path(path)} names no data, as it was trained elsewhere or in Python. Name "
             f"files, such as --data.root FOLDER, or stay in Python: trainer.{command}(task, data)"
@@ -161,7 +168,9 @@ def evaluate(given: Namespace) -> int:
     trainer = make_trainer(trained.config.lightning, None, [Bar()])
     with launching(trained.words):
         getattr(trainer, command)(trained.task, datamodule=data, verbose=False)
-    scores = logged_scores(trainer)
+    if not (scores := logged_scores(trainer)):
+        limit = f"trainer.limit_{'test' if command == 'test' else 'val'}_batches"
+        raise TfzooError(f"{command}: nothing was scored: leave {limit} out")
     intervals = trained.task.intervals() if command == "test" and not rank() else {}
     trained.record({"scores": scores, **({"intervals": intervals} if intervals else {})})
     rows = format_scores(scores, intervals)

@@ -110,8 +110,6 @@ def prepared(config: Config) -> tuple[Any, Any]:
     check_sizes(config, tokenizer)
     task = config.task.build(config.recipe, tokenizer)
     task.check(data)
-    if config.recipe.get("samples") is not None:
-        task.samples = config.recipe["samples"]
     return task, data
 
 
