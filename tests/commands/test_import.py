@@ -317,6 +317,14 @@ def test_a_hostile_folder_is_refused_in_one_line(tmp_path, capsys):
         assert not (tmp_path / "run").exists()
 
 
+def test_a_run_is_named_after_the_folder_that_is_imported(tmp_path, monkeypatch):
+    """Also where that is the working folder, and where its name has an ``@``."""
+    save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "small@2")
+    monkeypatch.chdir(tmp_path / "small@2")
+    assert main(["import", "."]) == 0
+    assert Path("runs/small@2/config.json").is_file()
+
+
 def test_what_is_imported_is_the_same_to_the_bit(tmp_path):
     peer, _ = save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "there")
     main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")])

@@ -35,10 +35,10 @@ def run(given: Namespace) -> int:
     from tfzoo.runs.folder import RUNS, SCHEME
     from tfzoo.runs.run import Run
 
-    name = Path(given.source.partition("@")[0]).name
+    place = None if given.source.startswith(SCHEME) else Path(given.source).expanduser()
+    name = place.resolve().name if place else Path(given.source.partition("@")[0]).name
     output = Path(given.run) if given.run else RUNS / name
     files.check_new(output)
-    place = None if given.source.startswith(SCHEME) else Path(given.source).expanduser()
     if place and not place.exists():
         raise BadRun(f"no folder {given.source}; at the Hub it is hf://owner/name")
     source = None if place and not pretrained.is_published(place) else Run(given.source)

@@ -66,10 +66,15 @@ def remove_leftovers(folder: Path, name: str = "*") -> None:
     for path in folder.glob(f"{name}.*.tmp"):
         found = TEMPORARY.fullmatch(path.name)
         if found and not is_running(int(found[1])):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            with suppress(OSError):
-                path.unlink()
+            remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, as far as that is possible."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        path.unlink()
 
 
 def is_running(process: int) -> bool:
@@ -146,12 +151,12 @@ def complete(folder: Path) -> None:
 
 
 def replace_folder(new: Path, old: Path) -> None:
-    """Give a complete folder the name of another one, which is removed."""
+    """Give a complete folder the name of another one, or of a file, which is removed."""
     place = old.resolve()
     aside = temporary_name(place)
     place.rename(aside)
     new.rename(place)
-    shutil.rmtree(aside, ignore_errors=True)
+    remove(aside)
 
 
 def check_new(folder: Path) -> None:
