@@ -1,10 +1,8 @@
 """``fit --dry-run`` says what a training takes, and leaves nothing behind."""
 
-import json
-from pathlib import Path
-
 import pytest
 
+from tests.results import summary
 from tests.tiny import numbers
 from tfzoo.commands.main import main
 from tfzoo.training import dry_run
@@ -30,7 +28,7 @@ def compare(own_folder, monkeypatch):
         if folder is None:
             return estimates[-1], {}
         assert main(["fit", *TINY, *args, "--run", folder]) == 0
-        return estimates[-1], json.loads(Path(f"{folder}/summary.json").read_text("utf-8"))["fit"]
+        return estimates[-1], summary(folder)["fit"]
 
     return run
 

@@ -1,11 +1,10 @@
 """What a run that has ended keeps and says."""
 
-import csv
-import json
 from pathlib import Path
 
 import pytest
 
+from tests.results import rows, summary
 from tfzoo.commands.main import main
 
 pytestmark = pytest.mark.usefixtures("no_pictures", "own_folder")
@@ -29,10 +28,8 @@ def test_a_finished_run_says_so_and_trains_on_where_it_is_to_last_longer(capsys)
     assert "run is complete: 2 steps" in capsys.readouterr().out
     assert files() == before, "nothing is tested or written again"
     assert main([*SMALL, "--trainer.max_steps", "3"]) == 0
-    with Path("run/metrics.csv").open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    steps = json.loads(Path("run/summary.json").read_text("utf-8"))["fit"]["steps"]
-    assert max(int(row["step"]) for row in rows) == steps == 3, "counted from 1"
+    steps = summary("run")["fit"]["steps"]
+    assert max(int(row["step"]) for row in rows("run")) == steps == 3, "counted from 1"
 
 
 def test_a_limit_of_time_that_cuts_training_is_named(capsys):

@@ -1,8 +1,6 @@
 """Two trainings are given one folder: one trains, the other says who does."""
 
-import csv
 import io
-import json
 import os
 import re
 import signal
@@ -16,6 +14,7 @@ from unittest.mock import patch
 
 import pytest
 
+from tests import results
 from tests.commands.test_fit import TINY
 from tests.forked import requires_fork, together
 from tests.runs.test_lock import process
@@ -54,11 +53,6 @@ def rows():
     return file.read_text().count("\n") if file.exists() else 0
 
 
-def summary():
-    file = RUN / "summary.json"
-    return file.read_text() if file.exists() else ""
-
-
 def fit(moment=""):
     """Train, but take the folder only at a moment of another training; the exit code, and the line
     that says why it did not train.
@@ -80,11 +74,10 @@ def fit(moment=""):
 
 def check_run():
     """The run is complete, and no row of it is doubled."""
-    section = json.loads(summary())["fit"]
+    section = results.summary(RUN)["fit"]
     assert section["ended"] == "completed"
     assert [one["ended"] for one in section["attempts"]].count("completed") == 1
-    with (RUN / "metrics.csv").open(newline="") as stream:
-        table = list(csv.DictReader(stream))
+    table = results.rows(RUN)
     steps = Counter(row["step"] for row in table if row["train/loss"])
     assert len(steps) == STEPS
     assert set(steps.values()) == {1}

@@ -1,12 +1,12 @@
 """Every recipe under recipes/ is parsed, built and trained for two steps."""
 
-import json
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.daily import sampled
+from tests.results import summary
 from tests.typed import typed
 from tfzoo.base.registry import create, describe
 from tfzoo.commands.main import main
@@ -51,7 +51,7 @@ def test_a_recipe_trains(name, own_folder):
     assert main(["fit", f"{ROOT / name}.yaml", *SMALL, *given]) == 0
     run = Path("runs") / name.rpartition("/")[2] / "1"
     assert (run / "checkpoints" / "last.ckpt").is_file()
-    assert json.loads((run / "summary.json").read_text("utf-8"))["fit"]["steps"] == 2
+    assert summary(run)["fit"]["steps"] == 2
 
 
 def spec_name(spec):

@@ -2,8 +2,6 @@
 is started by.
 """
 
-import csv
-import json
 import os
 import re
 import shutil
@@ -20,6 +18,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from tests.daily import sampled
+from tests.results import rows, summary
 from tests.tiny import numbers
 from tests.trainers import quiet
 from tests.typed import typed
@@ -72,19 +71,17 @@ def beside_them(runs, monkeypatch):
 
 
 def logged(run):
-    with Path(run, "metrics.csv").open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    found = rows(run)
     return {
-        key: [float(row[key]) for row in rows if row[key]]
-        for key in rows[0]
+        key: [float(row[key]) for row in found if row[key]]
+        for key in found[0]
         if not key.endswith("tokens_per_second")
     }
 
 
 def test_two_processes_share_one_folder():
     assert [path.name for path in Path("runs/numbers").iterdir()] == ["1"]
-    fitted = json.loads(Path(f"{FSDP2}/summary.json").read_text("utf-8"))["fit"]
-    assert fitted["ended"] == "completed"
+    assert summary(FSDP2)["fit"]["ended"] == "completed"
 
 
 @pytest.mark.nightly
@@ -119,7 +116,7 @@ def test_an_adapter_is_trained_sharded_as_whole_and_goes_on():
     assert not any("lora" in name for name in one)
     assert_close(one, other, rtol=2e-4, atol=1e-5)
     assert main([*sharded, "--run", "lora", "--trainer.max_steps", "6"]) == 0
-    assert json.loads(Path("lora/summary.json").read_text("utf-8"))["fit"]["steps"] == 6
+    assert summary("lora")["fit"]["steps"] == 6
 
 
 def test_each_checkpoint_is_a_folder_with_a_share_of_every_process():

@@ -1,13 +1,12 @@
 """Every component can be chosen on the command line and trains, or is refused with its reason."""
 
-import json
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 import tfzoo
 from tests.daily import sampled
+from tests.results import summary
 from tests.typed import typed
 from tfzoo.base.registry import describe
 from tfzoo.commands.main import main
@@ -68,7 +67,7 @@ SWAPPED = rows(*KINDS, without=REFUSED)
 def test_components_are_swapped_in_by_name(parts, own_folder):
     args = ["fit", "translation/numbers", "--run", "run", *SMALL, *chosen(parts)]
     assert main(args) == 0
-    assert json.loads(Path("run/summary.json").read_text())["fit"]["steps"] == 2
+    assert summary("run")["fit"]["steps"] == 2
     model = tfzoo.TranslationTask.load("run").model
     assert {kind: model.config[kind] for kind in parts} == parts
 
@@ -122,8 +121,7 @@ NOT_IN_A_DECODER = [parts for parts in CLASSIFIERS if not parts.items().isdisjoi
 def test_components_are_swapped_into_a_classifier_by_name(parts, classify):
     """By day those that a decoder cannot have."""
     assert classify(parts) == 0
-    summary = json.loads(Path("run/summary.json").read_text())
-    assert summary["fit"]["steps"] == 2
-    assert 0 <= summary["fit"]["best"]["val/accuracy"] <= 1
+    assert summary("run")["fit"]["steps"] == 2
+    assert 0 <= summary("run")["fit"]["best"]["val/accuracy"] <= 1
     model = tfzoo.ClassificationTask.load("run").model
     assert {kind: model.config[kind] for kind in parts} == parts

@@ -2,7 +2,6 @@
 from ending, and loses nothing.
 """
 
-import json
 import re
 import time
 import warnings
@@ -12,6 +11,7 @@ import pytest
 import wandb
 
 from benchmarks.wandb_host import serving
+from tests.results import summary
 from tests.tiny import numbers
 from tfzoo.commands.main import main
 from tfzoo.learning.task import Task
@@ -81,7 +81,7 @@ def test_training_starts_ends_and_keeps_its_data(host, says, capsys, monkeypatch
         run for run in Path("runs/numbers/1/wandb").glob("*run-*") if f"wandb sync {run}" in err
     )
     assert next(kept.glob("*.wandb")).stat().st_size > 0
-    assert json.loads(Path("runs/numbers/1/summary.json").read_text("utf-8"))["test"]["scores"]
+    assert summary("runs/numbers/1")["test"]["scores"]
 
 
 class Slow:

@@ -1,6 +1,5 @@
 """Checkpoints are of whole steps, and training ends with one of its last."""
 
-import csv
 import os
 import shutil
 import signal
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import results
 from tests.tiny import numbers
 from tests.typed import typed
 from tfzoo import TranslationTask
@@ -114,8 +114,7 @@ def test_a_run_that_ends_after_its_last_checkpoint_goes_on_to_the_rows_of_one_th
     short = "--trainer.max_steps", "2", "--trainer.log_every_n_steps", "1"
 
     def rows():
-        with (RUN / "metrics.csv").open(newline="") as stream:
-            found = [*csv.DictReader(stream)]
+        found = results.rows(RUN)
         return [{key: row[key] for key in row if "per_second" not in key} for row in found]
 
     def lost(self, *args):

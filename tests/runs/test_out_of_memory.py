@@ -1,6 +1,5 @@
 """A training that runs out of memory says at which batch, and what to set lower to what."""
 
-import json
 import os
 import re
 import subprocess
@@ -10,6 +9,7 @@ import pytest
 import torch
 
 from tests.docs.pages import ROOT
+from tests.results import summary
 from tests.typed import typed
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.training.out_of_memory import advice, is_out_of_memory, shape
@@ -62,9 +62,7 @@ def test_it_names_the_option_to_lower_the_batch_and_half(tmp_path):
         r"out of memory at a batch of source \d+ x \d+, target \d+ x \d+.* tokens", line
     ), line
     assert "data.max_tokens, which is 100000: --data.max_tokens 50000" in line
-    assert json.loads((tmp_path / "mine/summary.json").read_text("utf-8"))["fit"][
-        "ended"
-    ].startswith("failed: out of memory")
+    assert summary(tmp_path / "mine")["fit"]["ended"].startswith("failed: out of memory")
 
 
 @pytest.mark.parametrize(

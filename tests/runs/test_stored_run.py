@@ -5,8 +5,6 @@
 where ``OPTIONS`` stand below; absolute paths were cut from it.
 """
 
-import csv
-import json
 import shutil
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 import torch
 
 import tfzoo
+from tests.results import rows, summary
 from tfzoo.commands.main import main
 
 OPTIONS = (
@@ -42,16 +41,15 @@ def test_it_loads_with_its_weights(run):
 
 
 def test_it_goes_on_where_it_stood(run):
-    before = json.loads((run / "summary.json").read_text("utf-8"))["fit"]
-    rows = (run / "metrics.csv").read_text("utf-8").count("\n")
+    before = summary(run)["fit"]
+    stored = rows(run)
     more = ("--trainer.max_steps", "6", "--run", str(run))
     assert main(["fit", "translation/numbers", *OPTIONS, *more]) == 0
-    after = json.loads((run / "summary.json").read_text("utf-8"))["fit"]
+    after = summary(run)["fit"]
     assert after["attempts"][-1]["from"] == 4
     assert after["steps"] == 6
     assert after["tokens"] > before["tokens"], "tokens of both attempts"
     assert after["train_seconds"] > before["train_seconds"]
-    with (run / "metrics.csv").open(newline="", encoding="utf-8") as stream:
-        steps = [int(row["step"]) for row in csv.DictReader(stream)]
-    assert len(steps) >= rows - 1
+    steps = [int(row["step"]) for row in rows(run)]
+    assert len(steps) >= len(stored)
     assert steps == sorted(steps)
