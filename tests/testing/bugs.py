@@ -85,6 +85,32 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         replace("if x.shape[1]:\n    kept['sum'] = _", "kept['sum'] = _"),
         "stack decoder-mixer=average a_step_of_no_token_changes_nothing",
     ),
+    # sizes, devices, copies
+    "a token of zeros is divided by its length": (
+        "norm.scale:Scale.forward",
+        replace("self.eps / self.dim", "0.0"),
+        "norm scale equal_numbers_are_harmless",
+    ),
+    "there are two heads, whatever is asked for": (
+        "attention.trained_scale:TrainedScale.__init__",
+        replace("torch.empty(heads, 1, 1)", "torch.empty(2, 1, 1)"),
+        "attention trained_scale sizes_are_those_that_it_is_given",
+    ),
+    "a table is made on the CPU, wherever the tokens are": (
+        "Sinusoidal.embed",
+        keyword("device"),
+        "position sinusoidal what_it_makes_is_where_its_inputs_are",
+    ),
+    "what the last call computed is kept with its graph": (
+        "attention.trained_scale:TrainedScale.factors",
+        replace("self.scale * q", "setattr(self, 'kept', self.scale * q) or self.kept"),
+        "attention trained_scale copies_compute_the_same",
+    ),
+    "a schedule takes a warmup before its beginning": (
+        "learning/schedules/constant:Constant.__init__",
+        replace("check_range(_, warmup, ge=0)", "warmup"),
+        "schedule constant invalid_values_are_refused",
+    ),
     "a query of 0 gets a gradient of 10^12": (
         "attention.cosine:direction",
         replace("length.masked_fill(length < EPS, math.inf)", "length.clamp(min=EPS)"),

@@ -30,12 +30,12 @@ from tfzoo.errors import Clash
 from tfzoo.models.rules import RULES
 from tfzoo.models.transformer import Transformer
 from tfzoo.testing.contract import reproducible
-from tfzoo.testing.empty import (
+from tfzoo.testing.gradients import gradients_reach_every_parameter
+from tfzoo.testing.samples import SIZES, randomize
+from tfzoo.testing.sizes import (
     a_step_of_no_token_changes_nothing,
     empty_batches_and_texts_are_harmless_in_a_model,
 )
-from tfzoo.testing.gradients import gradients_reach_every_parameter
-from tfzoo.testing.samples import SIZES, randomize
 from tfzoo.testing.stack_contracts import (
     STACK_CONTRACTS,
     half_precision_under_autocast_is_close,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tfzoo.base.registry import Entry
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.testing.contract import CLEAR, Violation, assert_differs, assert_same
-from tfzoo.testing.empty import empty_batches_and_texts_are_harmless_in_a_model
 from tfzoo.testing.gradients import gradients_reach_every_parameter, reads_one_token
+from tfzoo.testing.sizes import empty_batches_and_texts_are_harmless_in_a_model
 from tfzoo.testing.stack_contracts import (
     StackContract,
     a_text_does_not_see_the_others_of_its_batch,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -20,7 +21,14 @@ from tfzoo.base.registry import Entry
 from tfzoo.base.values import Option, members
 from tfzoo.errors import BadOption
 from tfzoo.testing import optimizer, schedule
-from tfzoo.testing.contract import Violation, assert_finite, assert_same, contract, default_dtype
+from tfzoo.testing.contract import (
+    Violation,
+    assert_finite,
+    assert_same,
+    contract,
+    default_dtype,
+    first_line,
+)
 from tfzoo.testing.probes import PROBES, inputs, probe
 from tfzoo.testing.samples import COMPONENT_KINDS, build, build_randomized, variants
 
@@ -29,6 +37,7 @@ FINGERPRINTS: Mapping[str, Callable[[Entry, Mapping[str, Any] | None], list[Tens
     "schedule": schedule.factors,
 }
 """What options change of parts that are no modules."""
+OTHER_DEVICE = re.compile(r"expected device|same device")
 DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 every_component = contract(*COMPONENT_KINDS)
 with_options = contract(*COMPONENT_KINDS, *FINGERPRINTS)
@@ -63,8 +72,9 @@ def the_state_dict_holds_all(entry: Entry) -> None:
 
 @every_component
 def copies_compute_the_same(entry: Entry) -> None:
-    """``copy.deepcopy`` and ``pickle`` give a component that computes the same."""
+    """After a call, ``copy.deepcopy`` and ``pickle`` give a component that computes the same."""
     module = build_randomized(entry)
+    probe(entry.kind, module)
     assert_same_probe(entry, deepcopy(module), module, "copy.deepcopy")
     assert_same_probe(entry, pickle.loads(pickle.dumps(module)), module, "pickle")
 
@@ -158,6 +168,23 @@ def compiled_in_one_graph_it_computes_the_same(entry: Entry) -> None:
             raise Violation("claims that it breaks a compiled graph, but it does not")
         for number, (one, other) in enumerate(zip(found, expected, strict=True)):
             assert_same(one, other, f"compiled, output {number} {options or ''}".rstrip())
+
+
+@every_component
+def what_it_makes_is_where_its_inputs_are(entry: Entry) -> None:
+    """On another device than the CPU, here one without numbers (``torch.device("meta")``), no
+    tensor that it makes stays on the CPU. It may read numbers, which stops there.
+    """
+    with torch.device("meta"):
+        module = build(entry)
+    try:
+        outs = PROBES[entry.kind](module, {name: one.to("meta") for name, one in inputs().items()})
+    except (NotImplementedError, RuntimeError) as error:
+        if OTHER_DEVICE.search(str(error)):
+            raise Violation(f"it makes a tensor on the CPU: {first_line(error)}") from error
+        return
+    if not all(one.is_meta for one in outs):
+        raise Violation("its output is on the CPU, whatever the device of its inputs")
 
 
 @every_component

@@ -23,17 +23,17 @@ B, N, FAR = 3, 7, 400
 DIM, HEADS, WIDTH = SIZES["dim"], SIZES["heads"], SIZES["head_dim"]
 
 
-def inputs() -> Mapping[str, Tensor]:
+def inputs(dim: int = DIM, heads: int = HEADS) -> Mapping[str, Tensor]:
     """One set of inputs in the default dtype, the same in every call. ``valid`` may be left out."""
-    return _inputs(torch.get_default_dtype())
+    return _inputs(torch.get_default_dtype(), dim, heads)
 
 
 @cache
-def _inputs(dtype: torch.dtype) -> Mapping[str, Tensor]:
-    draw = torch.Generator().manual_seed(7)
-    found = {name: torch.randn(B, HEADS, N, WIDTH, generator=draw, dtype=dtype) for name in "qkv"}
-    found["scores"] = torch.randn(B, HEADS, N, N, generator=draw, dtype=dtype)
-    found["x"] = torch.randn(B, N, DIM, generator=draw, dtype=dtype)
+def _inputs(dtype: torch.dtype, dim: int, heads: int) -> Mapping[str, Tensor]:
+    draw, head = torch.Generator().manual_seed(7), (B, heads, N, dim // heads)
+    found = {name: torch.randn(head, generator=draw, dtype=dtype) for name in "qkv"}
+    found["scores"] = torch.randn(B, heads, N, N, generator=draw, dtype=dtype)
+    found["x"] = torch.randn(B, N, dim, generator=draw, dtype=dtype)
     found["valid"] = lengths_to_valid([7, 5, 2], N)
     found["length"] = torch.tensor([[7], [5], [2]])
     found["pos"] = torch.arange(N)[None]

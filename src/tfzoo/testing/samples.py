@@ -46,19 +46,21 @@ SIZES: Mapping[str, Any] = {
 """What a model would supply."""
 
 
-def build_randomized(entry: Entry, options: Mapping[str, Any] | None = None, **sizes: Any) -> Any:
+def build_randomized(
+    entry: Entry, options: Mapping[str, Any] | None = None, /, **sizes: Any
+) -> Any:
     """A component with every parameter and every running statistic drawn at random: a start of ones
     and zeros hides mistakes.
     """
     return randomize(build(entry, options, **sizes))
 
 
-def build(entry: Entry, options: Mapping[str, Any] | None = None, **sizes: Any) -> Any:
+def build(entry: Entry, options: Mapping[str, Any] | None = None, /, **sizes: Any) -> Any:
     """A component as its constructor leaves it."""
     known = KINDS[entry.kind].supplied
     supplied = {key: value for key, value in {**SIZES, **sizes}.items() if key in known}
     if "inner" in known:  # a part may change how its sublayer starts, so each has its own
-        supplied.setdefault("inner", nn.Linear(SIZES["dim"], SIZES["dim"]))
+        supplied.setdefault("inner", nn.Linear(supplied["dim"], supplied["dim"]))
     return create(entry.kind, {"name": entry.name, **(options or {})}, **supplied)
 
 

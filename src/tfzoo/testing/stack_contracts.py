@@ -18,13 +18,13 @@ from tfzoo.testing.contract import (
     assert_finite,
     assert_same,
 )
-from tfzoo.testing.empty import (
+from tfzoo.testing.gradients import gradients_of, gradients_reach_every_parameter
+from tfzoo.testing.samples import SIZES, randomize
+from tfzoo.testing.sizes import (
     a_step_of_no_token_changes_nothing,
     assert_gradients_finite,
     empty_batches_and_texts_are_harmless_in_a_model,
 )
-from tfzoo.testing.gradients import gradients_of, gradients_reach_every_parameter
-from tfzoo.testing.samples import SIZES, randomize
 from tfzoo.testing.subject import FULL, SOURCE, TEXT, Subject, hooks, left
 
 StackContract = Callable[[Subject], None]

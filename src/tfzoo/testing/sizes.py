@@ -1,11 +1,14 @@
-"""Contracts about batches of no text and texts of no token, which are what a filter, the last shard
-of a data set or an empty line leaves.
+"""Contracts about sizes: widths and heads other than those of the other contracts, one token, and
+batches of no text and texts of no token, which are what a filter, the last shard of a data set or
+an empty line leaves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -13,13 +16,34 @@ from torch import Tensor
 from tfzoo.base.registry import Entry
 from tfzoo.errors import TfzooError
 from tfzoo.testing.contract import Violation, assert_finite, assert_same, contract, first_line
-from tfzoo.testing.probes import PROBES, B, N, inputs
-from tfzoo.testing.samples import COMPONENT_KINDS, build_randomized
+from tfzoo.testing.probes import DIM, HEADS, PROBES, WIDTH, B, N, inputs
+from tfzoo.testing.samples import COMPONENT_KINDS, SIZES, build_randomized
 from tfzoo.testing.subject import FULL, SOURCE, TEXT, Subject
 
-SIZES = ((0, N), (B, 0), (0, 0))
+EMPTY = ((0, N), (B, 0), (0, 0))
 """Texts and tokens."""
+OTHER_WIDTH, OTHER_HEADS = 24, (4, 1)
 STEPS = (slice(0, 0), slice(0, 2), slice(2, 2), slice(2, 6))
+
+
+@contract(*COMPONENT_KINDS)
+def sizes_are_those_that_it_is_given(entry: Entry) -> None:
+    """With another width, other numbers of heads and one text of one token, outputs are finite and
+    have their shape; or an error of tfzoo refuses a size in one line.
+    """
+    full = [one.shape for one in PROBES[entry.kind](build_randomized(entry), inputs())]
+    for heads, (texts, tokens) in product(OTHER_HEADS, ((B, N), (1, 1))):
+        width = OTHER_WIDTH // heads
+        sizes = {"dim": OTHER_WIDTH, "heads": heads, "head_dim": width}
+        new = {B: texts, N: tokens, DIM: OTHER_WIDTH, HEADS: heads, WIDTH: width}
+        what = f"{sizes}, {texts} texts of {tokens} tokens"
+        given = cut(inputs(OTHER_WIDTH, heads), texts, tokens)
+        with or_refused_in_one_line():
+            options = replace(SIZES["options"], heads=heads)
+            module = build_randomized(entry, **sizes, options=options)
+            for out, shape in zip(PROBES[entry.kind](module, given), full, strict=True):
+                assert_shape(out, tuple(new.get(size, size) for size in shape), what)
+                assert_finite(out, what)
 
 
 @contract(*COMPONENT_KINDS)
@@ -32,16 +56,16 @@ def empty_batches_and_texts_are_harmless(entry: Entry) -> None:
         module = build_randomized(entry).train(training)
         parameters = [one for one in module.parameters() if one.requires_grad]
         full = [one.shape for one in PROBES[entry.kind](module, inputs())]
-        for texts, tokens in SIZES:
+        for texts, tokens in EMPTY:
             shapes = [tuple({B: texts, N: tokens}.get(n, n) for n in shape) for shape in full]
-            for given in cut(texts, tokens):
+            some = cut(inputs(), texts, tokens)
+            for given in (some, {name: one for name, one in some.items() if name != "valid"}):
                 masked = "with" if "valid" in given else "without"
                 what = f"{texts} texts of {tokens} tokens {masked} a mask"
                 with or_refused_in_one_line():
                     outs = PROBES[entry.kind](module, given)
                     for out, shape in zip(outs, shapes, strict=True):
-                        if out.shape != shape:
-                            raise Violation(f"{what}: {tuple(out.shape)} instead of {shape}")
+                        assert_shape(out, shape, what)
                         assert_finite(out, what)
                     assert_gradients_finite(outs, parameters, what)
 
@@ -56,16 +80,21 @@ def or_refused_in_one_line() -> Iterator[None]:
             raise Violation(f"refused in several lines: {first_line(error)}") from error
 
 
-def cut(texts: int, tokens: int) -> Iterator[Mapping[str, Tensor]]:
-    """The inputs of probes with so many texts and tokens: with a mask, and without one."""
-    given = {
+def cut(given: Mapping[str, Tensor], texts: int, tokens: int) -> dict[str, Tensor]:
+    """So many texts and tokens of the inputs of probes."""
+    found = {
         name: one[tuple(slice({B: texts, N: tokens}.get(size)) for size in one.shape)].clone()
-        for name, one in inputs().items()
+        for name, one in given.items()
     }
-    for one in given.values():
+    for one in found.values():
         one.requires_grad_(one.is_floating_point())
-    yield given
-    yield {name: one for name, one in given.items() if name != "valid"}
+    return found
+
+
+def assert_shape(out: Tensor, shape: tuple[int, ...], what: str) -> None:
+    """Raise :class:`Violation` unless a tensor has this shape."""
+    if out.shape != shape:
+        raise Violation(f"{what}: {tuple(out.shape)} instead of {shape}")
 
 
 def assert_gradients_finite(outs: list[Tensor], parameters: Sequence[Tensor], what: str) -> None:
