@@ -8,7 +8,7 @@ network, a cloud's metadata server.
 from __future__ import annotations
 
 import re
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from socket import inet_aton, inet_ntoa
 from typing import NamedTuple
 
@@ -29,18 +29,16 @@ class Place(NamedTuple):
     port: int | None
 
 
+def ip_of(number: str) -> IPv4Address | IPv6Address:
+    """An IP address without its zone; of an IPv4 address inside IPv6 the inner one."""
+    found = ip_address(number.partition("%")[0])
+    return (found.ipv4_mapped if isinstance(found, IPv6Address) else None) or found
+
+
 def is_public(number: str) -> bool:
     """Whether an IP address is neither of this machine nor of a private network."""
-    found = ip_address(number.partition("%")[0])
-    inner = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    return (inner or found).is_global and not (inner or found).is_multicast
-
-
-def is_link_local(number: str) -> bool:
-    """Whether an IP address is of the kind that the metadata servers of clouds have."""
-    found = ip_address(number.partition("%")[0])
-    inner = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    return (inner or found).is_link_local
+    found = ip_of(number)
+    return found.is_global and not found.is_multicast
 
 
 def may_be_public(host: str) -> bool:

@@ -14,7 +14,7 @@ from aiohttp.abc import ResolveResult
 from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
-from tfzoo.data.hosts import Place, Refused, is_link_local, is_public, refusal_of_redirect
+from tfzoo.data.hosts import Place, Refused, ip_of, is_public, refusal_of_redirect
 
 SILENCE = 30.0
 """Seconds after which a server that sends nothing is given up."""
@@ -22,7 +22,7 @@ SILENCE = 30.0
 
 class Resolver(ThreadedResolver):
     """Finds the IP addresses of a name: of a host other than ``first`` public ones alone, and none
-    that is link-local.
+    that is link-local, as the metadata servers of clouds are.
     """
 
     def __init__(self, first: str) -> None:
@@ -36,7 +36,8 @@ class Resolver(ThreadedResolver):
         kept = [
             one
             for one in found
-            if is_public(one["host"]) or (host == self.first and not is_link_local(one["host"]))
+            if is_public(one["host"])
+            or (host == self.first and not ip_of(one["host"]).is_link_local)
         ]
         if not kept:
             raise Refused(f"{host} is no public host, a request to it is refused")

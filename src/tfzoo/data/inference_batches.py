@@ -90,13 +90,13 @@ def text_batches(
     special = vocabulary.special
     cut = partial(truncate, special=special) if vocabulary.pairs else first_tokens
     ids = truncated(encode_cells(vocabulary.encoder, lines), max_length, special, on_truncated, cut)
-    sequences, classes = Sentences.of(ids), np.zeros(0, np.int64)
+    sequences, rows = Sentences.of(ids), np.arange(len(lines))
     longest = int(sequences.lengths.max())
-    rows, pairs = np.arange(len(lines)), vocabulary.pairs
-    dataset = ClassificationDataset(sequences, classes, rows, longest, special, pairs=pairs)
+    dataset = ClassificationDataset(
+        sequences, np.zeros(0, np.int64), rows, longest, special, lines, pairs=vocabulary.pairs
+    )
     for chosen in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
-        batch = dataset[chosen]
-        yield replace(batch, source_text=[lines[i] for i in batch.index])
+        yield dataset[chosen]
 
 
 def first_tokens(ids: list[int], most: int) -> list[int]:

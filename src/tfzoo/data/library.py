@@ -53,14 +53,34 @@ MOST_PIECES, LONG_PIECE = 100_000, 50
 LINE_ENDS = re.compile(r"[\r\n]")
 
 
-class LibraryTokenizer:
+class Compiled:
+    """A tokenizer around that of a library which is not Python: a wrong text can end the process or
+    take all memory.
+    """
+
+    entry: ClassVar[Entry]
+    library: Any = None
+    """The library's tokenizer, after training or restoring."""
+
+    def examine(self, state: str) -> None:
+        """Load and use a stranger's tokenizer in a process of its own."""
+        tokenizer_trial.try_out(state)
+
+    def _trained(self) -> Any:
+        if self.library is None:
+            raise BadOption(
+                f"tokenizer {self.entry.name!r} has no vocabulary yet: "
+                "call train(lines) or restore(state) first"
+            )
+        return self.library
+
+
+class LibraryTokenizer(Compiled):
     """Encodes text in normal form NFC, split into pieces. Spaces belong to the pieces, so that
     joining them restores the text.
     """
 
-    entry: ClassVar[Entry]
     special: ClassVar[SpecialIds] = OWN
-    library: tokenizers.Tokenizer | None = None
     piece_ids: PieceIds | None = None
     """The ids of pieces of text, if the library cuts text as :func:`untrained` makes it."""
 
@@ -84,19 +104,13 @@ class LibraryTokenizer:
         return [LINE_ENDS.sub(" ", text) for text in self._trained().decode_batch(kept)]
 
     def __len__(self) -> int:
-        return self._trained().get_vocab_size()
+        return int(self._trained().get_vocab_size())
 
     def state(self) -> str:
         """The library's own JSON."""
-        state = self._trained().to_str()
+        state: str = self._trained().to_str()
         tokenizer_trial.trust(state)
         return state
-
-    def examine(self, state: str) -> None:
-        """Load and use a stranger's tokenizer in a process of its own: the library is not Python,
-        and a wrong text can end the process or take all memory.
-        """
-        tokenizer_trial.try_out(state)
 
     def restore(self, state: str) -> None:
         from tokenizers import Tokenizer
@@ -104,14 +118,6 @@ class LibraryTokenizer:
         quiet_forks()
         self.library = Tokenizer.from_str(state)
         self.piece_ids = PieceIds.of(self.library)
-
-    def _trained(self) -> tokenizers.Tokenizer:
-        if self.library is None:
-            raise BadOption(
-                f"tokenizer {self.entry.name!r} has no vocabulary yet: "
-                "call train(lines) or restore(state) first"
-            )
-        return self.library
 
     def _fit(self, fresh: tokenizers.Tokenizer, trainer: Any, lines: Iterable[str]) -> None:
         """Let the library train a tokenizer on these lines."""

@@ -19,7 +19,7 @@ from tfzoo.data.code_fingerprint import code_fingerprint
 from tfzoo.data.encoded import Encoded, Writer
 from tfzoo.data.progress import watched
 from tfzoo.data.table import Table
-from tfzoo.data.tokenizer import Tokenizer, TokenizerPair, restored
+from tfzoo.data.tokenizer import Tokenizer, restored
 from tfzoo.errors import BadData
 
 T = TypeVar("T")
@@ -147,29 +147,6 @@ def location(rows: Examples, row: int, name: str) -> str:
     return rows.location(row) if hasattr(rows, "location") else f"{name}, row {row + 1:,}"
 
 
-def train_tokenizers(
-    rows: Examples,
-    read: SplitFingerprint,
-    languages: tuple[str, str],
-    spec: Spec,
-    joint: bool,
-    states: Sequence[str] = (),
-) -> TokenizerPair:
-    """The tokenizers of a training split: one for both sides if ``joint``, else one for each; those
-    of ``states``, if there are any.
-    """
-    if states:
-        pair = [restored(spec, state) for state in states]
-        return TokenizerPair(pair[0], pair[-1], *languages, spec)
-    if joint:
-        lines = (line for row in rows for line in row)
-        one = train_tokenizer(lines, f"{read.source} {read.target}", spec, read.examples * 2)
-        return TokenizerPair(one, one, *languages, spec)
-    source = train_tokenizer((line for line, _ in rows), read.source, spec, read.examples)
-    target = train_tokenizer((line for _, line in rows), read.target, spec, read.examples)
-    return TokenizerPair(source, target, *languages, spec)
-
-
 def train_tokenizer(
     lines: Iterable[str], content: str, spec: Spec, count: int, states: Sequence[str] = ()
 ) -> Tokenizer:
@@ -218,9 +195,11 @@ def encode_columns(
         with ExitStack() as stack:
             folders = [stack.enter_context(cache.filling(path)) for path in missing]
             writers = [Writer(folder / "sentences") for folder in folders]
-            encode_rows(
-                watched(rows, f"tokenizing {name}", read.examples), missing.values(), writers
-            )
+            for chunk in chunks(watched(rows, f"tokenizing {name}", read.examples)):
+                for one, writer in zip(missing.values(), writers, strict=True):
+                    writer.add(encode_cells(one.encoder, [row[one.side] for row in chunk]))
+            for writer in writers:
+                writer.close()
             if writers[0].sentences != read.examples:
                 raise BadData(
                     f"{name}: {writers[0].sentences:,} lines now, {read.examples:,} lines a moment "
@@ -232,15 +211,6 @@ def encode_columns(
 def encode_cells(encoder: Encoder, cells: Sequence[str]) -> list[list[int]]:
     """The ids of some cells; those of spaces alone are encoded as empty ones."""
     return encoder.encode([cell if cell.strip() else "" for cell in cells])
-
-
-def encode_rows(rows: Examples, columns: Iterable[Column], writers: Sequence[Writer]) -> None:
-    """Write the ids of some columns of all rows, each to its writer, and close these."""
-    for chunk in chunks(rows):
-        for column, writer in zip(columns, writers, strict=True):
-            writer.add(encode_cells(column.encoder, [row[column.side] for row in chunk]))
-    for writer in writers:
-        writer.close()
 
 
 def generated(spec: Spec, seed: int, columns: tuple[str, str]) -> dict[str, Table]:

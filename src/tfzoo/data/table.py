@@ -103,8 +103,9 @@ def tabbed(table: Table) -> Iterator[Row]:
     width = 2
     for number, line in enumerate(read_lines(table.path, table.limits), 1):
         row = line.split("\t")
-        if not line or "\r" in line:
-            check_line(line, f"{table.path}, line {number:,}")
+        if not line or "\r" in line:  # other programs drop it, or read it as several
+            wrong = CARRIAGE_RETURN if line else BLANK
+            raise BadData(f"{table.path}, line {number:,}: {wrong}")
         if number == 1 and (table.header or set(table.columns) <= set(row)):
             names, width, (first, second) = row, len(row), cells_at(row, table)
             continue
@@ -286,14 +287,6 @@ def columns(row: Sequence[str]) -> str:
     return f"{len(row)} column{'s' * (len(row) != 1)}"
 
 
-def check_line(line: str, where: str) -> None:
-    """Refuse a line that other programs would drop, or read as several."""
-    if not line:
-        raise BadData(f"{where}: {BLANK}")
-    if "\r" in line:
-        raise BadData(f"{where}: {CARRIAGE_RETURN}")
-
-
 def check_delimiter(names: Sequence[str], table: Table) -> None:
     """Refuse a ``.csv`` whose first row is one name, made of the columns and another delimiter."""
     for sign in ";|\t,":
@@ -379,17 +372,14 @@ def text_of(value: Any, column: str, where: str) -> str:
     """
     if getattr(value, "ndim", None) == 0:  # a number of NumPy, or a tensor without dimensions
         value = value.item()
-    if isinstance(column, Lists):
-        if hasattr(value, "tolist"):
-            value = value.tolist()
-        if isinstance(value, list | tuple | set):
+    if isinstance(column, Lists | Words):
+        value = value.tolist() if hasattr(value, "tolist") else value
+        several = list | tuple if isinstance(column, Words) else list | tuple | set
+        if isinstance(value, several):
             texts = [text_of(item, str(column), where) for item in value]
+            if isinstance(column, Words):
+                return spaced(texts, column, where)
             return json.dumps(texts, ensure_ascii=False)
-    if isinstance(column, Words):
-        if hasattr(value, "tolist"):
-            value = value.tolist()
-        if isinstance(value, list | tuple):
-            return spaced([text_of(item, str(column), where) for item in value], column, where)
     if isinstance(value, bool) or (isinstance(value, float) and isinstance(column, Numbers)):
         return json.dumps(value)
     if isinstance(value, str | int):

@@ -14,15 +14,16 @@ from tfzoo.data.parallel_batch import ParallelBatch, ParallelDataset
 from tfzoo.data.prepare import (
     Column,
     Examples,
+    SplitFingerprint,
     encode_cells,
     encode_columns,
     generated,
     identity,
-    train_tokenizers,
+    train_tokenizer,
 )
 from tfzoo.data.table import Table
 from tfzoo.data.token_dropout import TokenDropout
-from tfzoo.data.tokenizer import TokenizerPair
+from tfzoo.data.tokenizer import TokenizerPair, restored
 from tfzoo.errors import BadData, BadOption
 
 __all__ = ["ParallelBatch", "TranslationData"]
@@ -119,14 +120,7 @@ class TranslationData(TextData):
         self.splits = self._examples()
         train, held, read = self._read_splits()
         if self._tokenizers is None:
-            self._tokenizers = train_tokenizers(
-                train,
-                read["train"],
-                self.direction,
-                self.tokenizer,
-                self.joint,
-                self.tokenizer_states,
-            )
+            self._tokenizers = self._new_tokenizers(train, read["train"])
         special, made_by = self._tokenizers.special, identity("tokenizer", self._tokenizers.spec)
         columns = [
             Column(side, tokenizer, made_by)
@@ -153,6 +147,23 @@ class TranslationData(TextData):
 
     def _dropout(self) -> TokenDropout:
         return TokenDropout(self.token_dropout, self.seed, self.tokenizers.special)
+
+    def _new_tokenizers(self, rows: Examples, read: SplitFingerprint) -> TokenizerPair:
+        """One for both sides if ``joint``, else one for each; those of ``tokenizer_states``, if
+        there are any.
+        """
+        spec, count = self.tokenizer, read.examples
+        if self.tokenizer_states:
+            states = [restored(spec, state) for state in self.tokenizer_states]
+            source, target = states[0], states[-1]
+        elif self.joint:
+            lines = (line for row in rows for line in row)
+            source = train_tokenizer(lines, f"{read.source} {read.target}", spec, count * 2)
+            target = source
+        else:
+            source = train_tokenizer((line for line, _ in rows), read.source, spec, count)
+            target = train_tokenizer((line for _, line in rows), read.target, spec, count)
+        return TokenizerPair(source, target, *self.direction, spec)
 
     def encode_rows(
         self, rows: Sequence[tuple[str, str]]

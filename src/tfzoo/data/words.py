@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -87,11 +87,6 @@ class WordBatch(ClassificationBatch):
         """The first ``rows`` texts of the batch."""
         found = super().first(rows)
         found.places = found.places[:rows]
-        return found
-
-    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        found = super()._map(change)
-        found.places = change(found.places)
         return found
 
 

@@ -10,19 +10,18 @@ from tfzoo.base.registry import register
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range
 from tfzoo.data import published_tokenizer, tokenizer_trial
-from tfzoo.data.library import LARGEST, LINE_ENDS, quiet_forks
+from tfzoo.data.library import LARGEST, LINE_ENDS, Compiled, quiet_forks
 from tfzoo.data.lines import check_several
-from tfzoo.errors import BadOption
 
 if TYPE_CHECKING:
-    import tokenizers
+    pass
 
 OWN = ("<|padding|>", "<|endoftext|>")
 """The special tokens of a tokenizer that was trained here."""
 
 
 @register("tokenizer", "pretrained")
-class Pretrained:
+class Pretrained(Compiled):
     """The tokenizer of a published model, with its ids: ``tokenizer.json`` in a ``folder`` that
     ``save_pretrained`` of ``transformers`` wrote.
 
@@ -45,7 +44,6 @@ class Pretrained:
         name = "tokenizer 'pretrained', option 'vocab_size'"
         check_range(name, vocab_size, ge=256 + len(OWN), le=LARGEST, whole=True)
         self.folder, self.sha256, self.vocab_size = folder, sha256, vocab_size
-        self.library: tokenizers.Tokenizer | None = None
         self.text, self.size = "", 0
         self.ids: SpecialIds | None = None
 
@@ -103,10 +101,6 @@ class Pretrained:
         tokenizer_trial.trust(state)
         return state
 
-    def examine(self, state: str) -> None:
-        """As :meth:`tfzoo.data.library.LibraryTokenizer.examine`."""
-        tokenizer_trial.try_out(state)
-
     def restore(self, state: str) -> None:
         quiet_forks()
         self.text, self.ids, self.size = published_tokenizer.parts_of_state(state)
@@ -119,12 +113,5 @@ class Pretrained:
 
     def name_of(self, token: int) -> str | None:
         """The name of an id."""
-        return self._trained().id_to_token(token)
-
-    def _trained(self) -> tokenizers.Tokenizer:
-        if self.library is None:
-            raise BadOption(
-                "tokenizer 'pretrained' has no vocabulary yet: call train(lines) or restore(state) "
-                "first"
-            )
-        return self.library
+        name: str | None = self._trained().id_to_token(token)
+        return name

@@ -16,7 +16,7 @@ from tfzoo.base.registry import register
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.base.values import check_range
 from tfzoo.data import published_tokenizer, tokenizer_trial
-from tfzoo.data.library import LARGEST, LINE_ENDS
+from tfzoo.data.library import LARGEST, LINE_ENDS, Compiled
 from tfzoo.data.lines import check_several
 from tfzoo.errors import BadOption
 
@@ -27,7 +27,7 @@ LONGEST_LINE = 2**20
 
 
 @register("tokenizer", "sentencepiece", paper="arXiv:1808.06226")
-class SentencePiece:
+class SentencePiece(Compiled):
     """The pieces of the library SentencePiece (Kudo and Richardson 2018), with the ids of a
     published model: ``source.spm``, ``target.spm`` and ``vocab.json`` (and ``target_vocab.json``,
     where each language has its own ids) of Marian's translators, or ``spiece.model`` of T5's, in a
@@ -55,7 +55,6 @@ class SentencePiece:
         check_range(name, vocab_size, ge=SMALLEST, le=LARGEST, whole=True)
         require("sentencepiece", "sentencepiece")
         self.folder, self.sha256, self.vocab_size = folder, sha256, vocab_size
-        self.library: Any = None
         self.content: dict[str, Any] = {}
         self.ids: SpecialIds = OWN
         self.id_of: Mapping[str, int] | None = None
@@ -134,10 +133,6 @@ class SentencePiece:
         tokenizer_trial.trust(state)
         return state
 
-    def examine(self, state: str) -> None:
-        """As :meth:`tfzoo.data.library.LibraryTokenizer.examine`."""
-        tokenizer_trial.try_out(state)
-
     def restore(self, state: str) -> None:
         from sentencepiece import SentencePieceProcessor
 
@@ -168,14 +163,6 @@ class SentencePiece:
     def name_of(self, token: int) -> str | None:
         """The name of an id."""
         return self.piece_of.get(token)
-
-    def _trained(self) -> Any:
-        if self.library is None:
-            raise BadOption(
-                "tokenizer 'sentencepiece' has no vocabulary yet: call train(lines) or "
-                "restore(state) first"
-            )
-        return self.library
 
 
 def trained(lines: Iterable[str], size: int) -> bytes:
