@@ -9,9 +9,8 @@ takes; both this and the results are kept in the folder ``--output``, and a late
 there. Tests that are red without a change, or take over a quarter of ``--seconds``, are left out
 and named.
 
-Nothing is imported twice. One process loads the libraries. A fork of it collects the tests, and is
-forked for each change inside of a function; a change of a default or a constant is tried in a fork
-that imports tfzoo with it.
+One process loads the libraries. A fork of it collects the tests, and is forked for each change: one
+inside of a function is made in place, for one of a default or a constant tfzoo is imported again.
 """
 
 import argparse
@@ -49,8 +48,6 @@ those of other files.
 """
 FAST = "not nightly and not gpu"
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-m", FAST, "-k", "not export and not compile")
-NOT_IN_PLACE = 3
-"""The exit code of a fork whose change cannot be made in functions that are loaded already."""
 
 Known = dict[str, dict[str, Any]]
 
@@ -227,53 +224,6 @@ class Results:
             stream.write(json.dumps(self.rows[str(one)]) + "\n")
 
 
-class InPlace:
-    """A pytest plugin that, instead of running the tests once, forks for each change."""
-
-    def __init__(
-        self, chosen: Sequence[Mutation], known: Known, results: Results, seconds: float
-    ) -> None:
-        self.chosen, self.known, self.results = chosen, known, results
-        self.seconds = seconds
-        self.reliable: dict[str, bool] = {}
-
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        items = {item.nodeid: item for item in session.items}
-        for one in self.chosen:
-            begin = time.monotonic()
-            while True:
-                names, cost = tests_of(one, self.known, self.seconds)
-                asked = [items[name] for name in names if name in items]
-                code, by = fork(lambda: self.run(session, asked, one), 3 * cost + 10)  # noqa: B023
-                if code != 1 or by not in items or self.passes(session, items[by]):
-                    break
-                del self.known[by]  # it is red without a change when it runs alone
-            if code != NOT_IN_PLACE:
-                self.results.add(one, code, by, time.monotonic() - begin)
-        return True
-
-    def passes(self, session: pytest.Session, item: pytest.Item) -> bool:
-        """Whether a test that has noticed a change is green without it."""
-        if item.nodeid not in self.reliable:
-            code, _ = fork(lambda: self.run(session, [item], None), 60.0)
-            self.reliable[item.nodeid] = code == 0
-        return self.reliable[item.nodeid]
-
-    @staticmethod
-    def run(
-        session: pytest.Session, items: Sequence[pytest.Item], one: Mutation | None
-    ) -> tuple[int, str]:
-        if one is not None:
-            tree = one.tree((SOURCE / one.file).read_text("utf-8"))
-            if not patching.replace(one.file, tree):
-                return NOT_IN_PLACE, ""
-        for item, following in zip(items, [*items[1:], None], strict=True):
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if session.testsfailed:
-                return 1, item.nodeid
-        return 0, ""
-
-
 class First:
     """A pytest plugin that notes the first test that fails."""
 
@@ -284,9 +234,10 @@ class First:
             self.name = self.name or report.nodeid
 
 
-def reload(one: Mutation, names: Sequence[str]) -> tuple[int, str]:
-    """Import tfzoo with a change, and run tests."""
-    patching.substitute(one.file, one.tree((SOURCE / one.file).read_text("utf-8")))
+def attempt(one: Mutation | None, names: Sequence[str]) -> tuple[int, str]:
+    """Run tests with a change, or without one, until the first one fails."""
+    if one is not None:
+        patching.apply(one.file, one.tree((SOURCE / one.file).read_text("utf-8")))
     first = First()
     code = int(pytest.main([*OPTIONS, "-x", *names], plugins=[first])) if names else 0
     return min(code, 1), first.name or (f"pytest ended with {code}" if code else "")
@@ -319,34 +270,38 @@ def main() -> None:
     chosen = sample(every, given.count, given.seed)
     if given.again:
         Results(folder).forget_survivors()
-    try_in_place([one for one in chosen if one.inside], known, folder, given.seconds)
-    try_reloaded(chosen, known, folder, given.seconds)
+    try_all(chosen, known, folder, given.seconds)
     report([Results(folder).rows[str(one)] for one in chosen])
 
 
-def try_in_place(chosen: Sequence[Mutation], known: Known, folder: Path, seconds: float) -> None:
-    """All changes without a result yet, from one collection of the tests."""
+def try_all(chosen: Sequence[Mutation], known: Known, folder: Path, seconds: float) -> None:
+    """All changes without a result yet, in forks of a process that has collected the tests."""
     results = Results(folder)
     left = [one for one in chosen if str(one) not in results.rows]
+    reliable: dict[str, bool] = {}
+
+    def passes(name: str) -> bool:
+        """Whether a test that has noticed a change is green without it when it runs alone."""
+        if name not in reliable:
+            reliable[name] = fork(lambda: attempt(None, [name]), 60.0)[0] == 0
+        return reliable[name]
 
     def work() -> tuple[int, str]:
         files = sorted({name.partition("::")[0] for name in known})
-        plugin = InPlace(left, known, results, seconds)
-        return int(pytest.main([*OPTIONS, *files], plugins=[plugin])), ""
+        pytest.main([*OPTIONS, "--collect-only", *files])
+        for one in left:
+            begin = time.monotonic()
+            while True:
+                names, cost = tests_of(one, known, seconds)
+                code, by = fork(lambda: attempt(one, names), 3 * cost + 20)  # noqa: B023
+                if code != 1 or by not in known or passes(by):
+                    break
+                del known[by]
+            results.add(one, code, by, time.monotonic() - begin)
+        return 0, ""
 
     if left:
         fork(work, 1e6)
-
-
-def try_reloaded(chosen: Sequence[Mutation], known: Known, folder: Path, seconds: float) -> None:
-    """All changes without a result yet, each with an import of tfzoo of its own."""
-    results = Results(folder)
-    for one in chosen:
-        if str(one) not in results.rows:
-            begin = time.monotonic()
-            names, cost = tests_of(one, known, seconds)
-            code, by = fork(lambda: reload(one, names), 3 * cost + 60)  # noqa: B023
-            results.add(one, code, by, time.monotonic() - begin)
 
 
 def report(rows: Sequence[dict[str, Any]]) -> None:

@@ -27,9 +27,9 @@ KEPT = ("device", "strict")
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change. ``inside`` says whether it is in the body of a function. ``reach`` is the first
-    and the last line of what it changes: of a statement in a function, without the body of a
-    compound one; of the function whose default it is; or of the whole file.
+    """One change. ``reach`` is the first and the last line of what it changes: of a statement in a
+    function, without the body of a compound one; of the function whose default it is; or of the
+    whole file.
     """
 
     file: str
@@ -38,7 +38,6 @@ class Mutation:
     old: str
     new: str
     reach: tuple[int, int]
-    inside: bool
     way: tuple[Any, ...]
     number: int
 
@@ -130,7 +129,7 @@ def _below(
             for number, new in enumerate(_changes(child)):
                 yield Mutation(
                     file, child.lineno, child.col_offset, _text(child), _text(new),
-                    lines, within, here, number,
+                    lines, here, number,
                 )  # fmt: skip
             yield from _below(child, file, here, lines, within)
 
