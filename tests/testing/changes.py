@@ -23,8 +23,6 @@ Change = Callable[[Definition, set[str]], None]
 """Changes a definition in place; the names are those that its module has. Raises ValueError unless
 there is exactly one place for it.
 """
-OPERATORS: dict[str, type] = {"+": ast.Add, "-": ast.Sub, "<": ast.Lt, "<=": ast.LtE}
-OPERATORS |= {"==": ast.Eq, "!=": ast.NotEq}
 
 
 def changed(address: str, change: Change) -> tuple[str, ast.Module]:
@@ -148,19 +146,6 @@ def _answered(answer: bool, asked: str) -> Change:
     return change
 
 
-def without(name: str) -> Change:
-    """A call of ``name`` is left out. What it is called on, or its first argument, stays."""
-
-    def new(node: Any) -> Any:
-        if not isinstance(node, ast.Call):
-            return None
-        if isinstance(node.func, ast.Attribute) and node.func.attr == name:
-            return node.args[0] if isinstance(node.func.value, ast.Name) else node.func.value
-        return node.args[0] if isinstance(node.func, ast.Name) and node.func.id == name else None
-
-    return lambda definition, known: once(definition, new)
-
-
 def keyword(name: str, value: str = "") -> Change:
     """A call gets another value for a keyword, or none."""
 
@@ -179,15 +164,6 @@ def keyword(name: str, value: str = "") -> Change:
         once(definition, new)
 
     return change
-
-
-def swap(old: str, new: str) -> Change:
-    """One operator in place of another."""
-
-    def other(node: Any) -> Any:
-        return OPERATORS[new]() if isinstance(node, OPERATORS[old]) else None
-
-    return lambda definition, known: once(definition, other)
 
 
 # how

@@ -1,26 +1,17 @@
-"""Classifiers: what is refused would give every text one class, and every option changes something.
-Their contracts are held in test_stacks.
-"""
+"""Classifiers are refused where every text would get one class, and nowhere else."""
 
-import inspect
 import re
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 import pytest
-import torch
 
 from tests.exact import close
 from tests.testing.covering import interactions
 from tests.testing.rules import CHOSEN, refused_by, traits
 from tfzoo.errors import Clash
-from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.models.options import StackOptions
-from tfzoo.testing.component import differs
 from tfzoo.testing.contract import reproducible
-from tfzoo.testing.samples import randomize
 from tfzoo.testing.stacks import Choice
-from tfzoo.testing.subject import FULL, TEXT
+from tfzoo.testing.subject import FULL
 
 READING_FIRST = [name for name in CHOSEN["pooling"] if "reads_first" in traits("pooling", name)]
 
@@ -65,60 +56,3 @@ def test_the_refusal_names_poolings_that_work():
         assert listed
         for pooling in listed[1].split(", "):
             assert refused_by(vars(replace(clashing, pooling=pooling))) == set()
-
-
-SMALL: dict[str, Any] = {
-    "vocab_size": 12,
-    "classes": 5,
-    "dim": 16,
-    "heads": 4,
-    "layers": 2,
-    "dropout": 0.0,
-    "position": "learned",
-}
-OTHER: dict[str, Any] = {
-    "vocab_size": 13,
-    "classes": 6,
-    "dim": 20,
-    "parallel": "two_norms",
-    "pooling": "max",
-    "pooled_dropout": 0.3,
-    "causal": True,
-    "scale_embeddings": False,
-    "pad": 5,
-}
-"""Another value for each option that a translator has not; see test_options.py. ``allow`` alone
-changes nothing by itself, and ``init_std`` and ``embedding_std`` only the start.
-"""
-
-
-def computed(**options):
-    torch.manual_seed(0)
-    model = TransformerClassifier(**{**SMALL, **options})
-    randomize(model)
-    with torch.no_grad():
-        torch.manual_seed(1)
-        return [*model.parameters(), model.train()(TEXT), model.eval()(TEXT)]
-
-
-def test_every_option_of_a_classifier_is_tried():
-    of_stacks = {field.name for field in fields(StackOptions)}
-    named = set(inspect.signature(TransformerClassifier).parameters) - of_stacks
-    assert named - OTHER.keys() == {
-        "allow",
-        "init_std",
-        "embedding_std",
-        "like",  # names a set of options
-        "token_types",  # read by a call that has them
-        "token_head",  # stands in place of a pooling
-    }
-
-
-def test_a_head_of_tokens_changes_something():
-    plain = computed(pooling=None)
-    assert differs(computed(pooling=None, token_head="prediction_head"), plain)
-
-
-@pytest.mark.parametrize("name", OTHER)
-def test_every_option_of_a_classifier_changes_something(name):
-    assert differs(computed(**{name: OTHER[name]}), computed())

@@ -10,6 +10,7 @@ import torch
 
 from tfzoo.base.registry import create
 from tfzoo.contracts import Attention
+from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 from tfzoo.models.transformer import Transformer
@@ -71,49 +72,63 @@ OTHER: dict[str, Any] = {
 }
 """Another value for each; what is missing here is not an option, see the first test."""
 
-ALONGSIDE = {"source_vocab_size": {"tie": "target"}}
+OF_CLASSIFIERS: dict[str, Any] = {
+    "vocab_size": 13,
+    "classes": 6,
+    "dim": 20,
+    "parallel": "two_norms",
+    "pooling": "max",
+    "pooled_dropout": 0.3,
+    "causal": True,
+    "scale_embeddings": False,
+    "pad": 5,
+    "token_head": "prediction_head",
+}
+"""The same of what a translator does not have, or may not."""
+ALONGSIDE = {"source_vocab_size": {"tie": "target"}, "token_head": {"pooling": None}}
 OF_STACKS = [field.name for field in fields(StackOptions)]
+START = {"allow", "init_std", "embedding_std"}
+"""What changes only what is refused, or how parameters start: tests/models."""
 
 
-def built(**options):
-    return Transformer(**{**PLAIN, **options})
+def built(cls=Transformer, **options):
+    classes = {"classes": 5} if cls is TransformerClassifier else {}
+    return cls(**{**PLAIN, **classes, **options})
 
 
-def computed(**options):
+def computed(cls=Transformer, **options):
     """Parameters and outputs, in training and outside, all drawn from one seed."""
     torch.manual_seed(0)
-    model = built(**options)
-    randomize(model)
+    module, ids = built(cls, **options), (SOURCE, TEXT) if cls is Transformer else (TEXT,)
+    randomize(module)
     with torch.no_grad():
         torch.manual_seed(1)
-        return [
-            *model.parameters(),
-            model.train()(SOURCE, TEXT),
-            model.eval()(SOURCE, TEXT),
-            model.encode(SOURCE),
-        ]
+        return [*module.parameters(), module.train()(*ids), module.eval()(*ids)]
 
 
-@cache
-def unchanged():
-    return computed()
+unchanged = cache(computed)
 
 
-def test_the_table_has_every_option():
-    model = set(inspect.signature(Transformer).parameters) - {
-        "allow",
-        "init_std",
-        "embedding_std",
-    }  # how parameters start: tests/models
-    assert model == OTHER.keys()
-    assert {field.name for field in fields(StackOptions)} <= model
+def test_the_tables_have_every_option():
+    translator, classifier = (
+        {*inspect.signature(one).parameters} - START for one in (Transformer, TransformerClassifier)
+    )
+    assert translator == OTHER.keys()
+    assert translator >= {*OF_STACKS}
+    assert classifier - {*OF_STACKS} - {"like", "token_types"} <= OF_CLASSIFIERS.keys()
 
 
-@pytest.mark.parametrize("option", sorted(OTHER.keys() - {"parallel"}))  # which decoders cannot be
-def test_every_option_of_a_model_changes_something(option):
+@pytest.mark.parametrize(
+    ("cls", "option"),
+    [(Transformer, one) for one in sorted(OTHER.keys() - {"parallel"})]  # which decoders cannot be
+    + [(TransformerClassifier, one) for one in OF_CLASSIFIERS],
+    ids=lambda one: {Transformer: "translator", TransformerClassifier: "classifier"}.get(one, one),
+)
+def test_every_option_of_a_model_changes_something(cls, option):
+    value = (OTHER if cls is Transformer else OF_CLASSIFIERS)[option]
     alongside = ALONGSIDE.get(option, {})
-    before = computed(**alongside) if alongside else unchanged()
-    assert differs(computed(**alongside, **{option: OTHER[option]}), before)
+    before = unchanged(cls, **alongside)
+    assert differs(computed(cls, **alongside, **{option: value}), before)
 
 
 @pytest.mark.parametrize(
