@@ -53,7 +53,49 @@ def replace(file: str, source: str | ast.Module) -> bool:
     path = SOURCE / file
     old = compile(path.read_text("utf-8"), str(path), "exec")
     new = compile(source, str(path), "exec")
-    return _replace(list(_changed(old, new)), str(path))
+    olds, news = list(_codes(old)), list(_codes(new))
+    if [one.co_qualname for one in olds] != [one.co_qualname for one in news]:
+        return False
+    changed = {}
+    for one, other in zip(olds, news, strict=True):
+        if one.co_flags & 2:  # a function has fast locals, a class body or a module has not
+            if one.co_freevars != other.co_freevars:
+                return False
+            changed |= {one: other} if _deep(one) != _deep(other) else {}
+        elif _itself(one) != _itself(other):
+            return False
+    known = REMEMBERED or gc.get_objects()
+    functions = [
+        one
+        for one in known
+        if isinstance(one, FunctionType) and one.__code__.co_filename == str(path)
+    ]
+    found = {function.__code__ for function in functions}
+    if not all(one in found for one in changed if "<locals>" not in one.co_qualname):
+        return False
+    for function in functions:  # those that others have made, such as a decorator's, too
+        function.__code__ = changed.get(function.__code__, function.__code__)
+    for one in known:  # what the old code returned is forgotten
+        if isinstance(one, _lru_cache_wrapper) and one.__wrapped__ in functions:
+            one.cache_clear()
+    return True
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of a file, and of all functions and classes in it."""
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _codes(one)
+
+
+def _itself(code: CodeType) -> tuple[Any, ...]:
+    consts = tuple(repr(one) for one in code.co_consts if not isinstance(one, CodeType))
+    return code.co_code, consts, code.co_names, code.co_varnames, code.co_freevars
+
+
+def _deep(code: CodeType) -> list[tuple[Any, ...]]:
+    return [_itself(one) for one in _codes(code)]
 
 
 def substitute(file: str, source: str | ast.Module) -> None:
@@ -65,69 +107,6 @@ def substitute(file: str, source: str | ast.Module) -> None:
 
 def module_name(file: str) -> str:
     return "tfzoo." + file.removesuffix(".py").replace("/", ".")
-
-
-def _changed(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType | None]]:
-    """Pairs of changed functions; with None where what runs at import changed, too."""
-    inner = [code for code in old.co_consts if isinstance(code, CodeType)]
-    others = [code for code in new.co_consts if isinstance(code, CodeType)]
-    if [one.co_name for one in inner] != [one.co_name for one in others] or _itself(old) != _itself(
-        new
-    ):
-        yield old, None
-        return
-    for one, other in zip(inner, others, strict=True):
-        if one.co_flags & 2:  # a function has fast locals, a class body or a module has not
-            if _deep(one) != _deep(other):
-                yield one, other
-        else:
-            yield from _changed(one, other)
-
-
-def _inside(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
-    """Pairs of changed functions inside a function, if it has the same ones as before."""
-    inner, others = (
-        [one for one in code.co_consts if isinstance(one, CodeType)] for code in (old, new)
-    )
-    if [(x.co_name, x.co_freevars) for x in inner] == [(x.co_name, x.co_freevars) for x in others]:
-        for one, other in zip(inner, others, strict=True):
-            if _deep(one) != _deep(other):
-                yield one, other
-                yield from _inside(one, other)
-
-
-def _itself(code: CodeType) -> tuple[Any, ...]:
-    consts = tuple(repr(one) for one in code.co_consts if not isinstance(one, CodeType))
-    return code.co_code, consts, code.co_names, code.co_varnames, code.co_freevars
-
-
-def _deep(code: CodeType) -> tuple[Any, ...]:
-    inner = tuple(_deep(one) for one in code.co_consts if isinstance(one, CodeType))
-    return *_itself(code), inner
-
-
-def _replace(pairs: list[tuple[CodeType, CodeType | None]], path: str) -> bool:
-    """Give every function with an old code the new one; False where that cannot be."""
-    if any(new is None or new.co_freevars != old.co_freevars for old, new in pairs):
-        return False
-    known = REMEMBERED or gc.get_objects()
-    functions = [
-        one for one in known if isinstance(one, FunctionType) and one.__code__.co_filename == path
-    ]
-    for old, new in pairs:
-        found = [one for one in functions if one.__code__ == old]
-        if not found or new is None:
-            return False
-        for function in found:
-            function.__code__ = new
-        for inner, other in _inside(old, new):  # functions that it has made, such as a decorator's
-            for function in functions:
-                if function.__code__ == inner:
-                    function.__code__ = other
-    for one in known:  # what the old code returned is forgotten
-        if isinstance(one, _lru_cache_wrapper) and one.__wrapped__ in functions:
-            one.cache_clear()
-    return True
 
 
 class _Finder(importlib.abc.MetaPathFinder):

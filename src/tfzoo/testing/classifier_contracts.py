@@ -8,6 +8,7 @@ from tfzoo.testing.contract import CLEAR, Violation, assert_differs, assert_same
 from tfzoo.testing.gradients import gradients_reach_every_parameter, reads_one_token
 from tfzoo.testing.sizes import empty_batches_and_texts_are_harmless_in_a_model
 from tfzoo.testing.stack_contracts import (
+    CHANGED,
     StackContract,
     a_text_does_not_see_the_others_of_its_batch,
     nan_in_padding_reaches_no_token,
@@ -33,10 +34,7 @@ def every_token_has_influence(subject: Subject) -> None:
     a weighting that ``needs_positive_scores``, no residual connection and a pooling of one token,
     none may have.
     """
-    text = FULL[:1].repeat(7, 1)
-    for t in range(6):
-        text[t + 1, t] = 11
-    out = subject(text, "none")
+    out = subject(CHANGED, "none")
     off = (out[1:] - out[:1]).abs().amax(-1)
     weighting, replaces = subject.traits("weighting"), "replaces" in subject.traits("residual")
     nothing = replaces and "needs_positive_scores" in weighting

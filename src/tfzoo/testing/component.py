@@ -300,25 +300,16 @@ def differs(one: list[Tensor], other: list[Tensor]) -> bool:
 
 def other_values(option: Option) -> Iterator[Any]:
     """Values of an option other than its default; several for a number, as one may not fit."""
+    number = option.default if isinstance(option.default, int | float) else 0
+    values: dict[Any, tuple[Any, ...]] = {
+        bool: (not option.default,),
+        int: ((number or 10) + 2, (number or 10) * 2, (number or 10) // 2),
+        float: (number + 0.1, (number or 1.0) * 2, (number or 1.0) / 2),
+        str: ("other",),
+        type(None): (None,),
+    }
     for choice in members(option.annotation):
-        default = option.default
-        if choice is bool:
-            yield not default
-        elif choice is int:
-            yield from (
-                value
-                for value in ((default or 10) + 2, (default or 10) * 2, (default or 10) // 2)
-                if value != default
-            )
-        elif choice is float:
-            size = default or 1.0
-            yield from (default + 0.1 if default is not None else 0.1, size * 2, size / 2)
-        elif choice is str:
-            yield "other"
-        elif (choice is not type(None) and choice != default) or (
-            choice is type(None) and default is not None
-        ):
-            yield None if choice is type(None) else choice
+        yield from (one for one in values.get(choice, (choice,)) if one != option.default)
 
 
 @contextmanager

@@ -43,33 +43,17 @@ LONG = 100
 BETWEEN = torch.tensor([[1, 0, 1, 1, 0, 1], [0, 1, 0, 0, 1, 1], [1, 1, 1, 0, 0, 0]]).bool()
 
 
-def encoder(entry: Entry, **options: Any) -> Encoder:
-    """An encoder that computes what the mixer does."""
-    module = Encoder(D, SIZES["heads"], 1, **only(entry), **options)
-    pass_padding(module)
-    randomize(module)
-    return module.eval()
-
-
-def only(entry: Entry) -> dict[str, Any]:
-    """The options of a stack that has no other components than this mixer."""
+def sides(entry: Entry) -> list[Encoder | Decoder]:
+    """An encoder, and a decoder where there can be one, that compute what the mixer does."""
     none = dict.fromkeys(("residual", "norm", "feedforward", "position"), "none")
-    return {"mixer": entry.name, "dropout": 0.0, **none}
-
-
-def decoders(entry: Entry, **options: Any) -> list[Decoder]:
-    """A decoder that computes what the mixer does; none if the mixer is bidirectional."""
-    if "bidirectional" in entry.traits:
-        return []
-    module = Decoder(D, SIZES["heads"], 1, cross_attention=False, **only(entry), **options)
-    pass_padding(module)
-    randomize(module)
-    return [module.eval()]
-
-
-def sides(entry: Entry, **options: Any) -> list[Encoder | Decoder]:
-    """An encoder, and a decoder where there can be one."""
-    return [encoder(entry, **options), *decoders(entry, **options)]
+    options: dict[str, Any] = {"mixer": entry.name, "dropout": 0.0, **none}
+    modules: list[Encoder | Decoder] = [Encoder(D, SIZES["heads"], 1, **options)]
+    if "bidirectional" not in entry.traits:
+        modules.append(Decoder(D, SIZES["heads"], 1, cross_attention=False, **options))
+    for module in modules:
+        pass_padding(module)
+        randomize(module.eval())
+    return modules
 
 
 @contract("mixer")
@@ -87,7 +71,7 @@ def a_prompt_may_be_padded(entry: Entry) -> None:
     """Decoding goes on after a prompt with padding on either side, of nothing but padding, or with
     padding between tokens, as it does after the prompt without padding.
     """
-    for module in decoders(entry):
+    for module in sides(entry)[1:]:
         x = torch.randn(B, N + 4, D)
         for prompt in (RIGHT, LEFT, BETWEEN, lengths_to_valid([6, 0, 3], N)):
             valid = torch.cat([prompt, BETWEEN[:, :2], torch.ones(B, 2).bool()], 1)
@@ -146,7 +130,7 @@ def reach_says_the_truth(entry: Entry) -> None:
     declared.
     """
     x = torch.randn(1, LONG, D, requires_grad=True)
-    (gradient,) = torch.autograd.grad(encoder(entry)(x)[:, -1].sum(), x)
+    (gradient,) = torch.autograd.grad(sides(entry)[0](x)[:, -1].sum(), x)
     far = gradient[:, 0].abs().max().item()  # a difference of outputs would round to 0
     if (far == 0) != ("reach" in entry.traits):
         raise Violation(f"a token {LONG - 1} places away has a gradient of {far:.2g}")
@@ -208,7 +192,7 @@ def reads_says_the_truth(entry: Entry) -> None:
 @contract("mixer")
 def gradients_in_a_decoder_are_those_of_the_output(entry: Entry) -> None:
     """``torch.autograd.gradcheck`` holds in a decoder, with padding on the left."""
-    for module in decoders(entry):
+    for module in sides(entry)[1:]:
         x = torch.randn(B, N, D, requires_grad=True)
         tensors = (x, *module.parameters())
         try:

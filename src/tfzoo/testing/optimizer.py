@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.registry import Entry
-from tfzoo.testing.contract import Violation, assert_same, contract
+from tfzoo.testing.contract import EXACT, Violation, assert_same, contract
 from tfzoo.testing.samples import build
 
 LR, DECAY = 0.01, 0.1
@@ -51,6 +51,14 @@ def trained_weights(entry: Entry, options: Mapping[str, Any] | None) -> list[Ten
     return list(trained.weights().values())
 
 
+def assert_same_weights(
+    trained: Trained, wanted: Mapping[str, Tensor], what: str, tolerance: float = EXACT
+) -> None:
+    """Raise :class:`Violation` unless each parameter is what is wanted."""
+    for name, parameter in trained.named_parameters():
+        assert_same(parameter, wanted[name], f"{what}, {name}", tolerance)
+
+
 @contract("optimizer")
 def a_step_moves_every_parameter(entry: Entry) -> None:
     """A step moves every parameter of the module against its gradient."""
@@ -74,12 +82,10 @@ def a_skipped_step_changes_nothing(entry: Entry) -> None:
             if number == skipped:
                 before = one.weights()
                 _skip(one)
-                for name, parameter in one.named_parameters():
-                    assert_same(parameter, before[name], f"skipped step, {name}", 0.0)
+                assert_same_weights(one, before, "skipped step", 0.0)
             one.step(number)
             other.step(number)
-        for name, parameter in one.named_parameters():
-            assert_same(parameter, dict(other.named_parameters())[name], f"{name} afterwards")
+        assert_same_weights(one, other.weights(), "after a skipped step")
 
 
 def _skip(trained: Trained) -> None:
@@ -106,8 +112,7 @@ def the_state_dict_restores_it(entry: Entry) -> None:
     for number in range(3, 6):
         one.step(number)
         other.step(number)
-    for name, parameter in one.named_parameters():
-        assert_same(dict(other.named_parameters())[name], parameter, name, 0.0)
+    assert_same_weights(other, one.weights(), "training goes on", 0.0)
 
 
 @contract("optimizer")
@@ -134,5 +139,4 @@ def a_schedule_reaches_every_parameter(entry: Entry) -> None:
     for group in trained.optimizer.param_groups:
         group["lr"] = 0.0
     trained.step(1)
-    for name, parameter in trained.named_parameters():
-        assert_same(parameter, before[name], f"{name}, at a rate of 0", 0.0)
+    assert_same_weights(trained, before, "at a rate of 0", 0.0)

@@ -29,6 +29,8 @@ from tfzoo.testing.subject import FULL, SOURCE, TEXT, Subject, hooks, left
 
 StackContract = Callable[[Subject], None]
 REAL = TEXT != 0
+CHANGED = torch.cat([FULL[:1], torch.where(torch.eye(6).bool(), 11, FULL[:1])])
+"""A text, and the same with another token at each place in turn."""
 
 
 def real(out: Tensor, ids: Tensor) -> Tensor:
@@ -112,13 +114,10 @@ def a_token_has_influence_on_itself_and_whatever_may_look_at_it(subject: Subject
     and later ones alone. With a ``sparse`` weighting it may have none, and with a mixer of limited
     ``reach`` it has some on its neighbours.
     """
-    text = FULL[:1].repeat(7, 1)
-    for t in range(6):
-        text[t + 1, t] = 11
-    out = subject(text, "none", SOURCE[:1].expand(7, -1), "none")
+    out = subject(CHANGED, "none", SOURCE[:1].expand(7, -1), "none")
     off = (out[1:] - out[:1]).abs().amax(-1)  # (changed token, token that notices)
     size = max(1.0, out.abs().max().item())
-    reach = 1 if "reach" in subject.traits("mixer") else len(text)
+    reach = 1 if "reach" in subject.traits("mixer") else len(CHANGED)
     reach = reach if subject.parts("mixer") else 0  # without a mixer, tokens are by themselves
     sparse = "sparse" in subject.traits("weighting")
     for t in range(6):

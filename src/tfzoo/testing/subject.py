@@ -19,6 +19,7 @@ from tfzoo.models.cache import DecoderCache
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.context import Padding
 from tfzoo.models.decoder import Decoder
+from tfzoo.models.embedding import Embedding
 from tfzoo.models.encoder import Encoder
 from tfzoo.models.multihead import SelfOrCrossAttention
 from tfzoo.models.positioned import Positioned
@@ -49,24 +50,18 @@ class Subject:
 
     def __init__(self, module: Encoder | Decoder | Transformer | TransformerClassifier) -> None:
         self.module = module
-        embedding = getattr(module, "embedding", None) or getattr(module, "target_embedding", None)
-        self.scale = 1.0 if embedding is None else embedding.factor
+        tables = [one for one in module.modules() if isinstance(one, Embedding)]
+        scale = tables[0].factor if tables else 1.0
         self.embedding = torch.randn(VOCABULARY, SIZES["dim"])
         with torch.no_grad():
             for table in self.embeddings:
-                table.copy_(torch.randn_like(table) / (2 * self.scale))
+                table.copy_(torch.randn_like(table) / (2 * scale))
             self.soften()
 
     @property
     def stacks(self) -> list[Stack]:
         """Those of the model, the one that gives the output last."""
-        if isinstance(self.module, Stack):
-            return [self.module]
-        return (
-            [self.module.encoder]
-            if isinstance(self.module, TransformerClassifier)
-            else [self.module.encoder, self.module.decoder]
-        )
+        return [one for one in self.module.modules() if isinstance(one, Stack)]
 
     @property
     def causal(self) -> bool:
@@ -91,11 +86,8 @@ class Subject:
     @property
     def embeddings(self) -> list[Tensor]:
         """The tables that ids are looked up in."""
-        if isinstance(self.module, Stack):
-            return [self.embedding]
-        if isinstance(self.module, TransformerClassifier):
-            return [self.module.embedding.weight]
-        return [self.module.source_embedding.weight, self.module.target_embedding.weight]
+        tables = [one.weight for one in self.module.modules() if isinstance(one, Embedding)]
+        return [*tables] or [self.embedding]
 
     def __call__(
         self,

@@ -88,9 +88,8 @@ def scores_are_those_that_it_declares(entry: Entry) -> None:
 def padding_has_no_influence_on_scores(entry: Entry) -> None:
     """The scores of texts in one batch, where short ones are padded, are those of each alone."""
     task, data = example(entry)
-    together = scores_of(task, batches_of(data, [EXAMPLES]))
-    alone = scores_of(task, batches_of(data, [1] * EXAMPLES))
-    assert_same_scores(alone, together)
+    alone, together = (batches_of(data, sizes) for sizes in ([1] * EXAMPLES, [EXAMPLES]))
+    assert_same_scores(scores_of(task, alone), scores_of(task, together))
 
 
 @contract("task")
@@ -98,8 +97,7 @@ def scores_do_not_depend_on_the_order(entry: Entry) -> None:
     """The scores of a data set are the same, in whatever batches and order its texts come."""
     task, data = example(entry)
     batches = batches_of(data, [3, EXAMPLES - 3])
-    first, second = scores_of(task, batches), scores_of(task, batches[::-1])
-    assert_same_scores(second, first)
+    assert_same_scores(scores_of(task, batches[::-1]), scores_of(task, batches))
 
 
 @contract("task")
@@ -118,8 +116,7 @@ def special_ids_are_those_of_the_tokenizer(entry: Entry) -> None:
     state = {name: reordered(tensor, renumbered) for name, tensor in task.state_dict().items()}
     other.load_state_dict(state)
     ((batch,), (theirs,)) = (batches_of(one, [EXAMPLES]) for one in (data, again))
-    first, second = scores_of(task, [batch]), scores_of(other, [theirs])
-    assert_same_scores(second, first)
+    assert_same_scores(scores_of(other, [theirs]), scores_of(task, [batch]))
     with torch.no_grad():
         pairs = zip(other.prediction_rows(theirs), task.prediction_rows(batch), strict=True)
     for found, wanted in pairs:
@@ -214,8 +211,7 @@ def a_checkpoint_alone_restores_it(entry: Entry) -> None:
     if again.recipe != task.recipe:
         raise Violation("the recipe is another one")
     batches = batches_of(data, [EXAMPLES])
-    first, second = scores_of(task, batches), scores_of(again, batches)
-    assert_same_scores(second, first)
+    assert_same_scores(scores_of(again, batches), scores_of(task, batches))
 
 
 @contract("task")
