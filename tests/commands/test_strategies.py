@@ -231,20 +231,12 @@ def test_the_same_command_goes_on_with_one_process_and_its_export_translates(cap
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
 def test_half_precision_trains_close_to_full(precision):
     shutil.rmtree("half", ignore_errors=True)
-    args = (
-        "--trainer.devices",
-        "1",
-        *SPREAD,
-        "--trainer.precision",
-        precision,
-        *typed("--run half --model.position rotary"),
-    )
+    half = f"--run half --model.position rotary --trainer.precision {precision}"
+    args = (*SPREAD, *typed(half, "--trainer.devices 1"))
     assert main(["fit", "translation/numbers", *TINY, *args]) == 0
     wanted = torch.bfloat16 if precision == "bf16-true" else torch.float32
-    assert {
-        value.dtype
-        for value in checkpoints.read("half/checkpoints/last.ckpt")["state_dict"].values()
-    } == {wanted}
+    state = checkpoints.read("half/checkpoints/last.ckpt")["state_dict"]
+    assert {value.dtype for value in state.values()} == {wanted}
     assert logged("half")["train/loss"] == pytest.approx([6.8] * 4, rel=0.05)
 
 

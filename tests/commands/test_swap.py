@@ -7,19 +7,12 @@ import pytest
 import tfzoo
 from tests.daily import sampled
 from tests.results import summary
-from tests.typed import typed
+from tests.tiny import numbers
 from tfzoo.base.registry import describe
 from tfzoo.commands.main import main
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
-SMALL = [
-    *typed("--model.dim 16 --model.heads 2 --model.layers 1 --data.max_tokens 200"),
-    *typed(
-        "--data.dataset.train 300 --data.dataset.val 20 --data.dataset.test 20",
-        "--data.dataset.long 5",
-    ),
-    *typed("--trainer.max_steps 2 --search.max_length 0"),
-]
+SMALL = numbers("--data.max_tokens 200 --trainer.max_steps 2", train=300, val=20, test=20, length=0)
 WORDS = ["red", "green", "blue", "one", "two", "three"]
 
 

@@ -43,7 +43,7 @@ def test_numbers_go_up_and_are_never_used_again(tmp_path):
     assert choose("a") == tmp_path / "runs/a/8"
 
 
-def test_a_folder_given_must_be_new_or_empty(tmp_path):
+def test_a_folder_given_must_be_new_or_empty_or_that_of_a_run(tmp_path):
     (tmp_path / "mine").mkdir()
     assert choose("a", "mine") == tmp_path / "mine"
     (tmp_path / "mine/x").touch()
@@ -51,6 +51,8 @@ def test_a_folder_given_must_be_new_or_empty(tmp_path):
         choose("a", "mine")
     with pytest.raises(BadRun):
         choose("a", "mine/x")
+    write_config(tmp_path / "mine", {"seed": 1})
+    assert choose("a", "mine") == tmp_path / "mine"
 
 
 def test_further_processes_take_the_folder_of_the_first(monkeypatch):
@@ -153,12 +155,6 @@ def test_rows_that_a_full_disk_does_not_take_are_written_when_it_does(tmp_path, 
         "4,,4.0",
     ]
     assert capsys.readouterr().err.count("Training goes on, the next row tries again") == 1
-
-
-def test_the_folder_of_a_run_is_taken_again(tmp_path):
-    (tmp_path / "mine").mkdir()
-    write_config(tmp_path / "mine", {"seed": 1})
-    assert choose("a", "mine") == tmp_path / "mine"
 
 
 def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path):

@@ -55,30 +55,27 @@ def of_whole_steps(saved):
     return bool(saved) and all(batches == 3 * step for step, batches in saved)
 
 
-@pytest.mark.parametrize("often", ["time", "steps", "validation"])
-def test_of_several_accumulated_batches_a_checkpoint_is_written_after_the_last(often, saved):
-    options = {
-        "time": typed(
-            "--checkpoint.train_time_interval 00:00:00 --trainer.val_check_interval 1000"
-        ),
-        "steps": ("--checkpoint.every_n_train_steps", "2", "--trainer.val_check_interval", "1000"),
-        "validation": ("--trainer.val_check_interval", "4"),
-    }[often]
-    assert fit(*options, "--trainer.max_steps", "4") == 0
+NEVER = "--trainer.val_check_interval 1000"
+
+
+@pytest.mark.parametrize(
+    ("often", "steps"),
+    [
+        (f"--checkpoint.train_time_interval 00:00:00 {NEVER}", [1, 2, 3, 4]),
+        (f"--checkpoint.every_n_train_steps 2 {NEVER}", [2, 4]),
+        ("--trainer.val_check_interval 4", [2, 3, 4]),
+    ],
+    ids=["time", "steps", "validation"],
+)
+def test_of_several_accumulated_batches_a_checkpoint_is_written_after_the_last(often, steps, saved):
+    assert fit(*typed(often), "--trainer.max_steps", "4") == 0
     assert of_whole_steps(saved)
-    steps = {"time": [1, 2, 3, 4], "steps": [2, 4], "validation": [2, 3, 4]}[often]
     assert sorted({step for step, _ in saved}) == steps
 
 
 def test_the_best_of_a_validation_within_a_step_is_not_gone_on_from(saved):
-    assert (
-        fit(
-            *typed(
-                "--trainer.val_check_interval 4 --trainer.max_steps 2", "--checkpoint.save_top_k -1"
-            )
-        )
-        == 0
-    )
+    often = "--trainer.val_check_interval 4 --trainer.max_steps 2 --checkpoint.save_top_k -1"
+    assert fit(*typed(often)) == 0
     LAST.unlink()
     found = {
         unfit(read(path)): read(path)["global_step"] for path in (RUN / "checkpoints").iterdir()

@@ -35,17 +35,11 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.mark.nightly
 def test_it_names_the_option_to_lower_the_batch_and_half(tmp_path):
-    small = [
-        *typed(
-            "--data.dataset.train 5000 --data.dataset.val 4 --data.dataset.test 4", "--model.dim 64"
-        )
-    ]
-    args = [
-        "fit",
-        "translation/numbers",
-        *small,
-        *typed("--data.max_tokens 100000 --trainer.accelerator cpu --run mine"),
-    ]
+    args = typed(
+        "fit translation/numbers --data.dataset.train 5000 --data.dataset.val 4",
+        "--data.dataset.test 4 --model.dim 64 --data.max_tokens 100000",
+        "--trainer.accelerator cpu --run mine",
+    )
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *args],

@@ -9,8 +9,7 @@ from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import print_result, print_verbatim
 from tfzoo.commands.argument_parser import SECTIONS, CommandParser
 from tfzoo.config.help import help_text
-from tfzoo.config.resolve import resolve
-from tfzoo.config.sections import find_task
+from tfzoo.config.resolve import find_task, resolve
 from tfzoo.config.sources import load_recipe
 from tfzoo.errors import BadRecipe
 from tfzoo.runs.folder import as_yaml

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfzoo.base import memory
+from tfzoo.base.loading import task_class
+from tfzoo.base.registry import registry
 from tfzoo.base.terminal import notify, silence_lightning
 from tfzoo.config.merge import Merged, merge
-from tfzoo.config.sections import LIGHTNING, find_task
+from tfzoo.config.sections import LIGHTNING
 from tfzoo.config.security import check_values
-from tfzoo.config.sources import Arguments, ConfigSource
+from tfzoo.config.sources import Arguments, ConfigSource, Source
 from tfzoo.config.start import Start, start_from
 from tfzoo.config.validation import check_meaning, validate
-from tfzoo.errors import BadRecipe, within
+from tfzoo.errors import BadRecipe, listing, within
 
 if TYPE_CHECKING:
     from tfzoo.config.lightning import LightningConfig
@@ -85,6 +87,20 @@ def resolve(files: Sequence[ConfigSource], arguments: Arguments, make_data: bool
         name: section.defaults for name, section in merged.sections.items() if name not in LIGHTNING
     }
     return Config(path.stem, task, defaults, values, parsed, data, start)
+
+
+def find_task(sources: Sequence[Source]) -> Any:
+    """Return the class of the task, which the last source names that has the key ``task``.
+
+    Raises:
+        BadRecipe, UnknownName: there is no such task.
+    """
+    source = next((one for one in reversed(sources) if "task" in one.values), sources[0])
+    name = source.values.get("task")
+    with within(source.origin):
+        if not isinstance(name, str):
+            raise BadRecipe(f"no task; begin with task: {listing(registry('task').names())}")
+        return task_class(name)
 
 
 def call_constructors(task: Any, merged: Merged, values: Mapping[str, Any], make_data: bool) -> Any:

@@ -11,10 +11,7 @@ from functools import cache
 from math import inf
 from typing import Any, get_args, get_origin, get_type_hints
 
-from tfzoo.base.loading import task_class
-from tfzoo.base.registry import Slot, registry
-from tfzoo.config.sources import Source
-from tfzoo.errors import BadRecipe, listing, within
+from tfzoo.base.registry import Slot
 
 TOP: dict[str, Any] = {
     "task": str,
@@ -96,20 +93,6 @@ class Section:
         members = union_members(self.hints[key])
         values = [get_args(one)[1] for one in members if get_origin(one) is dict]
         return values[0] if values else Any
-
-
-def find_task(sources: Sequence[Source]) -> Any:
-    """Return the class of the task, which the last source names that has the key ``task``.
-
-    Raises:
-        BadRecipe, UnknownName: there is no such task.
-    """
-    source = next((one for one in reversed(sources) if "task" in one.values), sources[0])
-    name = source.values.get("task")
-    with within(source.origin):
-        if not isinstance(name, str):
-            raise BadRecipe(f"no task; begin with task: {listing(registry('task').names())}")
-        return task_class(name)
 
 
 def sections(task: Any) -> dict[str, Section]:

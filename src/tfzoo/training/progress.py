@@ -78,10 +78,9 @@ class Bar(ProgressBar):
             self._show_step(trainer)
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._start_scoring()
+        self.scored, self.scoring_since = 0, monotonic()
 
-    def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._start_scoring()
+    on_test_start = on_validation_start
 
     def on_validation_batch_end(self, trainer: L.Trainer, *args: Any, **kwargs: Any) -> None:
         self._score_batch("validation", trainer.num_val_batches)
@@ -111,9 +110,6 @@ class Bar(ProgressBar):
     def _show_step(self, trainer: L.Trainer) -> None:
         total = total_steps(trainer)
         self._show("training", trainer.global_step, total, self._line(trainer, total))
-
-    def _start_scoring(self) -> None:
-        self.scored, self.scoring_since = 0, monotonic()
 
     def _score_batch(self, what: str, batches: Any) -> None:
         self.scored += 1

@@ -129,9 +129,7 @@ class Tracking:
     def start(self) -> None:
         """Open their runs, offline if the server fails."""
         for logger in self.loggers if not rank() else ():
-            adapters.wandb_arguments(logger)["settings"] = _settings(
-                init_timeout=START, finish_timeout=end_patience(logger) / 2
-            )
+            adapters.wandb_arguments(logger)["settings"] = settings(end_patience(logger) / 2)
             try:
                 logger.experiment  # noqa: B018  # opens it
             except Exception as error:  # of the client, its service process or the server
@@ -244,10 +242,10 @@ class LogQueue:
             self.name = ""
 
 
-def _settings(**given: Any) -> Any:
+def settings(patience: float) -> Any:
+    """How long its client waits; older versions do not have all of these settings."""
     import wandb
 
-    given["finish_timeout_raises"] = True
-    return wandb.Settings(
-        **{key: value for key, value in given.items() if key in wandb.Settings.model_fields}
-    )
+    wanted = {"init_timeout": START, "finish_timeout": patience, "finish_timeout_raises": True}
+    known = wandb.Settings.model_fields
+    return wandb.Settings(**{key: value for key, value in wanted.items() if key in known})
