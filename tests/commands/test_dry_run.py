@@ -63,11 +63,14 @@ def test_time_is_that_of_the_training_up_to_a_third(compare):
 
 def test_a_training_of_unknown_length_has_a_time_a_step(own_folder, monkeypatch, capsys):
     monkeypatch.setattr(dry_run, "MAX_SECONDS", 0.2)
-    assert (
-        main(["fit", *TINY, "--trainer.max_steps", "-1", "--trainer.max_epochs", "-1", "--dry-run"])
-        == 0
-    )
+    endless = ("--trainer.max_steps", "-1", "--trainer.max_epochs", "-1")
+    assert main(["fit", *TINY, *endless, "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "until it is stopped" in out
     assert "s a step" in out
     assert "validation comes on top" in out
+
+
+def test_a_limit_of_time_that_leaves_no_step_is_one_line(own_folder, capsys):
+    assert main(["fit", *TINY, "--trainer.max_time", "00:00:00:00", "--dry-run"]) == 2
+    assert "trainer.max_time is over before the first step" in capsys.readouterr().err

@@ -130,7 +130,11 @@ def dry_run(config: Config, command: list[str]) -> int:
 
 
 def estimate(trainer: L.Trainer, task: Any, data: Any, stopwatch: Stopwatch) -> Estimate:
-    """Train a few steps, the first one on the largest batch, and estimate the whole training."""
+    """Train a few steps, the first one on the largest batch, and estimate the whole training.
+
+    Raises:
+        BadOption: no step was taken in the time that the recipe allows.
+    """
     own, padded = data.train_dataloader, PaddedTokens(data)
 
     def largest_first() -> DataLoader[Any]:
@@ -145,6 +149,8 @@ def estimate(trainer: L.Trainer, task: Any, data: Any, stopwatch: Stopwatch) -> 
 
     data.train_dataloader = largest_first
     trainer.fit(task, datamodule=data)
+    if not stopwatch.seconds:
+        raise BadOption("--dry-run: trainer.max_time is over before the first step: raise it")
     steps = cycle(padded.of_steps(trainer.accumulate_grad_batches))
     pairs = list(zip(stopwatch.seconds, steps, strict=False))
     timed = pairs[WARMUP:] or pairs
