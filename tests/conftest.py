@@ -63,6 +63,17 @@ def own_folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def two_runs(own_folder):
+    """The working directory with a translator, ``numbers.ckpt``, and a classifier, ``toy.ckpt``."""
+    from tests.results import saved
+    from tests.tasks.test_attention import classifier, translator
+
+    saved(translator(), own_folder / "numbers.ckpt")
+    saved(classifier(), own_folder / "toy.ckpt")
+    return own_folder
+
+
+@pytest.fixture
 def empty_cache(tmp_path, monkeypatch):
     """A cache of the test's own, where others have prepared nothing."""
     monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))

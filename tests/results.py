@@ -1,8 +1,10 @@
-"""What a training has written into the folder of its run."""
+"""What a training writes: the folder of its run, and a checkpoint."""
 
 import csv
 import json
 from pathlib import Path
+
+import torch
 
 
 def summary(run):
@@ -14,3 +16,11 @@ def rows(run):
     """Those of ``metrics.csv``."""
     with Path(run, "metrics.csv").open(newline="", encoding="utf-8") as stream:
         return list(csv.DictReader(stream))
+
+
+def saved(task, path):
+    """A file with the checkpoint of a task that no training has made."""
+    checkpoint = {"state_dict": task.state_dict()}
+    task.on_save_checkpoint(checkpoint)
+    torch.save(checkpoint, path)
+    return path

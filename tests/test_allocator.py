@@ -14,7 +14,6 @@ from torch.nn.functional import cross_entropy
 
 import tfzoo
 from tests import forked
-from tests.commands.test_attention import here  # noqa: F401
 from tfzoo.base import allocator
 from tfzoo.commands import serve
 from tfzoo.commands.main import main
@@ -225,36 +224,22 @@ def of_a_module(folder):
 @pytest.mark.parametrize(
     "begin",
     [
-        lambda _: main(["fit", "translation/numbers"]),
-        lambda _: main(["fit", "translation/numbers", "--dry-run"]),
-        of_a_module,
-        *(
-            lambda _, word=word: main([word, "numbers.ckpt"])
-            for word in ("validate", "test", "predict", "translate")
-        ),
-        lambda _: main(["classify", "toy.ckpt"]),
-        lambda _: serve.load("numbers.ckpt", None, "torch"),
-    ],
-    ids=[
-        "fit",
-        "dry-run",
-        "module",
-        "validate",
-        "test",
-        "predict",
-        "translate",
-        "classify",
-        "serve",
+        pytest.param(lambda _, words=words: main(words.split()), id=words)
+        for words in (
+            *("fit translation/numbers", "fit translation/numbers --dry-run", "classify toy.ckpt"),
+            *("validate numbers.ckpt", "test numbers.ckpt", "predict numbers.ckpt"),
+            "translate numbers.ckpt",
+        )
+    ]
+    + [
+        pytest.param(of_a_module, id="module"),
+        pytest.param(lambda _: serve.load("numbers.ckpt", None, "torch"), id="serve"),
     ],
 )
-def test_training_and_inference_begin_with_it(
-    begin,
-    here,  # noqa: F811
-    monkeypatch,
-):
+def test_training_and_inference_begin_with_it(begin, two_runs, monkeypatch):
     def asked():
         raise Asked
 
     monkeypatch.setattr(allocator, "is_wanted", asked)
     with pytest.raises(Asked):
-        begin(here)
+        begin(two_runs)

@@ -4,9 +4,9 @@ import io
 import sys
 
 import pytest
-import torch
 
 from tests.pages.test_attention import data_of
+from tests.results import saved
 from tests.tasks.test_attention import classifier, translator
 from tfzoo.commands.main import main
 from tfzoo.plots.pages import attention
@@ -14,24 +14,10 @@ from tfzoo.plots.pages import attention
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
-def saved(task, path):
-    checkpoint = {"state_dict": task.state_dict()}
-    task.on_save_checkpoint(checkpoint)
-    torch.save(checkpoint, path)
-    return path
-
-
-@pytest.fixture
-def here(own_folder):
-    saved(translator(), own_folder / "numbers.ckpt")
-    saved(classifier(), own_folder / "toy.ckpt")
-    return own_folder
-
-
-def test_a_translators_page_and_a_classifiers(here, capsys, monkeypatch):
+def test_a_translators_page_and_a_classifiers(two_runs, capsys, monkeypatch):
     assert main(["attention", "numbers.ckpt", "one two"]) == 0
     assert capsys.readouterr().out == "attention.html\n"
-    page = (here / "attention.html").read_text("utf-8")
+    page = (two_runs / "attention.html").read_text("utf-8")
     assert all(f'value="{side}"' in page for side in ("encoder", "decoder", "cross"))
     assert "scaled_dot_product" in page
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\none two\n")))
@@ -42,7 +28,7 @@ def test_a_translators_page_and_a_classifiers(here, capsys, monkeypatch):
     assert "probabilities" in page
 
 
-def test_a_page_or_a_picture_that_replaces_another_says_so(here, capsys):
+def test_a_page_or_a_picture_that_replaces_another_says_so(two_runs, capsys):
     for command, file, values in (
         ("attention numbers.ckpt {}", "attention.html", "448"),
         ("attention numbers.ckpt {} --output map.svg", "map.svg", "48"),
@@ -57,9 +43,11 @@ def test_a_page_or_a_picture_that_replaces_another_says_so(here, capsys):
         assert told == [*[False] * (len(values) - 1), True], "not where it is the same"
 
 
-def test_layers_are_chosen_and_a_page_that_is_too_large_is_not_written(here, capsys, monkeypatch):
+def test_layers_are_chosen_and_a_page_that_is_too_large_is_not_written(
+    two_runs, capsys, monkeypatch
+):
     assert main(["attention", "numbers.ckpt", "one two", "--layers", "1"]) == 0
-    page = (here / "attention.html").read_text("utf-8")
+    page = (two_runs / "attention.html").read_text("utf-8")
     assert '"layer": 1' in page
     assert '"layer": 0' not in page
     for most, advice in (
@@ -69,13 +57,13 @@ def test_layers_are_chosen_and_a_page_that_is_too_large_is_not_written(here, cap
         monkeypatch.setattr(attention, "MAX_BYTES", most)
         assert main(["attention", "numbers.ckpt", "one two", "--output", "large.html"]) == 2
         assert f"{advice} a shorter text" in capsys.readouterr().err
-        assert not (here / "large.html").exists()
+        assert not (two_runs / "large.html").exists()
 
 
-def test_two_runs_of_other_sizes_are_side_by_side(here, capsys):
-    saved(translator(heads=4, layers=1, position="rotary"), here / "other.ckpt")
+def test_two_runs_of_other_sizes_are_side_by_side(two_runs, capsys):
+    saved(translator(heads=4, layers=1, position="rotary"), two_runs / "other.ckpt")
     assert main(["attention", "numbers.ckpt", "one two", "--compare", "other.ckpt"]) == 0
-    page = (here / "attention.html").read_text("utf-8")
+    page = (two_runs / "attention.html").read_text("utf-8")
     assert "Attention of numbers.ckpt and other.ckpt" in page
     first, second = data_of(page)
     assert [one["heads"] for one in first["maps"]] == [2] * 6
@@ -88,13 +76,13 @@ def test_two_runs_of_other_sizes_are_side_by_side(here, capsys):
     assert main([*words, "--layers", "0,1", "--output", "both.html"]) == 0
 
 
-def test_a_layer_without_a_map_is_said_on_the_page_and_on_stderr(here, capsys):
-    saved(translator(encoder={"mixer": "fourier"}), here / "fourier.ckpt")
+def test_a_layer_without_a_map_is_said_on_the_page_and_on_stderr(two_runs, capsys):
+    saved(translator(encoder={"mixer": "fourier"}), two_runs / "fourier.ckpt")
     assert main(["attention", "numbers.ckpt", "one two", "--compare", "fourier.ckpt"]) == 0
     words = "no attention map of encoder layer 0 (mixer fourier), encoder layer 1 (mixer fourier)"
     assert f"fourier.ckpt: {words}" in capsys.readouterr().err
-    assert words in (here / "attention.html").read_text("utf-8")
-    saved(classifier(mixer="gru"), here / "gru.ckpt")
+    assert words in (two_runs / "attention.html").read_text("utf-8")
+    saved(classifier(mixer="gru"), two_runs / "gru.ckpt")
     assert main(["attention", "gru.ckpt", "one two"]) == 2
     assert "gru.ckpt: attention: no layer has an attention map" in capsys.readouterr().err
 
@@ -103,10 +91,10 @@ def test_a_layer_without_a_map_is_said_on_the_page_and_on_stderr(here, capsys):
     ("name", "start"),
     [("map.png", b"\x89PNG"), ("map.pdf", b"%PDF"), ("map.svg", b"<?xml"), ("MAP.HTML", b"<!doc")],
 )
-def test_the_suffix_of_the_output_decides_what_is_written(name, start, here, capsys):
+def test_the_suffix_of_the_output_decides_what_is_written(name, start, two_runs, capsys):
     assert main(["attention", "toy.ckpt", "one $two$", "--output", name]) == 0
     assert capsys.readouterr().out == f"{name}\n"
-    assert (here / name).read_bytes().startswith(start)
+    assert (two_runs / name).read_bytes().startswith(start)
 
 
 @pytest.mark.parametrize(
@@ -129,10 +117,10 @@ def test_the_suffix_of_the_output_decides_what_is_written(name, start, here, cap
         (["numbers.ckpt"], "standard input has 2 lines"),
     ],
 )
-def test_a_mistake_is_one_line(words, message, here, capsys, monkeypatch):
+def test_a_mistake_is_one_line(words, message, two_runs, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\n")))
     assert main(["attention", *words]) == 2
     said = capsys.readouterr().err
     assert message in said
     assert len([line for line in said.splitlines() if not line.startswith("checkpoint:")]) == 1
-    assert not list(here.glob("*.[hpsj]*"))
+    assert not list(two_runs.glob("*.[hpsj]*"))

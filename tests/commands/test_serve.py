@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from tests.commands.test_attention import here  # noqa: F401
 from tfzoo.commands.main import main
 
 
@@ -21,12 +20,7 @@ from tfzoo.commands.main import main
         (["numbers.ckpt", "--port", "TAKEN"], "; --port 0 takes a free port"),
     ],
 )
-def test_a_mistake_is_one_line(
-    words,
-    message,
-    here,  # noqa: F811
-    capsys,
-):
+def test_a_mistake_is_one_line(words, message, two_runs, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert main(["serve", *(port if word == "TAKEN" else word for word in words)]) == 2
@@ -44,11 +38,7 @@ def test_a_mistake_is_one_line(
         ),
     ],
 )
-def test_a_mistake_is_named_before_anything_is_loaded(
-    words,
-    message,
-    here,  # noqa: F811
-):
+def test_a_mistake_is_named_before_anything_is_loaded(words, message, two_runs):
     code = f"""if True:
         import sys
         from tfzoo.commands.main import main
@@ -60,11 +50,7 @@ def test_a_mistake_is_named_before_anything_is_loaded(
     assert ran.stderr == f"tfzoo: {message}\n"
 
 
-def test_without_the_extra_it_says_what_to_install(
-    here,  # noqa: F811
-    capsys,
-    monkeypatch,
-):
+def test_without_the_extra_it_says_what_to_install(two_runs, capsys, monkeypatch):
     monkeypatch.delitem(sys.modules, "tfzoo.serving.app", raising=False)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert main(["serve", "numbers.ckpt"]) == 2

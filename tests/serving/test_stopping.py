@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 
 from tests import forked
-from tests.commands.test_attention import saved
+from tests.results import saved
 from tests.serving.running import Client
 from tests.tasks.test_attention import translator
 from tests.waiting import soon

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import tfzoo
-from tests.commands.test_attention import saved
+from tests.results import saved
 from tfzoo.base.registry import create
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.errors import BadOption, BadRun

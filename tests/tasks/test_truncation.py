@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands.test_attention import saved
+from tests.results import saved
 from tests.tasks.test_attention import classifier, translator
 from tfzoo.commands.main import main
 
