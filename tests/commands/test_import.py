@@ -30,6 +30,7 @@ from tfzoo.tasks.language_modeling import LanguageModelingTask
 from tfzoo.tasks.token_classification import TokenClassificationTask
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
+LONG = {**SMALL, "max_position_embeddings": 256}
 PROMPTS = ["the dog", "a small cat"]
 ONES = torch.ones(18)
 LANGUAGE_MODELS = {
@@ -245,10 +246,9 @@ def test_words_get_the_labels_of_the_same_model_in_and_out(family, class_name, c
 
 
 def test_a_head_for_words_is_trained_on_and_replaced(own_folder, capsys):
-    config = {**SMALL, "max_position_embeddings": 256}
     labels = {"id2label": dict(enumerate(LABELS))}
-    save("bert", "BertForTokenClassification", {**config, **labels}, own_folder / "tagger")
-    save("bert", "BertForMaskedLM", config, own_folder / "masked")
+    save("bert", "BertForTokenClassification", {**LONG, **labels}, own_folder / "tagger")
+    save("bert", "BertForMaskedLM", LONG, own_folder / "masked")
     steps = ("--trainer.max_steps", "1", "--trainer.accelerator", "cpu", "--trainer.devices", "1")
     few = (word for split in ("train", "val", "test") for word in (f"--data.dataset.{split}", "40"))
     words = ["fit", "token_classification/entities", *steps, *few]
@@ -368,8 +368,7 @@ def classification(folder):
 
 
 def test_training_starts_with_a_published_model_and_parts_are_changed_on_top(own_folder, capsys):
-    config = {**SMALL, "max_position_embeddings": 256}
-    peer, _ = save("bert", "BertForMaskedLM", config, own_folder / "bert")
+    peer, _ = save("bert", "BertForMaskedLM", LONG, own_folder / "bert")
     classification(own_folder)
     trained = ["fit", "mine.yaml", "--from", "bert"]
     assert main([*trained, "--run", "same"]) == 0
@@ -429,7 +428,7 @@ def test_a_model_without_a_head_gives_its_layers_and_applies_to_nothing(
 
 
 def test_a_bare_encoder_is_fine_tuned_with_a_new_head(own_folder, capsys):
-    save("bert", "BertModel", {**SMALL, "max_position_embeddings": 256}, own_folder / "bert")
+    save("bert", "BertModel", LONG, own_folder / "bert")
     classification(own_folder)
     assert main(["fit", "mine.yaml", "--from", "bert", "--run", "run"]) == 0
     table = capsys.readouterr().out
@@ -439,8 +438,7 @@ def test_a_bare_encoder_is_fine_tuned_with_a_new_head(own_folder, capsys):
 
 def test_a_pooler_beside_the_head_for_masked_words_is_used(own_folder, capsys):
     """``bert-base-cased`` says ``BertForMaskedLM``, and has BERT's pooler."""
-    config = {**SMALL, "max_position_embeddings": 256}
-    save("bert", "BertForMaskedLM", config, own_folder / "bert")
+    save("bert", "BertForMaskedLM", LONG, own_folder / "bert")
     pooler = {"bert.pooler.dense.weight": torch.randn(18, 18), "bert.pooler.dense.bias": ONES}
     rewrite(own_folder / "bert", lambda state: {**state, **pooler})
     classification(own_folder)
@@ -463,7 +461,7 @@ def test_a_pooler_beside_the_head_for_masked_words_is_used(own_folder, capsys):
 
 
 def test_modernberts_layer_before_its_logits_is_kept_for_words_and_for_texts(tmp_path):
-    config = {**SMALL, **MODERN, "max_position_embeddings": 256}
+    config = {**LONG, **MODERN}
     labels = {"id2label": dict(enumerate(LABELS))}
     for head, more in (("MaskedLM", {}), ("TokenClassification", labels)):
         peer, _ = save("bert", f"ModernBertFor{head}", {**config, **more}, tmp_path / head)
@@ -479,8 +477,7 @@ def test_modernberts_layer_before_its_logits_is_kept_for_words_and_for_texts(tmp
 
 def test_a_recipe_says_the_same_under_from(own_folder, capsys):
     """It replaces model and tokenizer of its bases, and its own keys are on top."""
-    config = {**SMALL, "max_position_embeddings": 256}
-    save("bert", "BertForMaskedLM", config, own_folder / "bert")
+    save("bert", "BertForMaskedLM", LONG, own_folder / "bert")
     (own_folder / "mine.yaml").write_text(RECIPE, "utf-8")
     ours = "base: mine.yaml\nfrom: bert\nmodel: {norm: rms}\n"
     (own_folder / "ours.yaml").write_text(ours, "utf-8")

@@ -1,7 +1,6 @@
 """A new folder for each run, one for all its processes; a summary that grows by sections."""
 
 import json
-import resource
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from lightning.fabric.plugins.environments import LightningEnvironment
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.strategies import DDPStrategy
 
+from tests.runs.test_checkpoint_io import room
 from tfzoo.base.ranks import rank
 from tfzoo.errors import BadRun
 from tfzoo.runs.folder import (
@@ -137,15 +137,11 @@ def test_metrics_that_come_later_are_new_columns(tmp_path):
 def test_rows_that_a_full_disk_does_not_take_are_written_when_it_does(tmp_path, capsys):
     file = MetricsFile(tmp_path)
     file.log_metrics({"a": 1.0}, step=1)
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (file.path.stat().st_size + 4, limit[1]))
-    try:
+    with room(file.path.stat().st_size + 4):
         file.log_metrics({"a": 0.25}, step=2)
         file.log_metrics({"b": 3.0}, step=3)
         assert file.path.read_text("utf-8").split() == ["step,a", "1,1.0"], "no half row"
         assert [path.name for path in tmp_path.iterdir()] == ["metrics.csv"]
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     file.log_metrics({"b": 4.0}, step=4)
     assert file.path.read_text("utf-8").split() == [
         "step,a,b",
