@@ -246,6 +246,10 @@ def settings(patience: float) -> Any:
     """How long its client waits; older versions do not have all of these settings."""
     import wandb
 
-    wanted = {"init_timeout": START, "finish_timeout": patience, "finish_timeout_raises": True}
+    wanted: dict[str, Any] = {
+        "init_timeout": START,
+        "finish_timeout": patience,
+        "finish_timeout_raises": True,
+    }
     known = wandb.Settings.model_fields
     return wandb.Settings(**{key: value for key, value in wanted.items() if key in known})
