@@ -156,3 +156,24 @@ def test_an_attention_outside_of_its_model_is_refused():
     with pytest.raises(BadOption, match="needs its transformers model"):
         tfzoo.swap(layer, attention="additive")
     assert tfzoo.swap(layer, norm="rms").replaced
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("norm", ["none", "scale"])
+def test_a_model_may_read_the_dtype_of_a_norm_without_weights(norm):
+    config = transformers.MambaConfig(
+        vocab_size=50, hidden_size=16, state_size=4, num_hidden_layers=1
+    )
+    model = transformers.MambaModel(config).eval()
+    tfzoo.swap(model, norm=norm)
+    assert not any(name.endswith("norm.weight") for name in model.state_dict())
+    assert model.double()(IDS)[0].dtype == torch.float64
+    assert model.layers[0].norm.weight.dtype == torch.float64
+    config = transformers.InstructBlipQFormerConfig(**SIZE, encoder_hidden_size=16)
+    reader = transformers.InstructBlipQFormerModel(config).eval()
+    tfzoo.swap(reader, norm=norm)
+    queries = torch.randn(2, 3, 16)
+    assert reader(IDS, query_embeds=queries, encoder_hidden_states=queries)[0].isfinite().all()
+    tfzoo.swap(model, norm="rms")
+    assert model.layers[0].norm.weight.requires_grad
+    assert model.layers[0].norm.weight.dtype == torch.float64

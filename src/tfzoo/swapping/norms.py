@@ -58,6 +58,9 @@ def find_norm(module: nn.Module, like: Tensor) -> FoundNorm:
     """
     shape = tuple(getattr(module, "normalized_shape", ()))
     weight, bias = (getattr(module, name, None) for name in ("weight", "bias"))
+    like = weight if isinstance(weight, Tensor) else like
+    if isinstance(weight, Tensor) and not weight.numel():  # see `norm_replacement`
+        weight = None
     if isinstance(weight, Tensor) and is_centred(module):
         weight = 1 + weight
     if len(shape) > 1 or (isinstance(weight, Tensor) and weight.dim() != 1):
@@ -65,7 +68,6 @@ def find_norm(module: nn.Module, like: Tensor) -> FoundNorm:
     dim = len(weight) if isinstance(weight, Tensor) else (*shape, getattr(module, "dim", 0))[0]
     if not dim:
         raise NotSwappable("its width is not known")
-    like = weight if isinstance(weight, Tensor) else like
     eps = next((getattr(module, name) for name in EPS if hasattr(module, name)), None)
     if eps is None and isinstance(module, nn.RMSNorm):
         eps = default_eps(like)
@@ -134,6 +136,9 @@ def norm_replacement(module: nn.Module, found: FoundNorm, spec: Spec) -> tuple[N
     norm: Any = create("norm", {"name": entry.name, **options}, dim=found.dim)
     norm.to(device=found.like.device, dtype=found.like.dtype).train(module.training)
     norm.dim = found.dim  # read by `find_norm` in a later swap: norm "none" has no weight
+    if not hasattr(norm, "weight"):  # some models read its dtype, such as Mamba
+        empty = torch.empty(0, dtype=found.like.dtype, device=found.like.device)
+        norm.register_buffer("weight", empty, persistent=False)
     lost = []
     for name, old in (("weight", found.weight), ("bias", found.bias)):
         new = getattr(norm, name, None)
