@@ -12,6 +12,7 @@ from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.models.cache import DecoderCache
 from tfzoo.models.context import Padding
+from tfzoo.models.inputs import check_ids
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.search import Search, best_continuations
 
@@ -63,8 +64,9 @@ def generate(
         length_penalty: of the score, as in :class:`tfzoo.Search`, which has its default.
 
     Raises:
-        BadOption: an option out of range or without effect, a prompt without tokens, one that is
-            too long for the model's positions, or a prefix that is longer than its prompt.
+        BadOption: an option out of range or without effect, prompts that are not ``(b n)``, one
+            without tokens or too long for the model's positions, or a prefix that is longer than
+            its prompt.
         NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
     if beam != 1 or length_penalty is not None:
@@ -237,6 +239,7 @@ def _read(
     model: LanguageModel, prompt: Tensor, max_new_tokens: int, prefix: Tensor | None
 ) -> tuple[DecoderCache, Tensor]:
     """The cache of the prompts, and the logits of the token after each: ``(b v)``."""
+    check_ids("prompt", prompt)
     cache, last = model.init_cache(), _last_tokens(model, prompt, max_new_tokens)
     padding: Padding = "none" if bool(_real(model, prompt).all()) else "right"
     hidden = model.hidden(prompt, padding=padding, prefix=prefix, cache=cache)

@@ -10,6 +10,23 @@ from tfzoo.masks import Mask, Pairs, check_type
 from tfzoo.models.cache import DecoderCache
 
 
+def check_ids(name: str, ids: Tensor) -> None:
+    """Check that these are token ids ``(b n)``.
+
+    Raises:
+        BadOption: no tensor, or one of another number of axes.
+    """
+    if not isinstance(ids, Tensor):
+        raise BadOption(
+            f"{name} must be a tensor of token ids (b n), not a {type(ids).__name__}: "
+            "torch.tensor([[5, 6, 7]]) is one row of three"
+        )
+    if ids.ndim != 2:
+        raise BadOption(
+            f"{name} must be token ids (b n), not {shape(ids)}: {name}[None] makes (n) one row"
+        )
+
+
 def check_tokens(
     x: Tensor, dim: int, causal: bool, mask: Mask | None, positions: Tensor | None
 ) -> None:

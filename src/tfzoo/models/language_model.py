@@ -17,6 +17,7 @@ from tfzoo.models.constructor import StackKeywords, with_stack_options
 from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import reset_output
+from tfzoo.models.inputs import check_ids
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 
@@ -133,7 +134,8 @@ class LanguageModel(nn.Module):
             cache: from :meth:`init_cache`; the other arguments are then those of the new tokens.
 
         Raises:
-            BadOption: not one of ``text`` and ``embeddings``, or as :meth:`tfzoo.Decoder.forward`.
+            BadOption: not one of ``text`` and ``embeddings``, a ``text`` that is not ``(b n)``, or
+                as :meth:`tfzoo.Decoder.forward`.
         """
         return self.logits(
             self.hidden(
@@ -163,6 +165,8 @@ class LanguageModel(nn.Module):
         """
         if (text is None) == (embeddings is None):
             raise BadOption("pass text, token ids (b n), or embeddings (b n d), and not both")
+        if text is not None:
+            check_ids("text", text)
         mask, side = Mask() if mask is None else mask, None
         check_type("mask", mask)
         if mask.keys is None and text is not None and padding != "none" and self.pad is not None:
