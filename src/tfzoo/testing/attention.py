@@ -30,9 +30,11 @@ from tfzoo.testing.contract import (
     Violation,
     assert_claimed,
     assert_differs,
+    assert_dtype,
     assert_finite,
     assert_same,
     assert_same_if,
+    assert_shape,
     contract,
 )
 from tfzoo.testing.samples import build_randomized, lengths_to_valid
@@ -50,14 +52,10 @@ def a_score_for_each_query_and_key(entry: Entry) -> None:
             "prepare_keys(k) must keep batch, heads and tokens: "
             f"{tuple(keys.shape)} of {tuple(call.k.shape)}"
         )
-    if attention.scores(call.q, call.k).shape != (B, H, Q, K):
-        raise Violation(
-            f"scores(q, k) must be (b h q k): {tuple(attention.scores(call.q, call.k).shape)}"
-        )
-    if call(attention).shape != (B, H, Q, E):
-        raise Violation(
-            f"the output must be (b h q e), e of the values: {tuple(call(attention).shape)}"
-        )
+    scores = attention.scores(call.q, call.k)
+    assert_shape(scores, (B, H, Q, K), "scores(q, k) must be (b h q k)")
+    out = call(attention)
+    assert_shape(out, (B, H, Q, E), "the output must be (b h q e), e of the values")
 
 
 @contract("attention")
@@ -287,8 +285,7 @@ def half_precision_under_autocast_is_close(entry: Entry) -> None:
         low = replace(call, q=q, k=k, v=v, bias=None if call.bias is None else call.bias.float())
         with torch.autocast("cpu", torch.bfloat16):
             out, reference = low(single), low.reference(single)
-        if out.dtype != torch.bfloat16:
-            raise Violation(f"bfloat16 in, {out.dtype} out, {name}")
+        assert_dtype(out, torch.bfloat16, f"the output, {name},")
         actual += ((out.double() - exact).norm() / exact.norm()).item() ** 2
         plain += ((reference.double() - exact).norm() / exact.norm()).item() ** 2
     if not actual**0.5 <= 2 * plain**0.5:

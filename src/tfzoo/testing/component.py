@@ -23,6 +23,7 @@ from tfzoo.errors import BadOption
 from tfzoo.testing import optimizer, schedule
 from tfzoo.testing.contract import (
     Violation,
+    assert_dtype,
     assert_finite,
     assert_same,
     contract,
@@ -200,11 +201,9 @@ def weights_of_every_dtype_train(entry: Entry) -> None:
             for name, one in inputs().items()
         }
         outs = PROBES[entry.kind](module, given)
-        if outs[0].dtype != dtype:
-            raise Violation(f"{dtype} in, {outs[0].dtype} out")
+        assert_dtype(outs[0], dtype)
         for one in outs:
-            if torch.promote_types(one.dtype, dtype) != one.dtype:
-                raise Violation(f"{dtype} in, {one.dtype} out")
+            assert_dtype(one, torch.promote_types(one.dtype, dtype))
             assert_finite(one, f"output in {dtype}")
         # A sine: its slope is bounded, so that no gradient of a large output overflows in fp16.
         loss = torch.stack([one.float().sin().mean() for one in outs]).sum()

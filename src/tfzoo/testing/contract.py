@@ -7,7 +7,7 @@ about another dtype says so and derives its bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,12 +121,23 @@ def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {line}{place}"
 
 
+def assert_shape(out: Tensor, shape: Iterable[int], what: str) -> None:
+    """Raise :class:`Violation` unless a tensor has this shape."""
+    if tuple(out.shape) != tuple(shape):
+        raise Violation(f"{what}: shape {tuple(out.shape)} instead of {tuple(shape)}")
+
+
+def assert_dtype(out: Tensor, dtype: torch.dtype, what: str = "the output") -> None:
+    """Raise :class:`Violation` unless a tensor has the dtype of what was given."""
+    if out.dtype != dtype:
+        raise Violation(f"{dtype} in, but {what} is {out.dtype}")
+
+
 def assert_same(actual: Tensor, expected: Tensor, what: str, tolerance: float = EXACT) -> None:
     """Raise :class:`Violation` unless two tensors are equal up to ``tolerance``, relative to the
     largest expected number or 1.
     """
-    if actual.shape != expected.shape:
-        raise Violation(f"{what}: shape {tuple(actual.shape)} instead of {tuple(expected.shape)}")
+    assert_shape(actual, expected.shape, what)
     if actual.numel() == 0:
         return
     off = (actual.double() - expected.double()).abs().max().item()

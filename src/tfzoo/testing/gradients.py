@@ -18,7 +18,7 @@ NOTHING = 1e-11
 is compared with. A gradient that cancels is a sum of up to thousands of float64 terms, each with a
 relative rounding error of 1e-16.
 """
-STEP = 1e-6
+STEP = 1e-5
 """A change of a parameter, so small that no key is chosen instead of another."""
 
 
@@ -68,7 +68,7 @@ def has_influence(subject: Subject, parameter: Tensor) -> bool:
     parameter.add_(STEP * torch.randn_like(parameter))
     change = subject(TEXT) - before
     parameter.copy_(kept)
-    return bool(change.abs().max() > STEP**2)
+    return bool(change.abs().max() > EXACT * max(1.0, before.abs().max().item()))
 
 
 @torch.no_grad()

@@ -20,8 +20,10 @@ from tfzoo.models.traits import options_read
 from tfzoo.testing.contract import (
     Violation,
     assert_differs,
+    assert_dtype,
     assert_same,
     assert_same_if,
+    assert_shape,
     contract,
     first_line,
 )
@@ -62,8 +64,8 @@ def one_vector_for_each_token(entry: Entry) -> None:
     for module in sides(entry):
         for n in (1, N):
             out = module(torch.randn(B, n, D))
-            if out.shape != (B, n, D) or out.dtype != torch.float64:
-                raise Violation(f"(b n d) in, {tuple(out.shape)} in {out.dtype} out")
+            assert_shape(out, (B, n, D), "(b n d) in")
+            assert_dtype(out, torch.float64)
 
 
 @contract("mixer")

@@ -7,7 +7,7 @@ from copy import deepcopy
 import torch
 
 from tfzoo.base.registry import Entry
-from tfzoo.testing.contract import Violation, assert_same, assert_same_if, contract
+from tfzoo.testing.contract import assert_dtype, assert_same, assert_same_if, contract
 from tfzoo.testing.probes import apply_norm as apply
 from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized, lengths_to_valid
 
@@ -73,8 +73,7 @@ def statistics_are_taken_in_single_precision(entry: Entry) -> None:
             for autocast in (False, True):
                 with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
                     out = apply(single.train(training), x, RIGHT)[0]
-                if out.dtype != dtype:
-                    raise Violation(f"{dtype} in, {out.dtype} out")
+                assert_dtype(out, dtype)
                 what = f"{dtype} around {size:g}, training={training}, autocast={autocast}"
                 assert_same(out[RIGHT], exact, what, torch.finfo(dtype).eps + sums)
 

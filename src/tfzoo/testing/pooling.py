@@ -10,8 +10,10 @@ from tfzoo.base.registry import Entry
 from tfzoo.testing.contract import (
     Violation,
     assert_differs,
+    assert_dtype,
     assert_same,
     assert_same_if,
+    assert_shape,
     contract,
 )
 from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized, lengths_to_valid
@@ -23,8 +25,7 @@ def one_vector_of_each_text(entry: Entry) -> None:
     pooling, x = build_randomized(entry), torch.randn(B, N, D)
     for valid in (None, RIGHT, LEFT):
         out = pooling(x, valid)
-        if out.shape != (B, D):
-            raise Violation(f"(b n d) in, {tuple(out.shape)} out instead of (b d)")
+        assert_shape(out, (B, D), "(b n d) in, (b d) out")
         assert_differs(pooling(torch.randn(B, N, D), valid), out, "another text")
         assert_differs(out[1:], out[:1].expand(2, -1), "the other texts of the batch")
 
@@ -128,8 +129,7 @@ def sums_are_taken_in_single_precision(entry: Entry) -> None:
         for valid in (None, lengths_to_valid([n, n - 5, 7], n)):
             exact = pooling(x.double(), valid)
             out = single(x, valid)
-            if out.dtype != dtype:
-                raise Violation(f"{dtype} in, {out.dtype} out")
+            assert_dtype(out, dtype)
             assert_same(out, exact, f"{dtype}", torch.finfo(dtype).eps + sums)
             with torch.autocast("cpu", torch.bfloat16):
                 out = single(x, valid)

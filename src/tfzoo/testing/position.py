@@ -18,8 +18,10 @@ from tfzoo.testing.contract import (
     Violation,
     assert_claimed,
     assert_differs,
+    assert_dtype,
     assert_finite,
     assert_same,
+    assert_shape,
     contract,
 )
 from tfzoo.testing.gradients import assert_gradients, gradients_of
@@ -73,10 +75,8 @@ def shapes_and_types_stay(entry: Entry) -> None:
             for dtype in (torch.float32, torch.float64, torch.bfloat16):
                 x = torch.randn(B, N, D, dtype=dtype)
                 out = position.embed(x, pos, LENGTH)
-                if out.shape != x.shape or out.dtype != dtype:
-                    raise Violation(
-                        f"embed: (b n d) {dtype} in, {tuple(out.shape)} {out.dtype} out"
-                    )
+                assert_shape(out, x.shape, "embed: (b n d) in")
+                assert_dtype(out, dtype, "what embed returns")
                 assert_same(
                     out,
                     position.embed(x.double(), pos, LENGTH),
@@ -92,8 +92,8 @@ def shapes_and_types_stay(entry: Entry) -> None:
                     "angles: (b|1 1 n c/2) in float32 or better, not "
                     f"{tuple(turn.cos.shape)} {turn.cos.dtype}"
                 )
-            if bias is not None and bias.shape != (len(pos), H, 3, N):
-                raise Violation(f"bias: (b|1 h q k) is wanted, not {tuple(bias.shape)}")
+            if bias is not None:
+                assert_shape(bias, (len(pos), H, 3, N), "bias: (b|1 h q k) is wanted")
 
 
 @contract("position")

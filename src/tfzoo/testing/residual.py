@@ -31,21 +31,6 @@ LARGE = 1e4
 
 
 @contract("residual")
-def each_token_by_itself(entry: Entry) -> None:
-    """With a norm and a sublayer that mix no tokens, each token is transformed by itself: ``(b n d)
-    -> (b n d)``.
-    """
-    wrapped, x = build_randomized(entry), torch.randn(B, N, D)
-    for training in (True, False):
-        out = wrapped.train(training)(x)
-        if out.shape != x.shape:
-            raise Violation(f"(b n d) in, {tuple(out.shape)} out")
-        for place in range(N):
-            here = slice(place, place + 1)
-            assert_same(wrapped(x[:, here]), out[:, here], f"token {place} alone")
-
-
-@contract("residual")
 def the_sublayer_is_called_once_with_all_arguments(entry: Entry) -> None:
     """The sublayer is called once, with tokens ``(b n d)`` and the further arguments."""
     calls: list[tuple[Any, ...]] = []

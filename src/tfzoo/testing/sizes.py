@@ -15,7 +15,14 @@ from torch import Tensor
 
 from tfzoo.base.registry import Entry
 from tfzoo.errors import TfzooError
-from tfzoo.testing.contract import Violation, assert_finite, assert_same, contract, first_line
+from tfzoo.testing.contract import (
+    Violation,
+    assert_finite,
+    assert_same,
+    assert_shape,
+    contract,
+    first_line,
+)
 from tfzoo.testing.probes import DIM, HEADS, PROBES, WIDTH, B, N, inputs
 from tfzoo.testing.samples import COMPONENT_KINDS, SIZES, build_randomized
 from tfzoo.testing.subject import FULL, SOURCE, TEXT, Subject
@@ -89,12 +96,6 @@ def cut(given: Mapping[str, Tensor], texts: int, tokens: int) -> dict[str, Tenso
     for one in found.values():
         one.requires_grad_(one.is_floating_point())
     return found
-
-
-def assert_shape(out: Tensor, shape: tuple[int, ...], what: str) -> None:
-    """Raise :class:`Violation` unless a tensor has this shape."""
-    if out.shape != shape:
-        raise Violation(f"{what}: {tuple(out.shape)} instead of {shape}")
 
 
 def assert_gradients_finite(outs: list[Tensor], parameters: Sequence[Tensor], what: str) -> None:

@@ -15,6 +15,7 @@ from tfzoo.testing.contract import (
     EXACT,
     Violation,
     assert_differs,
+    assert_dtype,
     assert_finite,
     assert_same,
 )
@@ -72,24 +73,20 @@ def padding_has_no_influence_while_training(subject: Subject) -> None:
 def nan_in_padding_reaches_no_token(subject: Subject) -> None:
     """NaN at padding changes no output of a real token, and no gradient."""
     parameters = list(subject.module.parameters())
-
-    def run(side: Padding) -> list[Tensor]:
-        ids, source = (left(TEXT), left(SOURCE)) if side == "left" else (TEXT, SOURCE)
-        out = real(subject(ids, side, source, side), ids)
-        loss = out.square().sum()
-        if not (parameters and loss.requires_grad):
-            return [out]
-        found = torch.autograd.grad(loss, parameters, allow_unused=True)
-        return [out, *(one for one in found if one is not None)]
-
-    sides: tuple[Padding, ...] = ("right", "left")
-    for side in sides:
-        with subject.training(), torch.enable_grad():
-            before = run(side)
-        nan = torch.full((SIZES["dim"],), float("nan"))
-        with subject.padding_of(nan), subject.training(), torch.enable_grad():
-            for one, other in zip(run(side), before, strict=True):
-                assert_same(one, other, f"NaN in padding on the {side}")
+    runs: tuple[tuple[Tensor, Tensor, Padding], ...] = (
+        (TEXT, SOURCE, "right"),
+        (left(TEXT), left(SOURCE), "left"),
+    )
+    for ids, source, side in runs:
+        found = []
+        for row in (torch.zeros(SIZES["dim"]), torch.full((SIZES["dim"],), float("nan"))):
+            with subject.padding_of(row), subject.training(), torch.enable_grad():
+                out = real(subject(ids, side, source, side), ids)
+                loss = out.square().sum() + 0.0 * sum(one.sum() for one in parameters)
+                gradients = torch.autograd.grad(loss, parameters) if parameters else ()
+                found.append([out, *gradients])
+        for before, after in zip(*found, strict=True):
+            assert_same(after, before, f"NaN in padding on the {side}")
 
 
 def a_text_does_not_see_the_others_of_its_batch(subject: Subject) -> None:
@@ -315,8 +312,7 @@ def weights_of_every_dtype_train(subject: Subject) -> None:
     for dtype in (torch.bfloat16, torch.float16, torch.float32):
         with subject.training(), subject.converted(dtype), torch.enable_grad():
             out = subject(TEXT)
-            if out.dtype != dtype:
-                raise Violation(f"weights in {dtype}, output in {out.dtype}")
+            assert_dtype(out, dtype)
             assert_finite(out, f"output in {dtype}")
             found = gradients_of(out.float() / out.numel(), subject.module)
             for name, gradient in found.items():

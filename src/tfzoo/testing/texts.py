@@ -17,7 +17,7 @@ from tfzoo.base.registry import Entry
 from tfzoo.contracts import Residual
 from tfzoo.masks import Mask
 from tfzoo.testing import mixer, norm
-from tfzoo.testing.contract import Violation, assert_finite, assert_same, contract
+from tfzoo.testing.contract import Violation, assert_finite, assert_same, assert_shape, contract
 from tfzoo.testing.gradients import NOTHING, assert_gradients, gradients_of
 from tfzoo.testing.probes import apply_norm
 from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized, lengths_to_valid
@@ -203,6 +203,20 @@ def a_text_does_not_see_the_others_of_its_batch(entry: Entry) -> None:
             for row, text in enumerate([] if case.mixes_texts else texts):
                 alone, _ = case.compute(x[row][valid[row]][None], None)
                 assert_same(alone[0], text, f"alone and without padding, {case.name}")
+
+
+@contract("residual", "feedforward")
+def each_token_by_itself(entry: Entry) -> None:
+    """Each token is transformed by itself: ``(b n d) -> (b n d)``; in a residual connection, where
+    its norm and its sublayer mix no tokens.
+    """
+    module, x = build_randomized(entry), torch.randn(B, N, D)
+    for training in (True, False):
+        out = module.train(training)(x)
+        assert_shape(out, x.shape, "(b n d) in")
+        for place in range(N):
+            here = slice(place, place + 1)
+            assert_same(module(x[:, here]), out[:, here], f"token {place} alone")
 
 
 @contract(*CASES)

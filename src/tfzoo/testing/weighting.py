@@ -16,9 +16,11 @@ from tfzoo.testing.contract import (
     Violation,
     assert_claimed,
     assert_differs,
+    assert_dtype,
     assert_finite,
     assert_same,
     assert_same_if,
+    assert_shape,
     contract,
 )
 from tfzoo.testing.samples import build_randomized, lengths_to_valid
@@ -52,13 +54,11 @@ def a_weight_for_each_score(entry: Entry) -> None:
     """Weights have the shape and the dtype of the scores, fp32 or float64, also under autocast."""
     weighting = build_randomized(entry)
     for name, given, mask, _ in cases():
-        if weighting(given, mask).shape != given.shape:
-            raise Violation(f"(b h q k) in, {tuple(weighting(given, mask).shape)} out, {name}")
+        assert_shape(weighting(given, mask), given.shape, f"(b h q k) in, {name}")
     weighting, single = weighting.float(), scores().float()
     with torch.autocast("cpu", torch.bfloat16):
         weights = weighting(single, Mask())
-    if weights.dtype != torch.float32:
-        raise Violation(f"fp32 in, {weights.dtype} out under autocast")
+    assert_dtype(weights, torch.float32, "the output under autocast")
     assert_same(weights, weighting(single, Mask()), "autocast", 0.0)
 
 
