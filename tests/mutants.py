@@ -37,7 +37,7 @@ from tests.testing.mutations import Mutation, mutations, sample
 ROOT, SOURCE = patching.ROOT, patching.SOURCE
 TESTS = (
     "tests/test_search.py", "tests/test_masks.py", "tests/test_precision.py",
-    "tests/docs/test_docstrings.py", "tests/attention", "tests/blocks",
+    "tests/docs/test_docstrings.py", "tests/attention",
     "tests/models", "tests/pooling", "tests/tasks", "tests/testing/test_classifiers.py",
     "tests/testing/test_options.py", "tests/testing/test_stacks.py",
     "tests/testing/test_refusals.py", "tests/commands/test_layer_options.py",
@@ -251,7 +251,7 @@ def files_of(name: str) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", nargs="*", default=["search.py", "masks.py", "blocks", "tasks"])
+    parser.add_argument("files", nargs="*", default=["search.py", "masks.py", "models", "tasks"])
     parser.add_argument("--tests", nargs="+", default=TESTS, help="the tests of these files")
     parser.add_argument("--count", type=int, default=300, help="lines to change")
     parser.add_argument("--seed", type=int, default=1)

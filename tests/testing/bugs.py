@@ -24,11 +24,11 @@ OPTIONS = "tests/testing/test_options.py::"
 NORM = "tests/norm/test_norm.py::"
 POSITION = "tests/position/test_position.py::"
 RESIDUAL = "tests/residual/test_residual.py::"
-BLOCK = "tests/blocks/test_attention_options.py::"
+BLOCK = "tests/models/test_attention_options.py::"
 FORMULA_OF_BLOCK = BLOCK + "test_the_block_is_its_formula_with_every_attention"
-WINDOW = "tests/blocks/test_windows.py::"
+WINDOW = "tests/models/test_windows.py::"
 FORMULA = "tests/feedforward/test_feedforward.py::test_is_its_formula"
-ALONE = "tests/blocks/test_encoder_decoder.py::"
+ALONE = "tests/models/test_encoder_decoder.py::"
 LANGUAGE = "tests/tasks/test_language_modeling.py::"
 MASKED = "tests/tasks/test_masked_language_modeling.py::"
 WORDS = "tests/tasks/test_token_classification.py::"
@@ -52,7 +52,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "NaN in the padding of a memory enters a decoder": (
         "WithCache.decoder_context",
         replace("self.zero_padding(_, _1)", "_"),
-        "tests/blocks/test_nan_in_padding.py::test_outputs_and_gradients_of_tokens_are_those_without_it",
+        "tests/models/test_nan_in_padding.py::test_outputs_and_gradients_of_tokens_are_those_without_it",
     ),
     # batches of no text, texts of no token
     "the largest of no score is asked for": (
@@ -996,7 +996,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "an attention that mixes heads is given one head's weights for all": (
         "MultiheadAttention._attend",
         replace("self.attention.combine(weights, v)", "weights @ v"),
-        "tests/blocks/test_torch_attention.py::test_heads_of_any_width_and_grouped_keys_work_with_every_attention",
+        "tests/models/test_torch_attention.py::test_heads_of_any_width_and_grouped_keys_work_with_every_attention",
     ),
     # weightings
     "a number of keys counts those that are hidden": (

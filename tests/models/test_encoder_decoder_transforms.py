@@ -15,8 +15,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import tfzoo
-from tests.blocks.test_encoder_decoder import built, close, padded, vectors
 from tests.compiled import counted
+from tests.models.test_encoder_decoder import built, close, padded, vectors
 from tfzoo.masks import Mask
 from tfzoo.models.fsdp import shard
 

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 
 import tfzoo
-from tests.blocks.test_encoder_decoder import padded
 from tests.exact import close
+from tests.models.test_encoder_decoder import padded
 from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption, Clash
 from tfzoo.masks import Mask
