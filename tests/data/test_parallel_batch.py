@@ -1,10 +1,9 @@
-"""A batch holds the sentences it was asked for, framed and padded, and tells the truth about its
-padding.
+"""A batch holds the sentences it was asked for, and tells the truth about its padding; how they are
+framed: the example of ``ParallelBatch.collate``.
 """
 
 import numpy as np
 import pytest
-import torch
 
 from tfzoo.base.special_ids import OWN
 from tfzoo.data.encoded import Sentences
@@ -23,24 +22,6 @@ def pairs():
         OWN,
         [(f"s{i}", f"t{i}") for i in range(4)],
     )
-
-
-def test_sources_end_and_targets_begin_and_end(pairs):
-    batch = pairs[[2, 0, 1]]
-    assert batch.source.tolist() == [[14, 3, 0, 0], [11, 12, 13, 3], [3, 0, 0, 0]]
-    assert batch.target.tolist() == [
-        [2, 24, 25, 26, 27, 3],
-        [2, 21, 3, 0, 0, 0],
-        [2, 22, 23, 3, 0, 0],
-    ]
-    assert batch.source.dtype == batch.target.dtype == batch.non_padding.dtype == torch.int64
-
-
-def test_non_padding_holds_every_token_to_predict_and_no_padding(pairs):
-    batch = pairs[[0, 1, 2, 3]]
-    assert batch.target[:, 1:].flatten()[batch.non_padding].tolist() == [
-        t for sentence in TARGET for t in [*sentence, 3]
-    ]
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,12 @@ import os
 import shutil
 import time
 import zipfile
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import fsspec
 import pytest
 
+from tests.data.servers import respond, served
 from tests.typed import typed
 from tfzoo.base import cache
 from tfzoo.commands.main import main
@@ -64,28 +62,22 @@ def test_pairs_and_lists_of_addresses_are_read():
     ]
 
 
-def test_a_server_is_read_once_for_each_version(tmp_path, capsys):
-    (tmp_path / "site").mkdir()
-    file = tmp_path / "site" / "train.tsv"
-    file.write_bytes(TABLE)
-    asked = []
+def test_a_server_is_read_once_for_each_version(capsys):
+    asked, tables = [], [TABLE]
 
-    class Handler(SimpleHTTPRequestHandler):
-        def log_message(self, *args):
-            asked.append(self.command)
+    def answer(handler):
+        asked.append(handler.command)
+        respond(handler, 200, tables[-1], ETag=len(tables))
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=file.parent)) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/train.tsv?download=1"
+    with served(answer) as port:
+        address = f"http://127.0.0.1:{port}/train.tsv?download=1"
         assert read(address) == [("a b", "x"), ("c d", "y")]
         assert "GET" in asked
         asked.clear()
         assert len(read(address)) == 2
         assert "GET" not in asked
-        file.write_bytes(TABLE + b"e\tx\n")
-        os.utime(file, (1, 1))
+        tables.append(TABLE + b"e\tx\n")
         assert len(read(address)) == 3
-        server.shutdown()
     capsys.readouterr()
     assert len(read(address)) == 3
     assert "cannot be reached; the copy in the cache is used" in capsys.readouterr().err

@@ -6,14 +6,13 @@ import pickle
 import signal
 from collections import Counter
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
-from threading import Thread
 from types import SimpleNamespace
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from tests.data.servers import respond, served
 from tfzoo import ClassificationData, TranslationData
 from tfzoo.config.security import check_values
 from tfzoo.data import remote, stream
@@ -286,59 +285,44 @@ def test_what_a_spawned_worker_gets_can_be_pickled(text):
 
 
 @contextmanager
-def served():
-    """A server of the tables, which breaks off where it is told to."""
+def failing():
+    """A server of the tables, which fails or breaks off where it is told to."""
     found = SimpleNamespace(asked=[], failures=Counter(), broken=Counter())
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(handler):
+        name = handler.path.rpartition("/")[2]
+        found.asked.append((handler.command, name))
+        if found.failures[name] > 0:
+            found.failures[name] -= 1
+            handler.send_error(503)
+            return
+        body = gzip.compress(table(int(name[5:7])), mtime=0)
+        begin = int(handler.headers.get("Range", "bytes=0-").partition("=")[2].split("-")[0])
+        place = {"Content_Range": f"bytes {begin}-{len(body) - 1}/{len(body)}"}
+        broken = handler.command == "GET" and found.broken[name] > 0
+        found.broken[name] -= broken
+        handler.close_connection = broken
+        part = body[begin : begin + 40 if broken else None]
+        place |= {"Content_Length": len(body) - begin, "Accept_Ranges": "bytes", "ETag": name}
+        respond(handler, 206 if "Range" in handler.headers else 200, part, **place)
 
-        def do_GET(self):
-            name = self.path.rpartition("/")[2]
-            found.asked.append((self.command, name, self.headers.get("Range", "")))
-            if found.failures[name] > 0:
-                found.failures[name] -= 1
-                self.send_error(503)
-                return
-            body = gzip.compress(table(int(name[5:7])), mtime=0)
-            begin = int(self.headers.get("Range", "bytes=0-").partition("=")[2].split("-")[0])
-            self.send_response(206 if "Range" in self.headers else 200)
-            self.send_header("Content-Length", str(len(body) - begin))
-            self.send_header("Accept-Ranges", "bytes")
-            self.send_header("Content-Range", f"bytes {begin}-{len(body) - 1}/{len(body)}")
-            self.send_header("ETag", f'"{name}"')
-            self.end_headers()
-            if self.command == "GET":
-                broken = found.broken[name] > 0
-                found.broken[name] -= broken
-                self.wfile.write(body[begin : begin + 40 if broken else None])
-                if broken:
-                    self.close_connection = True
-
-        do_HEAD = do_GET  # noqa: N815
-
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        found.address = f"http://127.0.0.1:{server.server_port}/part-{{00..09}}.tsv.gz"
+    with served(answer) as port:
+        found.address = f"http://127.0.0.1:{port}/part-{{00..09}}.tsv.gz"
         yield found
-        server.shutdown()
 
 
 def test_addresses_are_read_as_files_are(text):
     wanted = read(of(text), of(text).train_dataloader())
-    with served() as server:
+    with failing() as server:
         data = of(text, train=server.address)
         found = read(data, data.train_dataloader())
     assert found == wanted
-    asked = Counter(name for command, name, _ in server.asked if command == "GET")
+    asked = Counter(name for command, name in server.asked if command == "GET")
     assert set(asked.values()) == {1}
 
 
 def test_a_server_that_fails_or_breaks_off_is_asked_again(text, monkeypatch):
-    with served() as server:
+    with failing() as server:
         wanted = read(of(text), of(text, train=server.address).train_dataloader())
         monkeypatch.setenv("TFZOO_CACHE", str(text / "another"))
         for file in range(3):
@@ -349,13 +333,13 @@ def test_a_server_that_fails_or_breaks_off_is_asked_again(text, monkeypatch):
 
 def test_copies_are_removed_when_they_are_read_and_room_is_needed(text, monkeypatch):
     monkeypatch.setattr(stream, "READERS", 2)
-    with served() as server:
+    with failing() as server:
         data = of(text, train=server.address, stream=120)
         one = max(size for _, size in remote.copies())
         monkeypatch.setattr(remote, "LIMIT", 6 * one)  # more than both readers hold
         for _ in data.train_dataloader():
             assert sum(size for _, size in remote.copies()) <= (6 + stream.READERS) * one
-        asked = Counter(name for command, name, _ in server.asked if command == "GET")
+        asked = Counter(name for command, name in server.asked if command == "GET")
         assert max(asked.values()) > 1
 
 

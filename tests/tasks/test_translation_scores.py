@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from tfzoo.learning.translation_scores import CorpusScores, TranslationScores
+from tfzoo.learning.translation_scores import CorpusScores, TranslationScores, base_language
 
 REFERENCES = [
     "eine Gruppe von Leuten wartet, bis der Bus kommt.",
@@ -106,3 +106,14 @@ def test_loss_and_perplexity_are_means_over_tokens_and_not_over_batches():
     found = scores.compute()
     assert found["loss"] == pytest.approx(13 / 5)
     assert found["perplexity"] == pytest.approx(math.exp(10 / 5))
+
+
+CODES = {"zh-CN": "zh", "ZH": "zh", "zho_Hans": "zh", "cmn": "zh", "pt_BR": "pt", "gsw": "gsw"}
+
+
+@pytest.mark.parametrize(("code", "base"), CODES.items())
+def test_a_code_loses_its_region_and_every_chinese_one_has_the_chinese_tokenizer(code, base):
+    assert base_language(code) == base
+    signature = CorpusScores(code).signature
+    assert f"tok:{'zh' if base == 'zh' else '13a'}" in signature
+    assert "nrefs:1" in signature

@@ -85,3 +85,40 @@ def test_both_sides_say_the_same_numbers():
         for english, german in zip(source.split(" plus "), target.split(" plus "), strict=True):
             assert words.get(english, german) == german
     assert made.languages == ("en", "de")
+
+
+CHINESE = {
+    0: "零",
+    10: "十",
+    20: "二十",
+    101: "一百零一",
+    110: "一百一十",
+    200: "二百",
+    999: "九百九十九",
+    1010: "一千零一十",
+    1101: "一千一百零一",
+    2002: "二千零二",
+    10_001: "一万零一",
+    10_010: "一万零一十",
+    10_100: "一万零一百",
+    11_000: "一万一千",
+    20_305: "二万零三百零五",
+    101_000: "十万一千",
+    100_100: "十万零一百",
+    305_060: "三十万五千零六十",
+    1_100_000: "一百一十万",
+    100_000_000: "一亿",
+    100_010_000: "一亿零一万",
+    1_010_000_010: "十亿一千万零一十",
+}
+
+
+def test_chinese_numerals_are_the_known_ones():
+    assert {number: chinese_number(number) for number in CHINESE} == CHINESE
+    assert len({chinese_number(n) for n in range(200_000)}) == 200_000
+
+
+@pytest.mark.parametrize("number", [-1, 10**12])
+def test_a_number_without_chinese_words_is_refused(number):
+    with pytest.raises(ValueError, match=str(number)):
+        chinese_number(number)
