@@ -30,10 +30,8 @@ def everything(batches):
 def test_no_batch_is_larger_than_asked_on_either_side(shuffle, max_tokens):
     b = buckets(max_tokens=max_tokens, shuffle=shuffle)
     for batch in b:
-        assert (
-            len(batch) == 1
-            or len(batch) * max(b.source[batch].max(), b.target[batch].max()) <= max_tokens
-        )
+        longest = max(b.source[batch].max(), b.target[batch].max())
+        assert len(batch) == 1 or len(batch) * longest <= max_tokens
 
 
 def test_a_sentence_longer_than_a_batch_is_one_of_its_own():
@@ -50,11 +48,8 @@ def test_a_batch_has_at_least_one_token(max_tokens):
         LengthBucketedSampler(np.array([3]), np.array([3]), max_tokens)
 
 
-def test_padding_is_under_a_tenth():
+def test_padding_is_what_the_batches_have_and_under_a_tenth():
     assert LengthBucketedSampler(*lengths(), 4096).padding() < 0.1
-
-
-def test_padding_is_what_the_batches_have():
     b = buckets()
     cells = sum(len(batch) * (b.source[batch].max() + b.target[batch].max()) for batch in b)
     assert b.padding() == pytest.approx(1 - (b.source.sum() + b.target.sum()) / cells)
@@ -128,14 +123,12 @@ def test_processes_have_about_equally_much_to_do():
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_processes_take_equally_many_steps_also_where_each_text_fills_a_batch(shuffle):
     longest_rows = np.arange(50, 59)
-    shares = [
-        list(
-            LengthBucketedSampler(
-                longest_rows, longest_rows, 40, rank=rank, world_size=4, shuffle=shuffle
-            )
-        )
+    options = {"world_size": 4, "shuffle": shuffle}
+    samplers = (
+        LengthBucketedSampler(longest_rows, longest_rows, 40, rank=rank, **options)
         for rank in range(4)
-    ]
+    )
+    shares = [list(sampler) for sampler in samplers]
     assert [len(share) for share in shares] == [2, 2, 2, 2]
     batches = [batch for share in shares for batch in share]
     assert everything(batches) == list(range(9))
@@ -150,10 +143,7 @@ def test_fewer_pairs_than_processes_are_refused():
 
 @pytest.mark.parametrize("world", [1, 2])
 def test_an_epoch_can_be_entered_in_its_middle(world):
-    whole, rest = (
-        buckets(rank=world - 1, world_size=world),
-        buckets(rank=world - 1, world_size=world),
-    )
+    whole, rest = (buckets(rank=world - 1, world_size=world) for _ in range(2))
     whole.set_epoch(4)
     rest.set_epoch(4, start=10)
     assert list(rest) == list(whole)[10:]

@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import pandas as pd
 import pytest
 
 from tfzoo.data import lines
@@ -13,18 +14,11 @@ from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption
 
 
-def parquet(rows, path):
-    import pyarrow
-    from pyarrow.parquet import write_table
-
-    write_table(pyarrow.Table.from_pylist(rows), path)
-
-
 def write(path, cells):
     rows = [{"text": cell, "label": "x"} for cell in cells]
     form = path.name.removesuffix(".gz").rpartition(".")[2]
     if form == "parquet":
-        parquet(rows, path)
+        pd.DataFrame(rows).to_parquet(path)
         return path
     text = {
         "tsv": "label\ttext\n" + "".join(f"x\t{cell}\n" for cell in cells),
@@ -70,11 +64,9 @@ def test_a_file_that_unpacks_to_too_much_is_refused(form, tmp_path, monkeypatch)
 
 
 def test_both_limits_are_options(tmp_path):
-    for module, kind in ((ClassificationData, "tsv"), (TranslationData, "tsv")):
-        columns = (
-            {"source_column": "text", "target_column": "label"} if module is TranslationData else {}
-        )
-        path = str(write(tmp_path / f"t.{kind}", ["a", "b" * 200]))
+    path = str(write(tmp_path / "t.tsv", ["a", "b" * 200]))
+    named = {"source_column": "text", "target_column": "label"}
+    for module, columns in ((ClassificationData, {}), (TranslationData, named)):
         with pytest.raises(BadData, match=r"line 3: over 100 characters"):
             module(train=path, val=path, max_line=100, **columns).prepare_data()
         for bad in ({"max_line": 0}, {"max_ratio": 0}):

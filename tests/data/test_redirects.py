@@ -126,7 +126,7 @@ OTHERWISE = {
 
 @pytest.mark.parametrize(("rule", "refused"), [(ALLOWED, False), (OTHERWISE, True)])
 def test_the_rule_itself(rule, refused):
-    for first, target in ((first, target) for first in rule for target in rule[first]):
+    for first, target in [(one, target) for one, targets in rule.items() for target in targets]:
         why = refusal_of_redirect(place_of(URL(first)), place_of(URL(target)))
         assert bool(why) is refused, (first, target)
 

@@ -147,10 +147,8 @@ def test_classes_that_are_stored_as_numbers_have_their_names():
     features = datasets.Features({"text": datasets.Value("string"), "label": label})
     rows = {"text": ["a", "b"], "label": [0, 1]}
     data = ClassificationData(train=datasets.Dataset.from_dict(rows, features), val=[("a", "x")])
-    assert list(data.text.external(data.columns, data.columns)["train"]) == [
-        ("a", "negative"),
-        ("b", "positive"),
-    ]
+    found = list(data.text.external(data.columns, data.columns)["train"])
+    assert found == [("a", "negative"), ("b", "positive")]
 
 
 def test_numbers_of_numpy_and_torch_are_labels():
@@ -166,7 +164,7 @@ def test_numbers_of_numpy_and_torch_are_labels():
         ([*TUPLES, "text"], r"data.train\[12\]: a row is \(text, label\) or .*, not a str"),
         (
             [("a", "b", "c")],
-            r"data.train\[0\].* not a tuple of 3; for pairs of texts, set data.text_column",
+            r"data.train\[0\].* not a tuple of 3; for pairs of texts, set data.text",
         ),
         (
             [{"text": "a", "lable": "b"}],
@@ -177,13 +175,10 @@ def test_numbers_of_numpy_and_torch_are_labels():
         ([("a", np.float32(2))], "set task: regression"),
         (
             [("a", ["x", "y"])],
-            r"'label' is not text but a list.*set task: multilabel_classification",
+            "'label' is not text but a list.*set task: multilabel_classification",
         ),
         ([("a", np.array([0, 1]))], "set task: multilabel_classification"),
-        (
-            pd.DataFrame({"text": ["a", "b"], "label": ["x", None]}),
-            r"data.train\[1\]: 'label' is em",
-        ),
+        (pd.DataFrame({"text": ["a"], "label": [None]}), r"data.train\[0\]: 'label' is empty"),
         (pd.DataFrame({"text": ["a"], "lable": ["b"]}), "data.train: no column 'label'. Did you"),
         (datasets.Dataset.from_dict({"text": ["a"], "label": [0.5]}), r"data.train\[0\].*regress"),
         (datasets.Dataset.from_dict({"text": ["a"], "label": [["x"]]}), "set task: multilabel"),
@@ -195,24 +190,16 @@ def test_a_row_that_is_wrong_is_refused_by_its_index(rows, words):
         ClassificationData(train=rows, val=TUPLES).prepare_data()
 
 
-def lines():
-    yield from TUPLES
-
-
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"train": lines()}, BadOption, "is of type generator, which .* give a list"),
-        (
-            {"train": {"text": ["a"], "label": ["b"]}},
-            BadOption,
-            "data.train is of type dict; it takes r",
-        ),
+        ({"train": iter(TUPLES)}, BadOption, "is of type list_iterator, which .* give a list"),
+        ({"train": {"text": ["a"]}}, BadOption, "data.train is of type dict; it takes rows"),
         ({"train": splits(DICTS)}, BadOption, "data.train is of type DatasetDict.* dataset="),
         (
             {"dataset": splits(DICTS), "train": DICTS},
             BadOption,
-            "has splits; data.train, .* name them",
+            "has splits; data.train, .* name th",
         ),
         ({"dataset": splits(DICTS), "test": {"a": pd.DataFrame(DICTS)}}, BadOption, "has splits"),
         ({"dataset": splits(DICTS), "test": "tset"}, UnknownName, "Did you mean 'test'"),
@@ -266,11 +253,7 @@ def test_processes_with_different_rows_are_refused():
 @pytest.mark.parametrize("batch", [tfzoo.ParallelBatch, tfzoo.ClassificationBatch])
 @pytest.mark.parametrize(
     ("ids", "words"),
-    [
-        ([], "at least one example"),
-        ([[5, 3]], "id 3 is a special one"),
-        ([[5.5]], "whole numbers, not 5.5"),
-    ],
+    [([], "at least one exam"), ([[5, 3]], "id 3 is a special"), ([[5.5]], "whole .* not 5.5")],
 )
 def test_lists_of_ids_that_are_no_batch_are_refused(batch, ids, words):
     with pytest.raises(BadData, match=words):
@@ -304,9 +287,7 @@ def test_rows_in_a_recipe_are_refused(tmp_path, capsys):
 
 
 def test_two_columns_of_labels_are_refused_with_what_to_do(capsys):
-    words = (
-        "data.label_column takes one column. For several labels of a text in it, set task: multi"
-    )
+    words = "data.label_column takes one column. For several labels of a text in it, set task: mul"
     with pytest.raises(BadOption, match=words):
         ClassificationData(train=TUPLES, label_column=["a", "b"])
     assert main(["fit", "classification/trec6", "--data.label_column", "[a, b]"]) == 2
@@ -314,10 +295,9 @@ def test_two_columns_of_labels_are_refused_with_what_to_do(capsys):
 
 
 def test_numbers_with_fractions_are_no_labels():
+    many = [(f"text {n}", f"{n / 7}") for n in range(30)]
     with pytest.raises(BadData, match=r"the labels are 30 numbers .* set task: regression"):
-        ClassificationData(
-            train=[(f"text {n}", f"{n / 7}") for n in range(30)], val=TUPLES
-        ).prepare_data()
+        ClassificationData(train=many, val=TUPLES).prepare_data()
     stars = [(f"text {n}", f"{n % 9 / 2}") for n in range(30)]
     data = ClassificationData(train=stars, val=stars)
     data.prepare_data()

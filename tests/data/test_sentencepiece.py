@@ -91,10 +91,8 @@ def test_marians_ids_are_those_of_transformers(count, apart, tmp_path):
 
 def test_marians_special_ids_are_used_as_they_are(tmp_path):
     peer, special = marian(tmp_path), pair_of(tmp_path).special
-    assert (special.pad, special.eos, special.unk, special.start) == (
-        *(peer.pad_token_id, peer.eos_token_id, peer.unk_token_id),
-        peer.pad_token_id,
-    )
+    wanted = (peer.pad_token_id, peer.eos_token_id, peer.unk_token_id, peer.pad_token_id)
+    assert (special.pad, special.eos, special.unk, special.start) == wanted
 
 
 @pytest.mark.parametrize("apart", [False, True])

@@ -62,21 +62,15 @@ def read(data, batches):
     """The text of batches."""
     both = data.tokenizers
     return [
-        [
-            (both.source.decode([source])[0], both.target.decode([target])[0])
-            for source, target in zip(
-                batch.source.tolist(), batch.target[:, 1:].tolist(), strict=True
-            )
-        ]
-        for batch in batches
+        [*zip(both.source.decode(source), both.target.decode(target), strict=True)]
+        for source, target in ((one.source.tolist(), one.target.tolist()) for one in batches)
     ]
 
 
 def process(data, rank, world_size):
     """The batches of one of several processes."""
-    data.trainer = SimpleNamespace(
-        global_rank=rank, world_size=world_size, limit_train_batches=None
-    )
+    place = {"global_rank": rank, "world_size": world_size}
+    data.trainer = SimpleNamespace(**place, limit_train_batches=None)
     return data.train_dataloader()
 
 
@@ -240,12 +234,9 @@ def test_what_cannot_be_a_stream_is_refused(text, options, words):
         of(text, **options)
 
 
-def test_text_with_labels_is_refused_by_name():
+def test_text_with_labels_and_too_few_files_for_the_processes_are_refused(text):
     with pytest.raises(BadOption, match=r"data.stream: what labels there are"):
         ClassificationData(train="a.tsv", val="b.tsv", stream=10)
-
-
-def test_too_few_files_for_the_processes_are_refused(text):
     with pytest.raises(BadData, match="10 files are too few for 11 processes"):
         process(of(text), 0, 11)
 
@@ -259,9 +250,7 @@ def test_documents_are_read_as_a_stream(kind, tmp_path):
 
     def made():
         options = {"tokenizer": "word", "max_tokens": 64, "max_length": 16, "stream": 20}
-        data = kind(
-            train=str(tmp_path / "?.txt").replace("?", "*"), val=str(tmp_path / "val"), **options
-        )
+        data = kind(train=str(tmp_path / "*.txt"), val=str(tmp_path / "val"), **options)
         data.prepare_data()
         data.setup("fit")
         return data
@@ -347,14 +336,11 @@ def test_a_pattern_at_an_address_is_listed_and_a_range_counted():
     system = MemoryFileSystem()
     for name in ("b.tsv", "a.tsv", "c.txt", "p1.en", "p1.de", "p2.en", "p2.de"):
         system.pipe_file(f"/listed/{name}", b"x")
-    assert remote.addresses("memory://listed/*.tsv") == [
-        "memory://listed/a.tsv",
-        "memory://listed/b.tsv",
-    ]
-    assert remote.addresses("memory://listed/p*", "en") == [
-        "memory://listed/p1",
-        "memory://listed/p2",
-    ]
+    for found, names in (
+        (remote.addresses("memory://listed/*.tsv"), ["a.tsv", "b.tsv"]),
+        (remote.addresses("memory://listed/p*", "en"), ["p1", "p2"]),
+    ):
+        assert found == [f"memory://listed/{name}" for name in names]
     with pytest.raises(BadData, match="no file matches"):
         remote.addresses("memory://listed/*.csv")
     assert remote.addresses("https://host/{8..10}/{00..01}.tsv") == [
