@@ -15,9 +15,11 @@ from torch.testing import assert_close
 from tests.exporting.tasks import LINES, classifier, translator
 from tests.json_files import edit
 from tfzoo import ClassificationTask, TranslationTask
+from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import checkpoints, files, pretrained
+from tfzoo.testing.task import example
 
 
 @pytest.fixture
@@ -93,6 +95,16 @@ def test_the_card_has_what_the_hub_lists_a_model_by(folder):
     assert "| test/bleu | 12.5 |" in text
     recipe = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
     assert recipe["model"]["dim"] == 16
+
+
+@pytest.mark.parametrize("name", registry("task").own_names())
+def test_the_python_of_the_card_runs_for_every_task(name, own_folder):
+    task, _ = example(registry("task").entry(name))
+    task.save_pretrained("model")
+    code = (
+        Path("model/README.md").read_text("utf-8").partition("```python\n")[2].partition("```")[0]
+    )
+    exec(code.replace("hf://NAME/REPOSITORY", "model"), {})
 
 
 def test_commands_read_the_folder_that_export_writes(folder, capsys):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 import tfzoo
 from tests.daily import sampled
@@ -326,6 +327,15 @@ def test_loaders_of_ones_own_need_no_data_module(data, tmp_path):
     )
     trainer.test(task, dataloaders=data.test_dataloader()[0], verbose=False)
     assert "test/accuracy" in trainer.callback_metrics
+
+
+def test_a_loader_without_a_collate_fn_is_told_what_a_batch_is(data, tmp_path):
+    pairs = DataLoader([(torch.tensor([5, 6]), 0)] * 4, batch_size=2)
+    for name in ("fit", "test", "predict"):
+        with pytest.raises(
+            BadData, match=r"is a tfzoo\..*\.ClassificationBatch, not a list: .*coll"
+        ):
+            getattr(trainer_in(tmp_path), name)(task_of(data), pairs)
 
 
 def test_data_of_another_tokenizer_is_refused(folder, data, tmp_path):

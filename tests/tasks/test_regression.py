@@ -1,10 +1,13 @@
 """Scores of numbers beside those of scipy and of numpy."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from scipy.stats import pearsonr, spearmanr
 
+from tfzoo.commands.main import main
 from tfzoo.errors import BadData
 from tfzoo.tasks.regression import RegressionData, RegressionScores
 
@@ -37,3 +40,11 @@ def test_what_is_no_number_is_named_by_file_and_line(tmp_path):
     data = RegressionData(train=str(table), val_fraction=0.5, tokenizer="bytes")
     with pytest.raises(BadData, match=r"table\.csv, line 32: the label 'high' is no finite number"):
         data.prepare_data()
+
+
+def test_equal_labels_are_refused_once_and_leave_no_run(own_folder, capsys):
+    for name in ("train", "val"):
+        Path(f"{name}.tsv").write_text("text\tlabel\na b\t1\nc d\t1\n", "utf-8")
+    assert main(["fit", "regression/files", "--data.root", ".", "--run", "run"]) == 2
+    assert "".join(capsys.readouterr()).count("every label is 1; nothing can be learnt") == 1
+    assert not Path("run").exists()

@@ -15,6 +15,7 @@ from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.words import WordBatch, WordDataset, WordEncoder, WordLengths
 from tfzoo.errors import BadData, BadOption
+from tfzoo.learning.loss import class_losses
 from tfzoo.tasks.token_classification import (
     MarkedText,
     Span,
@@ -162,6 +163,19 @@ def test_tokens_of_words_are_those_of_the_text(name):
     made.train(lines)
     assert WordEncoder(made).encode(lines) == made.encode(lines)
     assert [len(text) for text in WordLengths(made).encode(lines)] == [7, 6, 1]
+
+
+def test_smoothing_is_that_of_all_classifiers_over_the_words_that_are_read():
+    task, data = small(max_length=3, tokenizer={"name": "word", "cut": "spaces"})
+    batch = data.sets["val"][[0, 1, 2]]
+    logits = task.logits(batch).detach()
+    read = [(row, word) for row, words in ((0, 3), (1, 2), (2, 1)) for word in range(words)]
+    wanted = sum(
+        float(class_losses(logits[row, [word]], batch.label[row, [word]], 0.2)[0])
+        for row, word in read
+    )
+    loss, words = task.loss(logits, batch, 0.2)
+    assert (float(loss), int(words)) == (pytest.approx(wanted, rel=1e-5), 6)
 
 
 class Told(nn.Module):

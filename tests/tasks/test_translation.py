@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 import tfzoo
 from tests.tiny import number_pairs
 from tests.trainers import quiet
+from tfzoo.commands.main import main
 from tfzoo.errors import BadData, BadOption
 from tfzoo.search import Hypothesis, Search
 from tfzoo.tasks import translation
@@ -79,6 +80,12 @@ def test_n_best_translations_have_scores_and_raise_the_beam(data):
     assert task.search.beam == 1
     with pytest.raises(BadOption, match="n_best=3 must be a whole number from 1 to beam=2"):
         task.translations(["two"], n_best=3, beam=2)
+
+
+@pytest.mark.parametrize("option", ["--n-best", "--beam"])
+def test_a_command_for_no_translation_is_refused_before_a_run_is_read(option, capsys):
+    assert main(["translate", "no_run", option, "0"]) == 2
+    assert f"{option}=0 must be a whole number at least 1" in capsys.readouterr().err
 
 
 def test_hypotheses_with_the_same_text_are_one_translation(data, monkeypatch):

@@ -44,7 +44,7 @@ class ClassificationData(LabelledText):
         """Raise BadData unless these can be classes."""
         check_classes(labels, {name: self.splits[name] for name in ("train", "val")})
 
-    def classes(self, labels: Encoded) -> Integers:
+    def targets(self, labels: Encoded) -> Integers:
         """The class of each example."""
         return labels.ids
 

@@ -53,7 +53,7 @@ class LabelledKeywords(SingleKeywords, total=False):
 class LabelledText(SingleTexts):
     """Batches of texts, each with a label. A subclass says what the labels in a cell are
     (:meth:`labels_of`, :meth:`check_labels`, or :meth:`label_cells` and :meth:`label_encoder` for
-    what are no names) and what batches have of them (:meth:`classes`).
+    what are no names) and what batches have of them (:meth:`targets`).
 
     The text is one of
 
@@ -192,7 +192,7 @@ class LabelledText(SingleTexts):
         ids, labels = columns
         return ClassificationDataset(
             ids,
-            self.classes(labels),
+            self.targets(labels),
             np.arange(len(ids)),
             self.max_length,
             self.vocabulary.special,
@@ -224,7 +224,7 @@ class LabelledText(SingleTexts):
         """Turns cells into numbers, of which the vocabulary has given one to each label."""
         return LabelEncoder(labels, self.labels_of)
 
-    def classes(self, labels: Encoded) -> NDArray[Any]:
+    def targets(self, labels: Encoded) -> NDArray[Any]:
         """What batches have of the encoded labels of a split."""
         raise NotImplementedError
 

@@ -14,9 +14,9 @@ DECODING = ("pad", "max_positions", "init_cache", "decode_step")
 """The members of the protocol :class:`tfzoo.search.Decodable`."""
 
 
-def class_path(model: nn.Module) -> str:
-    """Where the class of a model is defined: ``package.module.Class``."""
-    return f"{type(model).__module__}.{type(model).__qualname__}"
+def class_path(cls: type) -> str:
+    """Where a class is defined: ``package.module.Class``."""
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def missing_for_decoding(model: nn.Module) -> list[str]:
@@ -29,8 +29,8 @@ def can_decode(model: nn.Module) -> bool:
     missing = missing_for_decoding(model)
     if missing:
         warnings.warn(
-            f"{class_path(model)} has no {', '.join(missing)}: it cannot decode and is scored by "
-            "loss and perplexity alone (tfzoo.search.Decodable)",
+            f"{class_path(type(model))} has no {', '.join(missing)}: it cannot decode and is "
+            "scored by loss and perplexity alone (tfzoo.search.Decodable)",
             stacklevel=3,
         )
     return not missing
@@ -44,7 +44,7 @@ def check_decodable(model: Any) -> Decodable[Any]:
     """
     if missing := missing_for_decoding(model):
         raise BadOption(
-            f"{class_path(model)} cannot decode: it has no {', '.join(missing)}. "
+            f"{class_path(type(model))} cannot decode: it has no {', '.join(missing)}. "
             "tfzoo.search.Decodable says what they do"
         )
     decodable: Decodable[Any] = model
@@ -60,5 +60,7 @@ def check_logits(model: nn.Module, logits: Any, shape: tuple[int, ...], axes: st
     """
     if not isinstance(logits, Tensor) or tuple(logits.shape) != shape:
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise BadOption(f"{class_path(model)} must return logits ({axes}) = {shape}, not {got}")
+        raise BadOption(
+            f"{class_path(type(model))} must return logits ({axes}) = {shape}, not {got}"
+        )
     return logits

@@ -44,10 +44,10 @@ echo "a line of text" | tfzoo {command} {address}
 ```
 
 ```python
-import tfzoo
+from {module} import {cls}
 
-task = tfzoo.{cls}.load("{address}")
-print(task.{command}(["a line of text"]))
+task = {cls}.load("{address}")
+print(task.answers(["a line of text"]))
 ```
 """
 PEERS = """\
@@ -77,15 +77,15 @@ def model_card(
         peer: the class of ``transformers`` that loads it; "" if tfzoo does.
     """
     name = repository or "NAME/REPOSITORY"
-    usage = PEERS.format(cls=peer, address=name) if peer else None
+    where = {"address": f"hf://{name}", "module": task.__module__, "cls": task.__name__}
+    usage = USAGE.format(command=task.command, **where)
     recipe = {key: kept["recipe"][key] for key in SHOWN if key in kept["recipe"]}
     return CARD.format(
         metadata=as_yaml(metadata(task, kept["tokenizer"], "transformers" if peer else "tfzoo")),
         title=repository.rpartition("/")[2] or f"{kept['task'].capitalize()} by tfzoo",
         task=kept["task"],
         parameters=parameters,
-        usage=usage
-        or USAGE.format(command=task.command, address=f"hf://{name}", cls=task.__name__),
+        usage=PEERS.format(cls=peer, address=name) if peer else usage,
         training=training(
             pretrained.without_folders(kept["recipe"]), int(kept["batches"]), kept.get("began", {})
         ),

@@ -27,7 +27,7 @@ from tfzoo.base.values import LAYERS, check_number, leaves
 from tfzoo.contracts import FeedForward
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.module import TextData
-from tfzoo.errors import BadOption, BadRun, NotFinite, TfzooError
+from tfzoo.errors import BadData, BadOption, BadRun, NotFinite, TfzooError
 from tfzoo.learning import settings as task_settings
 from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
 from tfzoo.learning.compute import Compute
@@ -144,6 +144,8 @@ class Task(L.LightningModule):
     """What the registry knows of it: its name."""
     Model: ClassVar[type[nn.Module]]
     Data: ClassVar[type[L.LightningDataModule]]
+    Batch: ClassVar[type] = object
+    """The class of the batches that the data module's loaders give."""
     tokenizer_of_data: ClassVar[str]
     """The data module's attribute that holds the tokenizer."""
     higher_is_better: ClassVar[Mapping[str, bool]]
@@ -259,7 +261,7 @@ class Task(L.LightningModule):
                 f"{type(self).__name__}: the tokenizer of its data, data.{self.tokenizer_of_data}, "
                 f"is needed, not {type(tokenizer).__name__}"
             ) from error
-        self.foreign = "" if isinstance(model, self.Model) else class_path(model)
+        self.foreign = "" if isinstance(model, self.Model) else class_path(type(model))
         if not self.foreign:
             self.check_model(model)
         given = {} if self.foreign else self.model.config
@@ -597,6 +599,18 @@ class Task(L.LightningModule):
                 f"data.{self.tokenizer_of_data} = task.tokenizer before data.prepare_data()"
             )
 
+    def check_batch(self, batch: Any) -> None:
+        """Check that a loader gives what the task reads.
+
+        Raises:
+            BadData: it gives something else.
+        """
+        if not isinstance(batch, self.Batch):
+            raise BadData(
+                f"a batch of task {self.entry.name!r} is a {class_path(self.Batch)}, not a "
+                f"{type(batch).__name__}: give the DataLoader a collate_fn that makes one"
+            )
+
     def configure_model(self) -> None:
         """Apply ``compute``, and before a training the adapter; shard the model if the strategy has
         a device mesh (FSDP).
@@ -675,6 +689,7 @@ class Task(L.LightningModule):
                     )
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        self.check_batch(batch)
         if not self._step_batches:  # Lightning drops the last step's gradients after the forward
             for optimizer in self.trainer.optimizers:
                 optimizer.zero_grad()
@@ -874,6 +889,7 @@ class Task(L.LightningModule):
         self, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> list[dict[str, Any]]:
         """:meth:`prediction_rows` with ``index``, the row of each item in its data set."""
+        self.check_batch(batch)
         rows = zip(batch.index, self.prediction_rows(batch), strict=True)
         return [{"index": index, **row} for index, row in rows]
 
@@ -934,6 +950,7 @@ class Task(L.LightningModule):
         self.items.append(SumMetric().to(self.device))
 
     def _score(self, batch: Any, dataloader: int) -> None:
+        self.check_batch(batch)
         while len(self.scores) <= dataloader:  # more data loaders than `test_names`
             self._add_set()
         self.score(batch, self.scores[dataloader])

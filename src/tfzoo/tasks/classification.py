@@ -159,6 +159,7 @@ class ClassificationTask(TextTask):
     """
 
     Data = ClassificationData
+    Batch = ClassificationBatch
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "listops", "train": 64, "val": 16, "test": 16}},
     }

@@ -144,6 +144,7 @@ class LanguageModelingTask(DocumentTask):
 
     Model: ClassVar[type[nn.Module]] = LanguageModel
     Data = DocumentData
+    Batch = DocumentBatch
     command = "generate"
     command_help = "continue each line of text"
     input_hint = "The begin of a text."

@@ -105,6 +105,7 @@ class MaskedLanguageModelingTask(DocumentTask):
 
     Model: ClassVar[type[nn.Module]] = MaskedLanguageModel
     Data = MaskedData
+    Batch = MaskedBatch
     command = "fill"
     command_help = "fill [MASK] in each line of text"
     input_hint = "Write [MASK] for each token to find."
@@ -141,9 +142,7 @@ class MaskedLanguageModelingTask(DocumentTask):
 
     def training_step(self, batch: MaskedBatch, batch_idx: int) -> Tensor:
         loss, nll, _, tokens = self.loss(batch)
-        read = batch.tokens.numel()
-        if batch.padding:
-            read = int((batch.tokens != self.tokenizer.special.fill).sum())
+        read = (batch.tokens != self.tokenizer.special.fill).sum()
         self.log_training({"train/perplexity": (nll.sum() / max(tokens, 1)).exp()}, read)
         return self.summed(loss, tokens)
 

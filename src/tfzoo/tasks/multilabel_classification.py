@@ -114,7 +114,7 @@ class MultilabelData(LabelledText):
             "separates labels, set data.label_delimiter to it",
         ]
 
-    def classes(self, labels: Encoded) -> NDArray[np.bool_]:
+    def targets(self, labels: Encoded) -> NDArray[np.bool_]:
         """Whether each example has each label: ``(examples, labels)``."""
         flags = np.zeros((len(labels), len(self.vocabulary.labels)), np.bool_)
         flags[np.repeat(np.arange(len(labels)), labels.lengths), labels.ids] = True
@@ -246,6 +246,7 @@ class MultilabelClassificationTask(TextTask):
     """
 
     Data = MultilabelData
+    Batch = ClassificationBatch
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "reachable", "train": 64, "val": 16, "test": 16}},
     }

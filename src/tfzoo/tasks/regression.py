@@ -21,6 +21,7 @@ from torchmetrics import (
     SpearmanCorrCoef,
 )
 
+from tfzoo.base import adapters
 from tfzoo.base.registry import register
 from tfzoo.data.classification_batch import ClassificationBatch, UnknownLabel, Vocabulary
 from tfzoo.data.encoded import Encoded
@@ -49,7 +50,7 @@ class RegressionData(LabelledText):
         """Cells as numbers of 32 bits."""
         return NumberEncoder()
 
-    def classes(self, labels: Encoded) -> NDArray[np.float32]:
+    def targets(self, labels: Encoded) -> NDArray[np.float32]:
         """The number of each example."""
         return labels.ids.view(np.float32)
 
@@ -84,6 +85,14 @@ def number(cell: str) -> float:
     except ValueError:
         return nan
     return found if abs(found) <= LARGEST else nan
+
+
+def training_labels(data: Any) -> NDArray[np.float64] | None:
+    """The labels of training; None of a data module of another package, whose labels are learnt as
+    they are.
+    """
+    train = getattr(data, "sets", {}).get("train")
+    return None if train is None else np.asarray(train.labels[train.rows], np.float64)
 
 
 class RegressionScores(nn.Module, RowScores):
@@ -149,10 +158,11 @@ class RegressionTask(TextTask):
         seed: the random state of each training batch is derived from it.
 
     Raises:
-        BadData: (when training starts) all training labels are equal.
+        BadData: (before training) all training labels are equal.
     """
 
     Data = RegressionData
+    Batch = ClassificationBatch
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "listops", "train": 64, "val": 16, "test": 16}},
     }
@@ -189,16 +199,26 @@ class RegressionTask(TextTask):
     def outputs(cls, vocabulary: Vocabulary | None) -> int:
         return 1
 
+    def check(self, data: Any) -> None:
+        """Check that the model can read the data, and before a training that there is something to
+        learn in it.
+
+        Raises:
+            BadOption: as :meth:`Task.check`.
+            BadData: all training labels are equal.
+        """
+        super().check(data)
+        trainer, numbers = adapters.trainer_of(self), training_labels(data)
+        evaluates = trainer is not None and trainer.state.fn != "fit"
+        if numbers is not None and numbers.std() == 0 and not evaluates:
+            raise BadData(f"train: every label is {numbers[0]:g}; nothing can be learnt of them")
+
     def on_fit_start(self) -> None:
         """Take mean and standard deviation from the training set."""
-        train = getattr(getattr(self.trainer, "datamodule", None), "sets", {}).get("train")
-        if train is None:  # a data module of another package: labels are learnt as they are
-            return
-        numbers = np.asarray(train.labels[train.rows], np.float64)
-        if numbers.std() == 0:
-            raise BadData(f"train: every label is {numbers[0]:g}; nothing can be learnt of them")
-        self.mean.fill_(float(numbers.mean()))
-        self.std.fill_(float(numbers.std()))
+        numbers = training_labels(self.trainer.datamodule)  # type: ignore[attr-defined]  # or None
+        if numbers is not None:
+            self.mean.fill_(float(numbers.mean()))
+            self.std.fill_(float(numbers.std()))
 
     def predicted(self, batch: ClassificationBatch) -> Tensor:
         """The number of each text: ``(b)``, in at least fp32."""

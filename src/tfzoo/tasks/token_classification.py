@@ -13,7 +13,6 @@ from typing import Any, ClassVar, NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 from torchmetrics import MeanMetric, Metric
 
 from tfzoo.base.registry import register
@@ -36,6 +35,7 @@ from tfzoo.data.words import (
 )
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning import foreign
+from tfzoo.learning.loss import class_losses
 from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import Figures, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask
@@ -351,6 +351,7 @@ class TokenClassificationTask(TextTask):
     """
 
     Data = TokenData
+    Batch = WordBatch
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "entities", "train": 64, "val": 16, "test": 16}},
     }
@@ -396,18 +397,17 @@ class TokenClassificationTask(TextTask):
         chosen: Tensor = found.gather(1, places.expand(-1, -1, found.shape[-1]))
         return chosen
 
-    def losses(self, logits: Tensor, batch: WordBatch, smoothing: float) -> Tensor:
-        """``-log p`` of the label of each word that is read: ``(words)``."""
-        read = (batch.places >= 0) & (batch.label != NO_LABEL)
-        logits = logits[read].to(torch.promote_types(logits.dtype, torch.float32))
-        label = batch.label[read]
-        found: Tensor = cross_entropy(logits, label, reduction="none", label_smoothing=smoothing)
-        return found
+    def loss(self, logits: Tensor, batch: WordBatch, smoothing: float) -> tuple[Tensor, Tensor]:
+        """The label-smoothed loss, summed over the words that are read, and their number."""
+        read = ((batch.places >= 0) & (batch.label != NO_LABEL)).flatten()
+        label = batch.label.clamp(min=0).flatten()
+        losses, _ = class_losses(logits.flatten(0, 1), label, smoothing)
+        return losses.masked_fill(~read, 0.0).sum(), read.sum()
 
     def training_step(self, batch: WordBatch, batch_idx: int) -> Tensor:
-        losses = self.losses(self.logits(batch), batch, self.optim.label_smoothing)
+        loss, words = self.loss(self.logits(batch), batch, self.optim.label_smoothing)
         self.log_training({}, self.tokens_in(batch))
-        return self.summed(losses.sum(), len(losses))
+        return self.summed(loss, words)
 
     def new_scores(self) -> TokenScores:
         return TokenScores(self.labels)
@@ -415,9 +415,8 @@ class TokenClassificationTask(TextTask):
     def score(self, batch: WordBatch, scores: TokenScores) -> None:
         with self.throughput.timed(self.device, len(batch)):
             logits = self.logits(batch)
-        losses = self.losses(logits, batch, 0.0)
-        if len(losses):
-            scores.loss.update(losses.mean(), weight=len(losses))
+        loss, words = self.loss(logits, batch, 0.0)
+        scores.loss.update(loss / words.clamp(min=1), weight=words)
         scores.update(self.predicted(logits, batch), self.true(batch))
 
     def true(self, batch: WordBatch) -> list[list[str]]:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from tfzoo.base import adapters, memory
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import notify
+from tfzoo.base.values import check_range
 from tfzoo.data.inference_batches import OnTruncated, translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.tokenizer import TokenizerPair
@@ -87,6 +88,7 @@ class TranslationTask(Task):
 
     Model: ClassVar[type[nn.Module]] = Transformer
     Data = TranslationData
+    Batch = ParallelBatch
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "numbers", "train": 100, "val": 16, "test": 16}},
     }
@@ -401,13 +403,19 @@ class TranslationTask(Task):
             "--n-best",
             type=int,
             metavar="N",
+            default=1,
             help="translations of each line, at most as many as the beam; without --beam, a beam "
-            "of N if the recipe's is narrower",
+            "of N if the recipe's is narrower (default: %(default)s)",
         )
         parser.add_argument("--scores", action="store_true", help="write scores too")
 
+    @classmethod
+    def check_arguments(cls, given: Namespace) -> None:
+        check_range("--n-best", given.n_best, ge=1, whole=True)
+        check_range("--beam", given.beam, ge=1, whole=True, optional=True)
+
     def output_header(self, given: Namespace) -> None:
-        n, beam = given.n_best or 1, self.search.beam
+        n, beam = given.n_best, self.search.beam
         if given.beam is None and n > beam:
             notify(f"--n-best {n} takes a beam of {n}; the recipe's is {beam}")
 
@@ -416,7 +424,7 @@ class TranslationTask(Task):
     ) -> Iterator[str]:
         for best in self.translations(
             lines,
-            n_best=given.n_best or 1,
+            n_best=given.n_best,
             beam=given.beam,
             length_penalty=given.length_penalty,
             **reading,
