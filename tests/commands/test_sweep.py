@@ -36,7 +36,7 @@ def sweep(*args, **changes):
 
 
 def test_the_same_command_again_finishes_what_is_missing(trainings, capsys):
-    trainings.codes = {"norm=rms/seed-2": 1, "norm=layer/seed-2": 75}
+    trainings.codes = {"norm=rms/seed-2": 1, "norm=layer/seed-2": 130}
     assert sweep() == 1
     assert "2 of 4 runs completed, 1 failed" in capsys.readouterr().out
     trainings.codes.clear()

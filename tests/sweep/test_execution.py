@@ -71,32 +71,11 @@ def test_two_processes_do_not_work_on_one_run(run, plan, trainings):
     assert trainings.trained == []
 
 
-def test_a_failed_run_says_why_and_stays_failed(run, plan, trainings):
-    trainings.codes[run.folder.name] = 1
-    assert [execution.execute(run, plan) for _ in range(2)] == ["failed", "failed"]
-    assert reason(run) == "it broke"
-    assert len(trainings.trained) == 1
-
-
 def test_a_killed_run_goes_on_once_by_itself(run, plan, trainings):
     trainings.codes[run.folder.name] = -9
     assert execution.execute(run, plan) == "failed"
     assert len(trainings.trained) == 2
     assert "SIGKILL twice" in reason(run)
-
-
-@pytest.mark.parametrize("code", [75, 130])
-def test_a_run_that_was_stopped_is_named_so(run, plan, trainings, code):
-    trainings.codes[run.folder.name] = code
-    assert execution.execute(run, plan) == "stopped"
-    trainings.codes.clear()
-    assert execution.execute(run, plan) == "completed"
-
-
-def test_a_run_whose_score_is_no_number_diverged(run, plan, trainings):
-    trainings.scores[run.folder.name] = None
-    assert execution.execute(run, plan) == "failed"
-    assert reason(run) == "diverged: val/loss is not finite"
 
 
 @pytest.mark.parametrize(("last", "ends"), [(2.31, "failed"), (2.29, "completed")])

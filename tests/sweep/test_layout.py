@@ -1,4 +1,4 @@
-from tfzoo.sweep.plan.layout import MAX_NAME_BYTES, combine, file_name, label, name, settings
+from tfzoo.sweep.plan.layout import MAX_NAME_BYTES, combine, file_name, label, name
 
 AXES = {
     "model.norm": {"layer": {"model.norm": "layer"}, "rms": {"model.norm": "rms"}},
@@ -32,14 +32,6 @@ def test_a_grid_has_all_combinations_and_one_at_a_time_those_beside_the_baseline
         ("rms", "one head"),
         ("rms", "two"),
     ]
-
-
-def test_a_cell_has_the_settings_of_all_its_labels():
-    assert settings(AXES, {"model.norm": "rms", "width": "one head"}) == {
-        "model.norm": "rms",
-        "model.heads": 1,
-        "model.head_dim": 64,
-    }
 
 
 def test_a_folder_is_named_after_the_settings_and_can_be_typed():

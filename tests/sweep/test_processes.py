@@ -1,5 +1,5 @@
-"""Real processes: trainings that a warm parent forks end as those of a new Python, and are as much
-processes of their own.
+"""Real processes: a training ends as it did, with a signal, and with whoever started it, in a new
+Python and as a fork of the warm parent; and a fork is as much a process of its own.
 """
 
 import os
@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.sweep.files import sweep_file
-from tests.sweep.test_supervisor import alive, gone, number
-from tfzoo.sweep.run import warm_parent
+from tests.waiting import soon
+from tfzoo.sweep.run import processes, warm_parent
 from tfzoo.sweep.run.processes import WarmParent
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the warm parent is for Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 LARGE = 300 * 2**20
 TRAINING = """
@@ -52,6 +52,22 @@ else:
 """
 
 
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def number(path):
+    """Of a process that has written it there."""
+    return int(soon(lambda: path.is_file() and path.read_text(), 20))
+
+
+def gone(*pids):
+    return soon(lambda: not any(map(alive, pids)), 20)
+
+
 @pytest.fixture
 def parent(own_folder):
     (own_folder / "training.py").write_text(TRAINING)
@@ -60,14 +76,23 @@ def parent(own_folder):
     made.close()
 
 
-@pytest.fixture
-def begin(parent):
+def starter(start):
     def begin(*words):
         with Path("output.txt").open("ab") as output:
             environment = {**os.environ, "WORD": "given"}
-            return parent.start(["-m", "training", *words], environment, output)
+            return start(["-m", "training", *words], environment, output)
 
     return begin
+
+
+@pytest.fixture
+def begin(parent):
+    return starter(parent.start)
+
+
+@pytest.fixture(params=["in a new Python", "forked"])
+def begin_either(request, parent):
+    return starter(parent.start if request.param == "forked" else processes.start)
 
 
 def finish(child):
@@ -77,10 +102,34 @@ def finish(child):
     return code
 
 
-def test_forks_end_as_their_trainings_do(begin):
+def test_a_supervisor_ends_as_its_training_does(begin_either):
     ends = [("exit", "0"), ("exit", "75"), ("kill", "9"), ("kill", "15")]
-    children = [begin(*words) for words in ends]
+    children = [begin_either(*words) for words in ends]
     assert [finish(child) for child in children] == [0, 75, -9, -15]
+
+
+def test_a_signal_to_the_supervisor_stops_the_training(begin_either):
+    child = begin_either("stop")
+    number(Path("command"))
+    child.send_signal(signal.SIGTERM)
+    assert finish(child) == 75
+
+
+def test_a_training_and_its_workers_end_with_the_sweep(begin_either):
+    child = begin_either("wait")
+    family = number(Path("worker")), number(Path("command"))
+    assert all(map(alive, family))
+    child.stdin.close()
+    assert gone(*family)
+    assert finish(child) == -9
+
+
+def test_a_training_ends_with_a_supervisor_that_is_killed(begin_either):
+    child = begin_either("stop")
+    command = number(Path("command"))
+    os.kill(child.pid, signal.SIGKILL)
+    assert finish(child) == -9
+    assert gone(command)
 
 
 def test_a_fork_is_a_process_of_its_own(begin, parent):
@@ -94,31 +143,12 @@ def test_a_fork_is_a_process_of_its_own(begin, parent):
     peak, pid, above, group = map(int, rest.split()[5:])
     assert peak * 1024 < LARGE, "what the parent once took is not the run's"
     assert pid != above == group == child.pid, "its supervisor leads the group"
-    assert parent.process is not None
     assert parent.process.pid != above
-
-
-def test_a_signal_to_the_supervisor_stops_the_training(begin):
-    child = begin("stop")
-    number(Path("command"))
-    child.send_signal(signal.SIGTERM)
-    assert finish(child) == 75
-
-
-def test_a_training_and_its_workers_end_with_the_sweep(begin):
-    child = begin("wait")
-    family = number(Path("worker")), number(Path("command"))
-    assert all(map(alive, family))
-    assert child.stdin is not None
-    child.stdin.close()
-    assert gone(*family, child.pid)
-    assert finish(child) == -9
 
 
 def test_a_parent_that_died_is_replaced_and_its_trainings_go_on(begin, parent, capsys):
     child = begin("stop")
     command = number(Path("command"))
-    assert parent.process is not None
     parent.process.kill()
     parent.process.wait()
     assert finish(begin("exit", "3")) == 3
@@ -135,14 +165,8 @@ def test_where_no_parent_lives_trainings_start_by_themselves(begin, monkeypatch)
 
 def test_the_parent_ends_with_the_sweep(begin, parent):
     assert finish(begin("exit", "0")) == 0
-    process = parent.process
-    assert process is not None
-    assert parent.requests is not None
     parent.requests.close()
-    end = time.monotonic() + 20
-    while process.poll() is None and time.monotonic() < end:
-        time.sleep(0.01)
-    assert process.poll() == 0
+    assert parent.process.wait(20) == 0
 
 
 def test_the_parent_ends_with_a_sweep_that_is_killed_while_it_imports(own_folder):

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
@@ -11,7 +10,6 @@ from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
 from tfzoo.sweep.judge.design import Design, Margin
 from tfzoo.sweep.judge.repeats import repeats
-from tfzoo.sweep.judge.verdicts import judge
 
 AXES = {"norm": ["layer", "rms"]}
 NOISE = [0.010, -0.008, 0.003, -0.011, 0.006]
@@ -151,20 +149,6 @@ def test_a_refused_cell_is_in_both_and_judged_in_neither():
     )
     assert [one.outcome for one in found.all] == ["held", "not judged"]
     assert found.all[1].pooled.notes == ["refused: sees the future"]
-
-
-def test_a_verdict_that_is_barely_below_5_percent_is_called_a_hint():
-    random = np.random.default_rng(0)
-    said = {}
-    for shift in np.linspace(0.005, 0.03, 26):
-        table = rows(-float(shift), range(1, 6))
-        for row in table:
-            row["val/loss"] += float(random.normal(0, 1e-9))
-        one = judge(table, AXES, {}, "val/loss", "min").cells[1]
-        said[one.sentence.partition(" by ")[0]] = one.p_corrected or 0.0
-        assert one.is_hint == one.sentence.startswith("rms: a hint: better than layer")
-        assert one.is_hint == (0.01 <= (one.p_corrected or 0.0) < 0.05)
-    assert {"rms: a hint: better than layer", "rms: better than layer"} <= said.keys()
 
 
 def test_a_report_of_two_folders_says_what_held(own_folder, capsys):

@@ -15,7 +15,6 @@ from tfzoo.sweep.judge.diverged import Divergence, divergences
 from tfzoo.sweep.judge.effects import Axes, Comparison
 from tfzoo.sweep.judge.paired import (
     ALPHA,
-    CLEAR,
     Mode,
     Outcome,
     correct,
@@ -74,7 +73,7 @@ class Judged:
     def is_hint(self) -> bool:
         """Whether there is a verdict whose corrected p is not clearly below 5 %."""
         p = self.p_equivalent_corrected if self.verdict == "equivalent" else self.p_corrected
-        return self.verdict != "not yet known" and p is not None and CLEAR <= p < ALPHA
+        return self.verdict != "not yet known" and p is not None and bool(sentences.hint(p))
 
 
 @dataclass(frozen=True)
