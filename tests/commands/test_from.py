@@ -61,6 +61,11 @@ def test_another_text_is_read_with_the_tokenizer_of_the_run(capsys):
     assert state("two") == began
     shutil.rmtree("one")
     assert main(["validate", "two"]) == 0, "of what it began with nothing is needed any more"
+    assert main([*given, "--trainer.max_steps", "3"]) == 0
+    assert "one is not there: model and tokenizer are those of two" in capsys.readouterr().err
+    assert state("two") == began
+    assert main(["fit", "second.yaml", "--from", "one", "--run", "three"]) == 2
+    assert "one" in capsys.readouterr().err
 
 
 def test_a_tokenizer_that_is_named_by_hand_is_made_anew(capsys):

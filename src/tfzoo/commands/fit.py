@@ -76,7 +76,7 @@ def run(given: Namespace) -> int:
     if given.help:
         print_result(help_text(find_task(arguments.over(files))))
         return 0
-    config = resolve(files, arguments, make_data=not given.print_config)
+    config = resolve(files, arguments, make_data=not given.print_config, own=given.run)
     if given.print_config:
         print_verbatim(as_yaml(config.recipe).rstrip())
         return 0

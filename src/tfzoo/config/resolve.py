@@ -49,14 +49,20 @@ class Config:
     start: Start | None = None
 
 
-def resolve(files: Sequence[ConfigSource], arguments: Arguments, make_data: bool = True) -> Config:
+def resolve(
+    files: Sequence[ConfigSource],
+    arguments: Arguments,
+    make_data: bool = True,
+    own: str | None = None,
+) -> Config:
     """Merge the files of a recipe, ``--config`` files and command-line options, and validate the
     result. No data is read.
 
     All files and options are checked before anything that they name is imported. With ``--trust``,
     the recipe may name classes outside Lightning, also in modules beside its file. The constructors
     of all sections are called, because they check ranges and combinations; without ``make_data``,
-    that of ``data`` is not, and a recipe may lack paths that ``data`` requires.
+    that of ``data`` is not, and a recipe may lack paths that ``data`` requires. ``own`` is the
+    folder of a run that goes on, see :func:`tfzoo.config.start.start_from`.
 
     Raises:
         BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and its origin.
@@ -67,7 +73,7 @@ def resolve(files: Sequence[ConfigSource], arguments: Arguments, make_data: bool
     if make_data and "lightning" not in sys.modules:  # importing it takes seconds
         notify(f"loading: PyTorch and Lightning, for {files[-1].origin}")
     task = find_task(sources)
-    sources, start = start_from(sources, len(files), task)
+    sources, start = start_from(sources, len(files), task, own)
     merged = merge(task, sources)
     path = files[-1].path or Path(files[-1].origin)
     if trust and (folder := str(path.resolve().parent)) not in sys.path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,7 +103,7 @@ class Start:
 
 
 def start_from(
-    sources: Sequence[Source], files: int, task: Any
+    sources: Sequence[Source], files: int, task: Any, own: str | None = None
 ) -> tuple[list[Source], Start | None]:
     """The sources of a configuration with what the last ``from`` gives it, and where training
     starts; None where there is no ``from``.
@@ -111,7 +112,8 @@ def start_from(
     recipe has trained, such as one that ``tfzoo import`` wrote, gives the model as well. They
     override what stands before the file that says ``from``, and its own keys override them.
     ``--from`` stands after the first ``files`` sources, those of the recipe. ``{seed}`` in the name
-    is the seed, so that each run of a sweep begins with one of its own.
+    is the seed, so that each run of a sweep begins with one of its own. Where it is not there any
+    more, the run ``own`` that began with it gives model and tokenizer, so that training goes on.
 
     Raises:
         BadRecipe: it is no name.
@@ -126,18 +128,19 @@ def start_from(
     if not isinstance(name, str):
         raise BadRecipe(f"{source.origin}: {FROM} names a run, folder or repository, not {name!r}")
     from tfzoo.data.module import TextData
-    from tfzoo.runs.run import Run
 
     seeds = [one.values["seed"] for one in sources if "seed" in one.values]
-    run = Run(name.replace(SEED, str(seeds[-1] if seeds else 0)))
+    run, goes_on = begins_with(name.replace(SEED, str(seeds[-1] if seeds else 0)), own)
     start, values = Start(run), {}
     if run.is_published:
         values = task.starting_values(run.path.absolute())
     elif issubclass(task.Data, TextData):
         trained, entry = task_and_entry(run)
-        state, own = entry["tokenizer"], entry["recipe"].get("model")
-        if "data" not in entry["recipe"] and isinstance(own, dict):
-            values = {"model": task.starting_model(own)}
+        state, model = entry["tokenizer"], entry["recipe"].get("model")
+        if goes_on:
+            values = {"model": model}
+        elif "data" not in entry["recipe"] and isinstance(model, dict):
+            values = {"model": task.starting_model(model)}
         if trained.tokenizer_of_data == task.tokenizer_of_data:
             states = state.get("states", [state.get("state")])
             if not isinstance(states, list) or not all(isinstance(one, str) for one in states):
@@ -146,6 +149,23 @@ def start_from(
             joint = {"joint": len(states) == 1} if "states" in state else {}
             values["data"] = {"tokenizer": start.tokenizer, **joint}
     return [*sources[:place], ConfigSource(values, f"{FROM} {name}"), *sources[place:]], start
+
+
+def begins_with(name: str, own: str | None) -> tuple[Run, bool]:
+    """What a run, checkpoint or folder of this name is; the run ``own`` and True in its place."""
+    from tfzoo.runs.run import Run
+
+    try:
+        return Run(name), False
+    except BadRun as gone:
+        with suppress(BadRun):
+            if own:
+                run = Run(own)
+                notify(
+                    f"{name} is not there: model and tokenizer are those of {own}, which goes on"
+                )
+                return run, True
+        raise gone
 
 
 def task_and_entry(run: Run) -> tuple[Any, dict[str, Any]]:
