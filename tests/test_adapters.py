@@ -13,6 +13,7 @@ from pathlib import Path
 import lightning.pytorch as L
 import pytest
 import torch
+from lightning.pytorch.callbacks import WeightAveraging
 from lightning.pytorch.demos.boring_classes import BoringModel
 from lightning.pytorch.loggers import CSVLogger, WandbLogger
 from lightning.pytorch.strategies import ModelParallelStrategy
@@ -79,6 +80,15 @@ def test_the_loops_of_a_trainer(tmp_path):
     adapters.forget_train_loader(trainer)
     trainer.fit_loop.setup_data()
     assert trainer.fit_loop._combined_loader not in (None, loader)
+
+
+def test_the_average_of_a_callback():
+    callback, model = WeightAveraging(), BoringModel()
+    assert adapters.average_of(callback) is None
+    callback.setup(L.Trainer(logger=False, enable_checkpointing=False), model, "fit")
+    average = adapters.average_of(callback)
+    assert type(average) is BoringModel
+    assert average is not model
 
 
 def test_samplers_are_kept_in_several_processes():

@@ -55,19 +55,21 @@ def test_no_threshold_has_a_larger_micro_f1_than_the_chosen_one():
         assert float(f1(p > chosen, y)) == (pytest.approx(best) if label.any() else 0)
 
 
-def fitted(data, **trainer):
+def fitted(data, average=None, **trainer):
     data.prepare_data()
-    recipe = {"model": {"dim": 16, "heads": 2, "layers": 1}, "optim": {"lr": 0.01}}
+    optim = {"lr": 0.01, "average": average}
+    recipe = {"model": {"dim": 16, "heads": 2, "layers": 1}, "optim": optim}
     task = MultilabelClassificationTask.build(recipe, data.vocabulary)
     one = quiet(**trainer)
     one.fit(task, datamodule=data)
     return task, one
 
 
-def test_a_checkpoint_has_the_threshold_that_its_validation_chose(tmp_path):
+@pytest.mark.parametrize("average", [None, 0.9])
+def test_a_checkpoint_has_the_threshold_that_its_validation_chose(average, tmp_path):
     reach = {"name": "reachable", "train": 64, "val": 64, "test": 16}
     data = MultilabelData(dataset=reach, tokenizer={"name": "word", "cut": "spaces"})
-    task, trainer = fitted(data, max_steps=20)
+    task, trainer = fitted(data, average, max_steps=20)
     logged = trainer.callback_metrics["val/micro_f1"]
     assert task.threshold != 0.5
     trainer.save_checkpoint(tmp_path / "one.ckpt")

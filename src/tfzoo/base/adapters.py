@@ -86,6 +86,12 @@ def trainer_of(module: Any) -> Any:
     return module._trainer
 
 
+def average_of(callback: Any) -> Any:
+    """The copy of the module that a ``WeightAveraging`` averages; None where nothing is trained."""
+    average = callback._average_model
+    return None if average is None else average.module
+
+
 def keep_samplers(trainer: Any) -> None:
     """Let Lightning use each data loader as it is in several processes: ours have their own share
     of the batches. As ``use_distributed_sampler=False`` does.

@@ -8,6 +8,8 @@ from typing import Any
 from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor
 
+from tfzoo.base import adapters
+
 START = 20
 """The higher, the fewer steps are averaged at the start (``benchmarks/averaging.md``)."""
 
@@ -19,6 +21,9 @@ class WarmupEMA(WeightAveraging):
     decay)``. With ``decay`` from the start, the average would long hold the weights that training
     began with; so less than a millionth of them is left after ten steps. (As TensorFlow's
     ``tf.train.ExponentialMovingAverage`` with ``num_updates``, which has 10 in place of 20.)
+
+    Buffers of the model are averaged, too, such as running statistics; those of the task itself are
+    not: class weights, or the threshold that a validation has chosen with the average.
 
     Args:
         decay: over 0 and under 1.
@@ -43,3 +48,21 @@ class WarmupEMA(WeightAveraging):
                 average.lerp_(weight, 1 - decay)
             else:
                 average.copy_(weight)
+
+    def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        self._share_buffers(pl_module)
+        super().on_validation_epoch_start(trainer, pl_module)
+
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
+        self._share_buffers(pl_module)
+        super().on_save_checkpoint(trainer, pl_module, checkpoint)
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        self._share_buffers(pl_module)
+        super().on_train_end(trainer, pl_module)
+
+    def _share_buffers(self, task: Any) -> None:
+        """Give the average the buffers of the task itself."""
+        if (average := adapters.average_of(self)) is not None:
+            for name, value in task.named_buffers(recurse=False):
+                average.get_buffer(name).copy_(value)
