@@ -15,9 +15,10 @@ from tests.published_folders import LINES, peer_of, save
 from tests.runs.test_published import CASES, SMALL
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
-from tfzoo.exporting.peft import write
+from tfzoo.exporting.peft import export, write
 from tfzoo.learning.adapter import Adapter
 from tfzoo.models.architectures import architecture
+from tfzoo.tasks.regression import RegressionTask
 
 ONE_EACH = dict(reversed(CASES))
 
@@ -61,6 +62,23 @@ def test_a_head_that_was_trained_beside_it_comes_along(tmp_path):
     assert not torch.allclose(peer(text).logits, wanted)
     found = PeftModel.from_pretrained(theirs, str(tmp_path / "adapter")).eval()
     assert_close(found(text).logits, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("train", [[], ["head"]])
+def test_an_adapter_of_a_regression_gives_numbers_in_their_own_unit(train, tmp_path):
+    config = {**SMALL, "max_position_embeddings": 256, "num_labels": 1}
+    there = tmp_path / "there"
+    save("bert", "BertForSequenceClassification", {**config, "problem_type": "regression"}, there)
+    task = RegressionTask.load(there)
+    task.model = adapted(there, "value", train=train)
+    task.mean.fill_(30.0)
+    task.std.fill_(7.0)
+    export(task, tmp_path / "adapter")
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(there)
+    found = PeftModel.from_pretrained(theirs, str(tmp_path / "adapter")).eval()
+    ids = transformers.AutoTokenizer.from_pretrained(there)(LINES[0], return_tensors="pt").input_ids
+    (answer,) = task.answers([LINES[0]])
+    assert float(found(ids).logits) == pytest.approx(answer.value, rel=1e-5)
 
 
 def test_what_peft_could_not_read_is_refused(tmp_path):

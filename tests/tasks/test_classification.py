@@ -325,8 +325,17 @@ def test_loaders_of_ones_own_need_no_data_module(data, tmp_path):
     trainer.fit(
         task, train_dataloaders=data.train_dataloader(), val_dataloaders=data.val_dataloader()
     )
-    trainer.test(task, dataloaders=data.test_dataloader()[0], verbose=False)
-    assert "test/accuracy" in trainer.callback_metrics
+    loaders = data.test_dataloader()
+    trainer.test(task, dataloaders=loaders[0], verbose=False)
+    alone = float(trainer.callback_metrics["test/loss"])
+    trainer.test(task, dataloaders=loaders, verbose=False)
+    found = trainer.callback_metrics
+    sizes = [len(data.sets[name]) for name in data.test_names]
+    assert [int(found[f"test/{k}/items"]) for k in range(len(loaders))] == sizes
+    assert float(found["test/0/loss"]) == pytest.approx(alone)
+    assert "test/loss" not in found
+    pictures = {path.name for path in task.save_figures(tmp_path)}
+    assert {"confusion_0.svg", "confusion_1.svg"} <= pictures
 
 
 def test_a_loader_without_a_collate_fn_is_told_what_a_batch_is(data, tmp_path):

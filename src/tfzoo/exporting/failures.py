@@ -21,15 +21,15 @@ FILES = {kind: re.escape(one.package.replace(".", "/")) for kind, one in KINDS.i
 """The folder of each kind, as it stands in the path of a file."""
 
 
-def own_model(task: Task, to: str) -> nn.Module:
-    """A copy of a task's model on the CPU, in evaluation mode.
+def own_model(task: Task, to: str, *, keep_adapter: bool = False) -> nn.Module:
+    """A copy of a task's model, see :meth:`~tfzoo.learning.task.Task.model_to_export`.
 
     Raises:
         BadOption: the model is of a class that is not tfzoo's.
     """
     if task.foreign:
         raise BadOption(f"{to}: the layers of {task.foreign}, which is not tfzoo's, are not known")
-    return task.model_to_export()
+    return task.model_to_export(keep_adapter=keep_adapter)
 
 
 def cannot_export(to: str, error: BaseException) -> BadOption:

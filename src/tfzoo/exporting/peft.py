@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from tfzoo.base.loading import require
 from tfzoo.errors import BadOption
+from tfzoo.exporting.failures import own_model
 from tfzoo.exporting.transformers import config_of, undone
 from tfzoo.learning.adapter import WITHIN, is_adapted
 from tfzoo.learning.task import Task
@@ -39,7 +40,8 @@ def export(task: Task, folder: Path) -> None:
     """
     require("peft", "adapter")
     source = str(task.recipe.get("from") or "")
-    write(task.model, folder, list(getattr(task.tokenizer, "labels", ())), source)
+    model = own_model(task, "peft", keep_adapter=True)
+    write(model, folder, list(getattr(task.tokenizer, "labels", ())), source)
 
 
 def write(model: nn.Module, folder: Path, labels: list[str], source: str = "") -> None:

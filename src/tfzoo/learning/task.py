@@ -131,7 +131,8 @@ class Task(L.LightningModule):
 
     **Scores** are reduced over all processes and logged as ``val/NAME`` and ``test/NAME``. If there
     are several test sets, each is logged as ``test/SET/NAME``, except one that is called ``test``,
-    which is logged as ``test/NAME``.
+    which is logged as ``test/NAME``. Loaders without a data module are named by their number, from
+    0.
 
     Args:
         settings: the dataclass settings by name.
@@ -435,10 +436,13 @@ class Task(L.LightningModule):
         """What draws the pictures of the metrics of a test set, by name. Every process calls it."""
         return {}
 
-    def model_to_export(self) -> nn.Module:
-        """A copy of the model on the CPU, in evaluation mode, whose outputs are the task's."""
+    def model_to_export(self, *, keep_adapter: bool = False) -> nn.Module:
+        """A copy of the model on the CPU, in evaluation mode, whose outputs are the task's; its
+        adapter is merged, unless ``keep_adapter``.
+        """
         model: nn.Module = copy.deepcopy(self.model)
-        merge(model)
+        if not keep_adapter:
+            merge(model)
         return model.cpu().eval()
 
     # From a recipe or a checkpoint
@@ -855,10 +859,9 @@ class Task(L.LightningModule):
         self._score(batch, dataloader_idx)
 
     def on_test_epoch_end(self) -> None:
-        names, self._figures = self.test_names(), {}
-        for index, scores in enumerate(self.scores):
+        names, self._figures = self._scored_names(), {}
+        for index, (name, scores) in enumerate(zip(names, self.scores, strict=True)):
             self._log_results(self._test_prefix(index), index)
-            name = names[index] if index < len(names) else "test"
             self._figures[name] = self.figures(scores, name)
         for name, figures in self._figures.items() if self.trainer.is_global_zero else ():
             for kind, draw in figures.items():
@@ -876,10 +879,17 @@ class Task(L.LightningModule):
                 save(draw(), paths[-1])
         return paths
 
+    def _scored_names(self) -> list[str]:
+        """The name of each test set that is scored; of loaders without one, their number."""
+        names, sets = self.test_names(), len(self.scores)
+        if not names and sets == 1:
+            return ["test"]
+        return [*names, *map(str, range(len(names), sets))]
+
     def _test_prefix(self, index: int) -> str:
         """The only test set, and one that is called "test", are logged as test/NAME."""
-        names = self.test_names()
-        return "test" if len(names) <= 1 or names[index] == "test" else f"test/{names[index]}"
+        names = self._scored_names()
+        return "test" if len(names) == 1 or names[index] == "test" else f"test/{names[index]}"
 
     def test_names(self) -> list[str]:
         """The names of the test sets; empty if the data module has no ``test_names``."""

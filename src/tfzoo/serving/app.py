@@ -125,8 +125,8 @@ def make_app(
         lifespan=lifespan,
     )
     add_routes(app, run, limits, worker)
-    for kind, handler in HANDLERS.items():
-        app.add_exception_handler(kind, handler)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(HTTPException, on_http_error)
     paths = frozenset(getattr(route, "path", "") for route in app.routes)
     app.state.path = f"/{worker.command}"
     app.add_middleware(Guard, limits=limits, refusal=refusal, paths=paths, hosts=hosts)
@@ -276,11 +276,6 @@ def refusal(request: Request, refused: Refused) -> Response:
     return JSONResponse({"error": str(refused)}, refused.status, headers)
 
 
-async def on_refused(request: Request, error: Any) -> Response:
-    """A request that was refused while it was handled."""
-    return refusal(request, error)
-
-
 async def on_invalid(request: Request, error: Any) -> Response:
     """A body that is not what the schema says."""
     first = error.errors()[0]
@@ -316,16 +311,3 @@ async def on_http_error(request: Request, error: Any) -> Response:
     response = refusal(request, Refused(status, why))
     response.headers.update({"Allow": methods} if methods else {})
     return response
-
-
-async def on_client_gone(request: Request, error: Any) -> Response:
-    """Nobody reads this; the status is for the line that is printed."""
-    return Response(status_code=499)
-
-
-HANDLERS: dict[Any, Any] = {
-    Refused: on_refused,
-    ClientGone: on_client_gone,
-    RequestValidationError: on_invalid,
-    HTTPException: on_http_error,
-}

@@ -34,8 +34,9 @@ where it comes from to this server alone.
 
 
 class Guard:
-    """ASGI middleware: reads the body of a request, within limits, before the application runs; and
-    writes one line about each request, with sizes and without text.
+    """ASGI middleware: reads the body of a request, within limits, before the application runs;
+    answers what is ``Refused``, here or there; and writes one line about each request, with sizes
+    and without text.
 
     Args:
         app: the application.

@@ -271,10 +271,11 @@ class RegressionTask(TextTask):
     def output_line(self, answer: RegressionAnswer, given: Namespace) -> str:
         return f"{answer.value:.6g}"
 
-    def model_to_export(self) -> nn.Module:
-        """The model with mean and standard deviation in its last layer."""
-        model: Any = super().model_to_export()
+    def model_to_export(self, *, keep_adapter: bool = False) -> nn.Module:
+        """The model with mean and standard deviation in its last layer, which counts as trained."""
+        model: Any = super().model_to_export(keep_adapter=keep_adapter)
         with torch.no_grad():
             model.head.weight.mul_(self.std.cpu())
             model.head.bias.mul_(self.std.cpu()).add_(self.mean.cpu())
+        model.head.requires_grad_(True)
         return model  # type: ignore[no-any-return]  # a module
