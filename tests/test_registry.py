@@ -34,6 +34,12 @@ def test_what_names_no_component_is_told_what_does(spec):
         create("norm", spec, dim=4)
 
 
+@pytest.mark.parametrize(("spec", "says"), [(None, "For no norm: 'none'"), (RMS, "by the name")])
+def test_what_stands_for_a_component_elsewhere_is_told_its_name_here(spec, says):
+    with pytest.raises(BadOption, match=says):
+        create("norm", spec, dim=4)
+
+
 def test_what_a_model_does_not_supply_is_called_an_option_only_if_it_is_one():
     with pytest.raises(
         BadOption, match=r'as an option: create\("norm", {"name": "rms", "eps": \.\.\.}\)'

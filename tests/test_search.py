@@ -317,6 +317,11 @@ NONE_OF_THEM = [
 ]
 
 
+def test_a_model_that_cannot_be_searched_is_told_what_it_lacks():
+    with pytest.raises(BadOption, match="Linear cannot decode: it has no pad, max_positions, init"):
+        search(torch.nn.Linear(2, 2), torch.ones(1, 2, dtype=torch.long))
+
+
 def test_a_batch_without_sentences_has_no_translations():
     table = torch.zeros(1, 3, 5, 5).log_softmax(-1)
     for beam in (1, 2):

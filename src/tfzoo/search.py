@@ -38,6 +38,9 @@ class Cache(Protocol):
 
 K = TypeVar("K", bound=Cache)
 
+DECODING = ("pad", "max_positions", "init_cache", "decode_step")
+"""The members of :class:`Decodable`."""
+
 
 class Decodable(Protocol[K]):
     """The interface of a model for :func:`search`, such as :class:`tfzoo.Transformer`."""
@@ -57,6 +60,11 @@ class Decodable(Protocol[K]):
         """Append one token to each of ``r`` hypotheses, and return the logits of the next token:
         ``(r) -> (r v)``. Search changes the returned tensor in place.
         """
+
+
+def missing_for_decoding(model: object) -> list[str]:
+    """The members of :class:`Decodable` that a model does not have."""
+    return [name for name in DECODING if not hasattr(model, name)]
 
 
 @dataclass(frozen=True)
@@ -136,9 +144,14 @@ def search(
             ``start``, goes on with its ``forced_bos``, and ends at any of its ``ends``.
 
     Raises:
-        BadOption: the model has another id of padding.
+        BadOption: the model is not :class:`Decodable`, or has another id of padding.
         NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
+    if missing := missing_for_decoding(model):
+        raise BadOption(
+            f"{type(model).__name__} cannot decode: it has no {', '.join(missing)}. "
+            "tfzoo.search.Decodable says what they do"
+        )
     options = options or Search()
     if len(source) == 0:
         return []

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import huggingface_hub
 import pytest
+import torch
+import transformers
 from huggingface_hub.utils import filter_repo_objects
 
 import tfzoo.runs.hub
@@ -68,6 +70,17 @@ def test_what_is_pushed_is_loaded_by_its_address(hub, tmp_path, capsys):
     (tmp_path / "lines").write_text("one two\n", "utf-8")
     assert main(["translate", "hf://me/numbers@v1", str(tmp_path / "lines")]) == 0
     assert capsys.readouterr().out == f"{task.translate(['one two'])[0]}\n"
+
+
+def test_a_published_model_is_read_by_its_address_in_python_too(hub):
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2}
+    config = transformers.LlamaConfig(**sizes, vocab_size=20, num_hidden_layers=1)
+    peer = transformers.LlamaForCausalLM(config).eval()
+    peer.save_pretrained(hub / "you/llama")
+    text = torch.tensor([[5, 9, 12]])
+    torch.testing.assert_close(tfzoo.from_pretrained("hf://you/llama")(text), peer(text).logits)
+    with pytest.raises(BadRun, match="no folder you/llama; at the Hub it is hf://owner/name"):
+        tfzoo.from_pretrained("you/llama")
 
 
 def test_only_the_files_of_a_model_are_fetched(hub, tmp_path):

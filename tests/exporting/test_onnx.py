@@ -113,6 +113,12 @@ def test_what_the_library_cannot_export_is_named(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("given", ["runs/numbers/1", torch.nn.Linear(2, 2)])
+def test_what_is_no_task_is_refused(given, tmp_path):
+    with pytest.raises(BadOption, match=r"export wants a task, not .*\.load\(RUN\) reads one"):
+        tfzoo.exporting.export(given, tmp_path / "model", to="onnx")
+
+
 def test_a_model_of_another_class_is_refused(tmp_path):
     task = classifier()
 

@@ -215,6 +215,12 @@ def test_what_cannot_be_generated_is_said(options, says):
         tfzoo.generate(model, **{"prompt": TEXT, "max_new_tokens": 2, **options})
 
 
+@pytest.mark.parametrize("model", [tfzoo.Encoder(8, heads=2, layers=1), torch.nn.Embedding(9, 9)])
+def test_a_model_that_continues_no_text_is_told_what_it_lacks(model):
+    with pytest.raises(BadOption, match=r"cannot continue a text: it has no .*hidden, logits"):
+        tfzoo.generate(model, TEXT, 2)
+
+
 def test_logits_that_are_no_numbers_are_an_error():
     model = small(tie=False, head_bias=True)
     with torch.no_grad():

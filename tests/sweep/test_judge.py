@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp, ttest_rel
 
+from tfzoo.errors import UnknownName
 from tfzoo.sweep.judge import sentences
 from tfzoo.sweep.judge.design import UNDECLARED
 from tfzoo.sweep.judge.paired import detectable, holm, seeds_needed
@@ -38,6 +39,12 @@ def of(verdicts, *labels):
     return next(
         one for one in [*verdicts.cells, *verdicts.axes] if tuple(one.labels.values()) == labels
     )
+
+
+def test_a_typo_does_not_turn_a_verdict():
+    for typo in ({"mode": "minimum"}, {"baseline": {"norm": "rms"}}):
+        with pytest.raises(UnknownName, match=r"Did you mean|Known: model\.norm"):
+            judged(rows(SCORES), **typo)
 
 
 def test_a_cell_has_the_numbers_of_a_paired_test():

@@ -73,7 +73,7 @@ def test_the_value_that_was_tuned_stands_in_all_rows_of_its_cell(folder):
 def test_the_file_reads_back_as_it_was_written(folder):
     rows = table(folder)
     write_csv(rows, folder / FILE)
-    assert read_csv(folder / FILE) == rows
+    assert read_csv(str(folder / FILE)) == rows
     with (folder / FILE).open(newline="", encoding="utf-8") as stream:
         assert len({len(row) for row in csv.reader(stream)}) == 1
     assert [path.name for path in folder.glob("*.csv")] == [FILE]

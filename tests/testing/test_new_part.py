@@ -14,6 +14,7 @@ from tfzoo.contracts import Attention, Component, Norm
 from tfzoo.testing.component import invalid_values_are_refused
 from tfzoo.testing.contract import Result, Violation, run_contract
 from tfzoo.testing.gradients import assert_gradients
+from tfzoo.testing.norm import mixes_tokens_says_the_truth
 from tfzoo.testing.runner import contracts, rules_of_style
 from tfzoo.testing.stack_contracts import STACK_CONTRACTS
 from tfzoo.testing.stacks import PLAIN, SIDES, Choice, Combination, neighbours, others, results
@@ -77,6 +78,13 @@ def test_a_norm_that_mixes_tokens_needs_no_edit(text_norm):
             stack = vars(Combination(side, residual=residual, norm="text"))
             assert refusals(stack) == (sorted(refused_by(stack)), can_be_allowed(stack))
     assert refusals(vars(Choice(norm="text"))) == ([], True)
+
+
+def test_a_trait_that_is_not_declared_is_named_as_it_is_written(text_norm):
+    result = run_contract(mixes_tokens_says_the_truth, replace(text_norm, traits=frozenset()))
+    assert result.message.endswith(
+        ": declare 'mixes_tokens:training' or 'mixes_tokens:always' in the traits of @register"
+    )
 
 
 def test_a_value_that_is_not_refused_is_named_with_what_comes_of_it(power):

@@ -12,7 +12,7 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -142,8 +142,7 @@ class Registry:
         given: dict[str, Any] = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
         name = given.pop("name", None)
         if not isinstance(name, str):
-            example = self.names()[0]
-            raise BadOption(f"{self.kind} wants a name or {{name: {example}, ...}}, not {spec!r}")
+            raise BadOption(no_name(self.kind, spec, self.names()))
         entry = self.entry(name)
         for key, value in given.items():
             if key not in entry.options:
@@ -241,6 +240,16 @@ class Registry:
             else:
                 options[name] = Option(hints[name], parameter.default)
         return tuple(supplied), options
+
+
+def no_name(kind: str, spec: object, names: Sequence[str]) -> str:
+    """What to write in place of a spec that names no component."""
+    message = f"{kind} wants a name or {{name: {names[0]}, ...}}, not {spec!r}"
+    if spec is None and "none" in names:
+        return f"{message}. For no {kind}: 'none'"
+    if callable(spec):  # a class or a module
+        return f"{message}. A class of your own is used by the name that tfzoo.register gives it"
+    return message
 
 
 def _literals(module: str, attribute: str) -> list[str]:

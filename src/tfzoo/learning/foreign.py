@@ -8,20 +8,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from tfzoo.errors import BadOption
-from tfzoo.search import Decodable
-
-DECODING = ("pad", "max_positions", "init_cache", "decode_step")
-"""The members of the protocol :class:`tfzoo.search.Decodable`."""
+from tfzoo.search import missing_for_decoding
 
 
 def class_path(cls: type) -> str:
     """Where a class is defined: ``package.module.Class``."""
     return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def missing_for_decoding(model: nn.Module) -> list[str]:
-    """The members of :data:`DECODING` that a model does not have."""
-    return [name for name in DECODING if not hasattr(model, name)]
 
 
 def can_decode(model: nn.Module) -> bool:
@@ -34,21 +26,6 @@ def can_decode(model: nn.Module) -> bool:
             stacklevel=3,
         )
     return not missing
-
-
-def check_decodable(model: Any) -> Decodable[Any]:
-    """The model, if it can decode.
-
-    Raises:
-        BadOption: it cannot; the message says what it lacks.
-    """
-    if missing := missing_for_decoding(model):
-        raise BadOption(
-            f"{class_path(type(model))} cannot decode: it has no {', '.join(missing)}. "
-            "tfzoo.search.Decodable says what they do"
-        )
-    decodable: Decodable[Any] = model
-    return decodable
 
 
 def check_logits(model: nn.Module, logits: Any, shape: tuple[int, ...], axes: str) -> Tensor:

@@ -16,6 +16,8 @@ from tfzoo.models.inputs import check_ids
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.search import Search, best_continuations
 
+CONTINUED = ("pad", "max_positions", "init_cache", "hidden", "logits", "decode_step")
+"""What :func:`generate` uses of a model."""
 MAX_BEAM = 100
 """The widest beam of a continuation."""
 
@@ -64,9 +66,9 @@ def generate(
         length_penalty: of the score, as in :class:`tfzoo.Search`, which has its default.
 
     Raises:
-        BadOption: an option out of range or without effect, prompts that are not ``(b n)``, one
-            without tokens or too long for the model's positions, or a prefix that is longer than
-            its prompt.
+        BadOption: no language model, an option out of range or without effect, prompts that are not
+            ``(b n)``, one without tokens or too long for the model's positions, or a prefix that is
+            longer than its prompt.
         NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
     if beam != 1 or length_penalty is not None:
@@ -239,6 +241,11 @@ def _read(
     model: LanguageModel, prompt: Tensor, max_new_tokens: int, prefix: Tensor | None
 ) -> tuple[DecoderCache, Tensor]:
     """The cache of the prompts, and the logits of the token after each: ``(b v)``."""
+    if missing := [name for name in CONTINUED if not hasattr(model, name)]:
+        raise BadOption(
+            f"{type(model).__name__} cannot continue a text: it has no {', '.join(missing)}. "
+            "tfzoo.LanguageModel has; for a model of your own, see tfzoo.search.search"
+        )
     check_ids("prompt", prompt)
     cache, last = model.init_cache(), _last_tokens(model, prompt, max_new_tokens)
     padding: Padding = "none" if bool(_real(model, prompt).all()) else "right"

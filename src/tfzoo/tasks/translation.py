@@ -469,11 +469,10 @@ class TranslationTask(Task):
 
     def _search(self, source: Tensor, options: Search) -> list[list[Translation]]:
         every = options if options.n_best == 1 else replace(options, n_best=options.beam)
-        model, special = foreign.check_decodable(self.model), self.tokenizer.special
         at_once = min(len(source), self.sentences_at_once(options))
         parts = [source[i : i + at_once] for i in range(0, len(source), at_once or 1)]
         with self.throughput.timed(self.device):
-            decode = self.engine or partial(search, model, special=special)
+            decode = self.engine or partial(search, self.model, special=self.tokenizer.special)
             found = [best for part in parts for best in decode(part, every)]
         self.throughput.items += sum(len(best.ids) + best.finished for best, *_ in found)
         ids = [hypothesis.ids for hypotheses in found for hypothesis in hypotheses]

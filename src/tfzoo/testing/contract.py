@@ -71,8 +71,17 @@ def run_contract(function: Contract, entry: Entry) -> Result:
         try:
             function(entry)
         except Exception as error:  # an unexpected error of the component violates the contract too
-            return Result(title(function), False, first_line(error))
+            return Result(title(function), False, first_line(error) + remedy(function, entry))
     return Result(title(function), True)
+
+
+def remedy(function: Contract, entry: Entry) -> str:
+    """What to write where a component has a trait and does not say so."""
+    trait = function.__name__.removesuffix("_says_the_truth")
+    known = [one for one in KINDS[entry.kind].traits if one.partition(":")[0] == trait]
+    if not known or entry.traits.intersection(known):
+        return ""
+    return f": declare {' or '.join(map(repr, known))} in the traits of @register"
 
 
 @contextmanager

@@ -21,6 +21,8 @@ from tfzoo.models.architectures.config import Model, Published, read_config
 from tfzoo.models.architectures.tensors import Tensors
 from tfzoo.models.architectures.weights import convert_weights
 from tfzoo.models.initialise import fill
+from tfzoo.runs import hub
+from tfzoo.runs.folder import SCHEME
 from tfzoo.runs.pretrained import CONFIG, INDEX, WEIGHTS, check_header, tensor_of
 
 SHARD = re.compile(r"[\w-][\w.-]*\.safetensors")
@@ -29,8 +31,9 @@ PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.
 
 
 def from_pretrained(folder: str | Path) -> Model:
-    """The model in a folder that ``save_pretrained`` of ``transformers`` wrote, in evaluation mode
-    and with the parameters' own dtype::
+    """The model in a folder that ``save_pretrained`` of ``transformers`` wrote, or in a repository
+    of the Hub, ``hf://owner/name[@revision]``, in evaluation mode and with the parameters' own
+    dtype::
 
         model = tfzoo.from_pretrained("bert-base-cased")
         model.config["norm"], model.encoder.layers[0]
@@ -43,7 +46,10 @@ def from_pretrained(folder: str | Path) -> Model:
         BadRun: a file is missing or damaged, holds a pickle, or a model that no sum of tfzoo's
             parts is; the message names what.
     """
-    folder = Path(folder).expanduser()
+    place = str(folder)
+    folder = hub.download(place) if place.startswith(SCHEME) else Path(folder).expanduser()
+    if not folder.is_dir():
+        raise BadRun(f"no folder {folder}; at the Hub it is hf://owner/name")
     config = config_of(folder)
     with located(folder):
         published = read_config(config)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from tfzoo.errors import UnknownName
 from tfzoo.sweep.judge.paired import has_variance
 from tfzoo.sweep.judge.scores_by_seed import BySeed, Scores, Setting
 from tfzoo.sweep.judge.sequential import FIRST
@@ -95,7 +96,14 @@ class Comparison:
 
 
 def baseline(axes: Axes, given: Mapping[str, str]) -> Setting:
-    """The baseline's label on each axis: the given one, else the first."""
+    """The baseline's label on each axis: the given one, else the first.
+
+    Raises:
+        UnknownName: a label is given for what is no axis.
+    """
+    for axis in given:
+        if axis not in axes:
+            raise UnknownName("axis", axis, axes)
     return tuple(str(given.get(axis, labels[0])) for axis, labels in axes.items())
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from math import prod
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from tfzoo.errors import UnknownName
 from tfzoo.sweep.judge import effects, sentences
 from tfzoo.sweep.judge.design import UNDECLARED, Design
 from tfzoo.sweep.judge.diverged import Divergence, divergences
@@ -125,7 +126,12 @@ def judge(
         is what has no test before its runs are finished: no verdict is taken back by them.
         The intervals of what was not pruned are as much wider as selection demands (Benjamini and
         Yekutieli 2005): each has the level ``1 - 0.05 tests / comparisons``.
+
+    Raises:
+        UnknownName: another mode, or a baseline on what is no axis.
     """
+    if mode not in get_args(Mode):
+        raise UnknownName("mode", mode, get_args(Mode))
     base = effects.baseline(axes, baseline)
     scores = scores_by_seed(rows, axes, metric)
     grid = effects.is_grid(scores, base)

@@ -194,9 +194,9 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
         writer.writerows(rows)
 
 
-def read_csv(path: Path) -> list[Row]:
+def read_csv(path: str | Path) -> list[Row]:
     """Read what :func:`write_csv` wrote: numbers as numbers, an empty field as None."""
-    with path.open(newline="", encoding="utf-8") as stream:
+    with Path(path).open(newline="", encoding="utf-8") as stream:
         reader = csv.DictReader(stream)
         names = list(reader.fieldnames or [])
         axes = names[1 : names.index("seed")] if "seed" in names else []
