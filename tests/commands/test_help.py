@@ -35,7 +35,7 @@ def test_the_help_is_grouped_by_section(capsys):
 
 
 def test_a_description_is_the_first_sentences_of_the_docstring():
-    doc = """Something.
+    doc = f"""Something.
 
     - ``a``: a list's item,
       of two lines;
@@ -45,9 +45,10 @@ def test_a_description_is_the_first_sentences_of_the_docstring():
 
             More: not this.
         d: ``x`` of :class:`~tfzoo.Search`.
+        e: one. {"long " * 40}. Three.
 
     Raises:
-        e: not an argument.
+        f: not an argument.
     """
     found = {key: help.short_description(text) for key, text in help.entries(inspect.cleandoc(doc))}
     assert found == {
@@ -55,6 +56,7 @@ def test_a_description_is_the_first_sentences_of_the_docstring():
         "b": "see below",
         "c": "see below",
         "d": "x of Search",
+        "e": "one",
     }
 
 

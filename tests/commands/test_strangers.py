@@ -30,6 +30,7 @@ from tests.docs.pages import ROOT
 from tfzoo import Optim, Transformer, TranslationTask
 from tfzoo.base.registry import create
 from tfzoo.commands.main import main
+from tfzoo.config.sources import MAX_BYTES
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadOption, BadRun
 
@@ -51,6 +52,8 @@ GOOD = {
     "a logger": "trainer: {logger: {class_path: CSVLogger, init_args: {name: mine}}}",
     "aliases": "model: {encoder: &side {layers: 2, heads: 2}, decoder: *side, dim: 16}",
     "a file name": "checkpoint: {filename: '{step}', monitor: val/exact_match}",
+    "the most bytes": "#" * (MAX_BYTES - len(HEAD) - 1),
+    "steps that are not logged": "trainer: {log_every_n_steps: 0}",
 }
 
 
@@ -131,6 +134,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "deep brackets": f"model: {nested(100_000)}",
         "deep lines": "\n".join(f"{' ' * n}a:" for n in range(400)),
         "deep aliases": bomb(60, 1),
+        "a deep alias of deep brackets": f"model: [&a {nested(20)}, {'[' * 20}*a{']' * 20}]",
     },
     "bytes": {
         "many bytes": "#" * 300_000,

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tfzoo.errors import BadRun
+from tfzoo.runs import bounds
 from tfzoo.runs.checkpoints import newest, read, resolve
 from tfzoo.runs.run import Run
 
@@ -103,9 +104,9 @@ def test_a_folder_means_its_best_checkpoint_or_its_last(checkpoint):
 
 
 def test_of_several_the_best_is_what_the_last_remembers(checkpoint):
-    names = [checkpoint.with_name(f"step={n}.ckpt") for n in (1, 2, 3)]
-    for name in (*names, checkpoint):
-        torch.save(content(), name)
+    names = [checkpoint.with_name(f"step={n}.ckpt") for n in (1, 2)]
+    checkpoint.rename(names[1])
+    torch.save(content(), names[0])
     state = {"ModelCheckpoint": {"best_model_path": f"/elsewhere/{names[1].name}"}}
     torch.save({**content(), "callbacks": state}, checkpoint.with_name("last.ckpt"))
     assert resolve(checkpoint.parents[1]) == names[1]
@@ -145,7 +146,8 @@ def run(tmp_path):
     return folder.parent
 
 
-def test_a_run_goes_on_from_its_last_checkpoint(run):
+def test_a_run_goes_on_from_its_last_checkpoint_and_reads_no_other(run):
+    flip(run / "checkpoints/a.ckpt")
     assert newest(run) == (run / "checkpoints/last.ckpt", [])
 
 
@@ -194,6 +196,19 @@ def test_a_run_without_checkpoints_has_none_to_go_on_from(tmp_path):
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints/last.ckpt.tmp").touch()
     assert newest(tmp_path) == (None, []), "the first save was never finished: nothing is lost"
+
+
+def test_a_checkpoint_holds_as_many_values_and_its_model_as_large_tables_as_the_limits(monkeypatch):
+    monkeypatch.setattr(bounds, "NODES", 4)
+    bounds.content({"a": [1]}, "x", 0)
+    with pytest.raises(BadRun, match="more than 4 values"):
+        bounds.content({"a": [1, 2]}, "x", 0)
+    model = torch.nn.Module()
+    model.register_buffer("table", torch.empty(2**28, device="meta"), persistent=False)
+    bounds.fitting(model, {})
+    model.table = torch.empty(2**28 + 1, device="meta")
+    with pytest.raises(BadRun, match="tables of 1,073,741,828 bytes"):
+        bounds.fitting(model, {})
 
 
 def test_the_run_of_a_checkpoint_is_the_folder_with_its_configuration(checkpoint):

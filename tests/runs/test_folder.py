@@ -1,6 +1,7 @@
 """A new folder for each run, one for all its processes; a summary that grows by sections."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,10 @@ from tfzoo.runs.folder import (
     check_config,
     choose,
     opened,
+    peak_memory,
+    processor,
     read_summary,
+    similar_runs,
     write_config,
     write_summary,
 )
@@ -175,6 +179,25 @@ def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path):
         check_config(tmp_path, {**recipe, "model": {"norm": {"name": "layer"}, "dim": 8}}, {})
     with pytest.raises(BadRun, match=r"limit_train_batches was 4, is not set"):
         check_config(tmp_path, {**recipe, "trainer": {}}, {})
+
+
+def test_a_configuration_is_written_in_its_own_letters(tmp_path):
+    write_config(tmp_path, {"data": {"train": "文.tsv"}})
+    assert (tmp_path / "config.yaml").read_text("utf-8") == "data:\n  train: 文.tsv\n"
+
+
+def test_the_latest_runs_are_suggested_first():
+    for age, name in enumerate(("b", "c", "a")):
+        Path(f"runs/{name}/1").mkdir(parents=True)
+        write_config(Path(f"runs/{name}/1"), {})
+        os.utime(f"runs/{name}/1", (99 - age, 99 - age))
+    assert similar_runs("elsewhere/x") == ["runs/b/1", "runs/c/1", "runs/a/1"]
+
+
+def test_processor_and_memory_are_those_of_the_machine():
+    assert peak_memory()["process"] > 2**26, "torch is loaded"
+    if (told := Path("/proc/cpuinfo")).exists() and "model name" in told.read_text("utf-8"):
+        assert f"model name\t: {processor()}\n" in told.read_text("utf-8")
 
 
 def test_a_key_that_came_after_the_run_had_its_default(tmp_path):

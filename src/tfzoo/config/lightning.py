@@ -16,7 +16,6 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-import lightning.pytorch as L
 from jsonargparse import Namespace, set_parsing_settings
 from lightning.pytorch import callbacks as lightning_callbacks
 from lightning.pytorch import loggers as lightning_loggers
@@ -44,8 +43,6 @@ PARSED: dict[tuple[str, bool], tuple[Namespace, dict[str, Any]]] = {}
 """What the parser made of the sections with this text, which takes half of the time in which a
 recipe is resolved. The cells of a sweep mostly share them.
 """
-MAX_PARSED = 100
-"""Entries of ``PARSED``."""
 
 
 class Parser(LightningArgumentParser):
@@ -71,7 +68,7 @@ class LightningConfig:
 
 
 def parse(
-    sections: Mapping[str, Mapping[str, Any]], origins: Origins, trust: bool = False
+    sections: Mapping[str, Mapping[str, Any]], origins: Origins, trust: bool
 ) -> LightningConfig:
     """Parse Lightning's sections, whose plain values are converted already.
 
@@ -91,8 +88,6 @@ def parse(
             values = parser.parse_object(plain)
         except BadRecipe as error:
             raise BadRecipe(explain_error(parser, plain, origins, str(error))) from None
-        if len(PARSED) == MAX_PARSED:
-            PARSED.clear()
         PARSED[texts] = values, plain_values(parser, values)
     parsed, recipe = deepcopy(PARSED[texts])
     if "mode" in plain["checkpoint"]:  # without one it is max here, and min for Lightning
@@ -116,13 +111,10 @@ def lightning_parser() -> Parser:
     """Return the parser of Lightning's sections. Cached, since making it is slow."""
     parser = Parser(allow_abbrev=False)
     for name, section in lightning_sections().items():
-        if issubclass(section.cls, L.Trainer):
-            parser.add_lightning_class_args(section.cls, name)
-        else:
-            skip = section.supplied & inspect.signature(section.cls).parameters.keys()
-            parser.add_class_arguments(
-                section.cls, name, skip=skip, instantiate=False, fail_untyped=False
-            )
+        skip = section.supplied & inspect.signature(section.cls).parameters.keys()
+        parser.add_class_arguments(
+            section.cls, name, skip=skip, instantiate=False, fail_untyped=False
+        )
     return parser
 
 

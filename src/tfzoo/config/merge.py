@@ -60,7 +60,6 @@ def merge(task: Any, sources: Sequence[Source]) -> Merged:
     data = merged.values.get("data", {})
     if is_folder(data.get("dataset")) and not data.get("root"):
         data["root"], data["dataset"] = data["dataset"], None
-        merged.origins["data.root"] = merged.origins["data.dataset"]
     return merged
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import pickletools
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
@@ -36,11 +35,12 @@ class Archive(io.FileIO):
     opened = False
 
     def read(self, size: int | None = -1, /) -> bytes:
-        left = os.fstat(self.fileno()).st_size - self.tell()
-        wanted = left if size is None or size < 0 else min(size, left)
-        if wanted > NAMES and not self.opened:
+        if self.opened:
+            return super().read(size)
+        data = super().read(NAMES + 1 if size is None or size < 0 else min(size, NAMES + 1))
+        if len(data) > NAMES:
             raise BadRun(f"{self.name} lists more entries than a checkpoint has. It was not read")
-        return super().read(wanted)
+        return data
 
 
 def operations(stream: IO[bytes], path: object) -> None:
