@@ -142,3 +142,14 @@ def test_a_model_that_is_trained_can_be_copied():
     other = copy.deepcopy(layer)
     assert other.auxiliary_loss is None
     assert layer.auxiliary_loss is not None
+
+
+def test_a_layer_is_copied_after_a_transform_of_torch_func():
+    layer, x = create("feedforward", "mixture", dim=8), torch.randn(3, 5, 8)
+    weights = {name: weight.detach() for name, weight in layer.named_parameters()}
+
+    def loss(weights, x):
+        return torch.func.functional_call(layer, weights, (x,)).sum()
+
+    torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(weights, x)
+    torch.testing.assert_close(copy.deepcopy(layer)(x), layer(x))

@@ -183,5 +183,6 @@ class Mixture(FeedForward):
         return F.silu(gate) * value
 
     def __getstate__(self) -> dict[str, Any]:
-        # A loss belongs to a graph, which can be neither copied nor stored.
-        return {**self.__dict__, "auxiliary_loss": None}
+        # What the last call measured belongs to a graph, or to a transform of torch.func that has
+        # ended, and can be neither copied nor stored.
+        return {**self.__dict__, "auxiliary_loss": None, "expert_share": None}
