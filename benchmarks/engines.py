@@ -31,7 +31,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     tfzoo.keep_freed_memory()
-    path = checkpoints.resolve(options.run)
+    path = checkpoints.find(options.run)
     recipe = checkpoints.read(path)["tfzoo"]["recipe"]
     data = tfzoo.TranslationData(**recipe["data"])
     data.prepare_data()

@@ -7,7 +7,7 @@ Each configuration is measured in a process of its own: a step on a batch of two
 two steps on the batch of the table, forward and backward. What is measured is the most memory that
 is resident during these two, less what was before them. Memory that is freed stays with glibc
 where tensors are under 32 MiB; with ``MALLOC_TRIM_THRESHOLD_=131072`` in the environment it goes
-back, and what is measured is what tensors hold, the estimate divided by ``KEPT``. Texts have no
+back, and what is measured is what tensors hold, the estimate divided by ``OVERHEAD``. Texts have no
 padding; the vocabulary has 8,000 tokens, dropout is 0.1.
 """
 
@@ -28,7 +28,7 @@ from torch import Tensor
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.cross_entropy import cross_entropy
-from tfzoo.training.step_peak import KEPT, step_peak
+from tfzoo.training.step_peak import OVERHEAD, step_peak
 
 HERE = Path(__file__)
 VOCABULARY = 8000
@@ -118,7 +118,7 @@ def line(name: str) -> tuple[str, float]:
     row = CASES[name]
     began = time.perf_counter()
     held = step_peak(lambda: build(row), lambda model: loss(model, row, row[3], row[4]))
-    estimate = KEPT * held
+    estimate = OVERHEAD * held
     seconds = time.perf_counter() - began
     command = [sys.executable, str(HERE), "--measure", name]
     taken = int(subprocess.check_output(command, env={**os.environ, "OMP_NUM_THREADS": "1"}))

@@ -84,7 +84,7 @@ def compare(source: str, count: int) -> str:
 
     from tfzoo.runs import checkpoints
 
-    folder = Path(source) if Path(source).is_dir() else checkpoints.resolve(source)
+    folder = Path(source) if Path(source).is_dir() else checkpoints.find(source)
     # AutoTokenizer makes some classes anew, from their vocabulary alone.
     fast = (folder / "tokenizer.json").is_file()
     kind = transformers.PreTrainedTokenizerFast if fast else transformers.AutoTokenizer

@@ -26,7 +26,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from tfzoo import Search, Transformer, TranslationTask
 from tfzoo.data.sets.numbers import NumberWords
-from tfzoo.runs.folder import processor
+from tfzoo.runs.machine import processor
 
 RECIPES = Path(__file__).parents[1] / "recipes/translation"
 MODELS = {"GRU": "numbers_gru.yaml", "Transformer": "numbers.yaml"}

@@ -51,7 +51,7 @@ def plain(path: str) -> None:
     import uvicorn
     from fastapi import FastAPI
 
-    from tfzoo.commands.text_lines import load_task
+    from tfzoo.commands.task_command import load_task
     from tfzoo.runs.run import Run
 
     task, lock, app = load_task(Run(path), "cpu").eval(), threading.Lock(), FastAPI()

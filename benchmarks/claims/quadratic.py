@@ -24,7 +24,7 @@ from benchmarks.additive import highest, seconds
 from benchmarks.claims.shared import Found, arguments, publish, table
 from tfzoo import EncoderLayer, Transformer, TransformerClassifier
 from tfzoo.plots.style import SOFT, line_style, new_figure, styled
-from tfzoo.runs.folder import processor
+from tfzoo.runs.machine import processor
 from tfzoo.training.step_cost import BACKWARD, OUTPUT, Growth, growth
 
 LENGTHS, DIMS = (14, 128, 512, 2048, 8192, 32768), (64, 512, 2048)

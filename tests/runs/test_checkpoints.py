@@ -10,7 +10,7 @@ import torch
 
 from tfzoo.errors import BadRun
 from tfzoo.runs import bounds
-from tfzoo.runs.checkpoints import newest, read, resolve
+from tfzoo.runs.checkpoints import find, newest, read
 from tfzoo.runs.run import Run
 
 
@@ -98,9 +98,9 @@ def test_a_folder_means_its_best_checkpoint_or_its_last(checkpoint):
     run = checkpoint.parents[1]
     last = checkpoint.with_name("last.ckpt")
     torch.save(content(), last)
-    assert resolve(run) == checkpoint
+    assert find(run) == checkpoint
     checkpoint.unlink()
-    assert resolve(run) == last
+    assert find(run) == last
 
 
 def test_of_several_the_best_is_what_the_last_remembers(checkpoint):
@@ -109,7 +109,7 @@ def test_of_several_the_best_is_what_the_last_remembers(checkpoint):
     torch.save(content(), names[0])
     state = {"ModelCheckpoint": {"best_model_path": f"/elsewhere/{names[1].name}"}}
     torch.save({**content(), "callbacks": state}, checkpoint.with_name("last.ckpt"))
-    assert resolve(checkpoint.parents[1]) == names[1]
+    assert find(checkpoint.parents[1]) == names[1]
 
 
 def flip(path):
@@ -200,15 +200,15 @@ def test_a_run_without_checkpoints_has_none_to_go_on_from(tmp_path):
 
 def test_a_checkpoint_holds_as_many_values_and_its_model_as_large_tables_as_the_limits(monkeypatch):
     monkeypatch.setattr(bounds, "NODES", 4)
-    bounds.content({"a": [1]}, "x", 0)
+    bounds.check_content({"a": [1]}, "x", 0)
     with pytest.raises(BadRun, match="more than 4 values"):
-        bounds.content({"a": [1, 2]}, "x", 0)
+        bounds.check_content({"a": [1, 2]}, "x", 0)
     model = torch.nn.Module()
     model.register_buffer("table", torch.empty(2**28, device="meta"), persistent=False)
-    bounds.fitting(model, {})
+    bounds.check_fit(model, {})
     model.table = torch.empty(2**28 + 1, device="meta")
     with pytest.raises(BadRun, match="tables of 1,073,741,828 bytes"):
-        bounds.fitting(model, {})
+        bounds.check_fit(model, {})
 
 
 def test_the_run_of_a_checkpoint_is_the_folder_with_its_configuration(checkpoint):

@@ -18,13 +18,12 @@ from tfzoo.runs.folder import (
     check_config,
     choose,
     opened,
-    peak_memory,
-    processor,
     read_summary,
     similar_runs,
     write_config,
     write_summary,
 )
+from tfzoo.runs.machine import peak_memory, processor
 from tfzoo.training.metrics_file import MetricsFile
 
 RANKS = (

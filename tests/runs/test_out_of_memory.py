@@ -12,7 +12,7 @@ from tests.docs.pages import ROOT
 from tests.results import summary
 from tests.typed import typed
 from tfzoo.data.parallel_batch import ParallelBatch
-from tfzoo.training.out_of_memory import advice, is_out_of_memory, shape
+from tfzoo.training.out_of_memory import advice, batch_shape, is_out_of_memory
 
 pytest.importorskip("resource", reason="limits of a process are Unix's")
 
@@ -90,5 +90,5 @@ def test_half_of_one_token_is_one():
 
 def test_a_shape_is_that_of_the_ids():
     ids = torch.zeros(3, 5, dtype=torch.long)
-    assert shape(None) == ""
-    assert "source 3 x 5" in shape(ParallelBatch(ids, ids, ids, False, False))
+    assert batch_shape(None) == ""
+    assert "source 3 x 5" in batch_shape(ParallelBatch(ids, ids, ids, False, False))

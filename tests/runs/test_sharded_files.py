@@ -56,7 +56,7 @@ def test_without_its_last_file_it_is_no_checkpoint(folder, missing):
     with pytest.raises(BadRun, match=r"no complete checkpoint"):
         checkpoints.read(folder)
     with pytest.raises(BadRun, match="holds no checkpoint"):
-        checkpoints.resolve(folder.parent)
+        checkpoints.find(folder.parent)
 
 
 def test_every_flipped_bit_of_a_tensor_is_found(folder):
@@ -145,5 +145,5 @@ def test_whenever_placing_is_cut_off_there_is_a_checkpoint(folder, renames, monk
             sharded_files.rename(draft, folder)
     else:
         sharded_files.rename(draft, folder)
-    found = checkpoints.resolve(folder.parent)
+    found = checkpoints.find(folder.parent)
     assert sharded_files.read(found)["epoch"] == (2 if renames == 2 else 1)

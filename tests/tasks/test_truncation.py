@@ -55,7 +55,7 @@ def test_the_attention_of_a_truncated_text_says_so(task):
 
 def test_a_command_says_how_many_lines_are_truncated(task, own_folder, monkeypatch, capsys):
     saved(task, Path("toy.ckpt"))
-    monkeypatch.setattr("tfzoo.commands.text_lines.CHUNK", 2)
+    monkeypatch.setattr("tfzoo.commands.task_command.CHUNK", 2)
     for lines, told in (LINES, [TOLD.format("2 texts are")]), (READ, []):
         stream = io.TextIOWrapper(io.BytesIO("\n".join(lines).encode()))
         monkeypatch.setattr(sys, "stdin", stream)

@@ -39,7 +39,7 @@ def notify(text: str) -> None:
         print(wrap(text, sys.stderr), file=sys.stderr, flush=True)
 
 
-def say(text: str) -> None:
+def notify_from_any_rank(text: str) -> None:
     """Print a message on stderr whatever the rank: of the process that writes files or holds a
     folder.
     """

@@ -100,7 +100,7 @@ def devices() -> Iterator[Finding]:
             "torch", f"cannot be imported: {error}", "pip install --force-reinstall torch"
         )
         return
-    from tfzoo.runs.folder import available_cores
+    from tfzoo.runs.machine import available_cores
 
     cores, threads = available_cores(), torch.get_num_threads()
     yield Finding(

@@ -81,7 +81,7 @@ def command(name: str) -> tuple[CommandParser, Callable[[Namespace], int]]:
             found = import_module(f"tfzoo.commands.{module}")
         return found.make_parser(), found.run
     if task := task_commands().get(name):
-        found = import_module("tfzoo.commands.text_lines")
+        found = import_module("tfzoo.commands.task_command")
         return found.make_parser(task), partial(found.run, task)
     raise UnknownName("command", name, summaries(), "tfzoo --help")
 

@@ -14,7 +14,7 @@ from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.exporting.engine import set_engine
 from tfzoo.runs.files import replacing
 from tfzoo.training.device import find_device
-from tfzoo.training.evaluation import check_test_sets, open_run
+from tfzoo.training.evaluation import check_test_sets, load_trained
 
 TEXT = """\
 Write the predictions for each test set to predictions/<name>.tsv in the run's folder, one row per
@@ -43,7 +43,7 @@ def make_parser() -> CommandParser:
 
 def run(given: Namespace) -> int:
     """Write a file for each test set."""
-    trained = open_run(given)
+    trained = load_trained(given)
     if given.format not in FORMATS:
         raise UnknownName("format", given.format, FORMATS)
     path, folder = trained.run.path, trained.run.folder

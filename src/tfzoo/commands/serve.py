@@ -91,7 +91,7 @@ def run(given: Namespace) -> int:
 
 def load(run: str, device: str | None, engine: str) -> Any:
     """Load the task of a run, in the process of the model: the server needs none of its modules."""
-    from tfzoo.commands.text_lines import load_task
+    from tfzoo.commands.task_command import load_task
     from tfzoo.runs.run import Run
 
     return load_task(Run(run), device, engine=engine)

@@ -55,7 +55,7 @@ def merge(task: Any, sources: Sequence[Source]) -> Merged:
         BadRecipe: a key that is unknown, in the wrong section, or without its value.
     """
     merged = Merged(sections(task))
-    for source in sorted(sources, key=turn):
+    for source in sorted(sources, key=merge_order):
         merged.add(source)
     data = merged.values.get("data", {})
     if is_folder(data.get("dataset")) and not data.get("root"):
@@ -63,7 +63,7 @@ def merge(task: Any, sources: Sequence[Source]) -> Merged:
     return merged
 
 
-def turn(source: Source) -> int:
+def merge_order(source: Source) -> int:
     """When a source is merged: files before options, a component before its options, whatever their
     order on the command line. Options of a callback belong to the callback before them, and what
     splits mean follows from the data set.

@@ -14,7 +14,7 @@ from tfzoo.config.strict_yaml import TooLarge, parse_yaml
 from tfzoo.errors import BadRecipe, did_you_mean, listing
 
 PACKAGE = Path(__file__).resolve().parents[1]
-TEXTS = (".csv", ".tsv", ".jsonl", ".parquet", ".conll", ".txt")
+TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".conll", ".txt")
 """The endings of what may be taken for a recipe, but is text."""
 SWEEPS = "ablations"
 """The folder of sweeps, which vary a recipe."""
@@ -218,7 +218,7 @@ def find_recipe(recipe: str) -> Path:
         BadRecipe: there is no such file.
     """
     path, known = Path(recipe), packaged()
-    if path.name.removesuffix(".gz").endswith(TEXTS):
+    if path.name.removesuffix(".gz").endswith(TEXT_SUFFIXES):
         raise BadRecipe(
             f"{recipe} is no recipe, which is a .yaml file; text is given to one: "
             f"tfzoo fit classification/files --data.train {recipe} (tfzoo recipes lists all)"

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfzoo.runs import pretrained
-from tfzoo.runs.folder import as_yaml, versions
+from tfzoo.runs.folder import as_yaml
+from tfzoo.runs.machine import versions
 
 CARD = """\
 ---

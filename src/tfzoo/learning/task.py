@@ -541,7 +541,7 @@ class Task(L.LightningModule):
                 # no memory is allocated before the sizes are checked
                 empty = memory.check_model(cls.Model, arguments, memory.here(), BadRun)
                 adapter.apply(empty, 0)
-                bounds.fitting(empty, state)
+                bounds.check_fit(empty, state)
                 if can_fill(empty):
                     fill(nn.ModuleDict({"model": empty}), state)
                     model = empty

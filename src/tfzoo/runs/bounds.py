@@ -43,7 +43,7 @@ class Archive(io.FileIO):
         return data
 
 
-def operations(stream: IO[bytes], path: object) -> None:
+def check_operations(stream: IO[bytes], path: object) -> None:
     """Refuse a pickle of more than :data:`OPERATIONS`, before any is executed.
 
     Raises:
@@ -58,17 +58,17 @@ def operations(stream: IO[bytes], path: object) -> None:
             )
 
 
-def pickles(archive: ZipFile, path: object) -> None:
+def check_pickles(archive: ZipFile, path: object) -> None:
     """Refuse an archive whose pickle has more than :data:`OPERATIONS`."""
     for name in archive.namelist():
         if name.endswith("data.pkl"):
             with archive.open(name) as stream:
-                operations(stream, path)
+                check_operations(stream, path)
 
 
-def entries(archive: ZipFile, path: object) -> int:
-    """The bytes of tensors in an archive. Refuses an archive that unpacks to more than its size:
-    one that is compressed, or whose entries overlap.
+def check_entries(archive: ZipFile, path: object) -> int:
+    """Refuse an archive that unpacks to more than its size: one that is compressed, or whose
+    entries overlap. Returns the bytes of the tensors in it.
 
     Raises:
         BadRun: nothing was unpacked.
@@ -88,7 +88,7 @@ def entries(archive: ZipFile, path: object) -> int:
     return sum(entry.file_size for entry in found if "/data/" in entry.filename)
 
 
-def content(checkpoint: Any, path: object, size: int) -> None:
+def check_content(checkpoint: Any, path: object, size: int) -> None:
     """Refuse values that no checkpoint of tfzoo holds: objects other than tensors and plain values,
     tensors that are larger than their storage, keys by which Lightning calls functions. ``size`` is
     the number of bytes of tensors in the file.
@@ -123,7 +123,7 @@ def content(checkpoint: Any, path: object, size: int) -> None:
         elif isinstance(value, list | tuple | set | frozenset):
             waiting += ((inner, depth + 1) for inner in value)
         elif not isinstance(value, PLAIN):
-            tensor(value, path)
+            check_tensor(value, path)
             if hasattr(value, "untyped_storage"):
                 storages[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
     if sum(storages.values()) > size:
@@ -133,7 +133,7 @@ def content(checkpoint: Any, path: object, size: int) -> None:
         )
 
 
-def tensor(value: Any, path: object) -> None:
+def check_tensor(value: Any, path: object) -> None:
     """Refuse an object that is no plain tensor, and a tensor that is larger than its storage (as
     with a stride of 0).
 
@@ -161,7 +161,7 @@ def tensor(value: Any, path: object) -> None:
         )
 
 
-def fitting(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+def check_fit(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Check that the stored parameters are those of a task's model, which was built on the device
     ``meta``.
 

@@ -22,17 +22,17 @@ PUBLISHED = "tfzoo.learning.published"
 """What reads folders of ``transformers``: it stands above, as it knows models and tokenizers."""
 FORMAT = 2
 """The version of the layout of the entry ``tfzoo`` in a checkpoint."""
-KEPT: dict[str, type] = {
+ENTRY_TYPES: dict[str, type] = {
     **{"format": int, "task": str, "recipe": dict, "tokenizer": dict, "batches": int},
     **{"skipped": int, "text": str, "foreign": str, "results": dict, "began": dict},
     **{"headless": str},
 }
-"""What the key ``tfzoo`` of a checkpoint holds."""
+"""What the key ``tfzoo`` of a checkpoint holds, with the type of each value."""
 TENSORS = ("state_dict", "beside")
 """The keys of a checkpoint that hold tensors by name."""
 
 
-def resolve(run: str | Path) -> Path:
+def find(run: str | Path) -> Path:
     """The checkpoint that RUN means: the file or exported folder itself, the best one of a run's
     folder or the last if there is no best, or the copy of ``hf://name/repository``, which is
     downloaded.
@@ -171,7 +171,9 @@ def read(path: str | Path) -> dict[str, Any]:
         raise BadRun(
             f"{path} is incomplete: it lacks {', '.join(missing) or 'state_dict or recipe'}"
         )
-    wrong = [key for key, kind in KEPT.items() if not isinstance(kept.get(key, kind()), kind)]
+    wrong = [
+        key for key, kind in ENTRY_TYPES.items() if not isinstance(kept.get(key, kind()), kind)
+    ]
     wrong += [key for key in TENSORS if not isinstance(checkpoint.get(key, {}), Mapping)]
     if wrong:
         raise BadRun(
@@ -203,7 +205,7 @@ def load(path: Path) -> Any:
         ) from None
     except Exception as error:
         raise BadRun(f"{path} is damaged ({type(error).__name__}) and cannot be read") from None
-    bounds.content(checkpoint, path, size)
+    bounds.check_content(checkpoint, path, size)
     return checkpoint
 
 
@@ -217,10 +219,10 @@ def check_sums(path: Path) -> int:
             start = stream.read(4)
         with bounds.Archive(path) as file, zipfile.ZipFile(file) as archive:
             file.opened = True
-            size = bounds.entries(archive, path)
+            size = bounds.check_entries(archive, path)
             broken = archive.testzip()
             if broken is None:
-                bounds.pickles(archive, path)
+                bounds.check_pickles(archive, path)
     except OSError as error:
         raise BadRun(f"cannot read {path}: {error.strerror}") from None
     except BadRun:

@@ -6,14 +6,9 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
-import shlex
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +30,6 @@ SHARED = "TFZOO_RUN_FOLDER"
 """The environment variable in which the first process passes the folder to processes that Lightning
 starts with the same command line.
 """
-PACKAGES = ("tfzoo", "torch", "lightning", "torchmetrics", "tokenizers", "sacrebleu")
 YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 SCORELESS = {
     *("trainer.max_time", "trainer.accelerator", "data.workers", "timeout", "explain"),
@@ -43,7 +37,7 @@ SCORELESS = {
     *("trainer.enable_progress_bar", "trainer.enable_model_summary"),
 }
 """Keys of a recipe that do not change the scores of a training that has ended."""
-FREE = {
+MAY_CHANGE = {
     *SCORELESS,
     *(f"trainer.{end}_{unit}" for end in ("max", "min") for unit in ("steps", "epochs", "time")),
     *(f"trainer.limit_{split}_batches" for split in ("val", "test", "predict")),
@@ -56,7 +50,8 @@ batches, which is checked when all processes have started. ``limit_train_batches
 it decides which batches an epoch has.
 """
 
-SHOWN = 4
+MOST_NAMED = 4
+"""How many changed keys a message names."""
 
 
 @contextmanager
@@ -207,14 +202,16 @@ def check_config(
     old, new = set_values(before), set_values(plain(dict(recipe)))
     differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
     names = [
-        name for name in differing if not any(f"{name}.".startswith(f"{free}.") for free in FREE)
+        name
+        for name in differing
+        if not any(f"{name}.".startswith(f"{key}.") for key in MAY_CHANGE)
     ]
     if names:
         changes = [
             f"{name} was {old.get(name, 'not set')}, is {new.get(name, 'not set')}"
-            for name in names[:SHOWN]
+            for name in names[:MOST_NAMED]
         ]
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         raise BadRun(
             f"{folder} has another configuration: {'; '.join(changes)}{more}. It goes on with its "
             "own alone; for a new run, name a new --run"
@@ -243,8 +240,8 @@ def write_summary(folder: Path, command: str, section: Mapping[str, Any]) -> Non
     infinities become null, objects that JSON does not have strings.
     """
     path = folder / SUMMARY
-    plain = json.loads(json.dumps(dict(section), default=str), parse_constant=lambda _: None)
-    summary = {**read_summary(folder), command: plain}
+    in_json = json.loads(json.dumps(dict(section), default=str), parse_constant=lambda _: None)
+    summary = {**read_summary(folder), command: in_json}
     replace_text(path, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -289,74 +286,3 @@ def recorded_scores(folder: Path, checkpoint: str) -> dict[str, float]:
         for name, value in recorded.items()
         if isinstance(value, int | float) and not name.endswith("/items")
     }
-
-
-def environment(args: list[str]) -> dict[str, Any]:
-    """Command line, versions, hardware and host name: what results depend on besides the recipe."""
-    return {
-        "command": " ".join(["tfzoo", *map(shlex.quote, args)]),
-        "versions": versions(),
-        "hardware": hardware(),
-        "hostname": platform.node(),
-    }
-
-
-@cache
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that results depend on."""
-    installed = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            installed[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return installed
-
-
-def hardware() -> dict[str, Any]:
-    """Processor, cores that this process may use, threads, GPUs."""
-    import torch
-
-    machine: dict[str, Any] = {
-        "cpu": processor(),
-        "cores": available_cores(),
-        "threads": torch.get_num_threads(),
-    }
-    if torch.cuda.is_available():
-        machine["gpus"] = [
-            torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())
-        ]
-    return machine
-
-
-def available_cores() -> int:
-    """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def processor() -> str:
-    """The processor's name."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-def peak_memory() -> dict[str, int]:
-    """Peak memory in bytes: of this process, and allocated on the GPU where there is one."""
-    import torch
-
-    peaks = {}
-    try:
-        import resource
-
-        unit = 1 if sys.platform == "darwin" else 1024
-        peaks["process"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    except ImportError:  # not on Windows
-        pass
-    if torch.cuda.is_available():
-        peaks["gpu"] = torch.cuda.max_memory_allocated()
-    return peaks

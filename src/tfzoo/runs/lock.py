@@ -18,7 +18,7 @@ from time import monotonic
 
 from filelock import FileLock, SoftFileLease, Timeout
 
-from tfzoo.base.terminal import say
+from tfzoo.base.terminal import notify_from_any_rank
 from tfzoo.errors import BadRun
 
 LOCK, LOCK_OWNER = "lock", "lock.owner"
@@ -114,7 +114,7 @@ class Holder:
             return True
         if not self.told:
             self.told = True
-            say(
+            notify_from_any_rank(
                 f"{self.folder} was last in use by {self.name}; waiting up to {LEASE:.0f} s for a "
                 "sign of life"
             )
@@ -136,5 +136,7 @@ def end(lost: object) -> None:
     """End this process, whose lease another one may have taken: it was paused, or did not reach the
     file system, for too long.
     """
-    say(f"lost the lock of its folder ({getattr(lost, 'reason', '')}): this process ends")
+    notify_from_any_rank(
+        f"lost the lock of its folder ({getattr(lost, 'reason', '')}): this process ends"
+    )
     os._exit(1)

@@ -118,7 +118,7 @@ def read(folder: Path) -> dict[str, Any]:
         raise BadRun(f"{folder} is damaged ({type(error).__name__}) and cannot be read") from None
     except OSError as error:
         raise BadRun(f"cannot read {folder}: {error.strerror or error}") from None
-    bounds.content(state, path, path.stat().st_size)
+    bounds.check_content(state, path, path.stat().st_size)
     beside = {
         key.removeprefix(UNUSED): state.pop(key) for key in [*state] if key.startswith(UNUSED)
     }
@@ -132,7 +132,7 @@ def entry_of(folder: Path) -> dict[str, Any]:
     config = bounded_files.json_of(folder / CONFIG)
     if not isinstance(config, dict):
         raise BadRun(f"{folder / CONFIG} is no configuration of tfzoo")
-    bounds.content(config, folder / CONFIG, 0)
+    bounds.check_content(config, folder / CONFIG, 0)
     check_header(path)
     if config.pop("sha256", None) != checksum(path):
         raise BadRun(f"{path} is damaged, or belongs to another {CONFIG}: its sum is wrong")

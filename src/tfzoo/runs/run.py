@@ -18,7 +18,7 @@ class Run:
     """A trained run, of which one checkpoint is used. It is read once, when it is first asked for.
 
     Args:
-        name: as :func:`tfzoo.runs.checkpoints.resolve` takes it.
+        name: as :func:`tfzoo.runs.checkpoints.find` takes it.
 
     Raises:
         BadRun: there is no such run. Whoever asks for its content gets the errors of
@@ -26,7 +26,7 @@ class Run:
     """
 
     def __init__(self, name: str | Path) -> None:
-        self.path = checkpoints.resolve(name)
+        self.path = checkpoints.find(name)
         """The checkpoint."""
 
     @property

@@ -139,7 +139,7 @@ def read_index(path: Path) -> Any:
     bounded_files.regular(path / INDEX, bounded_files.TEXT)
     try:
         with (path / INDEX).open("rb") as stream:
-            bounds.operations(stream, path / INDEX)
+            bounds.check_operations(stream, path / INDEX)
             stream.seek(0)
             index = IndexUnpickler(stream).load()
         if not isinstance(index.storage_data, dict) or not isinstance(
@@ -223,14 +223,14 @@ def piece(stream: BinaryIO, path: Path) -> Any:
     """The content of one piece, its checksum checked."""
     try:
         with zipfile.ZipFile(stream) as archive:
-            size = bounds.entries(archive, path)
+            size = bounds.check_entries(archive, path)
             if archive.testzip() is not None:
                 raise zipfile.BadZipFile
-            bounds.pickles(archive, path)
+            bounds.check_pickles(archive, path)
         stream.seek(0)
         # Explicit: the default can be turned off by an environment variable.
         found = torch.load(stream, map_location="cpu", weights_only=True)
-        bounds.content(found, path, size)
+        bounds.check_content(found, path, size)
         return found
     except BadRun:
         raise

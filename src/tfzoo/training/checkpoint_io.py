@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
-from tfzoo.base.terminal import say
+from tfzoo.base.terminal import notify_from_any_rank
 from tfzoo.runs import checkpoints, files, sharded_files
 from tfzoo.runs.files import replacing
 
@@ -43,12 +43,14 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         before = self.failed.pop(path.name, None)
         if why is None:
             if before:
-                say(f"{path} is written again")
+                notify_from_any_rank(f"{path} is written again")
             return
         self.failed[path.name] = why
         if why != before:
             kept = "what it held before is as it was" if path.exists() else "there is none yet"
-            say(f"cannot write {path}: {why}; {kept}. Training goes on, the next save tries again")
+            notify_from_any_rank(
+                f"cannot write {path}: {why}; {kept}. Training goes on, the next save tries again"
+            )
 
     def load_checkpoint(
         self, path: str | Path, map_location: Any = None, weights_only: bool | None = None

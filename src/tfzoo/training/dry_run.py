@@ -20,7 +20,7 @@ from tfzoo.base.terminal import notify, print_error, print_table
 from tfzoo.config.resolve import Config
 from tfzoo.data.module import TextData
 from tfzoo.errors import BadOption
-from tfzoo.runs.folder import peak_memory
+from tfzoo.runs.machine import peak_memory
 from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
 from tfzoo.training.train import prepared
 from tfzoo.training.trainer import launching, make_trainer, seconds_left

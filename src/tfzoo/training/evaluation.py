@@ -21,7 +21,8 @@ from tfzoo.config.sections import TOP
 from tfzoo.config.sources import Arguments, ConfigSource
 from tfzoo.config.start import FROM
 from tfzoo.errors import BadRun, TfzooError
-from tfzoo.runs.folder import environment, peak_memory, write_summary
+from tfzoo.runs.folder import write_summary
+from tfzoo.runs.machine import environment, peak_memory
 from tfzoo.runs.run import Run
 from tfzoo.training.device import trainer_device
 
@@ -71,7 +72,7 @@ class TrainedRun:
             write_summary(self.folder, self.command, {**section, **used})
 
 
-def open_run(given: Namespace) -> TrainedRun:
+def load_trained(given: Namespace) -> TrainedRun:
     """Load the run that the command line of ``test``, ``validate`` or ``predict`` names.
 
     Raises:
@@ -157,7 +158,7 @@ def check_test_sets(command: str, data: Any) -> None:
 
 def evaluate(given: Namespace) -> int:
     """Run Lightning's ``validate`` or ``test``, print the scores and write them to the summary."""
-    trained = open_run(given)
+    trained = load_trained(given)
     command = trained.command
     from tfzoo.training.progress import Bar
     from tfzoo.training.trainer import launching, make_trainer

@@ -13,7 +13,7 @@ from typing import Any
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
-from tfzoo.base.terminal import say
+from tfzoo.base.terminal import notify_from_any_rank
 from tfzoo.runs.files import replacing
 from tfzoo.runs.logged import FILE
 
@@ -62,7 +62,7 @@ class MetricsFile(Logger):
                 del self.held[0]
         except OSError as error:
             if len(self.held) == 1:
-                say(
+                notify_from_any_rank(
                     f"cannot write {self.path}: {error.strerror}. Training goes on, the next row "
                     "tries again"
                 )

@@ -42,11 +42,11 @@ class OutOfMemoryContext(L.Callback):
     def on_exception(
         self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
     ) -> None:
-        self.shape = shape(getattr(self, "batch", None))
+        self.shape = batch_shape(getattr(self, "batch", None))
         self.batch = None
 
 
-def shape(batch: Any) -> str:
+def batch_shape(batch: Any) -> str:
     """The sizes of a batch's tensors: ``source 32 x 61, target 32 x 70``; ``""`` if it has none."""
     tensors = {
         name: value

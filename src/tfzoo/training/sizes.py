@@ -18,8 +18,8 @@ from tfzoo.base.terminal import notify
 from tfzoo.base.values import readable
 from tfzoo.config.resolve import Config
 from tfzoo.errors import BadRecipe
-from tfzoo.training.out_of_memory import shape
-from tfzoo.training.step_peak import KEPT, step_peak
+from tfzoo.training.out_of_memory import batch_shape
+from tfzoo.training.step_peak import OVERHEAD, step_peak
 
 PROCESS = 200_000_000
 """The bytes that a process has for itself when it has imported PyTorch and Lightning."""
@@ -131,14 +131,14 @@ def warn_of_longest_batch(config: Config, tokenizer: Any, data: Any) -> None:
     place = memory.free_gpu() if on_gpu else memory.Place(memory.free())
     try:
         batch = data.sets["train"][longest_rows(data)]
-        step = KEPT * narrow * copies * step_of(config, tokenizer, batch, on_gpu)
+        step = OVERHEAD * narrow * copies * step_of(config, tokenizer, batch, on_gpu)
         need = step + copies * narrow * kept_between_steps(config, tokenizer, place.bytes - step)
     except Exception:  # of any kind, such as a model that looks at data: nothing is known then
         return
     if need > place.bytes:
         option = "max_tokens" if len(batch) > 1 else "max_length"
         notify(
-            f"warning: a step on the longest batch ({shape(batch)} tokens) takes about "
+            f"warning: a step on the longest batch ({batch_shape(batch)} tokens) takes about "
             f"{readable(need)} of memory with the model and its optimiser, and {place.name} has "
             f"{readable(place.bytes)} free: lower data.{option}={getattr(data, option)}"
         )

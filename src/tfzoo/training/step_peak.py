@@ -20,7 +20,7 @@ from tfzoo.base import adapters
 
 Model = TypeVar("Model", bound=nn.Module)
 META = torch.device("meta")
-KEPT = 1.2
+OVERHEAD = 1.2
 """What a process has from the system, as a multiple of what its tensors hold: memory that was freed
 is kept for the next tensor, which may not fit into it.
 """

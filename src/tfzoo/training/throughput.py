@@ -8,7 +8,7 @@ from typing import Any
 import lightning.pytorch as L
 import torch
 
-from tfzoo.runs.folder import peak_memory
+from tfzoo.runs.machine import peak_memory
 
 
 class Throughput(L.Callback):

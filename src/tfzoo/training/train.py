@@ -35,14 +35,13 @@ from tfzoo.runs.folder import (
     SUMMARY,
     attempts,
     check_config,
-    environment,
     is_complete,
     opened,
     read_summary,
-    versions,
     write_config,
     write_summary,
 )
+from tfzoo.runs.machine import environment, versions
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.metrics_file import MetricsFile
 from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
@@ -53,7 +52,7 @@ from tfzoo.training.sizes import check_sizes, warn_of_longest_batch
 from tfzoo.training.throughput import Throughput
 from tfzoo.training.tracking import Tracking
 from tfzoo.training.trainer import (
-    Checks,
+    ValidationCheck,
     best_checkpoint,
     launching,
     make_trainer,
@@ -164,7 +163,7 @@ class TrainingRun:
         self.watchdog = Watchdog(config.recipe["timeout"], self._on_timeout)
         callbacks = [
             *([Explain()] if config.recipe["explain"] else []),
-            Checks(),
+            ValidationCheck(),
             Bar(),
             self.throughput,
             self.memory_context,

@@ -198,7 +198,7 @@ def seconds_left(trainer: L.Trainer) -> float:
     return min((seconds for seconds in left if seconds is not None), default=inf)
 
 
-class Checks(L.Callback):
+class ValidationCheck(L.Callback):
     """Refuses a training that would stop with an error after some steps, and warns of one that does
     less than it seems to be asked for.
     """

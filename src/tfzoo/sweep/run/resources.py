@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadOption
-from tfzoo.runs.folder import available_cores
+from tfzoo.runs.machine import available_cores
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import state
 

@@ -25,7 +25,8 @@ from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.scores import logged_scores
 from tfzoo.base.terminal import notify, print_error, silence_lightning
 from tfzoo.errors import TfzooError, did_you_mean, listing
-from tfzoo.runs.folder import environment, peak_memory, read_config, write_summary
+from tfzoo.runs.folder import read_config, write_summary
+from tfzoo.runs.machine import environment, peak_memory
 from tfzoo.swapping.swap import SWAPPED
 from tfzoo.sweep.plan.own_module import NoMetric, load_class
 from tfzoo.training.swap_parts import SwapParts

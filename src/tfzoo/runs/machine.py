@@ -1,0 +1,85 @@
+"""What results depend on besides the recipe (versions, hardware), and the memory that was used."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("tfzoo", "torch", "lightning", "torchmetrics", "tokenizers", "sacrebleu")
+
+
+def environment(args: list[str]) -> dict[str, Any]:
+    """Command line, versions, hardware and host name: what results depend on besides the recipe."""
+    return {
+        "command": " ".join(["tfzoo", *map(shlex.quote, args)]),
+        "versions": versions(),
+        "hardware": hardware(),
+        "hostname": platform.node(),
+    }
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that results depend on."""
+    installed = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            installed[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return installed
+
+
+def hardware() -> dict[str, Any]:
+    """Processor, cores that this process may use, threads, GPUs."""
+    import torch
+
+    machine: dict[str, Any] = {
+        "cpu": processor(),
+        "cores": available_cores(),
+        "threads": torch.get_num_threads(),
+    }
+    if torch.cuda.is_available():
+        machine["gpus"] = [
+            torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())
+        ]
+    return machine
+
+
+def available_cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processor() -> str:
+    """The processor's name."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def peak_memory() -> dict[str, int]:
+    """Peak memory in bytes: of this process, and allocated on the GPU where there is one."""
+    import torch
+
+    peaks = {}
+    try:
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        peaks["process"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    except ImportError:  # not on Windows
+        pass
+    if torch.cuda.is_available():
+        peaks["gpu"] = torch.cuda.max_memory_allocated()
+    return peaks
