@@ -40,16 +40,6 @@ def test_logits_are_the_decoders_states_times_the_embeddings():
     close(model(TEXT[:1]), states @ model.embedding.weight.mT)
 
 
-@pytest.mark.parametrize("ids", [TEXT[0], TEXT[None], TEXT.tolist(), [5, 6]], ids=str)
-def test_ids_that_are_no_rows_are_refused_in_one_line(ids):
-    model = small()
-    with pytest.raises(BadOption, match=r"^text must be .*\(b n\), not [^\n]*$"):
-        model(ids)
-    for beam in (1, 2):
-        with pytest.raises(BadOption, match=r"^prompt must be .*\(b n\), not [^\n]*$"):
-            tfzoo.generate(model, ids, 2, beam=beam)
-
-
 def test_an_untied_head_has_its_own_weight_and_bias():
     model = small(tie=False, head_bias=True)
     expected = model.hidden(TEXT) @ model.projection.mT + model.output_bias

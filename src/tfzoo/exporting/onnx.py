@@ -35,6 +35,7 @@ from tfzoo.exporting.files import write_tokenizer
 from tfzoo.learning.task import Task
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
+from tfzoo.models.inputs import valid_ids
 from tfzoo.models.transformer import Transformer
 from tfzoo.runs.files import new_folder
 
@@ -73,9 +74,8 @@ class NextStep(nn.Module):
 
     def forward(self, source: Tensor, tokens: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
         """``(b k), (b t)`` and all tensors of the cache to ``(b v)`` and those of the target."""
-        cache = DecoderCache(
-            len(self.model.decoder.layers), Mask(keys=self.model.valid(source, "right"))
-        )
+        valid = valid_ids("source", source, self.model.pad, "right")
+        cache = DecoderCache(len(self.model.decoder.layers), Mask(keys=valid))
         cache.length = tokens.shape[1] - 1
         for name, value in zip(self.names, past, strict=True):
             side, layer, key = name.split(".")

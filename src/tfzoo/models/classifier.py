@@ -20,6 +20,7 @@ from tfzoo.models.constructor import StackKeywords, with_stack_options
 from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
+from tfzoo.models.inputs import valid_ids
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 
@@ -138,7 +139,7 @@ class TransformerClassifier(nn.Module):
         Ids equal to ``pad`` are padding; ``padding`` is its side. ``types`` ``(b n)`` are the
         tokens' types, by default 0, or those of a pair.
         """
-        valid = self.valid(text, padding)
+        valid = valid_ids("text", text, self.pad, padding)
         read = self.token_read(text, valid)
         x = self.encode(text, types, padding=padding, read=read)
         if read is not None and valid is not None:
@@ -175,14 +176,10 @@ class TransformerClassifier(nn.Module):
         """The last hidden states: ``(b n) -> (b n d)``; with ``read`` ``(b|1 m)``, those of these
         tokens alone, by their index among all ``b n``: ``(b n) -> (b|1 m d)``.
         """
-        mask = Mask(keys=self.valid(text, padding))
+        mask = Mask(keys=valid_ids("text", text, self.pad, padding))
         if types is None and self.separator is not None and self.embedding.types is not None:
             types = types_of(text, self.separator)
         return self.encoder(self.embedding(text, types), mask=mask, padding=padding, read=read)
-
-    def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
-        """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""
-        return None if padding == "none" or self.pad is None else ids != self.pad
 
 
 def types_of(ids: Tensor, separator: int) -> Tensor:

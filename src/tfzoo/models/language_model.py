@@ -17,7 +17,7 @@ from tfzoo.models.constructor import StackKeywords, with_stack_options
 from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import reset_output
-from tfzoo.models.inputs import check_ids
+from tfzoo.models.inputs import valid_ids
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 
@@ -165,12 +165,11 @@ class LanguageModel(nn.Module):
         """
         if (text is None) == (embeddings is None):
             raise BadOption("pass text, token ids (b n), or embeddings (b n d), and not both")
-        if text is not None:
-            check_ids("text", text)
+        valid = None if text is None else valid_ids("text", text, self.pad, padding)
         mask, side = Mask() if mask is None else mask, None
         check_type("mask", mask)
-        if mask.keys is None and text is not None and padding != "none" and self.pad is not None:
-            mask = Mask(mask.causal, text != self.pad, mask.start, mask.allowed)
+        if mask.keys is None and valid is not None:
+            mask = Mask(mask.causal, valid, mask.start, mask.allowed)
             side = padding
         return self.decoder(
             self.embedding(text) if embeddings is None else embeddings,

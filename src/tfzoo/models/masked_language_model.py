@@ -19,6 +19,7 @@ from tfzoo.models.constructor import StackKeywords, with_stack_options
 from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
+from tfzoo.models.inputs import valid_ids
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 
@@ -142,7 +143,7 @@ class MaskedLanguageModel(nn.Module):
         hidden = nn.functional.gelu(hidden, approximate=self.approximate)
         if read is not None:
             return self.head_norm(hidden)[0]
-        return self.head_norm(hidden, self.valid(text, padding))
+        return self.head_norm(hidden, valid_ids("text", text, self.pad, padding))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """The output projection: ``(* d) -> (* v)``."""
@@ -159,9 +160,5 @@ class MaskedLanguageModel(nn.Module):
         """The encoder's last hidden states: ``(b n) -> (b n d)``, with ``read`` ``(b|1 m)``
         ``-> (b|1 m d)``.
         """
-        mask = Mask(keys=self.valid(text, padding))
+        mask = Mask(keys=valid_ids("text", text, self.pad, padding))
         return self.encoder(self.embedding(text, types), mask=mask, padding=padding, read=read)
-
-    def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
-        """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""
-        return None if padding == "none" or self.pad is None else ids != self.pad

@@ -16,6 +16,7 @@ from tfzoo.models.constructor import StackKeywords, with_stack_options
 from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import reset_output
+from tfzoo.models.inputs import valid_ids
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 
@@ -158,14 +159,14 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """The decoder's last hidden states: ``(b k), (b q) -> (b q d)``."""
         memory = self.encode(source, padding=source_padding)
-        real = self.valid(target, target_padding)
+        real = valid_ids("target", target, self.pad, target_padding)
         if real is not None and target_padding == "right":
             real[:, :1] = True  # T5 and Marian begin with the id of padding
         hidden: Tensor = self.decoder(
             self.target_embedding(target),
             memory,
             mask=Mask(keys=real),
-            memory_mask=Mask(keys=self.valid(source, source_padding)),
+            memory_mask=Mask(keys=valid_ids("source", source, self.pad, source_padding)),
             padding=target_padding,
         )
         return hidden
@@ -176,16 +177,12 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor, *, padding: Padding = "right") -> Tensor:
         """The encoder's last hidden states: ``(b k) -> (b k d)``."""
-        mask = Mask(keys=self.valid(source, padding))
+        mask = Mask(keys=valid_ids("source", source, self.pad, padding))
         return self.encoder(self.source_embedding(source), mask=mask, padding=padding)
-
-    def valid(self, ids: Tensor, padding: Padding) -> Tensor | None:
-        """The padding mask ``(b n)``, False at padding; None for ``padding="none"``."""
-        return None if padding == "none" or self.pad is None else ids != self.pad
 
     def init_cache(self, source: Tensor, *, padding: Padding = "right") -> DecoderCache:
         """Encode the source ``(b k)``, and return a cache for :meth:`decode_step`."""
-        mask = Mask(keys=self.valid(source, padding))
+        mask = Mask(keys=valid_ids("source", source, self.pad, padding))
         return self.decoder.init_cache(self.encode(source, padding=padding), memory_mask=mask)
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
