@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint
 import pytest
 import torch
 
+import tfzoo
 from tfzoo.base.registry import Registry, create, registry
 from tfzoo.commands.main import main
 from tfzoo.contracts import Attention
@@ -147,3 +148,7 @@ def test_a_class_that_is_defined_again_takes_its_own_place(two):
 def test_an_attention_that_overrides_forward_is_told_what_to_write():
     with pytest.raises(BadComponent, match=r"write scores\(q, k\), and softmax_att"):
         type("Faster", (Attention,), {"forward": lambda self: None})
+
+
+def test_completion_at_the_top_offers_public_names_alone():
+    assert dir(tfzoo) == sorted(tfzoo.__all__)
