@@ -58,7 +58,7 @@ class Entry:
         return " ".join(self.text.partition("\n\n")[0].split())
 
     def __str__(self) -> str:
-        lines = [f"{self.kind} {self.name}  ({path_of(self.cls)})", ""]
+        lines = [f"{self.kind} {self.name}  ({class_path(self.cls)})", ""]
         lines += [self.text, "", f"Paper:    {self.paper or '-'}"]
         lines += [f"Supplied: {', '.join(self.supplied) or 'nothing'}"]
         lines += ["Traits:" + ("" if self.traits else "   none")]
@@ -108,19 +108,19 @@ class Registry:
         Raises:
             BadComponent: the name is taken, or the class breaks a rule of its kind.
         """
-        where = f"{self.kind} {name!r} ({path_of(cls)})"
+        where = f"{self.kind} {name!r} ({class_path(cls)})"
         own = cls.__module__ == f"{KINDS[self.kind].package}.{name}"
         taken = self.registered.get(name)
         # A cell of a notebook that runs again defines the same class again.
-        if taken is not None and path_of(taken.cls) != path_of(cls):
+        if taken is not None and class_path(taken.cls) != class_path(cls):
             raise BadComponent(
-                f"{where}: the name is taken by {path_of(taken.cls)}. Choose another: a name means "
-                "one component everywhere"
+                f"{where}: the name is taken by {class_path(taken.cls)}. Choose another: a name "
+                "means one component everywhere"
             )
         if name in self._files() and not own:
             raise BadComponent(f"{where}: the name is taken by one of tfzoo's own. Choose another")
         base = KINDS[self.kind].base
-        if base and base not in map(path_of, cls.__mro__):
+        if base and base not in map(class_path, cls.__mro__):
             raise BadComponent(f"{where}: it must be a subclass of {base}")
         unknown = set(traits) - KINDS[self.kind].traits.keys()
         if unknown:
@@ -271,7 +271,7 @@ def _literals(module: str, attribute: str) -> list[str]:
     ]
 
 
-def path_of(cls: type) -> str:
+def class_path(cls: type) -> str:
     """Where a class is defined, and its name there: ``package.module.Class``."""
     return f"{cls.__module__}.{cls.__qualname__}"
 

@@ -7,13 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from tfzoo.base.registry import class_path
 from tfzoo.errors import BadOption
 from tfzoo.search import missing_for_decoding
-
-
-def class_path(cls: type) -> str:
-    """Where a class is defined: ``package.module.Class``."""
-    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def can_decode(model: nn.Module) -> bool:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torchmetrics import SumMetric
 
 from tfzoo.base import adapters, memory
-from tfzoo.base.registry import Entry
+from tfzoo.base.registry import Entry, class_path
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import LAYERS, check_number, leaves
 from tfzoo.contracts import FeedForward
@@ -31,7 +31,6 @@ from tfzoo.errors import BadData, BadOption, BadRun, NotFinite, TfzooError
 from tfzoo.learning import settings as task_settings
 from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
 from tfzoo.learning.compute import Compute
-from tfzoo.learning.foreign import class_path
 from tfzoo.learning.gradient_normalizer import GradientNormalizer, SkippedSteps, skip_unless
 from tfzoo.learning.inference_throughput import InferenceThroughput
 from tfzoo.learning.model_card import model_card
