@@ -338,6 +338,18 @@ def test_loaders_of_ones_own_need_no_data_module(data, tmp_path):
     assert {"confusion_0.svg", "confusion_1.svg"} <= pictures
 
 
+def test_every_validation_loader_is_scored_by_itself(data, tmp_path):
+    task, trainer = task_of(data), trainer_in(tmp_path)
+    first, second = data.test_dataloader()[:2]
+    trainer.validate(task, [first, second], verbose=False)
+    found = dict(trainer.callback_metrics)
+    trainer.validate(task, second, verbose=False)
+    assert found["val/items"] == len(data.sets[data.test_names[0]])
+    alone = {f"val/1/{key[4:]}": value for key, value in trainer.callback_metrics.items()}
+    assert alone.items() <= found.items()
+    assert {"val/1/loss", "val/1/accuracy", "val/1/items"} <= alone.keys()
+
+
 def test_a_loader_without_a_collate_fn_is_told_what_a_batch_is(data, tmp_path):
     pairs = DataLoader([(torch.tensor([5, 6]), 0)] * 4, batch_size=2)
     for name in ("fit", "test", "predict"):

@@ -131,7 +131,7 @@ class Task(L.LightningModule):
     **Scores** are reduced over all processes and logged as ``val/NAME`` and ``test/NAME``. If there
     are several test sets, each is logged as ``test/SET/NAME``, except one that is called ``test``,
     which is logged as ``test/NAME``. Loaders without a data module are named by their number, from
-    0.
+    0. Of several validation sets, the first is logged as ``val/NAME``, the others by their number.
 
     Args:
         settings: the dataclass settings by name.
@@ -846,7 +846,8 @@ class Task(L.LightningModule):
         self._score(batch, dataloader_idx)
 
     def on_validation_epoch_end(self) -> None:
-        self._log_results("val", 0, prog_bar=True)
+        for index in range(len(self.scores)):
+            self._log_results(f"val/{index}" if index else "val", index, prog_bar=not index)
 
     def on_validation_end(self) -> None:
         self._restart_clock()  # training throughput excludes validation
