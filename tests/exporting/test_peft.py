@@ -64,21 +64,35 @@ def test_a_head_that_was_trained_beside_it_comes_along(tmp_path):
     assert_close(found(text).logits, wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("train", [[], ["head"]])
-def test_an_adapter_of_a_regression_gives_numbers_in_their_own_unit(train, tmp_path):
+def regression(there, *targets, train=()):
+    """A task of a published model with a random adapter, whose labels are about 30."""
     config = {**SMALL, "max_position_embeddings": 256, "num_labels": 1}
-    there = tmp_path / "there"
     save("bert", "BertForSequenceClassification", {**config, "problem_type": "regression"}, there)
     task = RegressionTask.load(there)
-    task.model = adapted(there, "value", train=train)
+    task.model = adapted(there, *targets, train=[*train])
     task.mean.fill_(30.0)
     task.std.fill_(7.0)
+    return task
+
+
+@pytest.mark.parametrize("train", [[], ["head"]])
+def test_an_adapter_of_a_regression_gives_numbers_in_their_own_unit(train, tmp_path):
+    there = tmp_path / "there"
+    task = regression(there, "value", train=train)
     export(task, tmp_path / "adapter")
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(there)
     found = PeftModel.from_pretrained(theirs, str(tmp_path / "adapter")).eval()
     ids = transformers.AutoTokenizer.from_pretrained(there)(LINES[0], return_tensors="pt").input_ids
     (answer,) = task.answers([LINES[0]])
     assert float(found(ids).logits) == pytest.approx(answer.value, rel=1e-5)
+
+
+def test_an_adapter_of_a_regressions_head_is_refused_and_the_whole_model_is_written(tmp_path):
+    task = regression(tmp_path / "there", "value", "head")
+    with pytest.raises(BadOption, match=r"the head has an adapter, .*adapter\.train: \[head\]"):
+        export(task, tmp_path / "adapter")
+    found = task.model_to_export()(torch.tensor([[5, 9, 12]]))
+    assert_close(found, 7.0 * task.model(torch.tensor([[5, 9, 12]])) + 30.0)
 
 
 def test_what_peft_could_not_read_is_refused(tmp_path):

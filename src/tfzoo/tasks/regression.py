@@ -28,7 +28,8 @@ from tfzoo.data.encoded import Encoded
 from tfzoo.data.labelled_text import LabelledText
 from tfzoo.data.prepare import Encoder, location
 from tfzoo.data.table import Numbers
-from tfzoo.errors import BadData
+from tfzoo.errors import BadData, BadOption
+from tfzoo.learning.adapter import is_adapted
 from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import Settings, rows_of, scored_first
 from tfzoo.learning.text_task import TextTask
@@ -272,8 +273,18 @@ class RegressionTask(TextTask):
         return f"{answer.value:.6g}"
 
     def model_to_export(self, *, keep_adapter: bool = False) -> nn.Module:
-        """The model with mean and standard deviation in its last layer, which counts as trained."""
+        """The model with mean and standard deviation in its last layer, which counts as trained.
+
+        Raises:
+            BadOption: the last layer has an adapter, which is kept: both belong below it.
+        """
         model: Any = super().model_to_export(keep_adapter=keep_adapter)
+        if is_adapted(model.head):
+            raise BadOption(
+                "the head has an adapter, which cannot be written without the labels' mean and "
+                "standard deviation: write the whole model (--to transformers), or train the head "
+                "beside the adapter (adapter.train: [head])"
+            )
         with torch.no_grad():
             model.head.weight.mul_(self.std.cpu())
             model.head.bias.mul_(self.std.cpu()).add_(self.mean.cpu())
