@@ -97,6 +97,10 @@ def test_weights_of_a_peer_load_and_those_of_another_do_not():
     llama = tfzoo.LanguageModel(30, like="llama", **SIZES)
     with pytest.raises(BadOption, match=r"no parameter 'model\.layers\.0"):
         convert_weights("llama", llama, peer.state_dict())
+    for layers, says in ((SIZES["layers"] + 1, "or of fewer layers"), (1, "more layers")):
+        other = tfzoo.LanguageModel(30, like="gpt2", **{**SIZES, "layers": layers}, max_length=32)
+        with pytest.raises(BadOption, match=says):
+            convert_weights("gpt2", other, peer.state_dict())
     other = tfzoo.LanguageModel(30, like="gpt2", **SIZES, max_length=32, head_bias=True)
     with pytest.raises(BadOption, match="'gpt2' has no weights for output_bias"):
         convert_weights("gpt2", other, peer.state_dict())

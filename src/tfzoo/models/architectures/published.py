@@ -19,7 +19,7 @@ from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.architectures import architecture
 from tfzoo.models.architectures.config import Model, Published, read_config
 from tfzoo.models.architectures.tensors import Tensors
-from tfzoo.models.architectures.weights import convert_weights
+from tfzoo.models.architectures.weights import converted
 from tfzoo.models.initialise import fill
 from tfzoo.runs import hub
 from tfzoo.runs.folder import SCHEME
@@ -105,7 +105,7 @@ def read_weights(
     with located(folder):
         model: Any = memory.check_model(published.model, published.options, memory.here(), BadRun)
         tensors = Tensors(published.architecture, *tensors_of(folder))
-        state = convert_weights(published.architecture, model, tensors, bare)
+        state = converted(published.architecture, model, tensors, bare)
         beside = of_classifier(published.architecture, tensors)
         tensors.check_all_read()
     for name, wanted in model.state_dict().items():

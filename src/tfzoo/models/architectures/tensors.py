@@ -90,8 +90,8 @@ class Tensors(Mapping[str, Tensor]):
             }
         if left:
             raise BadOption(
-                f"tfzoo's model has no place for {listing(sorted(left), 3)}: another head, tensors "
-                "that should be equal and are not, or another architecture"
+                f"tfzoo's model has no place for {listing(sorted(left), 3)}: more layers, "
+                "another head, tensors that should be equal and are not, or another architecture"
             )
 
     def same(self, first: str, second: str) -> bool:

@@ -25,26 +25,39 @@ from torch import Tensor, nn
 
 from tfzoo.errors import BadOption
 from tfzoo.models.architectures import architecture
+from tfzoo.models.architectures.tensors import Tensors
 
 
-def convert_weights(
-    name: str, model: nn.Module, state: Mapping[str, Tensor], bare: bool = False
-) -> dict[str, Tensor]:
+def convert_weights(name: str, model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The state dict of ``model``, made of that of the ``transformers`` model of an architecture.
 
     ``model.load_state_dict(convert_weights("llama", model, peer.state_dict()))`` gives ``model``
-    the weights of ``peer``. Where that is ``bare``, without a head, the parameters of the head are
-    left out.
+    the weights of ``peer``.
 
     Raises:
         UnknownName: there is no architecture of that name.
-        BadOption: a parameter that is not in the table, or not in ``state``.
+        BadOption: a parameter that is not in the table, or not in ``state``; a tensor of ``state``
+            that ``model`` has no place for.
+    """
+    tensors = Tensors(name, state, state.__getitem__)
+    found = converted(name, model, tensors)
+    tensors.check_all_read()
+    return found
+
+
+def converted(
+    name: str, model: nn.Module, tensors: Tensors, bare: bool = False
+) -> dict[str, Tensor]:
+    """As :func:`convert_weights`; what is left of ``tensors`` may be read later. Where they are of
+    a model that is ``bare``, without a head, the parameters of the head are left out.
     """
     table = table_of(name, model)
     return {
-        own: Source(name, own, state, model).tensor(*line(table, own, name))
+        own: Source(name, own, tensors, model).tensor(*line(table, own, name))
         for own in model.state_dict()
-        if not (bare and is_left_out(own, line(table, own, name), architecture(name).prefix, state))
+        if not (
+            bare and is_left_out(own, line(table, own, name), architecture(name).prefix, tensors)
+        )
     }
 
 
@@ -115,7 +128,10 @@ class Source:
         if isinstance(said, str):
             found = f"{said.replace('*', self.layer)}{suffix}"
             if found not in self.state:
-                raise BadOption(f"no parameter {found!r}: these are not weights of {self.name!r}")
+                raise BadOption(
+                    f"no parameter {found!r}: these are not weights of {self.name!r}, or of fewer "
+                    "layers than this model has"
+                )
             return self.state[found]
         if isinstance(said, list):
             return torch.cat([self.tensor(one, suffix) for one in said])
