@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from tfzoo.base.loading import task_class
+from tfzoo.base.registry import registry
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints, pretrained
 from tfzoo.runs.folder import CONFIG, recorded_scores
@@ -70,11 +71,11 @@ class Run:
 
     def check_task(self, name: str) -> None:
         """Raise BadRun unless it is of the task of this name."""
-        if self.entry["task"] != name:
-            raise BadRun(
-                f"{self.path} is of the task {self.entry['task']!r}, not {name!r}: it was trained "
-                "for something else"
-            )
+        task = self.entry["task"]
+        if task != name:
+            command = registry("task").declared("command").get(task)
+            use = f"; its command is tfzoo {command}" if command else ""
+            raise BadRun(f"{self.path} is of the task {task!r}, not {name!r}{use}")
 
     def load(self, task: Any = None, **options: Any) -> Any:
         """The task with the trained weights, and the scores that the run has recorded of them.
