@@ -23,6 +23,12 @@ STOPPING = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor")
         ),
         ((*STOPPING, "val/los"), "no metric 'val/los'. Did you mean 'val/loss'?"),
         ((*STOPPING, "train/los"), "no metric 'train/los'. Did you mean 'train/loss'?"),
+        # which Lightning takes for better the lower it is, where mode is not given
+        ((*STOPPING, "val/bleu"), "val/bleu is better the higher it is: set mode to max"),
+        (
+            ("--checkpoint.monitor", "val/loss", "--checkpoint.mode", "max"),
+            "checkpoint: val/loss is better the lower it is: set mode to min",
+        ),
         (("--trainer.max_steps", "0"), "trainer.max_steps=0 trains nothing"),
         (("--trainer.max_epochs", "0"), "trainer.max_epochs=0 trains nothing"),
         (("--trainer.limit_train_batches", "0"), "trainer.limit_train_batches=0 trains nothing"),

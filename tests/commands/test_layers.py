@@ -117,6 +117,7 @@ def test_what_print_config_prints_runs_unchanged(resolved, tmp_path):
     first = resolved(
         "translation/numbers --model.norm rms --model.norm.eps 1e-6 --trainer.logger WandbLogger "
         "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor=val/chrf "
+        "--trainer.callbacks.mode=max "
         "--checkpoint.train_time_interval 00:00:10:00 --trainer.max_time 00:01:00:00"
     )
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(first), "utf-8")

@@ -112,6 +112,7 @@ def test_a_slip_in_the_file_is_an_error_that_names_the_fix(tmp_path, changes, sa
             "no metric 'val/los' on this data. Did you mean 'val/loss'?",
         ),
         ("metric: {name: val/accuracy, mode: max}", "no metric 'val/accuracy'"),
+        ("metric: {name: val/loss, mode: max}", "val/loss is better the lower it is"),
         # BLEU is not computed for references under four words on average
         ("metric: {name: test/bleu, mode: max}", "no metric 'test/bleu' on this data"),
         (

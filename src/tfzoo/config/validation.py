@@ -135,18 +135,24 @@ def check_trainer(values: Mapping[str, Any], origins: Origins) -> None:
 
 def check_monitors(task: Any, recipe: Mapping[str, Any], origins: Origins) -> None:
     """Check that the task logs what ``checkpoint`` and callbacks monitor, and what the names of
-    checkpoints hold. Nothing is known of that where a callback of another package may log more.
+    checkpoints hold, and that no score is monitored in the wrong direction. Nothing is known of
+    that where a callback of another package may log more.
 
     Raises:
-        BadRecipe: naming the file or option, and the metrics that are logged.
+        BadRecipe: naming the file or option, and the metrics that are logged, or the direction.
     """
     callbacks = as_list(recipe["trainer"].get("callbacks") or [])
     if not all(str(callback["class_path"]).startswith("lightning.") for callback in callbacks):
         return
-    monitors = [("checkpoint.monitor", recipe["checkpoint"].get("monitor"))]
+    checkpoint = recipe["checkpoint"]
+    monitor = checkpoint.get("monitor")
+    modes = [("checkpoint", monitor or task.monitor, checkpoint.get("mode"))]
+    monitors = [("checkpoint.monitor", monitor)]
     for callback in callbacks:
-        monitors.append(("trainer.callbacks", (callback.get("init_args") or {}).get("monitor")))
-    filename = recipe["checkpoint"].get("filename") or ""
+        given = callback.get("init_args") or {}
+        monitors.append(("trainer.callbacks", given.get("monitor")))
+        modes.append((*monitors[-1], given.get("mode", "min")))  # Lightning's default
+    filename = checkpoint.get("filename") or ""
     for name in re.findall(r"\{(.*?)[:}]", filename):  # as ModelCheckpoint reads it
         if name not in ("epoch", "step"):
             monitors.append(("checkpoint.filename", name))
@@ -157,6 +163,10 @@ def check_monitors(task: Any, recipe: Mapping[str, Any], origins: Origins) -> No
                 f"{origins.of(key)}: {key}: no metric {name!r}.{did_you_mean(name, known)} "
                 f"Known: {listing(known, 30)}"
             )
+    for key, name, mode in modes:
+        if name and mode:
+            with within(f"{origins.of(key)}: {key}"):
+                task.check_mode(name, mode)
 
 
 def convert_nested(value: Any, hint: Any) -> Any:

@@ -670,6 +670,18 @@ class Task(L.LightningModule):
         score = metric.rpartition("/")[2]
         return "max" if cls.higher_is_better.get(score, score != "loss") else "min"
 
+    @classmethod
+    def check_mode(cls, metric: str, mode: str) -> None:
+        """Check that a score is not taken the wrong way round, such as ``max`` for ``val/loss``.
+
+        Raises:
+            BadOption: it is.
+        """
+        right = cls.mode(metric)
+        if metric.rpartition("/")[2] in cls.higher_is_better and mode != right:
+            better = "lower" if right == "min" else "higher"
+            raise BadOption(f"{metric} is better the {better} it is: set mode to {right}")
+
     def on_train_start(self) -> None:
         self.normalizer.reset()
         self._step_batches = []

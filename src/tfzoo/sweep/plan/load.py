@@ -25,7 +25,7 @@ from tfzoo.config.sources import (
     read_yaml,
 )
 from tfzoo.config.start import FROM, SEED
-from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing
+from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing, within
 from tfzoo.runs.folder import SCHEME
 from tfzoo.sweep.plan.own_module import module_settings
 from tfzoo.sweep.plan.sweep_file import Cell, Plan, parse
@@ -188,10 +188,11 @@ def check_prune(plan: Plan) -> None:
 
 
 def check_metrics(plan: Plan) -> None:
-    """Check that runs measure the sweep's metrics, as far as that is known without data.
+    """Check that runs measure the sweep's metrics, as far as that is known without data, and that
+    each has its direction.
 
     Raises:
-        BadRecipe: one is not measured.
+        BadRecipe: one is not measured, or judged the wrong way round.
     """
     trained = [recipe for cell in plan.cells for recipe in [*cell.recipes.values()][:1]]
     different = {json.dumps([one["task"], one["data"]], sort_keys=True): one for one in trained}
@@ -206,6 +207,9 @@ def check_metrics(plan: Plan) -> None:
                     f"{plan.file}: no metric {name!r} on this data.{did_you_mean(name, known)} "
                     f"Known: {listing(known, 30)}"
                 )
+        for metric in (plan.metric, *plan.also):
+            with within(str(plan.file)):
+                task_class(recipe["task"]).check_mode(metric.name, metric.mode)
 
 
 def measured(recipe: Mapping[str, Any], wanted: Collection[str]) -> tuple[list[str], bool]:
