@@ -42,7 +42,7 @@ TOUCH = "touch $MARKER"
 GOOD = {
     "plain": "model: {dim: 16, heads: 2}",
     "a class of Lightning's": "trainer: {callbacks: [{class_path: EarlyStopping, "
-    "init_args: {monitor: val/chrf}}]}",
+    "init_args: {monitor: val/chrf, mode: max}}]}",
     "a class of Lightning's by its path": "trainer: {callbacks: [{class_path: "
     "lightning.pytorch.callbacks.LearningRateMonitor}]}",
     "a class of Lightning's by its file": (

@@ -13,6 +13,8 @@ from tests.daily import sampled
 from tfzoo import Transformer, TransformerClassifier
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
+from tfzoo.models import classifier
+from tfzoo.models.inputs import valid_ids
 from tfzoo.training.step_cost import BACKWARD, OUTPUT, Counter, Growth, Sizes, count, growth, loss
 
 DIM, LAYERS, VOCABULARY = 32, 2, 50
@@ -147,12 +149,11 @@ def test_bad_input_is_one_line(args, says, capsys):
 def test_the_texts_that_are_counted_have_no_padding(monkeypatch):
     """A padding mask is held as long as the layers that read it."""
     sides = []
-    valid = TransformerClassifier.valid
 
-    def recorded(self, ids, padding):
-        sides.append(padding)
-        return valid(self, ids, padding)
+    def recorded(*args):
+        sides.append(args[-1])
+        return valid_ids(*args)
 
-    monkeypatch.setattr(TransformerClassifier, "valid", recorded)
+    monkeypatch.setattr(classifier, "valid_ids", recorded)
     count(lambda: TransformerClassifier(VOCABULARY, 3, DIM, 4, LAYERS), SIZES)
     assert {*sides} == {"none"}
