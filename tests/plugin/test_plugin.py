@@ -122,7 +122,10 @@ def medians(tfzoo, installed):
         "trainer: {max_steps: 2, accelerator: cpu, devices: 1, val_check_interval: 1}\n",
         "utf-8",
     )
-    assert "tfzoo median medians" in tfzoo("fit", "median.yaml", "--run", "medians")
+    said = tfzoo("fit", "median.yaml", "--run", "medians")
+    assert "tfzoo median medians" in said
+    scores = json.loads((installed.parent / "medians/summary.json").read_text("utf-8"))["test"]
+    assert re.search(rf"mean of training [\d.]+  mse {scores['scores']['test/mse']:.4g}$", said)
     return "medians"
 
 

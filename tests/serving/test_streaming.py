@@ -134,7 +134,7 @@ def test_time_that_is_over_is_the_last_event():
         gate.go.set()
         assert pieces
         assert last == {"error": "no answer within 1 seconds; send fewer or shorter texts"}
-        assert client.ask("/generate", {"text": "a"}).status == 200
+        soon(lambda: client.ask("/generate", {"text": "a"}).status == 200)  # on a busy machine
 
 
 def test_the_page_shows_a_continuation_as_it_comes(browser):

@@ -115,7 +115,7 @@ def test_a_layer_without_attention_is_named():
     task.model.encoder.layers[1].self_attention = None
     assert layers_without_map(task.model) == "encoder layer 1 (mixer none)"
     with pytest.warns(
-        UserWarning, match=r"no attention map: encoder layer 1 \(mixer none\)"
+        UserWarning, match=r"no attention map of encoder layer 1 \(mixer none\)"
     ) as warned:
         found = task.attention(TEXT)
     assert warned[0].filename == __file__

@@ -32,7 +32,7 @@ from tfzoo.errors import BadOption
 from tfzoo.tasks.masked_language_modeling import (
     MaskedLanguageModelingScores,
     MaskedLanguageModelingTask,
-    baselines,
+    guesses,
 )
 
 V = 40
@@ -267,7 +267,7 @@ def test_baselines_are_those_that_are_counted_by_hand():
             best = {one for one, n in known.items() if n == max(known.values())}
             least += best == {label}
             most += label in best
-    first, second = baselines(*sets)
+    first, second = guesses(*sets)
     assert first == pytest.approx(right_by_frequency / total)
     assert least / total <= second <= (most + right_by_frequency) / total
 
@@ -301,4 +301,4 @@ def test_what_cannot_be_masked_is_refused():
 @pytest.mark.nightly
 def test_training_finds_more_than_the_neighbours_say(tmp_path):
     data, scores = trained_on_agreement(MaskedLanguageModelingTask, tmp_path, steps=400)
-    assert scores["test/accuracy"] > baselines(data.sets["train"], data.sets["test"])[1] + 0.02
+    assert scores["test/accuracy"] > guesses(data.sets["train"], data.sets["test"])[1] + 0.02

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tfzoo.base.kinds import KINDS
 from tfzoo.contracts import Attention
-from tfzoo.data.inference_batches import OnTruncated, truncation, warn_truncated
+from tfzoo.data.inference_batches import truncation
+from tfzoo.data.pairs import pair_lines, title
 from tfzoo.data.tokenizer import Tokenizer, token_texts
 from tfzoo.errors import BadData, BadOption
-from tfzoo.learning.task import Task
 from tfzoo.models.mixer import Mixer
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.plots.maps import attention_maps
@@ -27,18 +26,56 @@ NAMED = ("pad", "eos", "bos", "unk", "mask", "cls")
 T = TypeVar("T")
 
 
-def add_note(notes: list[str]) -> OnTruncated:
-    """Return a function that warns of a truncated text, and adds the same to ``notes``."""
+class Record(Protocol):
+    """Calls ``run()``, a forward pass of one text, and keeps its maps; returns its result."""
 
-    def on_truncated(rows: list[int], tokens: int) -> None:
-        warn_truncated(rows, tokens)
-        notes.append(truncation(len(rows), tokens))
-
-    return on_truncated
+    def __call__(self, run: Callable[[], T], tokens: Tokens) -> T: ...
 
 
-def check(task: Task, text: str) -> None:
-    """Check that ``text`` is one text, and that the task's model is tfzoo's.
+def page_of(task: Any, text: str | Sequence[str], answer: Any) -> AttentionMaps:
+    """The maps of one text, which :meth:`Task.record_attention` records, ordered by side and layer,
+    with the lines that a page shows above them: what the task makes of the text, which is
+    ``answer`` where that is known; the model's components; notes.
+
+    Raises:
+        BadData, BadOption: as :meth:`Task.attention`.
+    """
+    model, pairs = task.model, len(task.text_names) > 1
+    line: Any = pair_lines([text])[0] if pairs else text
+    check(task, line)
+    maps: list[AttentionMap] = []
+    notes: list[str] = []
+
+    def record(run: Callable[[], T], tokens: Tokens) -> T:
+        with attention_maps(model) as found:
+            result = run()
+        names = {module: name for name, module in model.named_modules()}
+        maps.extend(
+            AttentionMap(side, index, found[names[attention]][0][0].float().cpu(), *tokens[side])
+            for side in tokens
+            for index, sublayer in sublayers(model, side)
+            if (attention := attention_of(sublayer)) is not None
+        )
+        return result
+
+    (said,) = task.for_lines(
+        [line],
+        lambda batch: [task.record_attention(batch, record, answer)],
+        on_truncated=lambda rows, tokens: notes.append(truncation(len(rows), tokens)),
+    )
+    parts = [
+        f"{kind} {spec if isinstance(spec, str) else spec['name']}"
+        for kind in KINDS
+        if (spec := model.config.get(kind))
+    ]
+    facts = task.facts(said) | ({"model": ", ".join(parts)} if parts else {})
+    if without := layers_without_map(model):
+        notes.append(f"no attention map of {without}")
+    return AttentionMaps(maps, title(line) if pairs else line.strip(), facts=facts, notes=notes)
+
+
+def check(task: Any, text: object) -> None:
+    """Check that ``text`` is one text, and that the task's model is tfzoo's and has a map.
 
     Raises:
         BadData, BadOption: it is not.
@@ -52,52 +89,9 @@ def check(task: Task, text: str) -> None:
             f"attention: the layers of {task.foreign}, which is not tfzoo's, are not known; "
             "tfzoo.attention_maps(model) records the maps of any forward pass"
         )
-
-
-def record(model: Any, run: Callable[[], T], tokens: Tokens) -> tuple[list[AttentionMap], T]:
-    """Call ``run()``, a forward pass of one text. Return its maps, ordered by side and layer, and
-    the result of the call. A warning names the layers without a map.
-
-    Raises:
-        BadOption: no layer has a map.
-    """
-    without = layers_without_map(model)
-    if not any(isinstance(module, Attention) for module in model.modules()):
-        raise BadOption(f"attention: no layer has an attention map: {without or 'there are none'}")
-    if without:
-        warnings.warn(f"no attention map: {without}", stacklevel=6)
-    with attention_maps(model) as maps:
-        result = run()
-    names = {module: name for name, module in model.named_modules()}
-    found = [
-        AttentionMap(side, index, maps[names[attention]][0][0].float().cpu(), *tokens[side])
-        for side in tokens
-        for index, sublayer in sublayers(model, side)
-        if (attention := attention_of(sublayer)) is not None
-    ]
-    return found, result
-
-
-def page_of(
-    task: Task,
-    maps: list[AttentionMap],
-    text: str,
-    found: Mapping[str, str],
-    notes: Sequence[str],
-) -> AttentionMaps:
-    """The maps with the lines that a page shows above them: ``found``, the model's components,
-    ``notes``, and the layers without a map.
-    """
-    config = task.model.config
-    parts = [
-        f"{kind} {spec if isinstance(spec, str) else spec['name']}"
-        for kind in KINDS
-        if (spec := config.get(kind))
-    ]
-    facts = {**found, "model": ", ".join(parts)} if parts else found
-    without = layers_without_map(task.model)
-    notes = [*notes, *([f"no attention map of {without}"] if without else [])]
-    return AttentionMaps(maps, text.strip(), facts=facts, notes=notes)
+    if not any(isinstance(module, Attention) for module in task.model.modules()):
+        without = layers_without_map(task.model) or "there are none"
+        raise BadOption(f"attention: no layer has an attention map: {without}")
 
 
 def layers_without_map(model: Any) -> str:

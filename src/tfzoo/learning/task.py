@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import time
+import warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -30,6 +31,7 @@ from tfzoo.data.module import TextData
 from tfzoo.errors import BadData, BadOption, BadRun, NotFinite, TfzooError
 from tfzoo.learning import settings as task_settings
 from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
+from tfzoo.learning.attention import Record, page_of, token_strings
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.gradient_normalizer import GradientNormalizer, SkippedSteps, skip_unless
 from tfzoo.learning.inference_throughput import InferenceThroughput
@@ -161,6 +163,10 @@ class Task(L.LightningModule):
     """The sections of the recipe that only training reads."""
     example: ClassVar[Mapping[str, Any]]
     """A small recipe of generated data, with which the task is held to its contracts."""
+    line_batches: ClassVar[Callable[..., Iterable[Any]]]
+    """Makes the batches of lines: a function with the arguments of
+    :func:`tfzoo.data.inference_batches.text_batches`.
+    """
     command: ClassVar[str]
     """The ``tfzoo`` command that applies the task's model to text, such as ``translate``. As
     ``command_help``, it is read from the source without an import: write it as a literal.
@@ -314,31 +320,43 @@ class Task(L.LightningModule):
         """Run the model as ``training_step`` does, for callbacks that registered forward hooks."""
         raise NotImplementedError
 
-    def output_lines(
-        self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
-    ) -> Iterable[str]:
-        """What the task's command writes for these lines, in their order: one line for each, or
-        several; a :class:`Part` is no whole line. The command calls it for each chunk of its input.
-
-        Args:
-            given: the values of the command's options.
-            reading: how lines are read, for the method that reads them.
+    def output_line(self, answer: Any, given: Namespace) -> str:
+        """An :attr:`Answer` as the line that the task's command writes. ``given`` are the values of
+        the command's options.
         """
         raise NotImplementedError
 
-    def answers(self, texts: Sequence[str]) -> list[Any]:
-        """The :attr:`Answer` to each text."""
+    def answers_of(self, batch: Any) -> list[Any]:
+        """The :attr:`Answer` to each text of a batch; ``truncated`` is set later."""
         raise NotImplementedError
 
     def facts(self, answer: Any) -> dict[str, str]:
         """An :attr:`Answer` as the lines of a page."""
         raise NotImplementedError
 
-    def attention(self, text: str) -> AttentionMaps:
-        """The attention maps of one text."""
-        raise NotImplementedError
-
     # What it may write
+
+    def record_attention(self, batch: Any, record: Record, answer: Any) -> Any:
+        """Have ``record(run, tokens)`` call a forward pass of a batch of one text; ``tokens`` are
+        the query and the key tokens of each side. Return the :attr:`Answer` to the text, which is
+        ``answer`` where that is known. Here: of an encoder that reads ``batch.tokens``.
+        """
+        tokens = token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
+        (found,) = record(lambda: self.answers_of(batch), {"encoder": (tokens, tokens)})
+        return found
+
+    def output_lines(
+        self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
+    ) -> Iterable[str]:
+        """What the command writes for these lines, in their order: an :meth:`output_line` for each,
+        or several; a :class:`Part` is no whole line. It is called for each chunk of the input.
+
+        Args:
+            given: the values of the command's options.
+            reading: how lines are read, for the method that reads them.
+        """
+        answers = self.for_lines(lines, self.answers_of, **reading)
+        return (self.output_line(answer, given) for answer in answers)
 
     def output_header(self, given: Namespace) -> str | None:
         """What the command writes above its first line, None: nothing. Called once."""
@@ -363,7 +381,7 @@ class Task(L.LightningModule):
 
     def stream(self, text: str) -> Iterator[Any]:
         """The :attr:`Answer` to one text; before it, of a task whose answers grow, each piece of it
-        as it comes, a ``str``. Such a task takes the answer in ``attention(text, answer)``, too.
+        as it comes, a ``str``.
         """
         yield from self.answers([text])
 
@@ -422,9 +440,9 @@ class Task(L.LightningModule):
         """The most tokens that are read of a text, special ones included; None: all."""
         return min((limit for limit in self.max_positions() if limit is not None), default=None)
 
-    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
-        """Return a line that compares test scores with the data's baselines, or ""."""
-        return ""
+    def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
+        """What simple guesses reach on a test set: by score, by what is guessed."""
+        return {}
 
     @classmethod
     def measures(cls, score: str, dataset: Any, split: str) -> bool:
@@ -986,6 +1004,72 @@ class Task(L.LightningModule):
         )
         self.log(f"{prefix}/items", self.items[index].compute())  # type: ignore[operator]
 
+    # Texts
+
+    def for_lines(
+        self,
+        lines: Iterable[str | Sequence[str]],
+        function: Callable[[Any], list[T]],
+        *,
+        max_tokens: int = 4096,
+        progress: OnProgress | None = None,
+        on_truncated: OnTruncated | None = None,
+    ) -> list[T]:
+        """Apply ``function`` to batches of the lines; return the results in the order of the lines.
+
+        Args:
+            lines: texts; or pairs, ``(first, second)`` or ``"first<TAB>second"``, where the model
+                reads pairs. A text longer than :meth:`max_length` is truncated.
+            function: returns a list with an item for each text of a batch.
+            max_tokens: maximum number of tokens of a batch.
+            progress: called with the number of lines of each finished batch.
+            on_truncated: called with the indices of truncated lines, if there are any, and the
+                number of tokens that are read of each; None: a ``UserWarning`` counts them.
+
+        Raises:
+            BadData: ``lines`` is one string.
+        """
+        batches = self.line_batches(
+            lines, self.tokenizer, max_tokens, self.max_length(), on_truncated
+        )
+        return self.in_order(batches, function, progress)
+
+    def answers(self, texts: Iterable[str | Sequence[str]]) -> list[Any]:
+        """The :attr:`Answer` to each text."""
+        truncated: set[int] = set()
+        found = self.for_lines(
+            texts, self.answers_of, on_truncated=lambda rows, _: truncated.update(rows)
+        )
+        for row in truncated:
+            found[row].truncated = True
+        return found
+
+    def attention(self, text: str | Sequence[str], answer: Any = None) -> AttentionMaps:
+        """The attention maps of one text, by side and layer by layer::
+
+            for one in task.attention("twenty plus two"):
+                print(one.side, one.layer, one.weights.shape, one.queries, one.keys)
+
+        A notebook's cell that ends in ``task.attention("...")`` shows them as a page. A text longer
+        than :meth:`max_length` is truncated. The decoder of a translator reads the translation.
+
+        Args:
+            text: a text; or a pair, ``(first, second)`` or ``"first<TAB>second"``, where the model
+                reads pairs.
+            answer: the :attr:`Answer` to it, if that is known.
+
+        Raises:
+            BadData: the text is empty, or not one text.
+            BadOption: the model is not tfzoo's, or no layer has a map.
+
+        Warns:
+            UserWarning: names the layers without a map; or says that the text is truncated.
+        """
+        page = page_of(self, text, answer)
+        for note in page.notes:
+            warnings.warn(note, stacklevel=2)
+        return page
+
     # Checkpoints
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -1079,11 +1163,6 @@ class Task(L.LightningModule):
         """A hash of the training text, or "" if the data has none."""
         data = getattr(adapters.trainer_of(self), "datamodule", None)
         return getattr(data, "content", "")
-
-
-def scored_first(names: Sequence[str]) -> str:
-    """Of the test sets, the one whose scores have no name of a set: ``test``, or the only one."""
-    return "test" if "test" in names else names[0]
 
 
 def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar, Unpack
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Unpack
 
 from torch import Tensor, nn
 
 from tfzoo.base.registry import task_for
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
-from tfzoo.data.inference_batches import OnTruncated, text_batches
-from tfzoo.data.pairs import pair_lines, parts, title
+from tfzoo.data.inference_batches import text_batches
+from tfzoo.data.pairs import parts
 from tfzoo.errors import BadOption
-from tfzoo.learning import attention, foreign
-from tfzoo.learning.task import PLACEHOLDER_SIZE, OnProgress, Reading, Settings, Task
+from tfzoo.learning import foreign
+from tfzoo.learning.task import PLACEHOLDER_SIZE, Settings, Task
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.plots.pages.attention import AttentionMaps
 
 SHOWN = 5
 """The most labels of which a page shows the probability."""
-
-T = TypeVar("T")
 
 
 class TextTask(Task):
@@ -37,7 +33,6 @@ class TextTask(Task):
     Model: ClassVar[type[nn.Module]] = TransformerClassifier
     tokenizer_of_data = "vocabulary"
     line_batches: ClassVar[Callable[..., Iterable[Any]]] = staticmethod(text_batches)
-    """Makes the batches of lines; a function with the arguments of :func:`text_batches`."""
     model: Any
     tokenizer: Vocabulary
 
@@ -79,14 +74,6 @@ class TextTask(Task):
         """The labels, in the order of the logits; none where a label is no name."""
         return list(self.tokenizer.labels)
 
-    def answers_of(self, batch: ClassificationBatch) -> list[Any]:
-        """The ``Answer`` to each text of a batch; ``truncated`` is set later."""
-        raise NotImplementedError
-
-    def output_line(self, answer: Any, given: Namespace) -> str:
-        """An ``Answer`` as the line that the command writes."""
-        raise NotImplementedError
-
     @classmethod
     def model_arguments(
         cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
@@ -126,79 +113,6 @@ class TextTask(Task):
         if not batch.padding:
             return batch.tokens.numel()
         return (batch.tokens != self.tokenizer.special.fill).sum()
-
-    def for_lines(
-        self,
-        lines: Iterable[str | Sequence[str]],
-        function: Callable[[Any], list[T]],
-        *,
-        max_tokens: int = 4096,
-        progress: OnProgress | None = None,
-        on_truncated: OnTruncated | None = None,
-    ) -> list[T]:
-        """Apply ``function`` to batches of the lines; return the results in the order of the lines.
-
-        Args:
-            lines: texts; or pairs, ``(first, second)`` or ``"first<TAB>second"``, where the model
-                reads pairs. A text longer than :meth:`max_length` is truncated.
-            function: returns a list with an item for each text of a batch.
-            max_tokens: maximum number of tokens of a batch.
-            progress: called with the number of lines of each finished batch.
-            on_truncated: called with the indices of truncated lines, if there are any, and the
-                number of tokens that are read of each; None: a ``UserWarning`` counts them.
-
-        Raises:
-            BadData: ``lines`` is one string.
-        """
-        batches = self.line_batches(
-            lines, self.tokenizer, max_tokens, self.max_length(), on_truncated
-        )
-        return self.in_order(batches, function, progress)
-
-    def output_lines(
-        self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
-    ) -> Iterable[str]:
-        answers = self.for_lines(lines, self.answers_of, **reading)
-        return (self.output_line(answer, given) for answer in answers)
-
-    def answers(self, texts: Iterable[str | Sequence[str]]) -> list[Any]:
-        truncated: set[int] = set()
-        found = self.for_lines(
-            texts, self.answers_of, on_truncated=lambda rows, _: truncated.update(rows)
-        )
-        for row in truncated:
-            found[row].truncated = True
-        return found
-
-    def attention(self, text: str | Sequence[str]) -> AttentionMaps:
-        """The attention maps of one text, layer by layer::
-
-            for one in task.attention("[MAX 4 3 ]"):
-                print(one.layer, one.weights.shape, one.keys)
-
-        A notebook's cell that ends in ``task.attention("...")`` shows them as a page. A text is
-        truncated to :meth:`max_length`. A pair is ``(first, second)`` or ``"first<TAB>second"``.
-
-        Raises:
-            BadData: the text is empty, or not one text.
-            BadOption: the model is not tfzoo's, or no layer has a map.
-
-        Warns:
-            UserWarning: names the layers without a map; or says that the text is truncated.
-        """
-        notes: list[str] = []
-        line: Any = pair_lines([text])[0] if self.tokenizer.pairs else text
-
-        def maps(batch: ClassificationBatch) -> list[AttentionMaps]:
-            tokens = attention.token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
-            sides: attention.Tokens = {"encoder": (tokens, tokens)}
-            found, (answer,) = attention.record(self.model, lambda: self.answers_of(batch), sides)
-            shown = title(line)
-            return [attention.page_of(self, found, shown, self.facts(answer), notes)]
-
-        attention.check(self, line)
-        (page,) = self.for_lines([line], maps, on_truncated=attention.add_note(notes))
-        return page
 
 
 def most_probable(probabilities: Mapping[str, float]) -> str:

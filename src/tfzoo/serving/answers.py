@@ -18,7 +18,7 @@ def answer_page(task: Any, text: str, run: str, answer: Any = None) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the notes of the page say the same
-            maps: AttentionMaps = task.attention(text, *([] if answer is None else [answer]))
+            maps: AttentionMaps = task.attention(text, answer)
     except BadOption as error:
         answer = answer or task.answers([text])[0]
         cut = ["the text is longer than the model reads: its end is ignored"]

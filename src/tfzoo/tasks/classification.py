@@ -34,7 +34,7 @@ from tfzoo.learning.compute import Compute
 from tfzoo.learning.loss import Loss, class_losses
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import Figures, Reading, rows_of, scored_first
+from tfzoo.learning.task import Figures, Reading, rows_of
 from tfzoo.learning.text_task import TextTask, most_probable
 from tfzoo.plots.decisions import calibration_figure, confusion_figure
 
@@ -256,21 +256,15 @@ class ClassificationTask(TextTask):
             "calibration": partial(calibration_figure, scores.reliability(), title),
         }
 
-    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
-        """Test accuracies in a line, ``majority 12.0 %  root operator 25.0 %  accuracy 61.0 %``: of
-        always predicting the most frequent class, of the data set's baselines, of the model.
+    def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
+        """The accuracy of always predicting the most frequent class of training, and of the data
+        set's baselines.
         """
-        if "test/accuracy" not in scores:
-            return ""
-        name = scored_first(data.test_names)
         majority = counts(data.sets["train"], len(self.labels)).argmax()
         accuracies = {"majority": float((data.sets[name].labels == majority).mean())}
         if hasattr(data.built_in, "baselines"):
             accuracies |= data.built_in.baselines(data.splits["train"], data.splits[name])
-        return "  ".join(
-            f"{who} {share:.1%}".replace("%", " %")
-            for who, share in {**accuracies, "accuracy": scores["test/accuracy"]}.items()
-        )
+        return {"accuracy": accuracies}
 
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
         found = self.predict_batch(batch)

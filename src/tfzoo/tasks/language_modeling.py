@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -22,15 +22,14 @@ from tfzoo.base.values import check_range
 from tfzoo.data.documents import DocumentBatch, DocumentData, prompt_batches
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.errors import BadOption
-from tfzoo.learning import attention
+from tfzoo.learning.attention import Record, token_strings
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.document_task import DocumentTask, sums_by
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import OnProgress, Part, Reading, rows_of, scored_first
+from tfzoo.learning.task import OnProgress, Part, Reading, rows_of
 from tfzoo.models.generation import check_options, generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
-from tfzoo.plots.pages.attention import AttentionMaps
 
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order: its continuation
@@ -145,6 +144,7 @@ class LanguageModelingTask(DocumentTask):
     Model: ClassVar[type[nn.Module]] = LanguageModel
     Data = DocumentData
     Batch = DocumentBatch
+    line_batches: ClassVar[Callable[..., Iterable[Any]]] = staticmethod(prompt_batches)
     command = "generate"
     command_help = "continue each line of text"
     input_hint = "The begin of a text."
@@ -240,13 +240,8 @@ class LanguageModelingTask(DocumentTask):
         nll, count = sums_by(batch.owner, len(batch.index), nll, torch.ones_like(nll))
         scores.update(loss, nll, count, size)
 
-    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
-        """Bits per byte of the test set in a line: of the frequencies of tokens in training, of the
-        data set's baselines, of the model.
-        """
-        if "test/bits_per_byte" not in scores:
-            return ""
-        name = scored_first(data.test_names)
+    def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
+        """Bits per byte of the frequencies of tokens in training, and of the data set's own."""
         v, sets = len(self.tokenizer.tokenizer), data.sets
         train, test = (np.bincount(sets[one].sequences.ids, minlength=v) for one in ("train", name))
         eos = self.tokenizer.special.eos
@@ -256,8 +251,7 @@ class LanguageModelingTask(DocumentTask):
         found = {"unigram": float(-(test * np.log2(p)).sum()) / size}
         if hasattr(data.built_in, "bits_per_byte"):
             found |= data.built_in.bits_per_byte(data.splits[name])
-        found["bits_per_byte"] = scores["test/bits_per_byte"]
-        return "  ".join(f"{who} {bits:.4f}" for who, bits in found.items())
+        return {"bits_per_byte": found}
 
     def prediction_rows(self, batch: DocumentBatch) -> list[dict[str, Any]]:
         logits = self.logits(batch)
@@ -271,7 +265,7 @@ class LanguageModelingTask(DocumentTask):
 
     def continuations(
         self,
-        prompts: Sequence[str],
+        prompts: Iterable[str],
         options: Continue | None = None,
         *,
         max_tokens: int = 4096,
@@ -341,7 +335,7 @@ class LanguageModelingTask(DocumentTask):
 
     def _prompts(
         self,
-        prompts: Sequence[str],
+        prompts: Iterable[str],
         options: Continue,
         max_tokens: int = 4096,
         on_truncated: OnTruncated | None = None,
@@ -428,7 +422,7 @@ class LanguageModelingTask(DocumentTask):
         words = text.split()
         return " ".join(words[: min(len(words) // 2 + 1, TRIED)])
 
-    def answers(self, texts: Sequence[str]) -> list[LanguageModelingAnswer]:
+    def answers(self, texts: Iterable[Any]) -> list[LanguageModelingAnswer]:
         truncated: set[int] = set()
         found = self.continuations(
             texts, self._served(), on_truncated=lambda rows, _: truncated.update(rows)
@@ -455,26 +449,12 @@ class LanguageModelingTask(DocumentTask):
     def facts(self, answer: LanguageModelingAnswer) -> dict[str, str]:
         return {"continuation": answer.continuation}
 
-    def attention(self, text: str, answer: LanguageModelingAnswer | None = None) -> AttentionMaps:
-        """The attention maps of one text, layer by layer, as :meth:`TextTask.attention`; of a text
-        that is longer than the model's positions, of its last tokens. Without ``answer``, the text
-        is continued.
-        """
-        attention.check(self, text)
-        notes: list[str] = []
-
-        def maps(batch: DocumentBatch) -> list[AttentionMaps]:
-            tokens = attention.token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
-            sides: attention.Tokens = {"decoder": (tokens, tokens)}
-            found, _ = attention.record(self.model, lambda: self.hidden(batch), sides)
-            facts = self.facts(answer or self.answers([text])[0])
-            return [attention.page_of(self, found, text, facts, notes)]
-
-        limit, on_truncated = self.max_positions()[1], attention.add_note(notes)
-        batches = prompt_batches(
-            [text], self.tokenizer, max_length=limit, on_truncated=on_truncated
-        )
-        return self.in_order(batches, maps)[0]
+    def record_attention(
+        self, batch: DocumentBatch, record: Record, answer: LanguageModelingAnswer | None
+    ) -> LanguageModelingAnswer:
+        tokens = token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
+        record(lambda: self.hidden(batch), {"decoder": (tokens, tokens)})
+        return answer or self.answers(batch.source_text)[0]
 
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:

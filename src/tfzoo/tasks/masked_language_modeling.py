@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -24,14 +24,12 @@ from tfzoo.data.masked_documents import (
     text_with_masks_batches,
 )
 from tfzoo.data.tokenizer import token_texts
-from tfzoo.learning import attention
 from tfzoo.learning.cross_entropy import cross_entropy_of_logits
 from tfzoo.learning.document_task import DocumentTask, sums_by
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import OnProgress, Reading, rows_of, scored_first
+from tfzoo.learning.task import OnProgress, rows_of
 from tfzoo.learning.text_task import most_probable
 from tfzoo.models.masked_language_model import MaskedLanguageModel
-from tfzoo.plots.pages.attention import AttentionMaps
 
 EPILOG = """\
 In each input line, [MASK] stands for a token. One line is written for each, also an empty one, in
@@ -106,6 +104,7 @@ class MaskedLanguageModelingTask(DocumentTask):
     Model: ClassVar[type[nn.Module]] = MaskedLanguageModel
     Data = MaskedData
     Batch = MaskedBatch
+    line_batches: ClassVar[Callable[..., Iterable[Any]]] = staticmethod(text_with_masks_batches)
     command = "fill"
     command_help = "fill [MASK] in each line of text"
     input_hint = "Write [MASK] for each token to find."
@@ -155,17 +154,12 @@ class MaskedLanguageModelingTask(DocumentTask):
         columns = nll, right.to(nll.dtype), torch.ones_like(nll)
         scores.update(loss, *sums_by(batch.owner, len(batch.index), *columns))
 
-    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
-        """The accuracy on the test set in a line: of the most frequent token of training, of the
-        most frequent one between the same two neighbours, of the model.
+    def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
+        """The accuracy of the most frequent token of training, and of the most frequent one between
+        the same two neighbours.
         """
-        if "test/accuracy" not in scores:
-            return ""
-        name = scored_first(data.test_names)
-        frequent, neighbours = baselines(data.sets["train"], data.sets[name])
-        found = {"most frequent": frequent, "between the same neighbours": neighbours}
-        found["accuracy"] = scores["test/accuracy"]
-        return "  ".join(f"{who} {share:.4f}" for who, share in found.items())
+        frequent, neighbours = guesses(data.sets["train"], data.sets[name])
+        return {"accuracy": {"most frequent": frequent, "between the same neighbours": neighbours}}
 
     def prediction_rows(self, batch: MaskedBatch) -> list[dict[str, Any]]:
         best = self._without_special(self.logits(batch)).argmax(-1)
@@ -206,9 +200,13 @@ class MaskedLanguageModelingTask(DocumentTask):
         Raises:
             BadData: ``texts`` is one string.
         """
-        limit = self.max_positions()[1]
-        batches = text_with_masks_batches(texts, self.tokenizer, max_tokens, limit, on_truncated)
-        return self.in_order(batches, self._fill, progress)
+        return self.for_lines(
+            texts,
+            self.answers_of,
+            max_tokens=max_tokens,
+            progress=progress,
+            on_truncated=on_truncated,
+        )
 
     def _without_special(self, logits: Tensor) -> Tensor:
         """Logits in fp32 or better, without those of special ids."""
@@ -216,7 +214,7 @@ class MaskedLanguageModelingTask(DocumentTask):
         logits[:, list(self.tokenizer.special.every)] = float("-inf")
         return logits
 
-    def _fill(self, batch: MaskedBatch) -> list[MaskedLanguageModelingAnswer]:
+    def answers_of(self, batch: MaskedBatch) -> list[MaskedLanguageModelingAnswer]:
         probabilities = self._without_special(self.logits(batch)).softmax(-1)
         top, ids = probabilities.topk(min(SHOWN, probabilities.shape[-1]), dim=-1)
         tokenizer = self.tokenizer.tokenizer
@@ -237,46 +235,19 @@ class MaskedLanguageModelingTask(DocumentTask):
         words[len(words) // 2] = MASK
         return " ".join(words)
 
-    def answers(self, texts: Sequence[str]) -> list[MaskedLanguageModelingAnswer]:
-        truncated: set[int] = set()
-        found = self.fill(texts, on_truncated=lambda rows, _: truncated.update(rows))
-        for row in truncated:
-            found[row].truncated = True
-        return found
-
     def facts(self, answer: MaskedLanguageModelingAnswer) -> dict[str, str]:
         masks = {f"mask {k}": most_probable(one) for k, one in enumerate(answer.masks, 1)}
         return {"text": answer.text, **masks}
-
-    def attention(self, text: str) -> AttentionMaps:
-        """The attention maps of one text, layer by layer, as :meth:`TextTask.attention`."""
-        attention.check(self, text)
-        notes: list[str] = []
-
-        def maps(batch: MaskedBatch) -> list[AttentionMaps]:
-            tokens = attention.token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
-            sides: attention.Tokens = {"encoder": (tokens, tokens)}
-            found, (answer,) = attention.record(self.model, lambda: self._fill(batch), sides)
-            return [attention.page_of(self, found, text, self.facts(answer), notes)]
-
-        limit, on_truncated = self.max_positions()[1], attention.add_note(notes)
-        batches = text_with_masks_batches(
-            [text], self.tokenizer, max_length=limit, on_truncated=on_truncated
-        )
-        return self.in_order(batches, maps)[0]
 
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:
         parser.epilog = EPILOG
 
-    def output_lines(
-        self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
-    ) -> Iterator[str]:
-        for answer in self.fill(lines, **reading):
-            yield answer.text
+    def output_line(self, answer: MaskedLanguageModelingAnswer, given: Namespace) -> str:
+        return answer.text
 
 
-def baselines(train: MaskedDataset, test: MaskedDataset) -> tuple[float, float]:
+def guesses(train: MaskedDataset, test: MaskedDataset) -> tuple[float, float]:
     """The accuracy, on the tokens to find of a test set, of the most frequent token of training;
     and of the most frequent one between the tokens that stand beside it, as they are read.
     """

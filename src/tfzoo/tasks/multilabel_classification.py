@@ -33,7 +33,7 @@ from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import Figures, Settings, rows_of, scored_first
+from tfzoo.learning.task import Figures, Settings, rows_of
 from tfzoo.learning.text_task import TextTask, most_probable
 from tfzoo.plots.decisions import threshold_figure
 
@@ -307,13 +307,10 @@ class MultilabelClassificationTask(TextTask):
         threshold = float(self.threshold)
         return {"threshold": partial(threshold_figure, *scores.found(), threshold, title)}
 
-    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
-        """Micro F1 on the test set in a line: of always predicting the training set's most frequent
-        labels, as many as are best there; of the model.
+    def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
+        """The micro F1 of always predicting the most frequent labels of training, as many as are
+        best there.
         """
-        if "test/micro_f1" not in scores:
-            return ""
-        name = scored_first(data.test_names)
         train, test = data.sets["train"], data.sets[name].labels
         counts = train.labels[train.rows].sum(0)
         order = np.argsort(-counts, kind="stable")
@@ -321,7 +318,7 @@ class MultilabelClassificationTask(TextTask):
         f1 = 2 * counts[order].cumsum() / (taken * len(train) + counts.sum())
         frequent = order[: f1.argmax() + 1]
         constant = 2 * test[:, frequent].sum() / (len(frequent) * len(test) + test.sum())
-        return f"frequent labels {constant:.3f}  micro F1 {scores['test/micro_f1']:.3f}"
+        return {"micro_f1": {"frequent labels": float(constant)}}
 
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
         labels, probability = self.labels, self.probabilities(batch)

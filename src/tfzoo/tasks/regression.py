@@ -31,7 +31,7 @@ from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.adapter import is_adapted
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import Settings, rows_of, scored_first
+from tfzoo.learning.task import Settings, rows_of
 from tfzoo.learning.text_task import TextTask
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -244,16 +244,10 @@ class RegressionTask(TextTask):
             predicted = self.predicted(batch)
         scores.update(predicted, batch.label, self.losses(predicted, batch.label))
 
-    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
-        """Mean squared errors on the test set in a line: of always predicting the training labels'
-        mean, of the model.
-        """
-        if "test/mse" not in scores:
-            return ""
-        name = scored_first(data.test_names)
+    def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
+        """The mean squared error of always predicting the mean of the training labels."""
         numbers = np.asarray(data.sets[name].labels, np.float64)
-        mean = float(np.square(numbers - self.mean.item()).mean())
-        return f"mean of training {mean:.4g}  mse {scores['test/mse']:.4g}"
+        return {"mse": {"mean of training": float(np.square(numbers - self.mean.item()).mean())}}
 
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
         columns = {

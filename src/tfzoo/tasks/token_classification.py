@@ -37,7 +37,7 @@ from tfzoo.errors import BadData, BadOption, listing
 from tfzoo.learning import foreign
 from tfzoo.learning.loss import class_losses
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.task import Figures, rows_of, scored_first
+from tfzoo.learning.task import Figures, rows_of
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.plots.decisions import confusion_figure
@@ -442,23 +442,20 @@ class TokenClassificationTask(TextTask):
         errors = scores.counts.compute()[2]
         return {"spans": partial(confusion_figure, errors, rows, title, predicted=columns)}
 
-    def compare_with_baselines(self, data: Any, scores: Mapping[str, float]) -> str:
-        """F1 on the test set in a line: of giving each word the label that it has most often in
-        training, and ``O`` to others; of the model.
+    def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
+        """The F1 of giving each word the label that it has most often in training, and ``O`` to
+        others.
         """
-        if "test/f1" not in scores:
-            return ""
         seen: dict[str, Counter[str]] = {}
         for text, cell in data.splits["train"]:
             for word, label in zip(words_of(text), words_of(cell), strict=True):
                 seen.setdefault(word, Counter())[label] += 1
         best = {word: labels.most_common(1)[0][0] for word, labels in seen.items()}
-        name = scored_first(data.test_names)
         found = TokenScores(self.labels)
         for text, cell in data.splits[name]:
             found.update([[best.get(word, OUTSIDE) for word in words_of(text)]], [words_of(cell)])
         lookup = float(f1(*found.counts.compute()[0].sum(0)))
-        return f"most frequent label of a word {lookup:.3f}  F1 {scores['test/f1']:.3f}"
+        return {"f1": {"most frequent label of a word": lookup}}
 
     def prediction_rows(self, batch: WordBatch) -> list[dict[str, Any]]:
         columns = {
@@ -468,7 +465,7 @@ class TokenClassificationTask(TextTask):
         }
         return rows_of(columns)
 
-    def answers_of(self, batch: WordBatch) -> list[TokenAnswer]:  # type: ignore[override]  # of words
+    def answers_of(self, batch: WordBatch) -> list[TokenAnswer]:
         found = []
         predicted = self.predicted(self.logits(batch), batch)
         for text, labels in zip(batch.source_text, predicted, strict=True):

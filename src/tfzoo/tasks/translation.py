@@ -23,7 +23,8 @@ from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
-from tfzoo.learning import attention, foreign
+from tfzoo.learning import foreign
+from tfzoo.learning.attention import Record, Tokens, token_strings
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.optim import Optim
@@ -31,7 +32,6 @@ from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.task import PLACEHOLDER_SIZE, Reading, Task, rows_of
 from tfzoo.learning.translation_scores import MIN_WORDS, TranslationScores, mean_words
 from tfzoo.models.transformer import Transformer
-from tfzoo.plots.pages.attention import AttentionMaps
 from tfzoo.search import Hypothesis, Search, search
 
 EPILOG = """\
@@ -89,6 +89,7 @@ class TranslationTask(Task):
     Model: ClassVar[type[nn.Module]] = Transformer
     Data = TranslationData
     Batch = ParallelBatch
+    line_batches: ClassVar[Callable[..., Iterable[Any]]] = staticmethod(translation_batches)
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "numbers", "train": 100, "val": 16, "test": 16}},
     }
@@ -243,6 +244,9 @@ class TranslationTask(Task):
             return None, getattr(self.model, "max_positions", None)
         return self.model.encoder.max_positions, self.model.decoder.max_positions
 
+    def max_length(self) -> int | None:
+        return self.max_positions()[0]
+
     def new_scores(self) -> TranslationScores:
         return TranslationScores(self.tokenizer.target_language, self.decodes)
 
@@ -323,63 +327,37 @@ class TranslationTask(Task):
         if beam is None and n_best is not None:
             given["beam"] = max(n_best, options.beam)
         options = replace(options, **{key: one for key, one in given.items() if one is not None})
-        batches = translation_batches(
-            lines, self.tokenizer, max_tokens, self.max_positions()[0], on_truncated
+        return self.for_lines(
+            lines,
+            lambda batch: self._search(batch.source, options),
+            max_tokens=max_tokens,
+            progress=progress,
+            on_truncated=on_truncated,
         )
-        return self.in_order(batches, lambda batch: self._search(batch.source, options), progress)
 
-    def attention(self, text: str) -> AttentionMaps:
-        """The attention maps of one text: encoder, decoder and cross, each layer by layer. Those of
-        the decoder are of the model's own translation, by the recipe's search::
+    def record_attention(
+        self, batch: ParallelBatch, record: Record, answer: TranslationAnswer | None
+    ) -> TranslationAnswer:
+        model, source, tokenizer = self.model, batch.source, self.tokenizer
+        special, options = tokenizer.special, replace(self.search, n_best=1)
+        ((best,),) = search(model, source, options, special=special)
+        # A translation that reached its limit ends with a token that the decoder has not read.
+        read = [special.start, *(best.ids if best.finished else best.ids[:-1])]
+        target = torch.tensor([read], device=source.device)
+        inputs = token_strings(tokenizer.source, source[0].tolist())
+        outputs = token_strings(tokenizer.target, read)
+        tokens: Tokens = {
+            "encoder": (inputs, inputs),
+            "decoder": (outputs, outputs),
+            "cross": (outputs, inputs),
+        }
+        record(lambda: model.hidden(source, target), tokens)
+        (translation,) = tokenizer.target.decode([best.ids])
+        return TranslationAnswer(translation, best.score)
 
-            for one in task.attention("twenty plus two"):
-                print(one.side, one.layer, one.weights.shape, one.queries, one.keys)
-
-        A notebook's cell that ends in ``task.attention("...")`` shows them as a page. A text longer
-        than the model's positions is truncated.
-
-        Raises:
-            BadData: the text is empty.
-            BadOption: the model is not tfzoo's, or no layer has a map.
-
-        Warns:
-            UserWarning: names the layers without a map; or says that the text is truncated.
-        """
-        notes: list[str] = []
-
-        def maps(batch: ParallelBatch) -> list[AttentionMaps]:
-            model, source = self.model, batch.source
-            special = self.tokenizer.special
-            ((best,),) = search(model, source, replace(self.search, n_best=1), special=special)
-            # A translation that reached its limit ends with a token that the decoder has not read.
-            read = [special.start, *(best.ids if best.finished else best.ids[:-1])]
-            target = torch.tensor([read], device=source.device)
-            inputs = attention.token_strings(self.tokenizer.source, source[0].tolist())
-            outputs = attention.token_strings(self.tokenizer.target, read)
-            tokens: attention.Tokens = {
-                "encoder": (inputs, inputs),
-                "decoder": (outputs, outputs),
-                "cross": (outputs, inputs),
-            }
-            found, _ = attention.record(model, lambda: model.hidden(source, target), tokens)
-            (translation,) = self.tokenizer.target.decode([best.ids])
-            facts = self.facts(TranslationAnswer(translation, best.score))
-            return [attention.page_of(self, found, text, facts, notes)]
-
-        attention.check(self, text)
-        limit, on_truncated = self.max_positions()[0], attention.add_note(notes)
-        batches = translation_batches(
-            [text], self.tokenizer, max_length=limit, on_truncated=on_truncated
-        )
-        return self.in_order(batches, maps)[0]
-
-    def answers(self, texts: Sequence[str]) -> list[TranslationAnswer]:
-        truncated: set[int] = set()
-        found = self.translations(texts, on_truncated=lambda rows, _: truncated.update(rows))
-        return [
-            TranslationAnswer(best.text, best.score, row in truncated)
-            for row, (best, *_) in enumerate(found)
-        ]
+    def answers_of(self, batch: ParallelBatch) -> list[TranslationAnswer]:
+        found = self._search(batch.source, self.search)
+        return [TranslationAnswer(best.text, best.score) for best, *_ in found]
 
     def facts(self, answer: TranslationAnswer) -> dict[str, str]:
         return {"translation": answer.translation}
