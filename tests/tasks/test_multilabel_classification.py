@@ -121,7 +121,7 @@ def test_labels_with_another_separator_in_them_are_told_once(cells, hint, capsys
 def test_one_label_is_counted_as_one():
     data = MultilabelData(train=[("a", "x"), ("b", "")], val=[("a", "x")], tokenizer="bytes")
     data.prepare_data()
-    assert data.describe().endswith("\n1 label, 0.5 a text: x")
+    assert data.describe().endswith("\n1 label: x; 0.5 a text")
 
 
 def test_a_label_that_training_does_not_have_is_named_with_its_row():

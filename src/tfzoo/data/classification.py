@@ -20,21 +20,12 @@ class ClassificationData(LabelledText):
     """
 
     @property
-    def labels(self) -> list[str]:
-        """The labels as the data has them; class k is ``labels[k]``."""
-        return self.vocabulary.labels
-
-    @property
     def label_counts(self) -> list[int]:
         """The number of training examples of each class."""
         train = self.sets["train"]
         classes = train.labels[train.rows]
         counts: list[int] = np.bincount(classes, minlength=len(self.labels)).tolist()
         return counts
-
-    def describe(self) -> str:
-        """The size of each split, and the labels."""
-        return f"{super().describe()}\n{len(self.labels):,} labels: {listing(self.labels)}"
 
     def labels_of(self, cell: str) -> list[str]:
         """The cell itself."""

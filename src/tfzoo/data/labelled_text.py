@@ -117,6 +117,21 @@ class LabelledText(SingleTexts):
         self.cut: dict[str, int] = {}
         """By split, the sequences of which only the first ``max_length`` tokens are used."""
 
+    @property
+    def labels(self) -> list[str]:
+        """The labels as the data has them; class k is ``labels[k]``. None where they are no names.
+
+        Raises:
+            BadOption: before ``prepare_data``.
+        """
+        return self.vocabulary.labels
+
+    def describe(self) -> str:
+        """The size of each split, and the labels."""
+        count = len(self.labels)
+        labels = f"\n{count:,} label{'s' * (count != 1)}: {listing(self.labels)}"
+        return super().describe() + labels * bool(count)
+
     def _prepare(self) -> None:
         self.splits = self._examples(self.columns, self.columns, self.columns)
         for name in self.test_names:

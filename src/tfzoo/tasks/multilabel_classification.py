@@ -31,7 +31,7 @@ from tfzoo.data.encoded import Encoded
 from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
 from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
-from tfzoo.errors import BadData, BadOption, listing
+from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import Figures, Settings, rows_of
 from tfzoo.learning.text_task import TextTask, most_probable
@@ -72,11 +72,9 @@ class MultilabelData(LabelledText):
         self.label_delimiter = label_delimiter
 
     def describe(self) -> str:
-        """The size of each split, and the labels."""
+        """The size of each split, and the labels, with how many a text has on average."""
         train = self.sets["train"]
-        labels, each = self.vocabulary.labels, train.labels[train.rows].sum(1).mean()
-        count = f"{len(labels):,} label{'s' * (len(labels) != 1)}"
-        return f"{super().describe()}\n{count}, {each:.2g} a text: {listing(labels)}"
+        return f"{super().describe()}; {train.labels[train.rows].sum(1).mean():.2g} a text"
 
     @property
     def labels_name(self) -> str:

@@ -33,7 +33,7 @@ from tfzoo.data.words import (
     WordLengths,
     word_batches,
 )
-from tfzoo.errors import BadData, BadOption, listing
+from tfzoo.errors import BadData, BadOption
 from tfzoo.learning import foreign
 from tfzoo.learning.loss import class_losses
 from tfzoo.learning.resampling import RowScores
@@ -124,15 +124,6 @@ class TokenData(LabelledText):
         if isinstance(words, Pair):
             raise BadOption("data.text_column takes one column here: the words of a text")
         self.columns = Words(words), labels
-
-    @property
-    def labels(self) -> list[str]:
-        """The labels; class k is ``labels[k]``."""
-        return self.vocabulary.labels
-
-    def describe(self) -> str:
-        """The size of each split, and the labels."""
-        return f"{super().describe()}\n{len(self.labels):,} labels: {listing(self.labels)}"
 
     def labels_of(self, cell: str) -> list[str]:
         """The labels of the words of a text."""
