@@ -23,6 +23,7 @@ from torchmetrics import SumMetric
 
 from tfzoo.base import adapters, memory
 from tfzoo.base.registry import Entry, class_path
+from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import LAYERS, check_number, leaves
 from tfzoo.contracts import FeedForward
@@ -920,6 +921,17 @@ class Task(L.LightningModule):
         """The only test set, and one that is called "test", are logged as test/NAME."""
         names = self._scored_names()
         return "test" if len(names) == 1 or names[index] == "test" else f"test/{names[index]}"
+
+    def beside_baselines(self, data: Any, scores: Mapping[str, float]) -> Iterator[str]:
+        """``majority 12 %  root operator 25 %  accuracy 61 %``: each of the logged test scores of
+        which there are :meth:`baselines`, after these.
+        """
+        if not scores:
+            return
+        name = "test" if "test" in data.test_names else data.test_names[0]
+        for score, guesses in self.baselines(data, name).items():
+            values = {**guesses, score: scores[f"test/{score}"]}
+            yield "  ".join(f"{who} {format_score(score, one)}" for who, one in values.items())
 
     def test_names(self) -> list[str]:
         """The names of the test sets; empty if the data module has no ``test_names``."""

@@ -11,7 +11,6 @@ import re
 import shlex
 import sys
 import traceback
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -361,22 +360,10 @@ class TrainingRun:
         title = f"{self.config.recipe['task']} {self.config.name}: {self.ended}"
         try:
             print_table(self._table(), title)
-            for line in self._beside_baselines():
+            for line in self.task.beside_baselines(self.data, self.test_scores):
                 print_result(line)
         except Exception:  # an error in the report does not change the result of the training
             traceback.print_exc()
-
-    def _beside_baselines(self) -> Iterator[str]:
-        """``majority 12 %  root operator 25 %  accuracy 61 %``: scores of the first test set after
-        those of simple guesses.
-        """
-        if not self.test_scores:
-            return
-        names = self.data.test_names
-        first = "test" if "test" in names else names[0]
-        for score, guesses in self.task.baselines(self.data, first).items():
-            values = {**guesses, score: self.test_scores[f"test/{score}"]}
-            yield "  ".join(f"{who} {format_score(score, one)}" for who, one in values.items())
 
     def _table(self) -> list[tuple[str, str]]:
         section = self.fit_section()
