@@ -201,8 +201,10 @@ def rows_of(name: str) -> Iterator[Row]:
 
 
 def child(name: str, pipe: Connection) -> None:
-    """Send the rows of one file, within a limit of memory."""
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    """Send the rows of one file, within a limit of memory besides what this process has."""
+    pages = int(Path("/proc/self/statm").read_text("utf-8").split()[0])
+    limit = pages * resource.getpagesize() + MOST_MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     try:
         for row in rows_of(name):
             pipe.send(asdict(row))

@@ -1,6 +1,7 @@
 """A checkpoint file is whole or not there, and what cannot be written does not end training."""
 
 import errno
+import io
 import os
 import resource
 import signal
@@ -105,6 +106,27 @@ def test_a_full_disk_leaves_the_checkpoint_before_and_training_goes_on(folder, c
     writer.save_checkpoint(content(3), path)
     assert writer.failed == {}
     assert read(path)["tfzoo"]["batches"] == 3
+
+
+@pytest.mark.parametrize("writes", [1, 2, 5])
+def test_ctrl_c_in_the_middle_of_a_save_stays_one(folder, writes, monkeypatch):
+    """``torch.save`` then complains of the file, which is not what happened."""
+    AtomicCheckpointIO().save_checkpoint(content(1), folder / "last.ckpt")
+
+    class Interrupted(io.FileIO):
+        left = writes
+
+        def write(self, data):
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+            return super().write(data)
+
+    monkeypatch.setattr("tfzoo.training.checkpoint_io.open", Interrupted, raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        AtomicCheckpointIO().save_checkpoint(content(2), folder / "last.ckpt")
+    assert [path.name for path in folder.iterdir()] == ["last.ckpt"]
+    assert read(folder / "last.ckpt")["tfzoo"]["batches"] == 1
 
 
 def test_nothing_is_removed_to_make_place_for_what_could_not_be_written(folder):

@@ -77,6 +77,8 @@ def attempt(checkpoint: Mapping[str, Any], path: Path) -> OSError | None:
     except RuntimeError as error:  # torch.save raises it where a file is shorter than it wrote
         if isinstance(error.__context__, OSError):
             return error.__context__
+        if isinstance(error.__context__, KeyboardInterrupt):  # a second Ctrl-C
+            raise error.__context__ from None
         raise
     return None
 
