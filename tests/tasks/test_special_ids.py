@@ -9,6 +9,7 @@ import torch
 
 import tfzoo
 from tests.test_search import random_table
+from tests.testing.rare import Renumbered, renumber, reordered
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
@@ -20,7 +21,7 @@ from tfzoo.errors import BadOption
 from tfzoo.search import Search, search
 from tfzoo.tasks.classification import ClassificationTask
 from tfzoo.tasks.language_modeling import LanguageModelingTask
-from tfzoo.testing.task import Renumbered, example, renumber, reordered
+from tfzoo.testing.task import example
 
 BERT = SpecialIds(pad=0, unk=5, bos=6, cls=6, eos=7, mask=8)
 GPT = SpecialIds(pad=None, bos=9, eos=9)

@@ -5,12 +5,13 @@ and the combinations that are tested.
 from collections.abc import Sequence
 from functools import cache
 
+from tests.testing.classifiers import CLASSIFIER, Choice
 from tests.testing.covering import Columns, Row, covering
 from tfzoo.base.registry import registry
 from tfzoo.errors import Clash
 from tfzoo.models.clashes import check_clashes
 from tfzoo.models.options import StackOptions
-from tfzoo.testing.stacks import CLASSIFIER, PLAIN, SIDES, Choice, Combination
+from tfzoo.testing.stacks import PLAIN, SIDES, Combination
 from tfzoo.testing.subject import hooks
 
 ALWAYS, TRAINING = "mixes_tokens:always", "mixes_tokens:training"

@@ -64,13 +64,16 @@ def _check(check: str) -> tuple[bool | None, str]:
 
 def _of_model(name: str, contract: str) -> list[str]:
     """One contract of one stack or classifier: of the combination with this name."""
-    from tfzoo.testing.stacks import SIDES, Choice, Combination, build_allowing, violations
+    from tests.testing import rare
+    from tests.testing.classifiers import Choice
+    from tfzoo.testing.stacks import SIDES, Combination, build_allowing, violations
 
     parts = name.split("-")
     chosen = dict(part.split("=") for part in parts if "=" in part)
     model = Combination(parts[0], **chosen) if parts[0] in SIDES else Choice(**chosen)
     rules, subject = build_allowing(model)
-    asked = [one for one in model.contracts if one.__name__ == contract]
+    of_stacks = rare.OF_STACKS if parts[0] in SIDES else ()
+    asked = [one for one in (*model.contracts, *of_stacks) if one.__name__ == contract]
     if not asked:
         raise ValueError(f"no contract named {contract}")
     return [] if subject is None else list(violations(subject, rules, asked).values())
@@ -79,14 +82,15 @@ def _of_model(name: str, contract: str) -> list[str]:
 def _of_component(kind: str, name: str, contract: str) -> list[str]:
     import doctest
 
+    from tests.testing import rare
     from tfzoo.base.registry import registry
     from tfzoo.testing.contract import run_contract
-    from tfzoo.testing.runner import contracts, rules_of_style
+    from tfzoo.testing.runner import contracts
 
     entry = registry(kind).entry(name)
     asked = [
         one
-        for one in [*contracts(kind), *rules_of_style(kind)]
+        for one in [*contracts(kind), *rare.CONTRACTS.get(kind, ())]
         if contract == one.__name__ or (contract == "*" and not one.__name__.startswith(SLOW))
     ]
     if not asked:

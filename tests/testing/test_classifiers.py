@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from tests.exact import close
+from tests.testing.classifiers import Choice
 from tests.testing.covering import interactions
 from tests.testing.rules import CHOSEN, refused_by, traits
 from tfzoo.errors import Clash
 from tfzoo.testing.contract import reproducible
-from tfzoo.testing.stacks import Choice
 from tfzoo.testing.subject import FULL
 
 READING_FIRST = [name for name in CHOSEN["pooling"] if "reads_first" in traits("pooling", name)]

@@ -1,24 +1,21 @@
 """Every contract of every component; traits are checked and not believed."""
 
 from dataclasses import replace
-from itertools import islice
 
 import pytest
 import torch
 
+from tests.testing import rare
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
-from tfzoo.testing import Result, check, derivatives, runner
+from tfzoo.testing import Result, check
 from tfzoo.testing.contract import run_contract
-from tfzoo.testing.runner import contracts, rules_of_style
+from tfzoo.testing.runner import contracts
 from tfzoo.testing.samples import COMPONENT_KINDS
 
 ENTRIES = [
     registry(kind).entry(name) for kind in COMPONENT_KINDS for name in registry(kind).names()
 ]
-
-DIFFERENTIABLE = ("attention", "position", "feedforward", "pooling")
-"""Kinds whose parts refuse no derivative; norms: tests/test_transforms.py, in evaluation."""
 
 
 @pytest.fixture
@@ -32,20 +29,10 @@ def warns_each_time():
 
 @pytest.mark.filterwarnings("error::UserWarning:tfzoo")
 @pytest.mark.usefixtures("warns_each_time")
-def test_a_component_holds_every_contract(component, monkeypatch):
-    """Parts of tfzoo's own do not refuse second derivatives and ``torch.func``, as others may.
-    No line of tfzoo makes PyTorch warn.
-    """
-
-    def raised(error):
-        raise error
-
-    if component.kind in DIFFERENTIABLE:
-        monkeypatch.setattr(derivatives, "_clear", raised)
-    results = [
-        run_contract(contract, component)
-        for contract in [*contracts(component.kind), *rules_of_style(component.kind)]
-    ]
+def test_a_component_holds_every_contract(component):
+    """And no line of tfzoo makes PyTorch warn."""
+    asked = [*contracts(component.kind), *rare.CONTRACTS.get(component.kind, ())]
+    results = [run_contract(contract, component) for contract in asked]
     assert {result.name: result.message for result in results if not result.ok} == {}
 
 
@@ -62,15 +49,20 @@ def test_a_trait_is_noticed_when_claimed_falsely_and_when_kept_quiet(entry):
         assert not all(run_contract(contract, lying).ok for contract in truths), trait
 
 
-def test_check_names_each_contract(monkeypatch):
-    every = runner.neighbours
-    monkeypatch.setattr(runner, "neighbours", lambda *given: islice(every(*given), 2))
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: f"{entry.kind}-{entry.name}")
+def test_the_docstring_holds_the_formula_and_names_every_option(entry):
+    said = vars(entry.cls).get("__doc__") or ""
+    assert "``" in said
+    assert [option for option in entry.options if option not in said] == []
+
+
+def test_check_names_each_contract():
     results = list(check("norm", "rms"))
     assert all(isinstance(result, Result) and result.ok for result in results), [
         result for result in results if not result.ok
     ]
     assert "mixes tokens says the truth" in {result.name for result in results}
-    assert "in stacks, one token at a time equals all at once" in {
+    assert "in a decoder, one token at a time equals all at once" in {
         result.name for result in results
     }
 

@@ -11,7 +11,9 @@ import torch
 from torch import nn
 
 from tests.exact import close
+from tests.testing.classifiers import Choice
 from tests.testing.covering import covering, interactions
+from tests.testing.rare import OF_STACKS
 from tests.testing.rules import (
     ALWAYS,
     CHOSEN,
@@ -29,36 +31,25 @@ from tfzoo.base.registry import registry
 from tfzoo.errors import Clash
 from tfzoo.models.rules import RULES
 from tfzoo.models.transformer import Transformer
-from tfzoo.testing.contract import reproducible
+from tfzoo.testing.contract import Result, reproducible
 from tfzoo.testing.gradients import gradients_reach_every_parameter
 from tfzoo.testing.samples import SIZES, randomize
-from tfzoo.testing.sizes import (
-    a_step_of_no_token_changes_nothing,
-    empty_batches_and_texts_are_harmless_in_a_model,
-)
 from tfzoo.testing.stack_contracts import (
-    STACK_CONTRACTS,
-    half_precision_under_autocast_is_close,
     nan_in_padding_reaches_no_token,
     the_state_dict_holds_all,
-    weights_of_every_dtype_train,
 )
 from tfzoo.testing.stacks import (
     GUARDS,
     PLAIN,
-    Choice,
     Combination,
     build_allowing,
-    examine,
+    results,
     violations,
 )
 from tfzoo.testing.subject import FULL, VOCABULARY, Subject
 
 OF_PARTS = (
-    half_precision_under_autocast_is_close,
-    weights_of_every_dtype_train,
-    empty_batches_and_texts_are_harmless_in_a_model,
-    a_step_of_no_token_changes_nothing,
+    *OF_STACKS,
     nan_in_padding_reaches_no_token,
     the_state_dict_holds_all,
 )
@@ -85,7 +76,8 @@ def problems(model):
     assert set(rules) == refused_by(vars(model))
     assert subject is not None
     every = model in with_a_new_part()
-    asked = [one for one in model.contracts if every or one not in OF_PARTS]
+    of_stacks = () if isinstance(model, Choice) else OF_STACKS
+    asked = [one for one in (*model.contracts, *of_stacks) if every or one not in OF_PARTS]
     return violations(subject, rules, asked)
 
 
@@ -240,7 +232,8 @@ def test_what_cannot_be_allowed_is_refused_whoever_allows_it():
     """The attention beside a mixer that has none, which a check of any attention meets."""
     unread = Combination("encoder", attention="additive", mixer="average")
     assert build_allowing(unread) == (["unread-option"], None)
-    assert examine(unread, STACK_CONTRACTS) == ("unread-option refused", {})
+    (refused,) = results(unread)
+    assert refused == Result("in an encoder, refused by unread-option", True)
 
 
 def test_a_model_compiled_in_one_graph_computes_the_same():

@@ -12,6 +12,7 @@ import transformers.models.olmo2.modeling_olmo2
 import transformers.models.qwen3.modeling_qwen3
 import transformers.models.qwen3_next.modeling_qwen3_next  # noqa: F401
 
+import tests.testing.rare
 import tests.testing.rules  # noqa: F401
 import tfzoo.search
 import tfzoo.tasks.classification

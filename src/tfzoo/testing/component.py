@@ -1,33 +1,30 @@
 """Contracts of every component, of whatever kind: its constructor, options, copies, compilation,
-the dtype of its weights.
+gradients.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from itertools import product
 from math import inf, nan
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.gradcheck import GradcheckError, gradcheck
 
 from tfzoo.base.registry import Entry
 from tfzoo.base.values import Option, members
 from tfzoo.errors import BadOption
+from tfzoo.models.initialise import initialise
 from tfzoo.testing import optimizer, schedule
 from tfzoo.testing.contract import (
     Violation,
-    assert_dtype,
-    assert_finite,
     assert_same,
     contract,
-    default_dtype,
     first_line,
 )
 from tfzoo.testing.probes import PROBES, inputs, probe
@@ -38,8 +35,6 @@ FINGERPRINTS: Mapping[str, Callable[[Entry, Mapping[str, Any] | None], list[Tens
     "schedule": schedule.factors,
 }
 """What options change of parts that are no modules."""
-OTHER_DEVICE = re.compile(r"expected device|same device")
-DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 every_component = contract(*COMPONENT_KINDS)
 with_options = contract(*COMPONENT_KINDS, *FINGERPRINTS)
 
@@ -172,72 +167,66 @@ def compiled_in_one_graph_it_computes_the_same(entry: Entry) -> None:
 
 
 @every_component
-def what_it_makes_is_where_its_inputs_are(entry: Entry) -> None:
-    """On another device than the CPU, here one without numbers (``torch.device("meta")``), no
-    tensor that it makes stays on the CPU. It may read numbers, which stops there.
+def gradients_are_those_of_the_output(entry: Entry) -> None:
+    """``torch.autograd.gradcheck`` holds in float64 for all inputs and parameters, unless
+    ``surrogate_gradient`` is declared.
     """
-    with torch.device("meta"):
-        module = build(entry)
-    try:
-        outs = PROBES[entry.kind](module, {name: one.to("meta") for name, one in inputs().items()})
-    except (NotImplementedError, RuntimeError) as error:
-        if OTHER_DEVICE.search(str(error)):
-            raise Violation(f"it makes a tensor on the CPU: {first_line(error)}") from error
+    if "surrogate_gradient" in entry.traits:
         return
-    if not all(one.is_meta for one in outs):
-        raise Violation("its output is on the CPU, whatever the device of its inputs")
-
-
-@every_component
-def weights_of_every_dtype_train(entry: Entry) -> None:
-    """With weights and inputs in bf16, fp16, fp32 or float64, a training step works, with each
-    choice of an option: outputs have the dtype of the inputs or a wider one, gradients and updated
-    weights are finite.
-    """
-    for options, dtype in product(variants(entry), DTYPES):
-        module = build_randomized(entry, options).to(dtype)
-        given = {
-            name: one.to(dtype).requires_grad_() if one.is_floating_point() else one
-            for name, one in inputs().items()
-        }
-        outs = PROBES[entry.kind](module, given)
-        assert_dtype(outs[0], dtype)
-        for one in outs:
-            assert_dtype(one, torch.promote_types(one.dtype, dtype))
-            assert_finite(one, f"output in {dtype}")
-        # A sine: its slope is bounded, so that no gradient of a large output overflows in fp16.
-        loss = torch.stack([one.float().sin().mean() for one in outs]).sum()
-        if not loss.requires_grad:
-            continue
-        loss.backward()
-        for name, parameter in module.named_parameters():
-            if parameter.grad is not None:
-                assert_finite(parameter.grad, f"gradient of {name} in {dtype}")
-                with torch.no_grad():
-                    parameter -= 0.01 * parameter.grad
-                assert_finite(parameter, f"{name} after a step in {dtype}")
-        for one in PROBES[entry.kind](module, given):
-            assert_finite(one, f"output after a step in {dtype}")
-
-
-@every_component
-def float64_is_close_to_fp32(entry: Entry) -> None:
-    """Built in fp32 and moved to float64, it computes in float64 what it computes in fp32, with
-    each choice of an option.
-    """
     for options in variants(entry):
-        with default_dtype(torch.float32):
-            module = build_randomized(entry, options)
-        given = {
-            name: one.float() if one.is_floating_point() else one for name, one in inputs().items()
-        }
-        single = PROBES[entry.kind](module, given)
-        double = PROBES[entry.kind](
-            module.double(),
-            {name: one.double() if one.is_floating_point() else one for name, one in given.items()},
-        )
-        for one, other in zip(double, single, strict=True):
-            assert_same(one, other, f"float64 and fp32 {options or ''}".rstrip(), 1e-4)
+        function, tensors = differentiable(entry, options)
+        if not function(*tensors):
+            continue
+        try:
+            gradcheck(function, tensors, fast_mode=True, check_undefined_grad=False)
+        except GradcheckError as error:
+            raise Violation(f"{first_line(error)} {options or ''}".strip()) from None
+
+
+def differentiable(
+    entry: Entry, options: Mapping[str, Any] | None = None
+) -> tuple[Callable[..., tuple[Tensor, ...]], tuple[Tensor, ...]]:
+    """What the component computes, as a function of its inputs and parameters, and these.
+
+    They are changed in place by :func:`torch.autograd.gradcheck`, so that the function may read
+    parameters from the module.
+    """
+    module = build_randomized(entry, options)
+    floats = {
+        name: one.clone().requires_grad_()
+        for name, one in inputs().items()
+        if one.is_floating_point()
+    }
+
+    def function(*tensors: Tensor) -> tuple[Tensor, ...]:
+        given = {**inputs(), **dict(zip(floats, tensors, strict=False))}
+        return tuple(one for one in PROBES[entry.kind](module, given) if one.requires_grad)
+
+    return function, (*floats.values(), *module.parameters())
+
+
+@every_component
+def reset_parameters_initialises_every_parameter(entry: Entry) -> None:
+    """``reset_parameters`` gives every parameter and saved buffer its initial value, so that a
+    model can be built on the meta device and filled later (FSDP), and runs with one seed start
+    alike.
+    """
+    with uninitialised_is_nan():
+        built, again = build(entry), build(entry)
+        with torch.device("meta"):
+            empty = build(entry)
+    with torch.no_grad():
+        for value in again.state_dict().values():
+            value.fill_(float("nan")) if value.is_floating_point() else value.fill_(-1)
+    filled = empty.to_empty(device="cpu")
+    for module in (built, again, filled):
+        initialise(module, seed=3)
+    for name, value in built.state_dict().items():
+        for other in (again, filled):
+            if bool(other.state_dict()[name].isnan().any()):
+                raise Violation(f"reset_parameters does not initialise {name}")
+            assert_same(other.state_dict()[name], value, f"{name}, initialised from one seed", 0.0)
+    assert_same_probe(entry, filled, built, "built on the meta device and filled later")
 
 
 def assert_same_probe(entry: Entry, module: nn.Module, other: nn.Module, what: str) -> None:

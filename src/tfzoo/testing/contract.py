@@ -35,14 +35,11 @@ CLEAR = 1e-7
 
 @dataclass(frozen=True)
 class Result:
-    """One contract and whether it holds. ``message`` says in one line how it does not; ``style``
-    marks a rule of style.
-    """
+    """One contract and whether it holds. ``message`` says in one line how it does not."""
 
     name: str
     ok: bool
     message: str = ""
-    style: bool = False
 
 
 class Violation(AssertionError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 
 import torch
@@ -112,6 +112,15 @@ def assert_gradients(found: Mapping[str, Tensor | None], where: str = "") -> Non
         assert_finite(gradient, f"gradient of {name}{where}")
         if not sizes[name] > NOTHING * largest:
             raise Violation(f"no gradient reaches {name}{where}")
+
+
+def assert_gradients_finite(outs: list[Tensor], parameters: Sequence[Tensor], what: str) -> None:
+    """Raise :class:`Violation` unless a backward pass gives finite gradients."""
+    loss = torch.stack([one.square().sum() for one in outs]).sum()
+    if loss.requires_grad and parameters:
+        for found in torch.autograd.grad(loss, parameters, allow_unused=True):
+            if found is not None:
+                assert_finite(found, f"gradient of {what}")
 
 
 def sublayer(name: str) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import torch
-from torch.autograd.gradcheck import GradcheckError
 
 from tfzoo.base.registry import Entry, create
 from tfzoo.errors import listing
@@ -25,7 +24,6 @@ from tfzoo.testing.contract import (
     assert_same_if,
     assert_shape,
     contract,
-    first_line,
 )
 from tfzoo.testing.samples import (
     LEFT,
@@ -189,19 +187,3 @@ def reads_says_the_truth(entry: Entry) -> None:
     read = Recorded.names & ATTENTION_OPTIONS
     if read != options_read(entry):
         raise Violation(f"reads {listing(read)}, but claims {listing(options_read(entry))}")
-
-
-@contract("mixer")
-def gradients_in_a_decoder_are_those_of_the_output(entry: Entry) -> None:
-    """``torch.autograd.gradcheck`` holds in a decoder, with padding on the left."""
-    for module in sides(entry)[1:]:
-        x = torch.randn(B, N, D, requires_grad=True)
-        tensors = (x, *module.parameters())
-        try:
-            torch.autograd.gradcheck(
-                lambda *given, run=module: run(given[0], mask=Mask(keys=LEFT))[LEFT],
-                tensors,
-                fast_mode=True,
-            )
-        except GradcheckError as error:
-            raise Violation(first_line(error)) from None

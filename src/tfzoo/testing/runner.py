@@ -1,16 +1,14 @@
-"""All contracts of one component: alone, then in models with every other component."""
+"""All contracts of one component: alone, then in stacks of the default components."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from tfzoo.base.registry import registry
 from tfzoo.testing import (  # noqa: F401  # each adds its contracts to CONTRACTS
     attention,
     component,
     dataset,
-    derivatives,
     feedforward,
     mixer,
     norm,
@@ -19,25 +17,18 @@ from tfzoo.testing import (  # noqa: F401  # each adds its contracts to CONTRACT
     position,
     residual,
     schedule,
-    sizes,
     task,
     texts,
     tokenizer,
-    value_matrices,
     weighting,
 )
 from tfzoo.testing.contract import CONTRACTS, Contract, Result, run_contract
-from tfzoo.testing.samples import COMPONENT_KINDS
-from tfzoo.testing.stacks import Choice, Combination, neighbours, results
-from tfzoo.testing.style import RULES
+from tfzoo.testing.stacks import PLAIN, SIDES, Combination, results
 
 
-def check(kind: str, name: str, *, partners: str = "own") -> Iterator[Result]:
-    """Run every contract of a component and every rule of style.
-
-    In stacks and classifiers its partners are tfzoo's own components (``partners="own"``), or every
-    registered one (``"all"``). Where a partner violates a contract with tfzoo's defaults as well,
-    that partner is named and the result counts as held.
+def check(kind: str, name: str) -> Iterator[Result]:
+    """Run every contract of a component, alone and in an encoder, a decoder and a translator whose
+    other components are the defaults.
 
     >>> all(result.ok for result in check("feedforward", "relu"))
     True
@@ -50,19 +41,10 @@ def check(kind: str, name: str, *, partners: str = "own") -> Iterator[Result]:
         yield Result(f"nothing was checked: there are no contract tests of {kind} components", True)
     for function in contracts(kind):
         yield run_contract(function, entry)
-    for models, where in (Combination, "in stacks"), (Choice, "in classifiers"):
-        if kind in models.defaults:
-            found = neighbours(entry, models, partners)
-            yield from results(entry, found, models.contracts, where)
-    for function in rules_of_style(kind):
-        yield replace(run_contract(function, entry), style=True)
+    for side in SIDES if kind in PLAIN else ():
+        yield from results(Combination(side).having({kind: name}))
 
 
 def contracts(kind: str) -> Sequence[Contract]:
     """The contracts of a kind."""
     return CONTRACTS.get(kind, ())
-
-
-def rules_of_style(kind: str) -> Sequence[Contract]:
-    """The rules of style of a kind."""
-    return RULES if kind in COMPONENT_KINDS else ()

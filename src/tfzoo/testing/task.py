@@ -5,16 +5,15 @@ from __future__ import annotations
 import io
 import json
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import redirect_stderr
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tfzoo.base.registry import Entry
-from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.terminal import silence_lightning
 from tfzoo.testing.contract import Violation, assert_same, contract
 
@@ -98,85 +97,6 @@ def scores_do_not_depend_on_the_order(entry: Entry) -> None:
     task, data = example(entry)
     batches = batches_of(data, [3, EXAMPLES - 3])
     assert_same_scores(scores_of(task, batches[::-1]), scores_of(task, batches))
-
-
-@contract("task")
-def special_ids_are_those_of_the_tokenizer(entry: Entry) -> None:
-    """With a tokenizer that gives other ids to all tokens, special ones included, and embeddings in
-    its order, scores and predictions are the same.
-    """
-    task, data = example(entry)
-    cls = type(task)
-    renumbered = renumber(task.tokenizer)
-    again = cls.Data(seed=0, **task.recipe["data"])
-    setattr(again, cls.tokenizer_of_data, renumbered)
-    with redirect_stderr(io.StringIO()):
-        again.prepare_data()
-    other = cls.build(task.recipe, renumbered).double().eval()
-    state = {name: reordered(tensor, renumbered) for name, tensor in task.state_dict().items()}
-    other.load_state_dict(state)
-    ((batch,), (theirs,)) = (batches_of(one, [EXAMPLES]) for one in (data, again))
-    assert_same_scores(scores_of(other, [theirs]), scores_of(task, [batch]))
-    with torch.no_grad():
-        pairs = zip(other.prediction_rows(theirs), task.prediction_rows(batch), strict=True)
-    for found, wanted in pairs:
-        compare_rows(found, wanted, "a prediction")
-
-
-class Renumbered:
-    """A tokenizer with other ids: the special ones are the last, in the opposite order."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-        special = sorted(inner.special.every, reverse=True)
-        self.order = [one for one in range(len(inner)) if one not in special] + special
-        self.new = {one: new for new, one in enumerate(self.order)}
-
-    def __len__(self) -> int:
-        return len(self.inner)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def state(self) -> str:
-        return f"{self.special} {self.inner.state()}"
-
-    @property
-    def special(self) -> SpecialIds:
-        kept = vars(self.inner.special).items()
-        return SpecialIds(**{name: renamed(ids, self.new) for name, ids in kept})
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [renamed(ids, self.new) for ids in self.inner.encode(texts)]
-
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        texts: list[str] = self.inner.decode([[self.order[one] for one in row] for row in ids])
-        return texts
-
-
-def renamed(ids: Any, new: Mapping[int, int]) -> Any:
-    """New ids in place of one, of several, or of None."""
-    if isinstance(ids, list | tuple):
-        return type(ids)(renamed(one, new) for one in ids)
-    return None if ids is None else new[ids]
-
-
-def renumber(tokenizer: Any) -> Any:
-    """What holds the tokenizers of a task, with the ids of each :class:`Renumbered`."""
-    if not is_dataclass(tokenizer):
-        return Renumbered(tokenizer)
-    held = {name: one for name, one in vars(tokenizer).items() if hasattr(one, "special")}
-    made = {id(one): Renumbered(one) for one in held.values()}
-    return replace(tokenizer, **{name: made[id(one)] for name, one in held.items()})  # type: ignore[type-var]  # it is one
-
-
-def reordered(tensor: Tensor, tokenizer: Any) -> Tensor:
-    """A parameter with a row for each id in the order of the renumbered tokenizers."""
-    held = [tokenizer] if isinstance(tokenizer, Renumbered) else vars(tokenizer).values()
-    orders = {len(one): torch.tensor(one.order) for one in held if isinstance(one, Renumbered)}
-    for axis, size in enumerate(tensor.shape):
-        tensor = tensor.index_select(axis, orders[size]) if size in orders else tensor
-    return tensor
 
 
 @contract("task")

@@ -18,10 +18,14 @@ from tfzoo.contracts import Residual
 from tfzoo.masks import Mask
 from tfzoo.testing import mixer, norm
 from tfzoo.testing.contract import Violation, assert_finite, assert_same, assert_shape, contract
-from tfzoo.testing.gradients import NOTHING, assert_gradients, gradients_of
+from tfzoo.testing.gradients import (
+    NOTHING,
+    assert_gradients,
+    assert_gradients_finite,
+    gradients_of,
+)
 from tfzoo.testing.probes import apply_norm
 from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized, lengths_to_valid
-from tfzoo.testing.sizes import assert_gradients_finite
 
 LARGE = 1e4
 Found = tuple[list[Tensor], list[Tensor]]

@@ -23,8 +23,8 @@ from tfzoo.testing.contract import (
     assert_shape,
     contract,
 )
+from tfzoo.testing.gradients import assert_gradients_finite
 from tfzoo.testing.samples import build_randomized, lengths_to_valid
-from tfzoo.testing.sizes import assert_gradients_finite
 
 
 def cases() -> Iterator[tuple[str, Tensor, Mask, Tensor]]:

@@ -1,12 +1,15 @@
-"""Contracts of every classifier, whatever its components."""
+"""Classifiers of any components, and what each of them holds."""
 
-from __future__ import annotations
+import inspect
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from tfzoo.base.registry import Entry
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.testing.contract import CLEAR, Violation, assert_differs, assert_same
 from tfzoo.testing.gradients import gradients_reach_every_parameter, reads_one_token
-from tfzoo.testing.sizes import empty_batches_and_texts_are_harmless_in_a_model
+from tfzoo.testing.samples import SIZES
 from tfzoo.testing.stack_contracts import (
     CHANGED,
     StackContract,
@@ -18,7 +21,15 @@ from tfzoo.testing.stack_contracts import (
     texts_of_nothing_but_padding_are_harmless,
     the_state_dict_holds_all,
 )
-from tfzoo.testing.subject import FULL, Subject, hooks
+from tfzoo.testing.stacks import PLAIN, SIDES, Combination, Side
+from tfzoo.testing.subject import FULL, VOCABULARY, Subject, hooks
+
+CLASSIFIER: Mapping[str, str] = {
+    **PLAIN,
+    "pooling": inspect.signature(TransformerClassifier).parameters["pooling"].default,
+}
+"""A classifier's defaults."""
+CLASSES = 5
 
 
 def pooling_of(subject: Subject) -> Entry:
@@ -28,7 +39,7 @@ def pooling_of(subject: Subject) -> Entry:
     return subject.module.pooling.entry
 
 
-def every_token_has_influence(subject: Subject) -> None:
+def every_token_has_influence(subject: Subject):
     """Every real token has influence on the logits. With a ``sparse`` weighting, a mixer of limited
     ``reach``, or a mixer alone, whose outputs can cancel when they are pooled, some token has. With
     a weighting that ``needs_positive_scores``, no residual connection and a pooling of one token,
@@ -47,7 +58,7 @@ def every_token_has_influence(subject: Subject) -> None:
         raise Violation(f"a token has no influence: {off.item():.2g}")
 
 
-def tokens_of_a_causal_classifier_see_no_later_ones(subject: Subject) -> None:
+def tokens_of_a_causal_classifier_see_no_later_ones(subject: Subject):
     """With ``causal``, a token's last hidden state does not depend on later tokens."""
     module = subject.module
     if isinstance(module, TransformerClassifier) and module.config["causal"]:
@@ -57,7 +68,7 @@ def tokens_of_a_causal_classifier_see_no_later_ones(subject: Subject) -> None:
         assert_same(after, before, "other tokens at the end")
 
 
-def order_matters_if_and_only_if_something_reads_it(subject: Subject) -> None:
+def order_matters_if_and_only_if_something_reads_it(subject: Subject):
     """Logits depend on the order of tokens exactly where the position acts, the mixer or the
     pooling is ``ordered``, or the mixer is causal. They may not with a weighting that is ``sparse``
     or ``ignores_scores``, where a pooling reads one token alone of a mixer other than attention
@@ -84,7 +95,7 @@ def order_matters_if_and_only_if_something_reads_it(subject: Subject) -> None:
         )
 
 
-CLASSIFIER_CONTRACTS: tuple[StackContract, ...] = (
+CLASSIFIER_CONTRACTS = (
     padding_has_no_influence,
     padding_has_no_influence_while_training,
     nan_in_padding_reaches_no_token,
@@ -94,7 +105,38 @@ CLASSIFIER_CONTRACTS: tuple[StackContract, ...] = (
     order_matters_if_and_only_if_something_reads_it,
     rotated_scores_depend_on_distance_alone,
     texts_of_nothing_but_padding_are_harmless,
-    empty_batches_and_texts_are_harmless_in_a_model,
     gradients_reach_every_parameter,
     the_state_dict_holds_all,
 )
+
+
+@dataclass(frozen=True)
+class Choice(Combination):
+    """One choice of components for a classifier, whose stack is an encoder or a decoder."""
+
+    sides: ClassVar[Sequence[Side]] = SIDES[:2]
+    defaults: ClassVar[Mapping[str, str]] = CLASSIFIER
+    contracts: ClassVar[Sequence[StackContract]] = CLASSIFIER_CONTRACTS
+
+    side: Side = "encoder"
+    pooling: str = CLASSIFIER["pooling"]
+
+    def __str__(self) -> str:
+        return self.name({"side": "encoder"}) or "plain"
+
+    def module(self, allow: Collection[str] = (), layers: int = 1) -> TransformerClassifier:
+        """A small model of it without dropout; raises Clash where it is refused. Of one layer:
+        stacks are checked with two.
+        """
+        return TransformerClassifier(
+            VOCABULARY,
+            CLASSES,
+            SIZES["dim"],
+            SIZES["heads"],
+            layers,
+            **{kind: getattr(self, kind) for kind in CLASSIFIER},
+            causal=self.side == "decoder",
+            max_length=SIZES["max_length"],
+            dropout=0.0,
+            allow=list(allow),
+        )
