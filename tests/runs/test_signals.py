@@ -2,13 +2,27 @@
 
 import os
 import signal
+import subprocess
+import sys
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 
+from tests.results import summary
+from tests.tiny import numbers
+from tests.typed import typed
+from tfzoo import TranslationData, TranslationTask
+from tfzoo.base.signals import INTERRUPTED, STOPPED, heard
+from tfzoo.commands.main import main
 from tfzoo.training.last_checkpoint import HostGroup
-from tfzoo.training.signals import PAUSE, STOPPED, Signals
+from tfzoo.training.signals import PAUSE, Signals
+
+CODES = {"SIGTERM": STOPPED, "SIGUSR1": STOPPED, "SIGINT": INTERRUPTED}
+FIT = (
+    *("fit", "translation/numbers", "--run", "run", *numbers(val=2, test=2)),
+    *typed("--trainer.max_steps 2 --trainer.val_check_interval 2"),
+)
 
 
 def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step():
@@ -25,14 +39,12 @@ def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step()
     last = Mock()
     last.processes.maximum = maximum
     signals = Signals(last)
-    signals.on_train_start(trainer, task)
-    try:
+    with heard():
+        signals.on_train_start(trainer, task)
         signals.on_train_batch_end(trainer, task, None, None, 0)
         assert not last.save.called
         with pytest.raises(SystemExit, match=str(STOPPED)):
             signals.on_train_batch_end(trainer, task, None, None, 1)
-    finally:
-        signals.teardown(trainer, task, "fit")
     assert answers == [0, STOPPED]
     assert last.save.called
 
@@ -46,6 +58,78 @@ def test_a_pause_comes_after_the_step_that_follows_it(monkeypatch):
     signals.on_train_batch_end(trainer, Mock(), None, None, 1)
     assert not last.save.called
     trainer.global_step = 3
-    with pytest.raises(SystemExit, match=str(STOPPED)):
+    with heard(), pytest.raises(SystemExit, match=str(STOPPED)):
         signals.on_train_batch_end(trainer, Mock(), None, None, 2)
     assert last.save.called
+
+
+def sends(monkeypatch, name, cls, method):
+    """Let a method send this process a signal, the first time that it is called."""
+    called = getattr(cls, method)
+    left = [getattr(signal, name)]
+
+    def sending(self, *args, **kwargs):
+        if left:
+            os.kill(os.getpid(), left.pop())
+        return called(self, *args, **kwargs)
+
+    monkeypatch.setattr(cls, method, sending)
+
+
+@pytest.mark.usefixtures("own_folder", "no_pictures")
+@pytest.mark.parametrize("name", CODES)
+def test_a_signal_during_the_last_test_leaves_the_test_to_the_next_attempt(
+    name, monkeypatch, capsys
+):
+    before = signal.getsignal(getattr(signal, name))
+    sends(monkeypatch, name, TranslationTask, "test_step")
+    assert main(FIT) == CODES[name]
+    assert "stopped by a signal" in capsys.readouterr().err
+    assert summary("run")["fit"]["ended"] == "completed"
+    assert "test" not in summary("run")
+    assert signal.getsignal(getattr(signal, name)) == before
+    assert main(FIT) == 0
+    assert summary("run")["test"]["scores"]
+
+
+@pytest.mark.usefixtures("own_folder", "no_pictures")
+def test_a_signal_ends_any_long_command_at_any_moment_with_its_code(monkeypatch, capsys):
+    def ends(command, cls, method, name):
+        with monkeypatch.context() as patch:
+            sends(patch, name, cls, method)
+            assert main(command) == CODES[name], (command, method)
+        assert "stopped by a signal" in capsys.readouterr().err, (command, method)
+
+    ends(FIT, TranslationData, "prepare_data", "SIGTERM")
+    ends(FIT, TranslationTask, "configure_optimizers", "SIGINT")
+    assert main(FIT) == 0
+    ends(["validate", "run"], TranslationTask, "validation_step", "SIGINT")
+    ends(["validate", "run"], TranslationData, "setup", "SIGUSR1")
+    ends(["test", "run"], TranslationTask, "test_step", "SIGUSR1")
+    ends(["predict", "run"], TranslationTask, "predictions", "SIGTERM")
+
+
+PROCESS = """
+import sys, time
+from tfzoo import TranslationTask
+from tfzoo.commands.main import main
+
+def step(self, *args):
+    print("testing", flush=True)
+    time.sleep(60)
+
+TranslationTask.test_step = step
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_a_process_that_is_ended_in_its_test_exits_with_75():
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", PROCESS, *FIT], text=True, **pipes) as started:
+        while started.stdout.readline().strip() not in ("testing", ""):
+            pass
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(60) == STOPPED
+        assert "stopped by a signal" in started.stderr.read()
+    assert "test" not in summary("run")

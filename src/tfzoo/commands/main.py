@@ -7,7 +7,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from keyword import iskeyword
@@ -16,7 +16,8 @@ from tfzoo import __version__
 from tfzoo.base.allocator import prepare_import
 from tfzoo.base.loading import without_collections
 from tfzoo.base.registry import registry
-from tfzoo.base.terminal import print_refusal, print_result
+from tfzoo.base.signals import INTERRUPTED, Stopped, heard
+from tfzoo.base.terminal import notify, print_refusal, print_result
 from tfzoo.commands.argument_parser import CommandParser, HelpPrinted
 from tfzoo.errors import TfzooError, UnknownName
 
@@ -45,6 +46,9 @@ COMMANDS = {
 """Each is a file of this folder: ``make_parser`` declares its arguments, of which help and
 completion are made, and ``run`` gets their values.
 """
+
+LONG = ("fit", "validate", "test", "predict")
+"""The commands that a scheduler may end, and expects the exit code of."""
 
 OF_A_FILE = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT),
@@ -112,8 +116,8 @@ def main(args: Sequence[str] | None = None) -> int:
         elif name == "--version":
             print_result(f"tfzoo {__version__}")
         else:
-            prepare_import()
-            with suppress(HelpPrinted):
+            with suppress(HelpPrinted), heard() if name in LONG else nullcontext():
+                prepare_import()
                 parser, run_command = command(name)
                 code = run_command(parser.parse(words[1:]))
         sys.stdout.flush()
@@ -121,8 +125,11 @@ def main(args: Sequence[str] | None = None) -> int:
     except TfzooError as error:
         print_refusal(error)
         return error.code
+    except Stopped as stop:
+        notify(f"tfzoo: {name} was stopped by a signal")
+        return int(str(stop))
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has closed it
         with suppress(OSError, ValueError):  # Python flushes stdout again when it exits
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

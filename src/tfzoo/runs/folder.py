@@ -73,7 +73,8 @@ def opened(name: str, wanted: str | None) -> Iterator[Path]:
         with suppress(OSError):  # it is not empty
             if not rank():
                 folder.rmdir()
-                folder.parent.rmdir()
+                if not wanted:  # it lies in a folder of the user's, perhaps the working directory
+                    folder.parent.rmdir()
         raise
     finally:  # programs that are started later in this process's environment have other folders
         os.environ.pop(SHARED, None)

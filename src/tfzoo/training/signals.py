@@ -6,28 +6,19 @@ requeued.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-from types import FrameType
 from typing import Any
 
 import lightning.pytorch as L
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
+from tfzoo.base.signals import ARRIVALS, STOPPED
 from tfzoo.training.last_checkpoint import LastCheckpoint, step_is_over
-
-STOPPED = 75
-"""Exit code after SIGTERM or SIGUSR1: stopped from outside, can go on."""
-INTERRUPTED = 130
 
 PAUSE = "TFZOO_PAUSE_AFTER"
 """The environment variable with the number of steps after which training ends as after SIGTERM. It
 ends after one step more, when the validation that may be due has been made.
 """
-
-CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: STOPPED}
-if hasattr(signal, "SIGUSR1"):
-    CODES[signal.SIGUSR1] = STOPPED
 
 
 class Signals(L.Callback):
@@ -43,17 +34,14 @@ class Signals(L.Callback):
     def __init__(self, last: LastCheckpoint) -> None:
         self.last = last
         self.code = 0
-        self.asked = 0  # by signals of this process; a signal may change it at any moment
-        self.asks_again = False  # SIGUSR1: SLURM is about to end the job, which can be requeued
-        self.before: dict[int, Any] = {}
         self.pause = int(os.environ.get(PAUSE, 0)) or None
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        for number in CODES:  # after Lightning's own were installed
-            try:
-                self.before[number] = signal.signal(number, self._arrived)
-            except ValueError:  # not in the main thread: whoever owns it keeps its signals
-                return
+        ARRIVALS.install()  # after Lightning's own, which would not agree with other processes
+        ARRIVALS.held = True
+
+    def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        ARRIVALS.install()
 
     def on_train_batch_end(
         self,
@@ -66,27 +54,14 @@ class Signals(L.Callback):
         if not step_is_over(trainer, batch_idx):
             return
         if self.pause is not None and trainer.global_step > self.pause:
-            self.asked = max(self.asked, STOPPED)
-        self.code = self.last.processes.maximum(self.asked)
+            ARRIVALS.code = max(ARRIVALS.code, STOPPED)
+        self.code = self.last.processes.maximum(ARRIVALS.code)
         if self.code == 0:
             return
         self.last.save(trainer)
         if self.code == STOPPED:
             raise SystemExit(STOPPED)
         self.last.stop(trainer)
-
-    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-        self.before.clear()
-        self.code = max(self.code, self.asked)  # one that came after the last step
-
-    def _arrived(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and INTERRUPTED in (self.asked, self.code):
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            raise KeyboardInterrupt
-        self.asks_again |= signal.Signals(number).name == "SIGUSR1"
-        self.asked = max(self.asked, CODES[signal.Signals(number)])
 
 
 def requeue() -> str:

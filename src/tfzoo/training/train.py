@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 import sys
 import traceback
 from contextlib import suppress
@@ -21,6 +22,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_score, format_scores, logged_scores
+from tfzoo.base.signals import ARRIVALS, INTERRUPTED, STOPPED
 from tfzoo.base.terminal import notify, print_error, print_result, print_table, relative_path
 from tfzoo.config.resolve import Config
 from tfzoo.data.pairs import TAB, parts
@@ -47,7 +49,7 @@ from tfzoo.training.metrics_file import MetricsFile
 from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
 from tfzoo.training.progress import Bar
 from tfzoo.training.resume import Resume
-from tfzoo.training.signals import INTERRUPTED, STOPPED, Signals, requeue
+from tfzoo.training.signals import Signals, requeue
 from tfzoo.training.sizes import check_sizes, warn_of_longest_batch
 from tfzoo.training.throughput import Throughput
 from tfzoo.training.tracking import Tracking
@@ -211,9 +213,10 @@ class TrainingRun:
             code = self._fit()
             if not self._write_summary("fit", self.fit_section()):
                 return code or 1
+            code = code or ARRIVALS.release()
             is_built_in = self.config.recipe["data"].get("dataset")
             if code == 0 and is_built_in and not getattr(self.trainer, "fast_dev_run", False):
-                self._test()
+                code = self._test()
             in_a_hurry = code == STOPPED or self.ended == AT_ONCE
             if not in_a_hurry and not rank():
                 draw_curves(self.folder, self.trainer.loggers, self.trainer.global_step)
@@ -256,13 +259,14 @@ class TrainingRun:
         finally:
             self.watchdog.stop()
         self.tracking.send_best(self.best)
-        self.ended = "interrupted" if self.signals.code else "completed"
+        code = max(self.signals.code, ARRIVALS.code)  # of one that came after the last step
+        self.ended = "interrupted" if code else "completed"
         if self.last.failed:
             failed = ", ".join(f"{name} ({why})" for name, why in self.last.failed.items())
             self.ended = f"failed: could not write {failed}"
             step = self.trainer.global_step
             print_error(f"training ended after step {step}, but could not write {failed}")
-        return self.signals.code or int(bool(self.last.failed))
+        return code or int(bool(self.last.failed))
 
     def _on_interrupt(self, stop: BaseException) -> int:
         """Return the exit code after a signal or Ctrl-C; requeue the job if the scheduler asks."""
@@ -272,7 +276,7 @@ class TrainingRun:
         notify(f"tfzoo: {why} after step {self.trainer.global_step}")
         if not after_checkpoint:
             return INTERRUPTED
-        if self.signals.asks_again and not rank() and (message := requeue()):
+        if ARRIVALS.requeues and not rank() and (message := requeue()):
             notify(f"tfzoo: {message}")
         return STOPPED
 
@@ -308,19 +312,27 @@ class TrainingRun:
             print(f"tfzoo: {message}", file=sys.stderr, flush=True)
         print_error(message)
 
-    def _test(self) -> None:
-        """Score the best checkpoint on the test sets."""
+    def _test(self) -> int:
+        """Score the best checkpoint on the test sets. Returns the exit code; a signal leaves the
+        test to the next attempt.
+        """
         path = self.checkpoint
         if path is None:
-            return
+            return 0
         load_full_state(self.task, checkpoints.read(path)["state_dict"])
-        self.trainer.test(self.task, datamodule=self.data, verbose=False)
+        try:
+            self.trainer.test(self.task, datamodule=self.data, verbose=False)
+        except (SystemExit, KeyboardInterrupt) as stop:
+            if (launcher := self.trainer.strategy.launcher) is not None:
+                launcher.kill(signal.SIGTERM)  # the processes that Lightning has started
+            return self._on_interrupt(stop)
         scores = logged_scores(self.trainer).items()
         self.test_scores = {name: score for name, score in scores if name.startswith("test/")}
         if not rank():
             self.task.save_figures(self.folder)
             section = {"scores": self.test_scores, "checkpoint": str(path), "ended": "completed"}
             self._write_summary("test", {**section, **self.environment})
+        return 0
 
     @property
     def checkpoint(self) -> Path | None:

@@ -17,7 +17,7 @@ from typing import Any
 import lightning.pytorch as L
 import torch.distributed as dist
 
-from tfzoo.training.signals import INTERRUPTED, STOPPED
+from tfzoo.base.signals import INTERRUPTED, STOPPED
 
 PHASES = ("reading", "forward", "backward", "the optimiser's step", "validation")
 """Of a batch. Progress in training is one number: ``batches * len(PHASES)`` + the phase's index."""

@@ -1,0 +1,84 @@
+"""The signals that end a command, from its first moment to its last: at once, or, while a training
+holds them, after its step.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+STOPPED = 75
+"""Exit code after SIGTERM or SIGUSR1: stopped from outside, can go on."""
+INTERRUPTED = 130
+CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: STOPPED}
+if hasattr(signal, "SIGUSR1"):
+    CODES[signal.SIGUSR1] = STOPPED
+
+
+class Stopped(SystemExit):
+    """A signal ends this command; ``code`` is its exit code."""
+
+
+class Arrivals:
+    """The signals that came to this process since its command began. ``code`` is the exit code that
+    they ask for, 0 for none; while they are ``held``, they are noted alone, but for a second
+    Ctrl-C. ``requeues``: SIGUSR1 came, by which SLURM says that it is about to end the job.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what came."""
+        self.process = os.getpid()
+        self.code = 0
+        self.requeues = self.held = False
+
+    def install(self) -> None:
+        """Handle the signals, also where another handler was installed meanwhile. Outside the main
+        thread nothing is done: whoever owns it keeps its signals.
+        """
+        if threading.current_thread() is threading.main_thread():
+            for number in CODES:
+                signal.signal(number, self.arrived)
+
+    def release(self) -> int:
+        """Hold signals no longer; returns the exit code that those that came ask for."""
+        self.held = False
+        return self.code
+
+    def arrived(self, number: int, frame: FrameType | None) -> None:
+        """The handler."""
+        if os.getpid() != self.process:  # a worker of a data loader: its parent decides
+            if number != signal.SIGINT:
+                os._exit(CODES[signal.Signals(number)])
+            return
+        again = number == signal.SIGINT and self.code == INTERRUPTED
+        self.requeues |= signal.Signals(number).name == "SIGUSR1"
+        self.code = max(self.code, CODES[signal.Signals(number)])
+        if again and self.held:
+            raise KeyboardInterrupt
+        if not self.held:
+            raise Stopped(self.code)
+
+
+ARRIVALS = Arrivals()
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Context of a command that any of the signals ends with :class:`Stopped`."""
+    before = {number: signal.getsignal(number) for number in CODES}
+    ARRIVALS.reset()
+    ARRIVALS.install()
+    try:
+        yield
+    finally:
+        ARRIVALS.reset()
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                signal.signal(number, handler)
