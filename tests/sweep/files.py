@@ -67,8 +67,8 @@ class Trainings:
         self.scores: dict[str, float | None] = {}
         """The loss, likewise."""
         self.losses: list[float] = []
-        """``train/loss`` of each step."""
-        self.untrained_loss: float | None = None
+        """``train/loss`` of each step, which holds dropout and label smoothing."""
+        self.constant_loss: float | None = None
         self.seconds = 20.0
         """What each takes, of which ``fit`` records 2."""
         patch.setattr(execution, "spawn", self.spawn)
@@ -95,7 +95,7 @@ class Trainings:
             "fit": {
                 "ended": ended,
                 "scores": {"val/loss": loss},
-                "untrained_loss": self.untrained_loss,
+                "constant_loss": self.constant_loss,
                 "steps": 4,
                 "seconds": 2.0,
             }

@@ -78,17 +78,17 @@ def test_a_killed_run_goes_on_once_by_itself(run, plan, trainings):
     assert "SIGKILL twice" in reason(run)
 
 
-@pytest.mark.parametrize(("last", "ends"), [(2.31, "failed"), (2.29, "completed")])
-def test_a_run_that_ends_no_better_than_an_untrained_model_diverged(
-    run, plan, trainings, last, ends, capsys
+@pytest.mark.parametrize(("loss", "ends"), [(0.674, "failed"), (0.67, "completed")])
+def test_a_run_diverged_if_a_constant_prediction_has_no_larger_loss_in_validation(
+    run, plan, trainings, loss, ends, capsys
 ):
-    trainings.untrained_loss = 2.3
-    trainings.losses = [2.3, 0.1, 0.1, 9.0, 0.1, 0.1, last - 0.5, last + 0.5]
+    trainings.constant_loss = 0.673  # the entropy of labels of 60 and 40 %
+    trainings.scores = {"": loss}
+    trainings.losses = [9.0, 9.0]
     assert execution.execute(run, plan) == ends
     if ends == "failed":
         assert reason(run) == (
-            "diverged: train/loss is 2.31 after 4 steps, no better than that of an untrained model "
-            "(2.3)"
+            "diverged: val/loss ended at 0.674; the same prediction for every label has 0.673"
         )
         assert start.print_outcome(plan, [run], []) == 0, "which is a result"
         said = capsys.readouterr()

@@ -1,11 +1,16 @@
 """The loss of a classifier against PyTorch's, and weights by label."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
 
+from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption
-from tfzoo.learning.loss import Loss, class_losses
+from tfzoo.learning.cross_entropy import cross_entropy_of_logits
+from tfzoo.learning.loss import Loss, class_losses, constant_loss
+from tfzoo.testing.task import example
 
 LOGITS, LABEL = (
     torch.randn(6, 4, generator=torch.Generator().manual_seed(0)),
@@ -77,3 +82,46 @@ def test_balanced_weights_give_every_class_the_same_say():
 def test_weights_that_cannot_be_are_refused(weights, says):
     with pytest.raises(BadOption, match=says):
         Loss(class_weights=weights).weights(["HUM", "NUM"])
+
+
+@pytest.mark.parametrize(("smoothing", "pad"), [(0.0, None), (0.1, None), (0.1, 3)])
+def test_no_constant_prediction_has_a_smaller_loss(smoothing, pad):
+    label = torch.tensor([0] * 6 + [1] * 4)
+    bias = torch.zeros(4, dtype=torch.float64, requires_grad=True)
+    search = torch.optim.LBFGS([bias], max_iter=200, tolerance_grad=1e-12, tolerance_change=1e-15)
+
+    def loss():
+        search.zero_grad()
+        found = cross_entropy_of_logits(bias.expand(10, 4), label, smoothing, pad)[0] / 10
+        found.backward()
+        return found
+
+    search.step(loss)
+    best = constant_loss(torch.tensor([6, 4, 0, 0]), smoothing, pad)
+    assert loss().item() == pytest.approx(best, abs=1e-6)
+    if smoothing == 0:
+        assert best == pytest.approx(0.6730117, abs=1e-7)  # of labels of 60 and 40 %
+
+
+LABELS = {
+    "classification": lambda batch: batch.label,
+    "token_classification": lambda batch: batch.label[batch.label >= 0],
+    "language_modeling": lambda batch: batch.labels,
+    "translation": lambda batch: batch.target[:, 1:].flatten()[batch.non_padding],
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_a_task_knows_the_entropy_of_its_validation(name):
+    task, data = example(registry("task").entry(name))
+    task.optim.label_smoothing = 0.0
+    held = data.sets["val"]
+    labels = torch.cat([LABELS[name](held[[row]]) for row in range(len(held))])
+    assert task.constant_loss(data) == pytest.approx(constant_loss(torch.bincount(labels)))
+
+
+@pytest.mark.parametrize("name", sorted(registry("task").names()))
+def test_what_knows_nothing_scores_as_badly_as_a_constant_or_worse(name):
+    task, data = example(registry("task").entry(name))
+    assert 0 < task.constant_loss(data) <= task.untrained_scores.get("loss", math.inf) + 1e-6
+    assert task.untrained_scores.keys() <= task.higher_is_better.keys()

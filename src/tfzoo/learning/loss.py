@@ -1,4 +1,4 @@
-"""Class weights and label smoothing of a classifier's cross entropy."""
+"""Class weights and label smoothing of a cross entropy, and the loss of a constant prediction."""
 
 from __future__ import annotations
 
@@ -78,3 +78,16 @@ def class_losses(logits: Tensor, label: Tensor, smoothing: float = 0.0) -> tuple
     nll = -log_p.gather(-1, label[:, None])[:, 0]
     others = -log_p.sum(-1) - nll
     return (1 - smoothing) * nll + smoothing / max(logits.shape[-1] - 1, 1) * others, nll
+
+
+def constant_loss(counts: Tensor, smoothing: float = 0.0, pad: int | None = None) -> float:
+    """The smallest mean loss that one prediction for all labels reaches, in nats: the entropy of
+    the labels, of which there are ``counts`` ``(c)``, as the loss smooths them, where ``pad`` gets
+    nothing. Without smoothing it is the entropy of their frequencies.
+    """
+    share = counts.double() / counts.sum()
+    others = max(len(share) - (1 if pad is None else 2), 1)
+    q = (1 - smoothing) * share + smoothing / others * (1 - share)
+    if pad is not None:
+        q[pad] = 0.0
+    return float(torch.special.entr(q).sum())

@@ -5,6 +5,7 @@ tasks share stands here: how one is built from a recipe, a training step, evalua
 from __future__ import annotations
 
 import copy
+import math
 import time
 import warnings
 from argparse import ArgumentParser, Namespace
@@ -389,8 +390,25 @@ class Task(L.LightningModule):
     @property
     def untrained_loss(self) -> float | None:
         """``log(classes)``: the loss of a model that gives all classes, or all words, the same
-        probability; None if the task has no such loss. A run of a sweep that ends with a larger one
-        has diverged.
+        probability; None if the task has no such loss.
+        """
+        return None
+
+    @property
+    def untrained_scores(self) -> dict[str, float]:
+        """What a model scores that gives all classes, or all words, the same probability, as far as
+        it is known: in a sweep it stands for a score that is not finite.
+        """
+        found = {name: 0.0 for name, higher in self.higher_is_better.items() if higher}
+        if (loss := self.untrained_loss) is not None:
+            found |= {"loss": loss, "perplexity": math.exp(loss), "accuracy": math.exp(-loss)}
+        found["auroc"] = 0.5
+        return {name: score for name, score in found.items() if name in self.higher_is_better}
+
+    def constant_loss(self, data: Any) -> float | None:
+        """The smallest loss that the same prediction for every label in validation reaches, such
+        as the entropy of its classes, or of its tokens; None if there is none. A run of a sweep
+        whose last ``val/loss`` is no smaller has diverged.
         """
         return None
 

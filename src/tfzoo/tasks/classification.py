@@ -31,7 +31,7 @@ from tfzoo.data.classification_batch import ClassificationBatch, ClassificationD
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.errors import BadOption, TfzooError
 from tfzoo.learning.compute import Compute
-from tfzoo.learning.loss import Loss, class_losses
+from tfzoo.learning.loss import Loss, class_losses, constant_loss
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import Figures, Reading, rows_of
@@ -208,6 +208,10 @@ class ClassificationTask(TextTask):
     @property
     def untrained_loss(self) -> float:
         return math.log(len(self.labels))
+
+    def constant_loss(self, data: Any) -> float:
+        found = torch.from_numpy(counts(data.sets["val"], len(self.labels)))
+        return constant_loss(found * self.class_weights.cpu(), self.optim.label_smoothing)
 
     def on_fit_start(self) -> None:
         """Set the class weights, balanced ones from the label counts of the training set.

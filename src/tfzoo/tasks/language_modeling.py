@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torchmetrics import MeanMetric
 
@@ -25,6 +26,7 @@ from tfzoo.errors import BadOption
 from tfzoo.learning.attention import Record, token_strings
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.document_task import DocumentTask, sums_by
+from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import OnProgress, Part, Reading, rows_of
@@ -242,16 +244,24 @@ class LanguageModelingTask(DocumentTask):
 
     def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
         """Bits per byte of the frequencies of tokens in training, and of the data set's own."""
-        v, sets = len(self.tokenizer.tokenizer), data.sets
-        train, test = (np.bincount(sets[one].sequences.ids, minlength=v) for one in ("train", name))
-        eos = self.tokenizer.special.eos
-        train[eos], test[eos] = sets["train"].documents, sets[name].documents
+        sets = data.sets
+        train, test = (self._frequencies(sets[one]) for one in ("train", name))
         p = (train + 1) / (train + 1).sum()
         size = sum(map(size_of, (sets[name].lines[row] for row in set(sets[name].document))))
         found = {"unigram": float(-(test * np.log2(p)).sum()) / size}
         if hasattr(data.built_in, "bits_per_byte"):
             found |= data.built_in.bits_per_byte(data.splits[name])
         return {"bits_per_byte": found}
+
+    def constant_loss(self, data: Any) -> float:
+        found = torch.from_numpy(self._frequencies(data.sets["val"]))
+        return constant_loss(found, self.optim.label_smoothing, self.tokenizer.special.pad)
+
+    def _frequencies(self, documents: Any) -> NDArray[np.int64]:
+        """How often each token of the vocabulary is to be predicted: ``(v)``."""
+        found = np.bincount(documents.sequences.ids, minlength=len(self.tokenizer.tokenizer))
+        found[self.tokenizer.special.eos] = documents.documents
+        return found
 
     def prediction_rows(self, batch: DocumentBatch) -> list[dict[str, Any]]:
         logits = self.logits(batch)

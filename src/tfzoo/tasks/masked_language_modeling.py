@@ -26,6 +26,7 @@ from tfzoo.data.masked_documents import (
 from tfzoo.data.tokenizer import token_texts
 from tfzoo.learning.cross_entropy import cross_entropy_of_logits
 from tfzoo.learning.document_task import DocumentTask, sums_by
+from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import OnProgress, rows_of
 from tfzoo.learning.text_task import most_probable
@@ -160,6 +161,11 @@ class MaskedLanguageModelingTask(DocumentTask):
         """
         frequent, neighbours = guesses(data.sets["train"], data.sets[name])
         return {"accuracy": {"most frequent": frequent, "between the same neighbours": neighbours}}
+
+    def constant_loss(self, data: Any) -> float:
+        ids = data.sets["val"].sequences.ids
+        found = torch.from_numpy(np.bincount(ids, minlength=len(self.tokenizer.tokenizer)))
+        return constant_loss(found, self.optim.label_smoothing, self.tokenizer.special.pad)
 
     def prediction_rows(self, batch: MaskedBatch) -> list[dict[str, Any]]:
         best = self._without_special(self.logits(batch)).argmax(-1)

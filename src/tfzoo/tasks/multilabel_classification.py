@@ -280,6 +280,12 @@ class MultilabelClassificationTask(TextTask):
     def untrained_loss(self) -> float:
         return math.log(2)
 
+    def constant_loss(self, data: Any) -> float:
+        """The mean entropy of a label's being there."""
+        held = data.sets["val"]
+        share = torch.from_numpy(held.labels[held.rows]).double().mean(0)
+        return float(torch.special.entr(torch.stack([share, 1 - share])).sum(0).mean())
+
     def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
         losses = label_losses(self.logits(batch), batch.label)
         self.log_training({}, self.tokens_in(batch))

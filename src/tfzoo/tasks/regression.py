@@ -249,6 +249,10 @@ class RegressionTask(TextTask):
         numbers = np.asarray(data.sets[name].labels, np.float64)
         return {"mse": {"mean of training": float(np.square(numbers - self.mean.item()).mean())}}
 
+    def constant_loss(self, data: Any) -> float:
+        """The variance of the labels, in units of that of training."""
+        return float(np.var(np.asarray(data.sets["val"].labels, np.float64)) / self.std.item() ** 2)
+
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
         columns = {
             **self.text_columns(batch),

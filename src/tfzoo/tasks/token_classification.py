@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Unpack
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torchmetrics import MeanMetric, Metric
@@ -35,7 +36,7 @@ from tfzoo.data.words import (
 )
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning import foreign
-from tfzoo.learning.loss import class_losses
+from tfzoo.learning.loss import class_losses, constant_loss
 from tfzoo.learning.resampling import RowScores
 from tfzoo.learning.task import Figures, rows_of
 from tfzoo.learning.text_task import TextTask
@@ -363,6 +364,10 @@ class TokenClassificationTask(TextTask):
     @property
     def untrained_loss(self) -> float:
         return math.log(len(self.labels))
+
+    def constant_loss(self, data: Any) -> float:
+        found = np.bincount(data.sets["val"].classes.ids, minlength=len(self.labels))
+        return constant_loss(torch.from_numpy(found))
 
     @classmethod
     def model_arguments(

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -27,6 +28,7 @@ from tfzoo.learning import foreign
 from tfzoo.learning.attention import Record, Tokens, token_strings
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
+from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.task import PLACEHOLDER_SIZE, Reading, Task, rows_of
@@ -134,6 +136,12 @@ class TranslationTask(Task):
     @property
     def untrained_loss(self) -> float:
         return math.log(len(self.tokenizer.target))
+
+    def constant_loss(self, data: Any) -> float:
+        held, special = data.sets["val"], self.tokenizer.special
+        found = np.bincount(held.target.ids, minlength=len(self.tokenizer.target))
+        found[[*special.before_target[1:], special.eos]] += len(held)
+        return constant_loss(torch.from_numpy(found), self.optim.label_smoothing, special.fill)
 
     @classmethod
     def model_arguments(

@@ -357,7 +357,10 @@ class TrainingRun:
             "attempts": self.attempts(self.ended),
             "scores": self.resume.scores,
             **({"at_start": self.at_start} if self.at_start else {}),
-            "untrained_loss": self.task.untrained_loss,
+            "untrained": self.task.untrained_scores,
+            "constant_loss": self.task.constant_loss(self.data)
+            if "val" in self.data.sets
+            else None,
             "best": {str(self.best.monitor): float(best)} if best is not None else {},
             **self.throughput.counts(),
             "decoded_per_second": round(speed, 1) if speed else self.earlier_decoding_speed,

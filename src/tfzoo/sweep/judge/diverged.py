@@ -1,18 +1,47 @@
-"""How often the runs of a cell diverged, beside the baseline's."""
+"""Whether a run diverged, and how often the runs of a cell did, beside the baseline's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tfzoo.sweep.judge.design import Design
 from tfzoo.sweep.judge.effects import Comparison
-from tfzoo.sweep.judge.paired import ALPHA, correct
+from tfzoo.sweep.judge.paired import ALPHA, EQUAL, correct
 from tfzoo.sweep.judge.sentences import format_corrected, hint
 from tfzoo.sweep.judge.sequential import FIRST, LATE
 
 Count = tuple[int, int]
 """How many runs diverged, of how many."""
+
+
+def why_diverged(
+    scores: Mapping[str, float | None],
+    logged: Mapping[str, Mapping[int, float]],
+    constant_loss: float | None = None,
+    *metrics: str,
+) -> str:
+    """Why a run has diverged, ``""`` if it has not: its last ``train/loss`` or ``val/loss``, or one
+    of the metrics, is not finite; or its last ``val/loss`` is no smaller than what the same
+    prediction for every label reaches. A diverged run is marked, and keeps its scores.
+
+    Args:
+        scores: of the run's summary; None stands for what is not finite.
+        logged: the values of each metric by step, as in ``metrics.csv``.
+        constant_loss: of the run's summary; None if it is not known.
+    """
+    last = {name: curve[max(curve)] for name, curve in logged.items() if curve}
+    last |= {name: math.nan if score is None else score for name, score in scores.items()}
+    for name in ("train/loss", "val/loss", *metrics):
+        if not math.isfinite(last.get(name, 0.0)):
+            return f"{name} is not finite"
+    loss = last.get("val/loss")
+    if loss is None or constant_loss is None or loss < constant_loss * (1 - EQUAL):
+        return ""
+    return (
+        f"val/loss ended at {loss:.3g}; the same prediction for every label has {constant_loss:.3g}"
+    )
 
 
 @dataclass(frozen=True)

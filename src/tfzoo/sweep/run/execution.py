@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import signal
@@ -17,6 +16,7 @@ from tfzoo.runs.files import remove_leftovers
 from tfzoo.runs.folder import CONFIG, is_complete, read_summary, write_config
 from tfzoo.runs.lock import LOCK, LOCK_OWNER, PASSED, Held, holding
 from tfzoo.runs.logged import logged_curves
+from tfzoo.sweep.judge.diverged import why_diverged
 from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import creation, processes, prune, state, tune
@@ -244,24 +244,12 @@ def failure_reason(run: Run, plan: Plan, code: int) -> str:
     if reason := budget_reason(run, plan):
         return reason
     metric = plan.metric.name if run.number >= 0 else tune.metric(run, plan).name
-    if not math.isfinite(state.score(run.folder, metric)):
-        measured = metric in state.scores(run.folder)
-        return f"{DIVERGED}{metric} is not finite" if measured else f"it measured no {metric}"
-    fit = read_summary(run.folder).get("fit", {})
-    untrained = fit.get("untrained_loss")
-    if untrained is not None and (loss := last_loss(run.folder)) >= untrained:
-        return (
-            f"{DIVERGED}train/loss is {loss:.3g} after {fit['steps']:,} steps, no better than that "
-            f"of an untrained model ({untrained:.3g})"
-        )
-    return ""
-
-
-def last_loss(folder: Path) -> float:
-    """The mean of ``train/loss`` over the last quarter of a run's values; NaN if it logged none."""
-    losses = list(logged_curves(folder).get("train/loss", {}).values())
-    last = losses[-max(1, len(losses) // 4) :]
-    return math.fsum(last) / len(last) if last else math.nan
+    scores = state.scores(run.folder)
+    if metric not in scores:
+        return f"it measured no {metric}"
+    constant_loss = read_summary(run.folder).get("fit", {}).get("constant_loss")
+    why = why_diverged(scores, logged_curves(run.folder), constant_loss, metric)
+    return why and f"{DIVERGED}{why}"
 
 
 def budget_reason(run: Run, plan: Plan) -> str:

@@ -119,7 +119,9 @@ def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
     status, reason = outcome(path, fit)
     if status not in ("failed", "diverged") and (pruned := object_of(path.parent / state.PRUNED)):
         status, reason = "pruned", prune.reason(pruned, cell["name"])
-    scores = {**state.scores(path), **explained(path)} if status == "completed" else {}
+    scores = (
+        {**state.scores(path), **explained(path)} if status in ("completed", "diverged") else {}
+    )
     peak = fit.get("peak_memory") or {}
     measured = {key: fit.get(key) for key in MEASURED_COLUMNS} | {
         "train_tokens": fit.get("tokens"),

@@ -24,8 +24,8 @@ MOMENT = 0.1
 STOPPED = (75, 130)
 """Exit codes of ``tfzoo fit`` after a signal: the run can be resumed."""
 DIVERGED = "diverged: "
-"""How the reason of a failure begins if the run diverged: its loss or score was not finite, or it
-ended no better than an untrained model.
+"""How the reason of a failure begins if the run diverged
+(:func:`tfzoo.sweep.judge.diverged.why_diverged`).
 """
 PRUNED = "pruned.json"
 """Why a cell was pruned, in the cell's folder."""
