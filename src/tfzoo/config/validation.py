@@ -16,6 +16,8 @@ from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section, uni
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.models.options import option_types
 
+SHARDING = re.compile("fsdp|deepspeed|modelparallel", re.IGNORECASE)
+"""In the names of strategies by which each process holds a part of each parameter."""
 OPEN = ("explain/", "train/expert_share/")
 """Beginnings of the names of metrics that depend on the model."""
 
@@ -100,6 +102,7 @@ def check_meaning(task: Any, recipe: Mapping[str, Any], origins: Origins) -> Non
         BadRecipe: naming the file or option that set the value.
     """
     check_trainer(recipe["trainer"], origins)
+    check_averaging(recipe, origins)
     check_monitors(task, recipe, origins)
     if recipe.get("samples") is not None and task.samples is None:
         raise BadRecipe(
@@ -119,6 +122,9 @@ def check_trainer(values: Mapping[str, Any], origins: Origins) -> None:
         if values.get(key) == 0:
             origin = origins.of(f"trainer.{key}")
             raise BadRecipe(f"{origin}: trainer.{key}=0 trains nothing: it must be at least 1")
+    devices = str(values.get("devices"))
+    if devices.isdecimal() and len(devices) > 4:  # Lightning makes a list of them
+        raise BadRecipe(f"{origins.of('trainer.devices')}: trainer.devices must be at most 9,999")
     interval = values.get("val_check_interval")
     origin = origins.of("trainer.val_check_interval")
     if isinstance(interval, float) and values.get("check_val_every_n_epoch", 1) is None:
@@ -130,6 +136,24 @@ def check_trainer(values: Mapping[str, Any], origins: Origins) -> None:
         raise BadRecipe(
             f"{origin}: trainer.val_check_interval={interval} must be over 0: a number of batches, "
             "or a share of an epoch such as 0.5; trainer.limit_val_batches 0 leaves validation out"
+        )
+
+
+def check_averaging(recipe: Mapping[str, Any], origins: Origins) -> None:
+    """Check that no average is made of weights that are sharded, which Lightning cannot copy.
+
+    Raises:
+        BadRecipe: naming what averages, and the strategy.
+    """
+    strategy = recipe["trainer"].get("strategy")
+    name = str(strategy.get("class_path") if isinstance(strategy, Mapping) else strategy)
+    callbacks = [one["class_path"] for one in as_list(recipe["trainer"].get("callbacks"))]
+    averages = [one.rpartition(".")[2] for one in callbacks if one.endswith("WeightAveraging")]
+    averages += ["optim.average"] * (recipe["optim"].get("average") is not None)
+    if averages and SHARDING.search(name):
+        raise BadRecipe(
+            f"{origins.of('trainer.strategy')}: trainer.strategy {name} shards the weights, of "
+            f"which {averages[0]} keeps a copy: leave one of them out"
         )
 
 
