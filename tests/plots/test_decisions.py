@@ -69,7 +69,8 @@ def test_the_curve_at_the_threshold_is_the_score(threshold):
     draw = torch.Generator().manual_seed(0)
     scores = MultilabelScores(3, torch.tensor(threshold))
     scores.update(torch.randn(99, 3, generator=draw), torch.randint(2, (99, 3), generator=draw))
-    axes = threshold_figure(*scores.found(), threshold, "test").axes[0]
+    logits, label = scores.found()
+    axes = threshold_figure(logits.sigmoid(), label, threshold, "test").axes[0]
     curves = {line.get_label(): line for line in axes.lines}
     at = round(threshold * 200)
     assert curves["micro F1"].get_xdata()[at] == pytest.approx(threshold)

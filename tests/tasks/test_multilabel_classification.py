@@ -55,6 +55,31 @@ def test_no_threshold_has_a_larger_micro_f1_than_the_chosen_one():
         assert float(f1(p > chosen, y)) == (pytest.approx(best) if label.any() else 0)
 
 
+def test_labels_are_ranked_by_logits_whose_probabilities_round_to_1():
+    """25 and 21 for texts with the label, 19 and 18 for others; and the same, negated."""
+    logits, label = torch.tensor([[25.0], [21.0], [19.0], [18.0]]), torch.tensor([1, 1, 0, 0])
+    for shift in (0.0, -20.0, -60.0, 1e4):
+        for sign in (1, -1):
+            scores = MultilabelScores(1, torch.tensor(0.5, dtype=torch.float64))
+            scores.update(sign * logits + shift, label[:, None])
+            assert float(scores.compute()["auroc"]) == (sign == 1)
+            if shift <= 0 and sign == 1:
+                scores.threshold.fill_(scores.best_threshold())
+                assert float(scores.compute()["micro_f1"]) == 1
+
+
+def test_a_task_answers_with_the_labels_of_a_threshold_near_1():
+    data = MultilabelData(train=NEWS, val=NEWS, tokenizer="bytes")
+    data.prepare_data()
+    recipe = {"model": {"dim": 16, "heads": 2, "layers": 1}}
+    task = MultilabelClassificationTask.build(recipe, data.vocabulary)
+    with torch.no_grad():
+        task.model.head.weight.zero_()
+        task.model.head.bias.copy_(torch.tensor([21.0, 19.0]))
+    task.threshold.fill_(float(torch.tensor(20.0, dtype=torch.float64).sigmoid()))
+    assert task.answers(["rain"])[0].labels == ["economy"]
+
+
 def fitted(data, average=None, **trainer):
     data.prepare_data()
     optim = {"lr": 0.01, "average": average}

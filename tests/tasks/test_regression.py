@@ -1,5 +1,6 @@
 """Scores of numbers beside those of scipy and of numpy."""
 
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +8,10 @@ import pytest
 import torch
 from scipy.stats import pearsonr, spearmanr
 
+from tests.trainers import quiet
 from tfzoo.commands.main import main
-from tfzoo.errors import BadData
-from tfzoo.tasks.regression import RegressionData, RegressionScores
+from tfzoo.errors import BadData, BadOption
+from tfzoo.tasks.regression import RegressionData, RegressionScores, RegressionTask
 
 
 @pytest.mark.parametrize("cases", [100, pytest.param(1000, marks=pytest.mark.nightly)])
@@ -20,16 +22,60 @@ def test_scores_are_those_of_scipy_on_random_cases(cases):
         label = random.normal(size=n) if case % 2 else random.integers(0, 6, n).astype(float)
         label[:2] = 0.0, 1.0
         predicted = label * random.uniform(-1, 1) + random.normal(size=n)
+        label, predicted = (one + random.choice([0.0, 1e6, 1.7e9]) for one in (label, predicted))
         scores = RegressionScores()
         for part in (slice(0, n // 2), slice(n // 2, n)):
             columns = torch.from_numpy(predicted[part]), torch.from_numpy(label[part])
             scores.update(*columns, torch.zeros(len(columns[0])))
         found = {name: float(value) for name, value in scores.compute().items()}
         error = predicted - label
-        assert found["mse"] == pytest.approx(np.square(error).mean(), rel=1e-4, abs=1e-5)
-        assert found["mae"] == pytest.approx(np.abs(error).mean(), rel=1e-4, abs=1e-5)
-        assert found["pearson"] == pytest.approx(pearsonr(predicted, label)[0], rel=1e-4, abs=1e-5)
-        assert found["spearman"] == pytest.approx(spearmanr(predicted, label)[0], abs=1e-4)
+        assert found["mse"] == pytest.approx(np.square(error).mean())
+        assert found["mae"] == pytest.approx(np.abs(error).mean())
+        assert found["pearson"] == pytest.approx(pearsonr(predicted, label)[0], abs=1e-6)
+        assert found["spearman"] == pytest.approx(spearmanr(predicted, label)[0], abs=1e-9)
+
+
+def correlations(predicted, label):
+    scores = RegressionScores()
+    predicted, label = torch.tensor(predicted), torch.tensor(label)
+    scores.update(predicted, label, torch.zeros(len(label)))
+    found = scores.compute()
+    return float(found["pearson"]), float(found["spearman"])
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1.7e9])
+def test_constants_correlate_with_nothing(constant):
+    """Also where their mean is not exactly the constant, as of 0.1."""
+    steady, other = [constant] * 7, [1.0, 2.0, 4.0, 3.0, 7.0, 5.0, 9.0]
+    assert all(np.isnan(correlations(steady, other)))
+    assert all(np.isnan(correlations(other, steady)))
+    assert all(np.isnan(correlations([*other[:-1], np.nan], other)))
+
+
+def test_numbers_that_fp32_would_round_are_learnt_and_told_apart(tmp_path):
+    """Seconds since 1970, minutes apart."""
+    seconds = [1_700_000_000 + 60 * row + row % 7 / 8 for row in range(40)]
+    rows = [(f"text {row}", number) for row, number in enumerate(seconds)]
+    data = RegressionData(train=rows, val=rows, tokenizer="bytes")
+    data.prepare_data()
+    data.setup("fit")
+    read = {one.item() for batch in data.val_dataloader() for one in batch.label}
+    assert read == {*seconds}
+    task = RegressionTask.build({"model": {"dim": 8, "heads": 1, "layers": 1}}, data.vocabulary)
+    trainer = quiet(max_steps=2, precision="bf16-mixed")
+    trainer.fit(task, datamodule=data)
+    assert (task.mean.item(), task.std.item()) == (np.mean(seconds), np.std(seconds))
+    (scores,) = quiet().validate(task.float(), data, verbose=False)
+    told = task.answers([text for text, _ in rows])
+    errors = np.square([answer.value for answer in told] - np.array(seconds))
+    assert scores["val/mse"] == pytest.approx(errors.mean(), rel=1e-4)
+    assert scores["val/loss"] == pytest.approx(errors.mean() / np.var(seconds), rel=1e-4)
+    lines = task.output_lines([text for text, _ in rows], Namespace())
+    assert [*map(float, lines)] == pytest.approx([one.value for one in told], rel=0, abs=0.05)
+    with pytest.raises(BadOption, match="train with labels less a constant"):
+        task.model_to_export()
+    with pytest.raises(BadOption, match="take bf16-mixed"):
+        quiet(max_steps=1, precision="bf16-true").fit(task, datamodule=data)
 
 
 def test_what_is_no_number_is_named_by_file_and_line(tmp_path):

@@ -11,7 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from tfzoo.tasks.classification import BINS, ClassificationScores
+from tfzoo.learning.statistics import Mean
+from tfzoo.tasks.classification import (
+    BINS,
+    ClassificationData,
+    ClassificationScores,
+    ClassificationTask,
+)
 from tfzoo.tasks.language_modeling import LanguageModelingScores
 from tfzoo.tasks.masked_language_modeling import MaskedLanguageModelingScores
 from tfzoo.tasks.multilabel_classification import MultilabelScores
@@ -111,6 +117,27 @@ def test_scores_are_those_of_scikit_learn(task, count):
     found = cases(count, several=task.startswith("multi"))
     for case, wanted in zip(found, golden[:count], strict=True):
         assert of_task(case) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_a_mean_is_exact_over_many_tokens_and_nan_where_a_value_is():
+    mean = Mean()
+    for _ in range(100):
+        mean.update(torch.tensor(2**25 + 1), 2**25 + 1)
+    assert mean.compute() == 1
+    mean.update(torch.tensor([1.0, math.nan]), 2)
+    assert mean.compute().isnan()
+
+
+def test_labels_whose_probabilities_round_to_0_keep_their_order():
+    data = ClassificationData(train=[(x, x) for x in "abcd"] * 2, val_fraction=0.5)
+    data.prepare_data()
+    recipe = {"model": {"dim": 8, "heads": 1, "layers": 1}}
+    task = ClassificationTask.build(recipe, data.vocabulary)
+    with torch.no_grad():
+        task.model.head.weight.zero_()
+        task.model.head.bias.copy_(torch.tensor([-1200.0, 0.0, -1000.0, -1100.0]))
+    (ranked,) = task.classifications(["a"])
+    assert [one.label for one in ranked] == ["b", "c", "d", "a"]
 
 
 @pytest.mark.nightly

@@ -839,7 +839,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     ),
     "labels are scored with another threshold than the model's": (
         "MultilabelScores.compute",
-        replace("float(_)", "0.5"),
+        replace("self.threshold", "0.5"),
         SCORES + "test_scores_are_those_of_scikit_learn",
     ),
     "a label that each text has is ranked": (

@@ -31,8 +31,8 @@ class ClassificationBatch(Batch):
     ``source_text`` is empty in training batches. :meth:`collate` makes one from lists of ids.
 
     - ``tokens`` ``(b n)``: ids and EOS, padded on the right
-    - ``label`` ``(b)``: classes, int64, or numbers, fp32; ``(b labels)``: 0 and 1, int64, where a
-      text has several; ``(0)`` if the labels are not known
+    - ``label`` ``(b)``: classes, int64, or numbers, float64; ``(b labels)``: 0 and 1, int64, where
+      a text has several; ``(0)`` if the labels are not known
     - ``padding``: whether any row is padded; known on the host, so that the model does not have to
       wait for the device
     - ``index``: the row of each sequence in its split, to restore its order
@@ -134,7 +134,7 @@ class ClassificationDataset(BatchDataset[ClassificationBatch]):
             tokens, padding = padded(self.sequences, rows, special, special.cls, most)
         if self.dropout is not None:
             tokens = self.dropout(tokens, rows, epoch_of(batch))
-        dtype = np.float32 if self.labels.dtype.kind == "f" else np.int64
+        dtype = np.float64 if self.labels.dtype.kind == "f" else np.int64
         label = np.asarray(self.labels[rows] if len(self.labels) else [], dtype=dtype)
         lines = [self.lines[row] for row in rows] if self.lines else []
         return ClassificationBatch(

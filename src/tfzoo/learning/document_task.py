@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from tfzoo.data.classification_batch import Vocabulary
@@ -60,5 +61,6 @@ class DocumentTask(Task):
 
 
 def sums_by(owner: Tensor, documents: int, *values: Tensor) -> list[Tensor]:
-    """Sums over the tokens of each document, ``owner`` ``(t)``: ``(t) -> (b)`` each."""
-    return [one.new_zeros(documents).index_add_(0, owner, one) for one in values]
+    """Sums over the tokens of each document, ``owner`` ``(t)``: ``(t) -> (b)`` each, float64."""
+    zeros = values[0].new_zeros(documents, dtype=torch.float64)
+    return [zeros.index_add(0, owner, one.double()) for one in values]

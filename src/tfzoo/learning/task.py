@@ -279,6 +279,17 @@ class Task(L.LightningModule):
         self.recipe = {"task": self.entry.name, "seed": seed, "model": config, **sections}
         self._add_options()
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move and cast the model; of the task's own buffers, such as the mean of the labels, the
+        values stay as they are.
+        """
+        own = dict(self.named_buffers(recurse=False))
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # of torch
+        for name, value in self.named_buffers(recurse=False):
+            if value.dtype != own[name].dtype:
+                setattr(self, name, own[name].to(value.device))
+        return self
+
     # What a task writes
 
     @classmethod
@@ -1017,7 +1028,7 @@ class Task(L.LightningModule):
             if isinstance(part, RowScores):
                 part.kept = []
         self.scores.append(scores)
-        self.items.append(SumMetric().to(self.device))
+        self.items.append(SumMetric().set_dtype(torch.float64).to(self.device))
 
     def _score(self, batch: Any, dataloader: int) -> None:
         self.check_batch(batch)

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torchmetrics import MeanMetric, Metric
+from torchmetrics import Metric
 
 from tfzoo.base import adapters
 from tfzoo.learning.resampling import RowScores
+from tfzoo.learning.statistics import Mean
 
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 """sacreBLEU's tokenizer by target language; ``13a`` for all others."""
@@ -117,8 +118,7 @@ class TranslationScores(nn.Module):
         super().__init__()
         self.decodes = decodes
         self.text = CorpusScores(language)
-        self.loss = MeanMetric()
-        self.nll = MeanMetric()
+        self.loss, self.nll = Mean(), Mean()
 
     def update(
         self,
@@ -130,8 +130,8 @@ class TranslationScores(nn.Module):
     ) -> None:
         """Add a batch: lines, and loss and cross entropy, each summed over tokens, in nats."""
         self.text.update(hypotheses, references)
-        self.loss.update(loss / tokens, weight=tokens)
-        self.nll.update(nll / tokens, weight=tokens)
+        self.loss.update(loss, tokens)
+        self.nll.update(nll, tokens)
 
     def compute(self) -> dict[str, Tensor]:
         """``loss``, ``perplexity`` and the scores of the texts, over all processes."""

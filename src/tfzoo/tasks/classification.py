@@ -14,14 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torchmetrics import MeanMetric
 from torchmetrics.classification import (
     MulticlassAccuracy,
-    MulticlassCalibrationError,
     MulticlassConfusionMatrix,
     MulticlassF1Score,
 )
-from torchmetrics.utilities import dim_zero_cat
 
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
@@ -34,6 +31,7 @@ from tfzoo.learning.compute import Compute
 from tfzoo.learning.loss import Loss, class_losses, constant_loss
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.resampling import RowScores
+from tfzoo.learning.statistics import Column, Mean
 from tfzoo.learning.task import Figures, Reading, rows_of
 from tfzoo.learning.text_task import TextTask, most_probable
 from tfzoo.plots.decisions import calibration_figure, confusion_figure
@@ -70,12 +68,10 @@ class ClassificationScores(nn.Module, RowScores):
 
     def __init__(self, classes: int) -> None:
         super().__init__()
-        self.loss = MeanMetric()
+        self.loss = Mean()
         self.accuracy = MulticlassAccuracy(classes, average="micro", validate_args=False)
         self.f1 = MulticlassF1Score(classes, average="macro", validate_args=False)
-        self.calibration = MulticlassCalibrationError(
-            classes, n_bins=BINS, norm="l1", validate_args=False
-        )
+        self.confidence, self.right = Column(), Column()
         self.matrix = MulticlassConfusionMatrix(classes, validate_args=False)
 
     def update(self, logits: Tensor, label: Tensor, loss: Tensor, weight: Tensor) -> None:
@@ -84,19 +80,21 @@ class ClassificationScores(nn.Module, RowScores):
 
     def add(self, *columns: Tensor) -> None:
         logits, label, loss, weight = columns
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         for metric in (self.accuracy, self.f1, self.matrix):
             metric.update(logits, label)
-        self.calibration.update(logits.softmax(-1), label)
-        self.loss.update(loss, weight=weight)
+        confidence, found = logits.double().softmax(-1).max(-1)
+        self.confidence.update(confidence)
+        self.right.update(found == label)
+        self.loss.update(weight * loss, weight)
 
     def compute(self) -> dict[str, Tensor]:
         """``loss``, ``accuracy``, ``macro_f1``, ``calibration_error``, over all processes."""
+        texts, confidence, accuracy = self.reliability().T
         return {
             "loss": self.loss.compute(),
             "accuracy": self.accuracy.compute(),
             "macro_f1": self.f1.compute(),
-            "calibration_error": self.calibration.compute(),
+            "calibration_error": (texts / texts.sum() * (accuracy - confidence).abs()).sum(),
         }
 
     def confusion(self) -> Tensor:
@@ -108,11 +106,9 @@ class ClassificationScores(nn.Module, RowScores):
         """The number of texts, mean probability of the predicted class and accuracy, in each of 15
         equal intervals of that probability: ``(15 3)``, over all processes.
         """
-        with self.calibration.sync_context():
-            confidence = dim_zero_cat(self.calibration.confidences)
-            right = dim_zero_cat(self.calibration.accuracies)
-        bins: Tensor = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
-        columns = torch.stack([torch.ones_like(confidence), confidence, right], 1).double()
+        confidence, right = self.confidence.compute().view(-1), self.right.compute().view(-1)
+        bins = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
+        columns = torch.stack([torch.ones_like(confidence), confidence, right], 1)
         sums = columns.new_zeros(BINS, 3).index_add_(0, bins, columns)
         sums[:, 1:] /= sums[:, :1].clamp(min=1)
         return sums
@@ -376,11 +372,12 @@ class ClassificationTask(TextTask):
 
     def _ranked(self, batch: ClassificationBatch, top_k: int | None) -> list[list[Prediction]]:
         """The ``top_k`` most probable labels of each text; None or more than there are: all."""
-        labels = self.labels
-        found = self.logits(batch).float().softmax(-1).topk(len(labels[:top_k]), -1)
+        labels, logits = self.labels, self.logits(batch)
+        best = logits.topk(len(labels[:top_k]), -1).indices  # probabilities may round to the same
+        values = logits.double().softmax(-1).gather(-1, best)
         return [
-            [Prediction(labels[index], p) for index, p in zip(indices, values, strict=True)]
-            for indices, values in zip(found.indices.tolist(), found.values.tolist(), strict=True)
+            [Prediction(labels[index], p) for index, p in zip(*pair, strict=True)]
+            for pair in zip(best.tolist(), values.tolist(), strict=True)
         ]
 
 

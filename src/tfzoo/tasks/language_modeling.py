@@ -15,7 +15,6 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torchmetrics import MeanMetric
 
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import notify
@@ -29,6 +28,7 @@ from tfzoo.learning.document_task import DocumentTask, sums_by
 from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.resampling import RowScores
+from tfzoo.learning.statistics import Mean
 from tfzoo.learning.task import OnProgress, Part, Reading, rows_of
 from tfzoo.models.generation import check_options, generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
@@ -93,19 +93,19 @@ class LanguageModelingScores(nn.Module, RowScores):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loss, self.nll, self.bits = MeanMetric(), MeanMetric(), MeanMetric()
+        self.loss, self.nll, self.bits = Mean(), Mean(), Mean()
 
     def update(self, loss: Tensor, nll: Tensor, tokens: Tensor, size: Tensor) -> None:
         """Add a batch: the sum of losses; and of each document the sum of cross entropies, the
         number of tokens and that of bytes, ``(b)`` each.
         """
-        self.loss.update(loss / tokens.sum(), weight=tokens.sum())
+        self.loss.update(loss, tokens)
         self.record(nll, tokens, size)
 
     def add(self, *columns: Tensor) -> None:
-        nll, tokens, size = (column.sum() for column in columns)
-        self.nll.update(nll / tokens, weight=tokens)
-        self.bits.update(nll / math.log(2) / size, weight=size)
+        nll, tokens, size = columns
+        self.nll.update(nll, tokens)
+        self.bits.update(nll / math.log(2), size)
 
     def compute(self) -> dict[str, Tensor]:
         """The scores, over all processes."""

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torchmetrics import MeanMetric
 
 from tfzoo.base.registry import register
 from tfzoo.data.inference_batches import OnTruncated
@@ -28,6 +27,7 @@ from tfzoo.learning.cross_entropy import cross_entropy_of_logits
 from tfzoo.learning.document_task import DocumentTask, sums_by
 from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.resampling import RowScores
+from tfzoo.learning.statistics import Mean
 from tfzoo.learning.task import OnProgress, rows_of
 from tfzoo.learning.text_task import most_probable
 from tfzoo.models.masked_language_model import MaskedLanguageModel
@@ -50,20 +50,19 @@ class MaskedLanguageModelingScores(nn.Module, RowScores):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loss, self.nll, self.accuracy = MeanMetric(), MeanMetric(), MeanMetric()
+        self.loss, self.nll, self.accuracy = Mean(), Mean(), Mean()
 
     def update(self, loss: Tensor, nll: Tensor, right: Tensor, tokens: Tensor) -> None:
         """Add a batch: the sum of losses; and of each document the sum of cross entropies, the
         number of tokens that are right and that of all, ``(b)`` each.
         """
-        if tokens.any():
-            self.loss.update(loss / tokens.sum(), weight=tokens.sum())
-            self.record(nll, right, tokens)
+        self.loss.update(loss, tokens)
+        self.record(nll, right, tokens)
 
     def add(self, *columns: Tensor) -> None:
-        nll, right, tokens = (column.sum() for column in columns)
-        self.nll.update(nll / tokens, weight=tokens)
-        self.accuracy.update(right / tokens, weight=tokens)
+        nll, right, tokens = columns
+        self.nll.update(nll, tokens)
+        self.accuracy.update(right, tokens)
 
     def compute(self) -> dict[str, Tensor]:
         """The scores, over all processes."""
@@ -221,8 +220,9 @@ class MaskedLanguageModelingTask(DocumentTask):
         return logits
 
     def answers_of(self, batch: MaskedBatch) -> list[MaskedLanguageModelingAnswer]:
-        probabilities = self._without_special(self.logits(batch)).softmax(-1)
-        top, ids = probabilities.topk(min(SHOWN, probabilities.shape[-1]), dim=-1)
+        logits = self._without_special(self.logits(batch))
+        ids = logits.topk(min(SHOWN, logits.shape[-1])).indices
+        top = logits.softmax(-1).gather(-1, ids)
         tokenizer = self.tokenizer.tokenizer
         masks: list[list[dict[str, float]]] = [[] for _ in batch.index]
         for row, p, each in zip(batch.owner.tolist(), top.tolist(), ids.tolist(), strict=True):

@@ -17,12 +17,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
-from torchmetrics import CatMetric, MeanMetric
-from torchmetrics.functional.classification import (
-    binary_auroc,
-    multilabel_exact_match,
-    multilabel_f1_score,
-)
 
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
@@ -33,6 +27,7 @@ from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.resampling import RowScores
+from tfzoo.learning.statistics import Column, Mean, roc_area
 from tfzoo.learning.task import Figures, Settings, rows_of
 from tfzoo.learning.text_task import TextTask, most_probable
 from tfzoo.plots.decisions import threshold_figure
@@ -154,8 +149,8 @@ class MultilabelScores(nn.Module, RowScores):
     def __init__(self, labels: int, threshold: Tensor) -> None:
         super().__init__()
         self.labels, self.threshold = labels, threshold
-        self.loss = MeanMetric()
-        self.probability, self.label = CatMetric(), CatMetric()
+        self.loss = Mean()
+        self.logit, self.label = Column(), Column()
 
     def update(self, logits: Tensor, label: Tensor) -> None:
         """Add a batch: logits, and labels as 0 and 1, ``(b labels)``."""
@@ -163,47 +158,48 @@ class MultilabelScores(nn.Module, RowScores):
 
     def add(self, *columns: Tensor) -> None:
         logits, label = columns
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        self.loss.update(label_losses(logits, label))
-        self.probability.update(logits.sigmoid())
+        losses = label_losses(logits.double(), label)
+        self.loss.update(losses, losses.numel())
+        self.logit.update(logits)
         self.label.update(label)
 
     def found(self) -> tuple[Tensor, Tensor]:
-        """The probabilities and the labels ``(texts, labels)`` of all processes."""
-        probability, label = self.probability.compute(), self.label.compute()
-        return probability.view(-1, self.labels), label.view(-1, self.labels).int()
+        """The logits and the labels ``(texts, labels)`` of all processes."""
+        logits, label = (one.compute().view(-1, self.labels) for one in (self.logit, self.label))
+        return logits, label.bool()
 
     def best_threshold(self) -> float:
         """The threshold with the largest ``micro_f1`` on these texts: between the probability of
         the last decision that is taken as positive and that of the next one. 0.5 if no text has a
         label.
         """
-        probability, label = (values.flatten() for values in self.found())
+        logits, label = (values.flatten() for values in self.found())
         if not label.any():
             return 0.5
-        probability, order = probability.sort(descending=True)
+        probability, order = logits.sigmoid().sort(descending=True)
         right = label[order].cumsum(0)
         taken = torch.arange(1, len(right) + 1, device=right.device)
         f1 = 2 * right / (taken + right[-1])
         following = torch.cat([probability[1:], probability.new_zeros(1)])
         # equal probabilities are on one side of every threshold
         best = f1.where(probability > following, 0.0).argmax()
-        return float((probability[best] + following[best]) / 2)
+        middle = (probability[best] + following[best]) / 2
+        return float(middle.where(middle < probability[best], following[best]))
 
     def compute(self) -> dict[str, Tensor]:
         """The scores, over all processes."""
-        probability, label = self.found()
-        labels, threshold = self.labels, float(self.threshold)
-        options: dict[str, Any] = {"threshold": threshold, "validate_args": False}
+        logits, label = self.found()
         some = label.any(0) & ~label.all(0)
-        columns = zip(probability.T[some], label.T[some], strict=True)
-        areas = [binary_auroc(p, y) for p, y in columns] or [probability.new_tensor(0.5)]
+        columns = zip(logits.T[some], label.T[some], strict=True)
+        areas = [roc_area(values, y) for values, y in columns] or [logits.new_tensor(0.5)]
+        taken = logits.sigmoid() > self.threshold
+        both, either = (taken & label).sum(0), taken.sum(0) + label.sum(0)
         return {
             "loss": self.loss.compute(),
-            "micro_f1": multilabel_f1_score(probability, label, labels, average="micro", **options),
-            "macro_f1": multilabel_f1_score(probability, label, labels, average="macro", **options),
+            "micro_f1": 2 * both.sum().double() / either.sum().clamp(min=1),
+            "macro_f1": (2 * both.double() / either.clamp(min=1)).mean(),
             "auroc": torch.stack(areas).mean(),
-            "subset_accuracy": multilabel_exact_match(probability, label, labels, **options),
+            "subset_accuracy": (taken == label).all(1).double().mean(),
         }
 
 
@@ -270,11 +266,11 @@ class MultilabelClassificationTask(TextTask):
         self, model: nn.Module, tokenizer: Vocabulary, **settings: Unpack[Settings]
     ) -> None:
         super().__init__(model, tokenizer, **settings)
-        self.register_buffer("threshold", torch.tensor(0.5))
+        self.register_buffer("threshold", torch.tensor(0.5, dtype=torch.float64))
 
     @classmethod
     def complete(cls, found: dict[str, Any], folder: Path) -> None:
-        found["state_dict"]["threshold"] = torch.tensor(0.5)
+        found["state_dict"]["threshold"] = torch.tensor(0.5, dtype=torch.float64)
 
     @property
     def untrained_loss(self) -> float:
@@ -309,7 +305,8 @@ class MultilabelClassificationTask(TextTask):
     def figures(self, scores: MultilabelScores, title: str) -> Figures:
         """Precision, recall and F1 by the threshold."""
         threshold = float(self.threshold)
-        return {"threshold": partial(threshold_figure, *scores.found(), threshold, title)}
+        logits, label = scores.found()
+        return {"threshold": partial(threshold_figure, logits.sigmoid(), label, threshold, title)}
 
     def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
         """The micro F1 of always predicting the most frequent labels of training, as many as are
@@ -339,9 +336,10 @@ class MultilabelClassificationTask(TextTask):
         return rows_of(columns)
 
     def probabilities(self, batch: ClassificationBatch) -> Tensor:
-        """The probability of each label of each text: ``(b labels)``, in at least fp32."""
-        logits = self.logits(batch)
-        return logits.to(torch.promote_types(logits.dtype, torch.float32)).sigmoid()
+        """The probability of each label of each text: ``(b labels)``, in float64, where those of
+        large logits differ.
+        """
+        return self.logits(batch).double().sigmoid()
 
     def answers_of(self, batch: ClassificationBatch) -> list[MultilabelAnswer]:
         answers = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, nan
+from math import floor, isnan, log10, nan
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
@@ -13,13 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torchmetrics import (
-    MeanAbsoluteError,
-    MeanMetric,
-    MeanSquaredError,
-    PearsonCorrCoef,
-    SpearmanCorrCoef,
-)
 
 from tfzoo.base import adapters
 from tfzoo.base.registry import register
@@ -31,10 +24,16 @@ from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.adapter import is_adapted
 from tfzoo.learning.resampling import RowScores
+from tfzoo.learning.statistics import Column, Mean, correlation, ranks
 from tfzoo.learning.task import Settings, rows_of
 from tfzoo.learning.text_task import TextTask
 
 LARGEST = float(np.finfo(np.float32).max)
+UNTRAINED = {
+    "mean": torch.tensor(0.0, dtype=torch.float64),
+    "std": torch.tensor(1.0, dtype=torch.float64),
+}
+"""Mean and standard deviation of the labels, of a model that gives numbers in their own unit."""
 
 
 class RegressionData(LabelledText):
@@ -48,12 +47,12 @@ class RegressionData(LabelledText):
     label_cells = Numbers
 
     def label_encoder(self, labels: Sequence[str]) -> Encoder:
-        """Cells as numbers of 32 bits."""
+        """Cells as numbers of 64 bits."""
         return NumberEncoder()
 
-    def targets(self, labels: Encoded) -> NDArray[np.float32]:
+    def targets(self, labels: Encoded) -> NDArray[np.float64]:
         """The number of each example."""
-        return labels.ids.view(np.float32)
+        return labels.ids.view(np.float64)
 
     def label_error(self, name: str) -> BadData:
         rows = self.splits[name]
@@ -62,21 +61,22 @@ class RegressionData(LabelledText):
 
 
 class NumberEncoder:
-    """Numbers in fp32, whose bits are read as integers, so that they are cached like token ids.
+    """Numbers in float64, of which each half is read as an integer, so that they are cached like
+    token ids.
 
     Raises (while encoding):
         UnknownLabel: a cell that is no finite number.
     """
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        found = np.array([*map(number, texts)], np.float32)
+        found = np.array([*map(number, texts)], np.float64)
         if np.isnan(found).any():
             raise UnknownLabel
-        bits: list[list[int]] = found.view(np.int32)[:, None].tolist()
+        bits: list[list[int]] = found.view(np.int32).reshape(-1, 2).tolist()
         return bits
 
     def state(self) -> str:
-        return "fp32"
+        return "float64"
 
 
 def number(cell: str) -> float:
@@ -97,18 +97,18 @@ def training_labels(data: Any) -> NDArray[np.float64] | None:
 
 
 class RegressionScores(nn.Module, RowScores):
-    """The scores of one data set.
+    """The scores of one data set, in float64.
 
     ``loss`` is the mean squared error in units of the training labels' variance; ``mse`` the mean
     squared error, ``mae`` the mean absolute error; ``pearson`` the correlation of predictions and
-    labels, ``spearman`` that of their ranks.
+    labels, ``spearman`` that of their ranks. Both are NaN where all predictions are equal, or all
+    labels.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.loss = MeanMetric()
-        self.mse, self.mae = MeanSquaredError(), MeanAbsoluteError()
-        self.pearson, self.spearman = PearsonCorrCoef(), SpearmanCorrCoef()
+        self.loss = Mean()
+        self.predicted, self.label = Column(), Column()
 
     def update(self, predicted: Tensor, label: Tensor, loss: Tensor) -> None:
         """Add a batch: predictions, labels and losses, ``(b)`` each."""
@@ -116,18 +116,20 @@ class RegressionScores(nn.Module, RowScores):
 
     def add(self, *columns: Tensor) -> None:
         predicted, label, loss = columns
-        self.loss.update(loss)
-        for metric in (self.mse, self.mae, self.pearson, self.spearman):
-            metric.update(predicted, label)
+        self.loss.update(loss, len(loss))
+        self.predicted.update(predicted)
+        self.label.update(label)
 
     def compute(self) -> dict[str, Tensor]:
         """The scores, over all processes."""
+        predicted, label = self.predicted.compute().view(-1), self.label.compute().view(-1)
+        error = predicted - label
         return {
             "loss": self.loss.compute(),
-            "mse": self.mse.compute(),
-            "mae": self.mae.compute(),
-            "pearson": self.pearson.compute(),
-            "spearman": self.spearman.compute(),
+            "mse": error.square().mean(),
+            "mae": error.abs().mean(),
+            "pearson": correlation(predicted, label),
+            "spearman": correlation(ranks(predicted), ranks(label)),
         }
 
 
@@ -148,7 +150,7 @@ class RegressionTask(TextTask):
     The model learns ``(y - mean) / std``, with the mean and the standard deviation of the training
     labels, by the squared error; predictions are in the labels' own unit.
 
-    A batch is a :class:`~tfzoo.ClassificationBatch` whose ``label`` ``(b)`` is fp32.
+    A batch is a :class:`~tfzoo.ClassificationBatch` whose ``label`` ``(b)`` is float64.
 
     Args:
         model: a :class:`~tfzoo.TransformerClassifier` with the tokenizer's vocabulary size and
@@ -189,12 +191,12 @@ class RegressionTask(TextTask):
     ) -> None:
         super().__init__(model, tokenizer, **settings)
         # Buffers, so that a checkpoint has those of its training set.
-        self.register_buffer("mean", torch.tensor(0.0))
-        self.register_buffer("std", torch.tensor(1.0))
+        for name, value in UNTRAINED.items():
+            self.register_buffer(name, value.clone())
 
     @classmethod
     def complete(cls, found: dict[str, Any], folder: Path) -> None:
-        found["state_dict"] |= {"mean": torch.tensor(0.0), "std": torch.tensor(1.0)}
+        found["state_dict"] |= UNTRAINED
 
     @classmethod
     def outputs(cls, vocabulary: Vocabulary | None) -> int:
@@ -205,11 +207,16 @@ class RegressionTask(TextTask):
         learn in it.
 
         Raises:
-            BadOption: as :meth:`Task.check`.
+            BadOption: as :meth:`Task.check`; or a precision in which labels would be rounded.
             BadData: all training labels are equal.
         """
         super().check(data)
         trainer, numbers = adapters.trainer_of(self), training_labels(data)
+        if getattr(trainer, "precision", None) in ("16-true", "bf16-true"):
+            raise BadOption(
+                f"trainer.precision {trainer.precision} would round the labels to 16 bits: take "
+                f"{trainer.precision.removesuffix('true')}mixed"
+            )
         evaluates = trainer is not None and trainer.state.fn != "fit"
         if numbers is not None and numbers.std() == 0 and not evaluates:
             raise BadData(f"train: every label is {numbers[0]:g}; nothing can be learnt of them")
@@ -222,10 +229,8 @@ class RegressionTask(TextTask):
             self.std.fill_(float(numbers.std()))
 
     def predicted(self, batch: ClassificationBatch) -> Tensor:
-        """The number of each text: ``(b)``, in at least fp32."""
-        outputs = self.logits(batch)[:, 0]
-        outputs = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
-        return outputs * self.std + self.mean
+        """The number of each text: ``(b)``, float64."""
+        return self.logits(batch)[:, 0].double() * self.std + self.mean
 
     def losses(self, predicted: Tensor, label: Tensor) -> Tensor:
         """``((p - y) / std)^2`` of each text: ``(b), (b) -> (b)``."""
@@ -265,16 +270,22 @@ class RegressionTask(TextTask):
         return [RegressionAnswer(value) for value in self.predicted(batch).tolist()]
 
     def facts(self, answer: RegressionAnswer) -> dict[str, str]:
-        return {"value": f"{answer.value:.4g}"}
+        return {"value": self.written(answer.value, 4)}
 
     def output_line(self, answer: RegressionAnswer, given: Namespace) -> str:
-        return f"{answer.value:.6g}"
+        return self.written(answer.value, 6)
+
+    def written(self, value: float, digits: int) -> str:
+        """A number with as many digits as that of the labels' deviation would have."""
+        places = digits - 1 - floor(log10(float(self.std)))
+        return f"{round(value, places):.15g}"
 
     def model_to_export(self, *, keep_adapter: bool = False) -> nn.Module:
         """The model with mean and standard deviation in its last layer, which counts as trained.
 
         Raises:
-            BadOption: the last layer has an adapter, which is kept: both belong below it.
+            BadOption: the last layer has an adapter, which is kept: both belong below it; or the
+                mean is so large that its outputs would be rounded.
         """
         model: Any = super().model_to_export(keep_adapter=keep_adapter)
         if is_adapted(model.head):
@@ -283,8 +294,14 @@ class RegressionTask(TextTask):
                 "standard deviation: write the whole model (--to transformers), or train the head "
                 "beside the adapter (adapter.train: [head])"
             )
+        mean, std = float(self.mean), float(self.std)
+        if abs(mean) * torch.finfo(model.head.weight.dtype).eps > std / 1000:
+            raise BadOption(
+                f"the labels lie around {mean:g}, {std:g} apart, which the outputs of the exported "
+                "model cannot tell apart: train with labels less a constant"
+            )
         with torch.no_grad():
-            model.head.weight.mul_(self.std.cpu())
-            model.head.bias.mul_(self.std.cpu()).add_(self.mean.cpu())
+            model.head.weight.mul_(std)
+            model.head.bias.mul_(std).add_(mean)
         model.head.requires_grad_(True)
         return model  # type: ignore[no-any-return]  # a module

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Unpack
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torchmetrics import MeanMetric, Metric
+from torchmetrics import Metric
 
 from tfzoo.base.registry import register
 from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
@@ -38,6 +38,7 @@ from tfzoo.errors import BadData, BadOption
 from tfzoo.learning import foreign
 from tfzoo.learning.loss import class_losses, constant_loss
 from tfzoo.learning.resampling import RowScores
+from tfzoo.learning.statistics import Mean
 from tfzoo.learning.task import Figures, rows_of
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
@@ -233,7 +234,7 @@ class TokenScores(nn.Module, RowScores):
 
     def __init__(self, labels: Sequence[str]) -> None:
         super().__init__()
-        self.loss = MeanMetric()
+        self.loss = Mean()
         self.counts = LabelCounts(sorted({parse(label)[1] for label in labels} - {""}))
 
     def update(self, predicted: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> None:
@@ -412,7 +413,7 @@ class TokenClassificationTask(TextTask):
         with self.throughput.timed(self.device, len(batch)):
             logits = self.logits(batch)
         loss, words = self.loss(logits, batch, 0.0)
-        scores.loss.update(loss / words.clamp(min=1), weight=words)
+        scores.loss.update(loss, words)
         scores.update(self.predicted(logits, batch), self.true(batch))
 
     def true(self, batch: WordBatch) -> list[list[str]]:
