@@ -35,10 +35,9 @@ WHY = {
     "jinja2": "pages and reports",
     "markupsafe": "texts in pages",
     "platformdirs": "where the cache is",
-    "charset-normalizer": "naming the encoding of a file that is not UTF-8",
     "filelock": "one writer a folder",
 }
-MODULES = {"pyyaml": "yaml", "charset-normalizer": "charset_normalizer"}
+MODULES = {"pyyaml": "yaml"}
 """What is imported, where the name is another one."""
 REPEATS = 3
 

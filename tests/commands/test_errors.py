@@ -66,6 +66,8 @@ OPTIONS = [
     ("--model.encoder.norm rsm", "no norm named 'rsm'", "Did you mean 'rms'"),
     ("--model.encoder.nrm rms", "no option 'nrm'", "Did you mean 'norm'"),
     ("--model.dim wide", "--model.dim", "model.dim must be int, not 'wide'"),
+    ("--model.dim 1_28", "model.dim must be int, not '1_28'"),
+    ("--optim.lr 1_0.5", "optim.lr must be float, not '1_0.5'"),
     ("--model.parallel middle", "'one_norm' or 'two_norms'", "not 'middle'"),
     ("--model.dropout=2", "dropout=2.0 must be a finite number at least 0 and under 1"),
     ("--model.layers=-1", "layers=-1 must be"),
@@ -289,6 +291,8 @@ COMMANDS = [
     ("cache --cleer", "no option '--cleer'", "Did you mean '--clear'"),
     ("translate x --scor", "no option '--scor'", "Did you mean '--scores'"),
     ("translate x --beam two", "--beam", "two"),
+    ("translate x --beam 1_0", "--beam", "1_0"),
+    ("attention x text --layers 1_0", "--layers 1_0"),
     ("test", "RUN is missing: tfzoo test RUN"),
 ]
 

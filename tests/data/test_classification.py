@@ -254,6 +254,8 @@ def test_text_batches_hold_every_line_once(root):
             [("a", "0"), ("b", "0")],
             r"train\.tsv: every example has the label '0'; a c",
         ),
+        ("train.tsv", [*TRAIN, ("a", "['x', 'y']")], r"line 38: the label \['x', 'y'\] is a list"),
+        ("train.tsv", [*TRAIN, ("a", "[1, 2]")], "is a list; takes one column.* set task: multil"),
         ("train.tsv", [*TRAIN, ("a", " 0")], r"train\.tsv, line 38: the label ' 0' has spaces aro"),
         ("test_unseen.tsv", TEST, "cannot be named 'test_unseen': that is the name of the part of"),
     ],
@@ -262,6 +264,15 @@ def test_bad_labels_and_rows_are_told_before_training(root, name, rows, words):
     write(root, name, rows)
     with pytest.raises(BadData, match=words):
         prepared(root=str(root), val_fraction=0.5)
+
+
+def test_labels_that_differ_in_their_normal_form_alone_are_one_class(root):
+    composed, apart = "caf\u00e9", "cafe\u0301"
+    rows = [("a", composed), ("b", apart), ("c", "x")]
+    data = ClassificationData(train=rows, val=rows, tokenizer="bytes")
+    data.prepare_data()
+    assert data.labels == [composed, "x"]
+    assert data.label_counts == [2, 1]
 
 
 @pytest.mark.parametrize("split", ["train", "val", "test"])

@@ -43,7 +43,7 @@ def test_numbers_are_found():
     found = {(p.values[0].__name__, p.values[1]) for p in numbers_of_data()}
     assert ("TranslationData", "token_dropout") in found
     assert ("ClassificationData", "val_fraction") in found
-    assert len(found) == 18
+    assert len(found) == 14
     assert len(list(numbers_of_components())) >= 16
 
 

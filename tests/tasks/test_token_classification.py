@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 
 import datasets
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -273,6 +274,90 @@ def test_a_column_that_a_conll_file_does_not_have_is_refused(option, column, tmp
     (tmp_path / "a.conll").write_text(CONLL)
     with pytest.raises(BadData, match=f"line 3: no column {column} among 4; .*data.{option} takes"):
         prepared(train=str(tmp_path / "a.conll"), **{option: column})
+
+
+COMMENTED = {
+    "MultiCoNER": (
+        "# id 11aa\tdomain=en\nAnna _ _ B-PER\nsings _ _ O\n\n# id 22bb\tdomain=en\n# _ _ O\n"
+        "9 _ _ O\n",
+        {},
+        [("Anna sings", "B-PER O"), ("# 9", "O O")],
+    ),
+    "CoNLL-U": (
+        "# sent_id = 1\n# text = Er kam zur Zeit\n1\tEr\tPRON\n2\tkam\tVERB\n3-4\tzur\t_\n"
+        "3\tzu\tADP\n4\tder\tDET\n4.1\tleer\t_\n5\tZeit\tNOUN\n\n# a b\n1\t#\tSYM\n",
+        {"text_column": "2"},
+        [("Er kam zu der Zeit", "PRON VERB ADP DET NOUN"), ("#", "SYM")],
+    ),
+    "CoNLL-U Plus": (
+        "# global.columns = ID FORM NER MISC\n1\tAnna\tB-PER\t_\n2-3\tzur\t_\t_\n2\tsingt\tO\tx\n",
+        {"text_column": "FORM", "label_column": "NER"},
+        [("Anna singt", "B-PER O")],
+    ),
+    "a first line of names": (
+        "text pos label chunk\nAnna NNP B-PER x\nsings VBZ O y\n",
+        {},
+        [("Anna sings", "B-PER O")],
+    ),
+    "tabs and no comment": (
+        "#\tO\n#Anna\tB-PER\n1990-1991\tO\n",
+        {},
+        [("# #Anna 1990-1991", "O B-PER O")],
+    ),
+    "spaces, and # as first word": (
+        "# O\n1 O\n\na O\n# B-X\n",
+        {},
+        [("# 1", "O O"), ("a #", "O B-X")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMMENTED)
+def test_comments_and_ranges_are_no_words_and_a_sign_of_a_comment_may_be_one(name, tmp_path):
+    text, options, wanted = COMMENTED[name]
+    path = tmp_path / "a.conll"
+    path.write_text(text)
+    data = TokenData(train=str(path), val=TEXTS, **options)
+    assert list(data.text.external(data.columns, data.columns)["train"]) == wanted
+
+
+def test_a_comment_that_could_be_a_word_is_refused_with_its_line(tmp_path):
+    (tmp_path / "a.conll").write_text("a _ _ O\n\n# sent_id = 1\nb _ _ O\n")
+    with pytest.raises(BadData, match=r"a.conll, line 3: a comment, or a word with the label '1'"):
+        prepared(train=str(tmp_path / "a.conll"), val=TEXTS)
+
+
+@pytest.mark.parametrize("write", [str, json.dumps], ids=["as pandas writes it", "JSON"])
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
+def test_the_text_of_a_list_is_read_as_the_list(form, write, tmp_path):
+    rows = [(["Anna", "d'Arc", "sings"], ["B-PER", "I-PER", "O"]), (["[", "x"], ["O", "O"])]
+    table = pd.DataFrame([[write(cell) for cell in row] for row in rows], columns=["text", "label"])
+    path = str(tmp_path / f"rows.{form}")
+    if form == "jsonl":
+        table.to_json(path, orient="records", lines=True)
+    elif form == "csv":
+        table.to_csv(path, index=False)
+    else:
+        (tmp_path / "rows.tsv").write_text(
+            "text\tlabel\n" + "".join(f"{a}\t{b}\n" for a, b in table.itertuples(index=False))
+        )
+    assert list(prepared(train=path, val=path).splits["val"]) == [
+        ("Anna d'Arc sings", "B-PER I-PER O"),
+        ("[ x", "O O"),
+    ]
+
+
+@pytest.mark.parametrize("cell", ["['O' 'B-PER']", "[3 0]", "['O', nan]", "[O, B-PER]"])
+def test_a_list_of_another_form_is_refused_with_its_line(cell, tmp_path):
+    (tmp_path / "a.tsv").write_text(f"text\tlabel\na b\tO O\nc d\t{cell}\n")
+    with pytest.raises(BadData, match=r"a.tsv, line 3: 'label' is .* no list in JSON"):
+        prepared(train=str(tmp_path / "a.tsv"), val=TEXTS)
+
+
+def test_labels_that_differ_in_their_normal_form_alone_are_one():
+    composed, apart = "B-CAF\u00c9", "B-CAFE\u0301"
+    data = prepared(train=[("a b", f"{composed} O"), ("c", apart)], val=[("d", apart)])
+    assert data.labels == [composed, "O"]
 
 
 def test_what_cannot_be_is_refused():

@@ -9,9 +9,11 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from tfzoo.errors import BadOption, BadRecipe
+
+N = TypeVar("N", int, float)
 
 PLAIN = (bool, int, float, str, type(None))
 DEPTH = 32
@@ -71,11 +73,24 @@ def convert(value: Any, annotation: Any) -> Any:
     raise ValueError(f"must be {type_name(annotation)}, not {value!r}")
 
 
+def parse_number(text: str, kind: type[N]) -> N:
+    """The number that a text is. Python reads ``1_000`` as 1000, which is refused here.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if "_" in text:
+        raise ValueError(f"no number: {text!r}")
+    return kind(text)
+
+
 def convert_one(value: Any, choice: Any) -> Any:
     """``value`` converted to one type or literal; ValueError if it cannot be."""
     if choice is type(value):
         return value
     text = str(value).strip().lower()
+    if choice in (int, float) and "_" in text:
+        raise ValueError
     if choice is type(None) and text in ("none", "null", "~"):
         return None
     if choice is bool and text in ("true", "yes", "on", "false", "no", "off"):

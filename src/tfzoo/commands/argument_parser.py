@@ -7,9 +7,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn
 
 from tfzoo.base.terminal import columns, print_result, reflow
+from tfzoo.base.values import parse_number
 from tfzoo.config.sources import Arguments, Option, next_option, read_config
 from tfzoo.errors import TfzooError, did_you_mean
 from tfzoo.training.device import DEVICES, device_name
@@ -44,6 +46,8 @@ class CommandParser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        for kind in (int, float):
+            self.register("type", kind, partial(parse_number, kind=kind))
         self.command = command
         self.sections: tuple[str, ...] = ()
         """Of options ``--SECTION.KEY``, which the command takes besides its own."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfzoo.base.terminal import notice_if_replaced, notify, print_result
+from tfzoo.base.values import parse_number
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.task_command import load_task, open_output
 from tfzoo.data.lines import decoded
@@ -92,7 +93,7 @@ def parse_layers(written: str | None) -> set[int] | None:
     if written is None:
         return None
     try:
-        return {int(one) for one in written.split(",")}
+        return {parse_number(one, int) for one in written.split(",")}
     except ValueError:
         raise TfzooError(
             f"--layers {written}: write the numbers of layers, from 0, such as --layers 0,5"

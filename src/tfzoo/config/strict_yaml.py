@@ -25,8 +25,9 @@ class Limit(yaml.MarkedYAMLError):
 
 
 class Loader(yaml.SafeLoader):
-    """A ``SafeLoader`` with the scalars of YAML 1.2: ``no`` and ``10:00`` are strings, ``1e-4`` is
-    a number. A repeated key is an error, and so are more values, levels or digits than the limits.
+    """A ``SafeLoader`` with the scalars of YAML 1.2: ``no``, ``10:00`` and ``1_000`` are strings,
+    ``1e-4`` is a number. A repeated key is an error, and so are more values, levels or digits than
+    the limits.
     """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # as the base class has it
@@ -97,7 +98,7 @@ class Loader(yaml.SafeLoader):
 for tag, pattern, first in (
     ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
     ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
-    ("int", r"^[-+]?(?:0|[1-9][0-9_]*)$", "-+0123456789"),
+    ("int", r"^[-+]?(?:0|[1-9][0-9]*)$", "-+0123456789"),
     (
         "float",
         r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",

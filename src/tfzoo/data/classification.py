@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unicodedata import normalize
 
 import numpy as np
 
@@ -28,8 +29,8 @@ class ClassificationData(LabelledText):
         return counts
 
     def labels_of(self, cell: str) -> list[str]:
-        """The cell itself."""
-        return [cell]
+        """The cell itself, in normal form NFC."""
+        return [normalize("NFC", cell)]
 
     def check_labels(self, labels: Sequence[str]) -> None:
         """Raise BadData unless these can be classes."""

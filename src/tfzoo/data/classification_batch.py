@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
+from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -204,7 +205,8 @@ class LabelEncoder:
     """
 
     def __init__(self, labels: Sequence[str], labels_of: Callable[[str], Iterable[str]]) -> None:
-        self.number, self.labels_of = {label: k for k, label in enumerate(labels)}, labels_of
+        self.number = {normalize("NFC", label): k for k, label in enumerate(labels)}
+        self.labels_of = labels_of
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Unpack
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -293,6 +294,9 @@ def column_of(names: str | Sequence[str], label: str) -> str:
 MOST_NUMBERS = 20
 """The most labels that may all be numbers with fractions, such as stars of a review."""
 
+LIST = re.compile(r"\[(?:[\"'\d].*)?\]")
+"""The text of a list of labels."""
+
 NUMBER = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
@@ -300,14 +304,18 @@ def check_classes(labels: Sequence[str], splits: Mapping[str, Examples]) -> None
     """Check that the labels of some splits can be classes.
 
     Raises:
-        BadData: fewer than two labels, one with spaces around it or a line break inside, or numbers
-            with fractions that are too many to be classes.
+        BadData: fewer than two labels, one with spaces around it or a line break inside, one that
+            is a list, or numbers with fractions that are too many to be classes.
     """
     for label in labels:
         if label != label.strip() or len(label.splitlines()) > 1:
             raise BadData(
                 f"{_first(splits, label)}: the label {label!r} has spaces around it, "
                 "or more than one line"
+            )
+        if LIST.fullmatch(label):
+            raise BadData(
+                f"{_first(splits, label)}: the label {label} is a list; {ONE_LABEL.why()}"
             )
     if len(labels) < 2:
         where = getattr(splits["train"], "path", "train")
@@ -326,7 +334,7 @@ def _first(splits: Mapping[str, Examples], label: str) -> str:
         location(rows, i, name)
         for name, rows in splits.items()
         for i, (_, other) in enumerate(rows)
-        if other == label
+        if normalize("NFC", other) == label
     )
 
 

@@ -18,7 +18,6 @@ from tfzoo.base import adapters
 from tfzoo.base.registry import DatasetSpec, TokenizerSpec, create
 from tfzoo.base.values import check_range
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
-from tfzoo.data.lines import LIMITS, Limits
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.prepare import CellLabels, Examples, SplitFingerprint, fingerprint_split
 from tfzoo.data.rows import Split
@@ -47,8 +46,6 @@ class TextKeywords(TypedDict, total=False):
     max_length: int
     seed: int
     workers: int
-    max_line: int
-    max_ratio: int
     stream: int | None
 
 
@@ -73,8 +70,6 @@ class TextData(L.LightningDataModule):
         seed: determines the order of batches, what is held out, and the examples of a built-in
             data set.
         workers: processes that make batches; 0: the main process does.
-        max_line: the most characters of a line or a cell in a file.
-        max_ratio: the most times its size to which a compressed file over 16 MB is unpacked.
         stream: read ``train`` as a stream, in epochs of so many batches of each process
             (:mod:`tfzoo.data.stream`). None: it is prepared as a whole.
 
@@ -120,8 +115,6 @@ class TextData(L.LightningDataModule):
         max_length: int = 256,
         seed: int = 0,
         workers: int = 0,
-        max_line: int = LIMITS.line,
-        max_ratio: int = LIMITS.ratio,
         stream: int | None = None,
     ) -> None:
         super().__init__()
@@ -145,7 +138,6 @@ class TextData(L.LightningDataModule):
             val,
             test,
             delimiter,
-            Limits(max_line, max_ratio),
             header=self.header,
             val_required=val_fraction is None,
             stream=stream is not None,

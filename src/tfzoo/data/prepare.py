@@ -29,7 +29,7 @@ Examples = Iterable[tuple[str, str]]
 several times.
 """
 
-FORMAT = "5"
+FORMAT = "6"
 """The version of the files in the cache. Entries of another version are not used."""
 
 CHUNK = 4096

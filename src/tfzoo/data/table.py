@@ -1,5 +1,5 @@
 """Two named columns of a table in a file: ``.tsv``, ``.csv``, ``.jsonl`` or ``.parquet``, each
-plain or as ``.gz``.
+text also as ``.gz``.
 
 Nothing is dropped and nothing is guessed: a row that lacks a column, a blank line, or a line end
 where none is allowed is an error that names file and line.
@@ -10,23 +10,25 @@ where none is allowed is an error that names file and line.
   row names the columns. Another delimiter may stand for the comma.
 - ``.jsonl``: one object per line.
 - ``.parquet``: as it is.
-- ``.conll``: a word and its label a line, a blank line after each sentence.
+- ``.conll``: a word and its label a line, a blank line after each sentence, and comments.
 """
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from tfzoo.base.registry import task_for
-from tfzoo.data.lines import BLOCK, LIMITS, Limits, check_unicode, read_lines, stat_fingerprint
+from tfzoo.data.lines import check_unicode, read_lines, stat_fingerprint
 from tfzoo.data.pairs import Pair, joined, names_of
 from tfzoo.errors import BadData, did_you_mean, listing
 
@@ -43,10 +45,10 @@ class Table:
     """The cells of two columns, row by row. It can be iterated several times.
 
     Without ``header``, the first row of a ``.tsv`` need not name the columns; then the file has
-    exactly these two. ``delimiter`` is that of a ``.csv``; ``limits`` are those of its size.
+    exactly these two. ``delimiter`` is that of a ``.csv``.
 
     Raises (while iterating):
-        BadData: the file is missing, empty, damaged, too large or not UTF-8, it has no such
+        BadData: the file is missing, empty, damaged or not UTF-8, it has no such
             column, or a row is incomplete.
     """
 
@@ -57,10 +59,9 @@ class Table:
         *,
         header: bool = True,
         delimiter: str = ",",
-        limits: Limits = LIMITS,
     ) -> None:
         self.path, self.columns = path, columns
-        self.header, self.delimiter, self.limits = header, delimiter, limits
+        self.header, self.delimiter = header, delimiter
         self.form = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -89,84 +90,78 @@ class Table:
         first, second = (cell(row, column, where) for column in self.columns)
         return first, second
 
+    def texts(self, cells: tuple[str, str], where: str) -> tuple[str, str]:
+        """The two cells of a row that are text, as :func:`text_of` reads them."""
+        first, second = (
+            text_of(value, column, where) for value, column in zip(cells, self.columns, strict=True)
+        )
+        return first, second
+
     @property
     def names(self) -> list[str]:
         """The columns of the file that are read."""
         return [name for column in self.columns for name in names_of(column)]
 
 
-def tabbed(table: Table) -> Iterator[Row]:
-    """The rows of a ``.tsv``."""
-    names: Sequence[str] = table.columns  # of a file without a header
-    first: Cell = itemgetter(0)
-    second: Cell = itemgetter(1)
-    width = 2
-    for number, line in enumerate(read_lines(table.path, table.limits), 1):
-        row = line.split("\t")
-        if not line or "\r" in line:  # other programs drop it, or read it as several
-            wrong = CARRIAGE_RETURN if line else BLANK
-            raise BadData(f"{table.path}, line {number:,}: {wrong}")
-        if number == 1 and (table.header or set(table.columns) <= set(row)):
-            names, width, (first, second) = row, len(row), cells_at(row, table)
-            continue
-        if len(row) != width:
-            missing = len(row) < width
-            few = "a tab is missing" if missing else "a tab inside a cell must become a space"
-            wanted = "<TAB>".join(names[:6])
-            raise BadData(
-                f"{table.path}, line {number:,}: {columns(row)} instead of {width}, {wanted}; {few}"
-            )
-        yield number, first(row), second(row)
-
-
-def commas(table: Table) -> Iterator[Row]:
-    """The rows of a ``.csv``."""
-    begun = 0
-
-    def lines() -> Iterator[str]:
-        for number, line in enumerate(read_lines(table.path, table.limits), 1):
-            if "\r" in line:
-                raise BadData(f"{table.path}, line {number:,}: {CARRIAGE_RETURN}")
-            yield line + "\n"
-
-    reader = csv.reader(lines(), strict=True, delimiter=table.delimiter)
-    width = 0
-    first: Cell
-    second: Cell
-    limit = csv.field_size_limit(table.limits.line)
+def delimited(table: Table) -> Iterator[Row]:
+    """The rows of a ``.tsv`` or a ``.csv``."""
+    tabs, path, begun = table.form == ".tsv", table.path, 0
+    delimiter = "\t" if tabs else table.delimiter
+    names: Sequence[str] = table.columns if tabs and not table.header else ()
+    first, second = cells_at(names, table) if names else (itemgetter(0), itemgetter(0))
+    marked = any(isinstance(column, Lists | Words) for column in table.columns)
+    csv.field_size_limit(2**31 - 1)
+    reader = csv.reader(
+        whole_lines(path),
+        strict=True,
+        delimiter=delimiter,
+        quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
+    )
     try:
         for row in reader:
-            line, begun = begun + 1, reader.line_num
-            if not width:
+            number, begun = begun + 1, reader.line_num
+            if number == 1 and (not names or {*table.columns} <= {*row}):
                 check_delimiter(row, table)
-                width, (first, second) = len(row), cells_at(row, table)
+                names, (first, second) = row, cells_at(row, table)
                 continue
-            if not row:
-                raise BadData(f"{table.path}, line {line:,}: {BLANK}")
-            if len(row) != width:
-                missing = len(row) < width
-                sign = "comma" if table.delimiter == "," else repr(table.delimiter)
-                few = f"a {sign} is missing" if missing else f"a cell with a {sign} needs quotes"
-                raise BadData(
-                    f"{table.path}, line {line:,}: {columns(row)} instead of {width}; {few}"
-                )
-            yield line, first(row), second(row)
+            if len(row) != len(names):
+                raise BadData(f"{path}, line {number:,}: {wrong_width(row, names, delimiter)}")
+            cells = first(row), second(row)
+            yield number, *(table.texts(cells, f"{path}, line {number:,}") if marked else cells)
     except csv.Error as error:
-        if "field limit" in str(error):
-            error = csv.Error(f"a cell over {table.limits.line:,} characters; data.max_line")
-        raise BadData(f"{table.path}, line {begun + 1:,}: not CSV ({error})") from None
-    finally:
-        csv.field_size_limit(limit)
+        raise BadData(f"{path}, line {begun + 1:,}: not CSV ({error})") from None
+
+
+def whole_lines(path: Path) -> Iterator[str]:
+    """The lines of a file with their ends. Raises BadData for a carriage return inside one."""
+    for number, line in enumerate(read_lines(path), 1):
+        if "\r" in line:  # other programs read it as several
+            raise BadData(f"{path}, line {number:,}: {CARRIAGE_RETURN}")
+        yield line + "\n"
+
+
+def wrong_width(row: Sequence[str], names: Sequence[str], delimiter: str) -> str:
+    """What is said of a row that has not as many cells as there are ``names``."""
+    if not row:
+        return BLANK
+    sign = {",": "comma", "\t": "tab"}.get(delimiter, repr(delimiter))
+    wanted = f", {'<TAB>'.join(names[:6])}" if sign == "tab" else ""
+    why = f"a cell with a {sign} needs quotes"
+    if len(row) < len(names):
+        why = f"a {sign} is missing"
+    elif sign == "tab":
+        why = "a tab inside a cell must become a space"
+    return f"{columns(row)} instead of {len(names)}{wanted}; {why}"
 
 
 def objects(table: Table) -> Iterator[Row]:
     """The rows of a ``.jsonl``."""
-    for number, line in enumerate(read_lines(table.path, table.limits), 1):
+    for number, line in enumerate(read_lines(table.path), 1):
         where = f"{table.path}, line {number:,}"
         if not line.strip():
             raise BadData(f"{where}: {BLANK}")
         try:
-            row = json.loads(line, object_pairs_hook=once_each)
+            row = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise BadData(f"{where}: not JSON ({error})") from None
         if not isinstance(row, dict):
@@ -175,49 +170,22 @@ def objects(table: Table) -> Iterator[Row]:
         yield number, *table.cells(row, where)
 
 
-def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. Raises ValueError if a name occurs twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise ValueError(f"{name!r} is there twice")
-    return found
-
-
 def parquet(table: Table) -> Iterator[Row]:
     """The rows of a ``.parquet``."""
-    import gzip
-    import tempfile
-    import zlib
-
     import pyarrow
     from pyarrow.parquet import ParquetFile
 
     try:
-        with tempfile.TemporaryFile() as whole, table.path.open("rb") as stream:
-            if table.path.suffix == ".gz":  # Parquet needs to seek, so it is unpacked first
-                with gzip.open(stream) as inner:
-                    while block := inner.read(BLOCK):
-                        whole.write(block)
-                        table.limits.check_unpacked(table.path, whole.tell())
-            with ParquetFile(whole if table.path.suffix == ".gz" else stream) as file:
-                names = file.schema_arrow.names
-                wanted = [name for name in (*table.names, NESTED) if name in names]
-                count, groups = 0, range(file.metadata.num_row_groups)
-                sizes = (file.metadata.row_group(group).total_byte_size for group in groups)
-                table.limits.check_unpacked(table.path, sum(sizes))
-                if NESTED not in names:
-                    cells_at(names, table)
-                for batch in file.iter_batches(BATCH, columns=wanted):
-                    rows = (
-                        (number, *table.cells(row, f"{table.path}, row {number:,}"))
-                        for number, row in enumerate(batch.to_pylist(), count + 1)
-                    )
-                    for row in rows:
-                        table.limits.check_lengths(row[1:], str(table.path), row[0] - 1, "row")
-                        yield row
-                    count += batch.num_rows
-    except (OSError, EOFError, zlib.error, pyarrow.ArrowException) as error:
+        with ParquetFile(table.path) as file:
+            names, count = file.schema_arrow.names, 0
+            if NESTED not in names:
+                cells_at(names, table)
+            wanted = [name for name in (*table.names, NESTED) if name in names]
+            for batch in file.iter_batches(BATCH, columns=wanted):
+                for number, row in enumerate(batch.to_pylist(), count + 1):
+                    yield number, *table.cells(row, f"{table.path}, row {number:,}")
+                count += batch.num_rows
+    except (OSError, pyarrow.ArrowException) as error:
         why = getattr(error, "strerror", None) or f"damaged, or not Parquet ({error})"
         raise BadData(f"{table.path}: {why}") from None
 
@@ -225,44 +193,119 @@ def parquet(table: Table) -> Iterator[Row]:
 def sentences(table: Table) -> Iterator[Row]:
     """The sentences of a CoNLL file: a word a line, with columns between spaces or tabs, of which
     the first is the word and the last its label; a blank line ends a sentence.
+
+    Columns have names where a first line or a comment ``# global.columns = ID FORM ...`` gives
+    them. Comments are left out, and so are CoNLL-U's ranges of words (``2-3``) and empty words.
     """
-    begun, width, words, labels = 0, 0, list[str](), list[str]()
-    for number, line in enumerate(chain(read_lines(table.path, table.limits), [""]), 1):
-        row = words_of(line)
-        if row and row[0] != DOCUMENT:
-            where = f"{table.path}, line {number:,}"
-            width = width or len(row)
-            if len(row) != width or width < 2:
-                wanted = f"the {width} of the first line" if width > 1 else "a word and its label"
-                raise BadData(f"{where}: {columns(row)} instead of {wanted}")
-            first, last = table.columns
-            begun = begun or number
-            words.append(row[place_of(first, width, where, "text", 1)])
-            labels.append(row[place_of(last, width, where, "label", width)])
-        elif words:
-            yield begun, " ".join(words), " ".join(labels)
+    layout = Layout.of(table)
+    begun, words, labels = 0, list[str](), list[str]()
+    known, doubtful = set[str](), dict[str, int]()
+    for number, line in enumerate(chain(read_lines(table.path), [""]), 1):
+        row, where = words_of(line), f"{table.path}, line {number:,}"
+        if not row or row[0] == DOCUMENT:
+            if words:
+                yield begun, " ".join(words), " ".join(labels)
             begun, words, labels = 0, [], []
+            continue
+        if number == layout.header or layout.is_no_word(line, row, not words):
+            continue
+        if len(row) != layout.width:
+            raise BadData(
+                f"{where}: {columns(row)} instead of the {layout.width} of the first line"
+            )
+        begun, label = begun or number, row[layout.label]
+        if line.startswith(COMMENT) and not words:
+            doubtful.setdefault(label, number)
+        else:
+            known.add(label)
+        words.append(row[layout.word])
+        labels.append(label)
+    for label, number in doubtful.items():
+        if label not in known:
+            raise BadData(
+                f"{table.path}, line {number:,}: a comment, or a word with the label {label!r}, "
+                "which no other word has? Remove comments that have as many columns as words"
+            )
 
 
-def place_of(column: str, width: int, where: str, unnamed: str, usual: int) -> int:
-    """The index of a column of a CoNLL file that is named by its number from 1; that of the
-    ``usual`` one where the option has its default, ``unnamed``.
+@dataclass(frozen=True)
+class Layout:
+    """How the columns of a CoNLL file stand. ``word`` and ``label`` are indices of columns;
+    ``header`` is the line that names them, 0 if there is none. ``tabs``: columns are separated by
+    tabs; ``indexed``: the first one counts words.
     """
-    number = str(usual) if column == unnamed else column
+
+    width: int
+    word: int
+    label: int
+    header: int
+    tabs: bool
+    indexed: bool
+
+    @classmethod
+    def of(cls, table: Table) -> Layout:
+        """That of a file, by its first word and the comments before it.
+
+        Raises:
+            BadData: it has no label, or a column is not there.
+        """
+        names: list[str] = []
+        for number, line in enumerate(read_lines(table.path), 1):
+            row, header = words_of(line), 0
+            if line.startswith(NAMES):
+                names = words_of(line.removeprefix(NAMES))
+            if not row or row[0] == DOCUMENT or line.startswith(COMMENT):
+                continue
+            where, (text, label) = f"{table.path}, line {number:,}", table.columns
+            if len(row) < 2:
+                raise BadData(f"{where}: 1 column instead of a word and its label")
+            if label in row[1:]:
+                names, header = row, number
+            word = place_of(text, names, len(row), where, "text", 1)
+            place = place_of(label, names, len(row), where, "label", len(row))
+            return cls(len(row), word, place, header, "\t" in line, word > 0 and row[0].isdecimal())
+        raise BadData(f"{table.path}: the file has no rows")
+
+    def is_no_word(self, line: str, row: Sequence[str], begins: bool) -> bool:
+        """Whether a line is a comment, a range of words or an empty word. ``begins``: no word of
+        the sentence stands before it, as it is with comments. A comment that has as many columns
+        as words may differ in what separates them.
+        """
+        if self.indexed:
+            return line.startswith(COMMENT) or RANGE.fullmatch(row[0]) is not None
+        head, tab, _ = line.partition("\t")
+        separated = bool(tab) == self.tabs and not (self.tabs and " " in head)
+        return line.startswith(COMMENT) and (not separated or (begins and len(row) != self.width))
+
+
+def place_of(
+    column: str, names: Sequence[str], width: int, where: str, unnamed: str, usual: int
+) -> int:
+    """The index of a column of a CoNLL file that is given by its name or its number from 1. Where
+    columns have no names it is the ``usual`` one if the option has its default, ``unnamed``.
+    """
+    if column in names:
+        return names.index(column)
+    number = str(usual) if column == unnamed and not names else column
     if not (number.isdecimal() and 1 <= int(number) <= width):
         raise BadData(
-            f"{where}: no column {column} among {width}; columns of a CoNLL file have no names: "
-            f"data.{unnamed}_column takes a number, here {usual} by default"
+            f"{where}: no column {column} among {' '.join(names) or width}; in a CoNLL file "
+            f"data.{unnamed}_column takes a number, here {usual} by default, or a name that the "
+            "first line gives"
         )
     return int(number) - 1
 
+
+COMMENT, NAMES = "#", "# global.columns ="
+RANGE = re.compile(r"\d+[-.]\d+")
+"""The number of a range of words, or of an empty one, in CoNLL-U."""
 
 DOCUMENT = "-DOCSTART-"
 """The word of a CoNLL file that marks where a document begins."""
 
 FORMS: Mapping[str, Callable[[Table], Iterator[Row]]] = {
-    ".tsv": tabbed,
-    ".csv": commas,
+    ".tsv": delimited,
+    ".csv": delimited,
     ".jsonl": objects,
     ".parquet": parquet,
     ".conll": sentences,
@@ -350,11 +393,50 @@ class Lists(str):
 
 
 class Words(str):
-    """The name of a column whose cells are words, or labels of words, with spaces between them; or
-    lists of these. In a CoNLL file it may be the number of a column.
+    """The name of a column whose cells are words, with spaces between them; or lists of these. In a
+    CoNLL file it may be the number of a column.
     """
 
     __slots__ = ()
+
+
+class WordLabels(Words):
+    """The name of a column whose cells are labels of words."""
+
+    __slots__ = ()
+
+
+def list_in(text: str, column: str, where: str) -> list[Any] | None:
+    """The list that a text is, in JSON or as Python writes it: ``['x', 'y']``, as pandas writes a
+    list into a ``.csv``. None if it is no list.
+
+    >>> list_in("['x', 'y']", "label", ""), list_in('["x"]', "label", ""), list_in("x", "label", "")
+    (['x', 'y'], ['x'], None)
+
+    Raises:
+        BadData: it is a list of another form, such as one of NumPy: ``['x' 'y']``.
+    """
+    text = text.strip()
+    if text[:1] + text[-1:] not in ("[]", "()", "{}"):
+        return None
+    for parse in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            found = parse(text)
+            # Python joins 'x' 'y': what is read has to have the same signs
+            same = parse is json.loads or marks(repr(found)) == marks(text)
+            if same and isinstance(found, list | tuple | set):
+                return [*found]
+    if text[1] in "'\"" or (text[0] == "[" and any(sign in text for sign in ", ")):
+        raise BadData(
+            f"{where}: {column!r} is {text[:40]}, which is no list in JSON: write "
+            '["x", "y"], or the items with what separates them'
+        )
+    return None
+
+
+def marks(text: str) -> list[str]:
+    """The characters of a text without spaces, sorted, as a set has no order."""
+    return sorted("".join(text.split()))
 
 
 def words_of(text: str) -> list[str]:
@@ -374,6 +456,10 @@ def text_of(value: Any, column: str, where: str) -> str:
         value = value.item()
     if isinstance(column, Lists | Words):
         value = value.tolist() if hasattr(value, "tolist") else value
+        is_text = isinstance(column, Words) and not isinstance(column, WordLabels)
+        if isinstance(value, str) and (not is_text or value.startswith(("['", '["'))):
+            items = list_in(value, str(column), where)
+            value = value if items is None else items
         several = list | tuple if isinstance(column, Words) else list | tuple | set
         if isinstance(value, several):
             texts = [text_of(item, str(column), where) for item in value]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.data.code_fingerprint import code_fingerprint
-from tfzoo.data.lines import LIMITS, Limits, find_file, missing, read_lines, stat_fingerprint
+from tfzoo.data.lines import find_file, missing, read_lines, stat_fingerprint
 from tfzoo.data.pairs import Pair
 from tfzoo.data.remote import addresses, file_name, is_address, local_copy
 from tfzoo.data.table import FORMS, Table, Words
@@ -30,24 +30,17 @@ class TextFormat:
         columns: those of a table; None: the endings.
         header: whether the first row of a ``.tsv`` has to name the columns.
         delimiter: what separates the columns of a ``.csv``.
-        limits: of the size of the files.
     """
 
     endings: tuple[str, str]
     columns: tuple[str, str] | None = None
     header: bool = False
     delimiter: str = ","
-    limits: Limits = LIMITS
 
     def table(self, path: Path) -> Table:
         """The table at a path."""
-        return Table(
-            path,
-            self.columns or self.endings,
-            header=self.header,
-            delimiter=self.delimiter,
-            limits=self.limits,
-        )
+        columns = self.columns or self.endings
+        return Table(path, columns, header=self.header, delimiter=self.delimiter)
 
 
 @dataclass(frozen=True)
@@ -60,13 +53,12 @@ class ParallelText:
 
     source: Path
     target: Path
-    limits: Limits = LIMITS
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         count = 0
         with (
-            closing(read_lines(self.source, self.limits)) as sources,
-            closing(read_lines(self.target, self.limits)) as targets,
+            closing(read_lines(self.source)) as sources,
+            closing(read_lines(self.target)) as targets,
         ):
             for source, target in zip_longest(sources, targets):
                 if source is None or target is None:
@@ -107,10 +99,9 @@ class PlainText:
     """
 
     path: Path
-    limits: Limits = LIMITS
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return ((line, line) for line in read_lines(self.path, self.limits))
+        return ((line, line) for line in read_lines(self.path))
 
     def stat_fingerprint(self) -> str | None:
         """See :func:`tfzoo.data.lines.stat_fingerprint`."""
@@ -147,12 +138,12 @@ def find_text(path: Path, form: TextFormat) -> ParallelText | PlainText | Table:
     if first == second:
         lines = find_file(path, path.with_name(f"{path.name}.{first}"))
         if lines is not None:
-            return PlainText(lines, form.limits)
+            return PlainText(lines)
     pairs = isinstance(first, Pair)  # which are in tables alone
     names = [f"{path.name}.{ending}" for ending in (first, second)]
     found = [None, None] if pairs else [find_file(path.parent / name) for name in names]
     if found[0] is not None and found[1] is not None:
-        return ParallelText(found[0], found[1], form.limits)
+        return ParallelText(found[0], found[1])
     tables = [
         table for ending in FORMS if (table := find_file(path.parent / f"{path.name}{ending}"))
     ]
@@ -267,12 +258,12 @@ def remote_text(address: str, form: TextFormat, quiet: bool) -> ParallelText | P
     if is_table(address) or isinstance(first, Words):
         return form.table(local_copy(address, quiet))
     if first == second:
-        return PlainText(local_copy(address, quiet), form.limits)
+        return PlainText(local_copy(address, quiet))
     if isinstance(first, Pair):
         raise BadData(f"{address}: pairs of texts are read from tables: {', '.join(FORMS)}")
     path, chain, archive = address.partition("::")
     source, target = (f"{path}.{ending}{chain}{archive}" for ending in (first, second))
-    return ParallelText(local_copy(source, quiet), local_copy(target, quiet), form.limits)
+    return ParallelText(local_copy(source, quiet), local_copy(target, quiet))
 
 
 def matching(root: Path, path: str, ending: str) -> list[str]:

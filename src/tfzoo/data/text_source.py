@@ -9,7 +9,7 @@ from typing import Any
 
 from tfzoo.base.registry import Spec, create
 from tfzoo.data.hub import HubText, fetched, is_saved, saved, split_names
-from tfzoo.data.lines import Limits, is_folder
+from tfzoo.data.lines import is_folder
 from tfzoo.data.prepare import Examples
 from tfzoo.data.remote import check_address, is_address
 from tfzoo.data.rows import Split, given_rows
@@ -35,7 +35,6 @@ class TextSource:
         train, val, test: rows; or paths of files, relative to ``root``; or, where a data set has
             splits with names, names of these.
         delimiter: what stands between the columns of a ``.csv``.
-        limits: of the size of the files.
         header: whether the first row of every table names its columns.
         val_required: whether files without ``val`` are refused.
         stream: whether ``train`` is found by :meth:`files` instead of being read as a whole.
@@ -53,7 +52,6 @@ class TextSource:
         val: Split | None,
         test: Split | Mapping[str, Split] | None,
         delimiter: str,
-        limits: Limits,
         *,
         header: bool,
         val_required: bool,
@@ -99,7 +97,7 @@ class TextSource:
         self.built_in: Any = create("dataset", given) if built_in else None
         self.name, self.val_required = name, val_required or stream
         self.stream = stream
-        self.header, self.delimiter, self.limits = header, delimiter, limits
+        self.header, self.delimiter = header, delimiter
         self.root = None if root is None else Path(root).expanduser()
         self.train, self.val = train, val
         self.tests = named_tests(test, tuple(FORMS))
@@ -143,7 +141,7 @@ class TextSource:
         return Files(root, files_of(root, paths_of(self.train) or ["train"], form), form)
 
     def _format(self, columns: Columns, endings: Columns) -> TextFormat:
-        return TextFormat(endings, columns, self.header, self.delimiter, self.limits)
+        return TextFormat(endings, columns, self.header, self.delimiter)
 
     def _named(self, found: Mapping[str, Any], columns: Columns, name: str) -> dict[str, Examples]:
         """The splits of a data set that is there already."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+from unicodedata import normalize
 
 import torch
 from torch import Tensor
@@ -33,7 +34,9 @@ class Loss:
         if isinstance(self.class_weights, Mapping):
             for label, weight in self.class_weights.items():
                 check_range(f"loss.class_weights[{str(label)!r}]", weight, ge=0)
-            self.class_weights = {str(label): float(w) for label, w in self.class_weights.items()}
+            self.class_weights = {
+                normalize("NFC", str(label)): float(w) for label, w in self.class_weights.items()
+            }
         elif self.class_weights not in (None, "balanced"):
             raise BadOption(
                 f"loss.class_weights={self.class_weights!r} is neither 'balanced' nor weights by "

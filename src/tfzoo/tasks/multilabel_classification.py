@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
+from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -46,8 +47,8 @@ class MultilabelData(LabelledText):
     :class:`~tfzoo.data.labelled_text.LabelledText`.
 
     The labels of a text are in one column, ``"sports,politics"``, with or without spaces after the
-    delimiter; in JSON, Parquet and Python also a list, ``["sports", "politics"]``. An empty cell is
-    a text without labels.
+    delimiter; or they are a list, ``["sports", "politics"]``, also as text in JSON or as Python
+    writes it. An empty cell is a text without labels.
 
     Args:
         label_delimiter: what separates the labels of a text.
@@ -124,7 +125,8 @@ def labels_of_cell(cell: str, delimiter: str) -> list[str]:
     if cell.startswith("["):
         with suppress(ValueError):  # a label that begins with a bracket
             parts = json.loads(cell)
-    return [label for label in (str(part).strip() for part in parts) if label]
+    labels = (normalize("NFC", str(part).strip()) for part in parts)
+    return [label for label in labels if label]
 
 
 class MultilabelScores(nn.Module, RowScores):

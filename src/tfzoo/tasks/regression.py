@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from tfzoo.base import adapters
 from tfzoo.base.registry import register
+from tfzoo.base.values import parse_number
 from tfzoo.data.classification_batch import ClassificationBatch, UnknownLabel, Vocabulary
 from tfzoo.data.encoded import Encoded
 from tfzoo.data.labelled_text import LabelledText
@@ -82,7 +83,7 @@ class NumberEncoder:
 def number(cell: str) -> float:
     """The number in a cell; NaN if there is none that fp32 can hold."""
     try:
-        found = float(cell)
+        found = parse_number(cell, float)
     except ValueError:
         return nan
     return found if abs(found) <= LARGEST else nan

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Unpack
+from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from tfzoo.data.prepare import (
     Column,
     location,
 )
-from tfzoo.data.table import Words, words_of
+from tfzoo.data.table import WordLabels, Words, words_of
 from tfzoo.data.words import (
     NO_LABEL,
     WordBatch,
@@ -110,15 +111,15 @@ class TokenData(LabelledText):
     data sets of the library ``datasets`` they may be lists, ``["Anna", "sings"]`` and ``["B-PER",
     "O"]``. A file of any other ending than those of tables is a CoNLL file: a word a line, its
     label in the last column, a blank line after each sentence. There ``text_column`` and
-    ``label_column`` may be numbers of columns, from 1. The label of a word is that of its first
-    token.
+    ``label_column`` may be numbers of columns, from 1, or names that the first line gives. The
+    label of a word is that of its first token.
 
     Raises:
         BadOption: two text columns.
         BadData: a text has not as many labels as words, or a label that training does not have.
     """
 
-    label_cells = Words
+    label_cells = WordLabels
 
     def __init__(self, **text: Unpack[LabelledKeywords]) -> None:
         super().__init__(**text)
@@ -129,7 +130,7 @@ class TokenData(LabelledText):
 
     def labels_of(self, cell: str) -> list[str]:
         """The labels of the words of a text."""
-        return words_of(cell)
+        return words_of(normalize("NFC", cell))
 
     def check_labels(self, labels: Sequence[str]) -> None:
         """Raise BadData unless there are two."""
