@@ -43,7 +43,7 @@ def test_the_same_command_again_finishes_what_is_missing(trainings, capsys):
     assert sweep() == 1
     assert trainings.trained[4:] == ["norm=layer seed 2"]
     said = capsys.readouterr()
-    assert "norm=rms seed 2: it broke" in said.out
+    assert "norm=rms seed 2: failed: it broke" in said.out
     assert "tfzoo sweep tiny.yaml --retry failed" in said.err
     assert sweep("--retry", "failed") == 0
     assert trainings.trained[5:] == ["norm=rms seed 2"]
@@ -325,7 +325,7 @@ def test_a_clash_a_divergence_and_a_run_out_of_memory_are_told_and_the_others_co
     assert ran.returncode == 1
     assert "1 of 3 runs completed, 1 failed, 1 diverged; 1 of 4 cells refused" in ran.stdout
     assert re.search(r"what=diverges seed 1: diverged: .*not finite", ran.stdout)
-    assert re.search(r"what=large seed 1: out of memory", ran.stdout)
+    assert re.search(r"what=large seed 1: failed: out of memory", ran.stdout)
     assert re.search(r"what=clash: refused: .*norm 'batch' mixes tokens", ran.stderr)
     assert re.search(r"what=good seed 1: completed, val/loss", ran.stderr)
 

@@ -45,7 +45,8 @@ def make(
             if (norm, position, seed) == ("rms", "none", seeds[-1]):
                 failed(
                     run,
-                    "diverged: training stopped: loss or gradient was not finite in 10 steps",
+                    "training stopped: loss or gradient was not finite in 10 steps",
+                    "diverged",
                 )
             elif (norm, position, seed) == ("layer", "alibi", seeds[-1]):
                 half(run)
@@ -105,12 +106,9 @@ def completed(run: Path, effect: float, seed: int) -> None:
     (run / "checkpoints/best.ckpt").touch()
 
 
-def failed(run: Path, reason: str) -> None:
-    """A training that failed, and the note beside it."""
-    write(run, {"fit": {"ended": f"failed: {reason}", "steps": 40, **surroundings(run)}})
-    (run / "failed.json").write_text(
-        json.dumps({"reason": reason, "exit": 1, "attempts": 1}), "utf-8"
-    )
+def failed(run: Path, reason: str, word: str = "failed") -> None:
+    """A training that failed, or diverged."""
+    write(run, {"fit": {"ended": f"{word}: {reason}", "steps": 40, **surroundings(run)}})
 
 
 def half(run: Path) -> None:

@@ -74,7 +74,7 @@ def test_one_line_has_all_that_a_quotation_needs(tmp_path):
 
 def test_an_axis_of_one_value_is_averaged_over_by_nothing_and_seeds_are_counted_in_pairs(tmp_path):
     made = make(tmp_path / "norms", (1, 2, 3, 4, 5), ("layer",), ("sinusoidal", "rotary"))
-    failed(made / "norm=layer,position=sinusoidal/seed-5", "diverged: its loss is not finite")
+    failed(made / "norm=layer,position=sinusoidal/seed-5", "its loss is not finite", "diverged")
     results = gather([made])
     assert quote(results).startswith("position=rotary instead of sinusoidal: val/loss ")
     assert ", 4 seeds, " in quote(results)

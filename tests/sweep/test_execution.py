@@ -6,11 +6,11 @@ import pytest
 
 from tests.sweep.files import Trainings, sweep_file
 from tfzoo.errors import BadRun
-from tfzoo.runs.folder import read_config
+from tfzoo.runs.folder import read_config, write_summary
 from tfzoo.runs.lock import holding
 from tfzoo.sweep import start
 from tfzoo.sweep.plan.load import load
-from tfzoo.sweep.run import execution, runs_csv, state, tune
+from tfzoo.sweep.run import execution, state, tune
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def run(plan, tmp_path, trainings):
 
 
 def reason(run):
-    return str(state.failure(run.folder)["reason"])
+    return str(run.outcome.reason)
 
 
 def test_a_run_is_trained_once(run, plan, trainings):
@@ -58,7 +58,7 @@ def test_a_run_that_did_not_test_is_not_complete(run, plan, trainings):
     execution.execute(run, plan)
     summary = json.loads((run.folder / "summary.json").read_text())
     (run.folder / "summary.json").write_text(json.dumps({"fit": summary["fit"]}))
-    assert state.status(run) == "stopped"
+    assert state.status(run) == "interrupted"
     assert execution.execute(run, plan) == "completed"
     assert len(trainings.trained) == 2
 
@@ -71,6 +71,56 @@ def test_two_processes_do_not_work_on_one_run(run, plan, trainings):
     assert trainings.trained == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "scores", "state_of"),
+    [
+        ({}, {}, "completed"),
+        ({}, {"": None}, "diverged"),
+        ({}, {"": 3.0}, "diverged"),
+        ({"budget": {"time": "00:00:02"}, "overrides": {"trainer.max_steps": 9}}, {}, "failed"),
+        ({"metric": {"name": "val/chrf", "mode": "max"}}, {}, "failed"),
+    ],
+)
+def test_a_run_that_ends_while_its_sweep_is_killed_comes_to_the_same(
+    tmp_path, trainings, monkeypatch, changes, scores, state_of
+):
+    trainings.scores, trainings.constant_loss = scores, 2.0
+    plan = load(sweep_file(tmp_path, **changes))
+    watched, alone = (state.planned_runs(plan, tmp_path / name)[0] for name in ("one", "other"))
+    assert execution.execute(watched, plan) == state_of
+
+    def killed(*args):
+        trainings.spawn(*args)
+        raise SystemExit  # nobody sees how it ended
+
+    monkeypatch.setattr(execution, "spawn", killed)
+    with pytest.raises(SystemExit):
+        execution.execute(alone, plan)
+    assert alone.outcome == watched.outcome
+    trainings.trained.clear()
+    assert execution.execute(alone, plan) == state_of
+    assert trainings.trained == []
+
+
+@pytest.mark.parametrize(("code", "summary"), [(-15, "running"), (-9, "running"), (130, "test")])
+def test_a_run_that_is_interrupted_goes_on_at_the_next_start(
+    run, plan, trainings, monkeypatch, code, summary
+):
+    stop = execution.Stop()
+
+    def interrupted(run, plan, *rest):
+        stop.request(2)
+        stop.request(2)
+        if summary == "test":  # trained to its end
+            write_summary(run.folder, "fit", {"ended": "completed", "scores": {"val/loss": 1.0}})
+        return code
+
+    monkeypatch.setattr(execution, "spawn", interrupted)
+    assert execution.execute(run, plan, stop=stop) == "interrupted"
+    monkeypatch.setattr(execution, "spawn", trainings.spawn)
+    assert execution.execute(run, plan) == "completed"
+
+
 def test_a_killed_run_goes_on_once_by_itself(run, plan, trainings):
     trainings.codes[run.folder.name] = -9
     assert execution.execute(run, plan) == "failed"
@@ -78,7 +128,7 @@ def test_a_killed_run_goes_on_once_by_itself(run, plan, trainings):
     assert "SIGKILL twice" in reason(run)
 
 
-@pytest.mark.parametrize(("loss", "ends"), [(0.674, "failed"), (0.67, "completed")])
+@pytest.mark.parametrize(("loss", "ends"), [(0.674, "diverged"), (0.67, "completed")])
 def test_a_run_diverged_if_a_constant_prediction_has_no_larger_loss_in_validation(
     run, plan, trainings, loss, ends, capsys
 ):
@@ -86,18 +136,14 @@ def test_a_run_diverged_if_a_constant_prediction_has_no_larger_loss_in_validatio
     trainings.scores = {"": loss}
     trainings.losses = [9.0, 9.0]
     assert execution.execute(run, plan) == ends
-    if ends == "failed":
+    if ends == "diverged":
         assert reason(run) == (
-            "diverged: val/loss ended at 0.674; the same prediction for every label has 0.673"
+            "val/loss ended at 0.674; the same prediction for every label has 0.673"
         )
         assert start.print_outcome(plan, [run], []) == 0, "which is a result"
         said = capsys.readouterr()
         assert "0 of 1 runs completed, 0 failed, 1 diverged; " in said.out
         assert "Every run diverged: train for more steps" in said.err
-        assert runs_csv.outcome(run.folder, {}) == (
-            "diverged",
-            reason(run).removeprefix("diverged: "),
-        )
 
 
 @pytest.mark.parametrize(
@@ -160,7 +206,10 @@ def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
     assert execution.execute(layer, tuning) == "completed"
     assert read_config(layer.folder)["optim"]["lr"] == 0.003
     assert execution.execute(rms, tuning) == "failed"
-    assert reason(rms) == "no value of optim.lr could be trained: 0.001: it broke; 0.003: it broke"
+    assert (
+        reason(rms)
+        == "no value of optim.lr could be trained: 0.001: failed: it broke; 0.003: failed: it broke"
+    )
 
 
 def test_values_tried_before_are_not_mixed_with_others(tuning, tmp_path, trainings):
@@ -175,6 +224,6 @@ def test_no_value_is_chosen_after_a_signal_and_trials_of_another_process_are_wai
 ):
     monkeypatch.setattr(tune, "POLL_SECONDS", 0.0)
     run = state.planned_runs(tuning, tmp_path)[0]
-    ends = ["running", "completed", "running", "stopped"]
+    ends = ["running", "completed", "running", "interrupted"]
     assert tune.choose(run, tuning, lambda trial: ends.pop(0)) is None
     assert ends == []

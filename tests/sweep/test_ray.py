@@ -17,7 +17,7 @@ from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.folder import read_summary
 from tfzoo.runs.lock import holding
 from tfzoo.sweep.plan.sweep_file import parse
-from tfzoo.sweep.run import job, ray, runs_csv, state
+from tfzoo.sweep.run import job, ray, runs_csv
 from tfzoo.sweep.run.job import Ended, RetryPolicy
 from tfzoo.sweep.run.resources import gpus_per_run, threads_per_run
 
@@ -127,7 +127,7 @@ def test_what_becomes_of_runs_on_a_cluster(cluster, tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer", "broken", "rms", "none"], 1.0, monkeypatch)
     assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, cluster.address) == 0
     assert sweep.statuses() == ["completed", "failed", "completed", "completed"]
-    assert "it broke (exit code 1)" in state.failure(sweep.runs[1].folder)["reason"]
+    assert "it broke (exit code 1)" in str(sweep.runs[1].outcome.reason)
     assert sorted(sweep.did("end")) == ["layer", "none", "rms"]
 
     (tmp_path / "second").mkdir()
@@ -222,7 +222,7 @@ def test_a_run_is_over_when_its_folder_says_so(tmp_path, monkeypatch):
             assert policy.settle(run, with_lock) is None
     silent = Ended("maple", 1, "No module named tfzoo")
     assert [policy.settle(run, silent) for _ in range(job.MAX_TRIES)] == [None, None, "failed"]
-    assert state.failure(run.folder)["reason"] == "on maple: No module named tfzoo (exit code 1)"
+    assert run.outcome.reason == "on maple: No module named tfzoo (exit code 1)"
     assert policy.settle(run, None) == "failed"
 
 

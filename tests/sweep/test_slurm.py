@@ -18,7 +18,7 @@ from tests.waiting import soon
 from tfzoo.errors import BadOption
 from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Budget
-from tfzoo.sweep.run import job, slurm, state
+from tfzoo.sweep.run import job, slurm
 
 COMMANDS = Path(__file__).with_name("slurm_commands.py")
 
@@ -50,7 +50,7 @@ def test_all_runs_are_one_array_and_a_broken_one_has_its_reason(cluster, tmp_pat
     assert slurm.run(plan, sweep.folder, sweep.runs, 2, sweep.update) == 0
     assert sweep.statuses() == ["completed", "failed", "completed"]
     assert sorted(sweep.did("end")) == ["layer", "rms"]
-    assert state.failure(sweep.runs[1].folder)["reason"].endswith(": it broke (exit code 1)")
+    assert str(sweep.runs[1].outcome.reason).endswith(": it broke (exit code 1)")
     assert len(sweep.did("begin")) == 2 + job.MAX_TRIES, (
         "what ends without a word is tried again, but not for ever"
     )
@@ -104,7 +104,7 @@ def test_what_a_person_cancels_is_not_submitted_again(cluster, tmp_path, monkeyp
     slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)
     thread.join()
     assert len(list(cluster.glob("*.sh"))) == 1
-    assert not (sweep.runs[0].folder / state.FAILED).exists()
+    assert sweep.runs[0].outcome.state != "failed"
 
 
 @pytest.mark.nightly

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from tfzoo.base.terminal import notify, print_error, print_result, relative_path
 from tfzoo.errors import BadOption
-from tfzoo.runs.folder import RUNS, is_complete
+from tfzoo.runs.folder import RUNS, is_complete, read_summary, write_summary
 from tfzoo.runs.lock import Held, holding
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.report import write
 from tfzoo.sweep.run import creation, execution, local, prune, state, tune
 from tfzoo.sweep.run.live_table import Table
+from tfzoo.sweep.run.outcome import FAILED
 from tfzoo.sweep.run.state import Run
 
 
@@ -122,53 +123,51 @@ def sweep_folder(made: Plan, path: str | None, seeds: Sequence[int]) -> Path:
 
 
 def forget_failures(made: Plan, runs: list[Run]) -> None:
-    """Remove recorded failures. A failed run resumes from its checkpoint; one that trained to the
-    end starts again.
+    """Let failed runs go on: one resumes from its checkpoint; one that trained to the end starts
+    again. A run that diverged is a result, which a repeat would give again.
     """
     trials = [trial for run in runs for trial in tune.trials(run, made)]
     for one in (*trials, *runs):
-        if not state.failure(one.folder):
+        if one.outcome.state != "failed":
             continue
         with suppress(Held), holding(one.folder):
             if is_complete(one.folder):
                 execution.clear(one.folder)
-            else:
-                (one.folder / state.FAILED).unlink()
+                continue
+            (one.folder / FAILED).unlink(missing_ok=True)
+            if fit := read_summary(one.folder).get("fit"):
+                write_summary(one.folder, "fit", {**fit, "ended": "interrupted"})
 
 
 def print_outcome(made: Plan, runs: list[Run], arguments: list[str]) -> int:
     """Print how many runs are completed and why others failed or diverged; returns the exit code. A
-    run that diverged is a result, which a repeat would give again.
+    run that diverged is a result.
     """
-    statuses = [state.status(run) for run in runs]
-    reasons = [
-        (run, str(state.failure(run.folder).get("reason")))
-        for run, status in zip(runs, statuses, strict=True)
-        if status == "failed"
-    ]
-    failed = [run for run, reason in reasons if not reason.startswith(state.DIVERGED)]
-    completed, pruned = statuses.count("completed"), statuses.count("pruned")
-    diverged = len(reasons) - len(failed)
-    unfinished = len(runs) - completed - len(reasons) - pruned
+    statuses: list[str] = [state.status(run) for run in runs]
+    count = {one: statuses.count(one) for one in state.OVER}
+    unfinished = len(runs) - sum(count.values())
     refused = sum(bool(one.refused) for one in made.cells)
-    others = f", {diverged} diverged" if diverged else ""
-    others += f", {pruned} pruned" if made.prune else ""
+    others = f", {count['diverged']} diverged" if count["diverged"] else ""
+    others += f", {count['pruned']} pruned" if made.prune else ""
     print_result(
-        f"{completed} of {len(runs)} runs completed, {len(failed)} failed{others}; "
+        f"{count['completed']} of {len(runs)} runs completed, {count['failed']} failed{others}; "
         f"{refused} of {len(made.cells)} cells refused"
     )
-    if diverged and diverged == len(runs):
+    if runs and count["diverged"] == len(runs):
         notify("Every run diverged: train for more steps, or with a lower learning rate")
-    for run, reason in reasons:
-        print_result(f"  {run.name}: {reason} ({relative_path(run.folder)})")
-    if failed:
+    for run in runs:
+        if (found := run.outcome).reason:
+            print_result(
+                f"  {run.name}: {found.state}: {found.reason} ({relative_path(run.folder)})"
+            )
+    if count["failed"]:
         notify(f"To repeat them: {command(arguments, '--retry failed')}")
     if unfinished:
         notify(
             f"{unfinished} not finished: stopped, or another process is training them. "
             f"Continue with: {command(arguments)}"
         )
-    return 1 if failed or unfinished else 0
+    return 1 if count["failed"] or unfinished else 0
 
 
 def command(arguments: list[str], more: str = "") -> str:

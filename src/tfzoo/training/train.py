@@ -26,7 +26,7 @@ from tfzoo.base.signals import ARRIVALS, INTERRUPTED, STOPPED
 from tfzoo.base.terminal import notify, print_error, print_result, print_table, relative_path
 from tfzoo.config.resolve import Config
 from tfzoo.data.pairs import TAB, parts
-from tfzoo.errors import TfzooError, did_you_mean, listing
+from tfzoo.errors import NotFinite, TfzooError, did_you_mean, listing
 from tfzoo.learning.explain import Explain
 from tfzoo.models.fsdp import load_full_state
 from tfzoo.plots.curves import FILE as CURVES
@@ -251,7 +251,7 @@ class TrainingRun:
         except (SystemExit, KeyboardInterrupt) as stop:
             return self._on_interrupt(stop)
         except TfzooError as error:
-            self.ended = f"failed: {error}"
+            self.ended = f"{'diverged' if isinstance(error, NotFinite) else 'failed'}: {error}"
             print_error(error)
             return error.code
         except Exception as error:

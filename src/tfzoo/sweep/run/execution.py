@@ -13,16 +13,15 @@ from time import monotonic
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints
 from tfzoo.runs.files import remove_leftovers
-from tfzoo.runs.folder import CONFIG, is_complete, read_summary, write_config
+from tfzoo.runs.folder import CONFIG, read_summary, write_config
 from tfzoo.runs.lock import LOCK, LOCK_OWNER, PASSED, Held, holding
-from tfzoo.runs.logged import logged_curves
-from tfzoo.sweep.judge.diverged import why_diverged
 from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import creation, processes, prune, state, tune
+from tfzoo.sweep.run.outcome import record_failure
 from tfzoo.sweep.run.processes import SIGKILL, Child, Start
 from tfzoo.sweep.run.prune import Notify
-from tfzoo.sweep.run.state import DIVERGED, STOPPED, Run, Status
+from tfzoo.sweep.run.state import STOPPED, Run, Status
 from tfzoo.training.out_of_memory import WORDS
 from tfzoo.training.signals import PAUSE
 
@@ -41,6 +40,10 @@ LAUNCHER_VARIABLES = (
     "TFZOO_RUN_FOLDER",
 )
 """Environment variables that make a process one rank of several; a run does not inherit them."""
+
+
+INTERRUPTED = (*STOPPED, -signal.SIGTERM, -signal.SIGINT)
+"""Exit codes of a training that somebody stopped: it can go on."""
 
 
 class Stop:
@@ -99,7 +102,7 @@ def execute(
 ) -> Status:
     """Train one run to its end in a child process that ends with this one; returns its status.
 
-    A run that is completed, failed or locked by another process is left alone.
+    A run that is over, or locked by another process, is left alone.
 
     Args:
         on_change: called with the run and its status at each change.
@@ -112,7 +115,7 @@ def execute(
         BadRun: the folder holds a run with other settings.
     """
     stop = stop or Stop()
-    if plan.tune and not run.tuned and not state.failure(run.folder):
+    if plan.tune and not run.tuned and not run.outcome.is_over:
         chosen = tune.choose(
             run,
             plan,
@@ -126,7 +129,7 @@ def execute(
             ),
         )
         if chosen is None:
-            return "stopped"
+            return "interrupted"
         run = chosen
     run.folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -135,13 +138,13 @@ def execute(
                 return found
             on_change(run, "running")
             if plan.tune and not run.tuned:
-                state.record_failure(run.folder, tune.failure(run, plan), 1)
+                record_failure(run.folder, tune.failure(run, plan))
             else:
                 prepare(run, plan)
                 added = {PASSED: passed} | ({} if pause is None else {PAUSE: str(pause)})
                 train(run, plan, {**(environment or {}), **added}, stop, start)
-            found = ended(run) or "stopped"
-            if pause is not None and found == "stopped" and prune.pause(run, plan, pause):
+            found = ended(run) or "interrupted"
+            if pause is not None and found == "interrupted" and prune.pause(run, plan, pause):
                 found = "paused"
     except Held:
         return "running"
@@ -150,11 +153,9 @@ def execute(
 
 
 def ended(run: Run) -> Status | None:
-    """``failed``, ``completed``, ``pruned``, or None if there is something left to do."""
-    if state.failure(run.folder):
-        return "failed"
-    if is_complete(run.folder):
-        return "completed"
+    """How a run is over, or None if there is something left to do."""
+    if (found := run.outcome).is_over:
+        return found.state
     return "pruned" if state.is_pruned(run) else None
 
 
@@ -186,13 +187,13 @@ def train(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop, star
     for last in (False, True):
         code = spawn(run, plan, environment, stop, start)
         if plan.module and code == NoMetric.code:  # so would all others
-            raise NoMetric(f"{plan.file}: {exit_reason(run.folder, code)}")
-        if stop.code and not is_complete(run.folder):
+            why = str(read_summary(run.folder)["fit"]["ended"]).removeprefix("interrupted: ")
+            raise NoMetric(f"{plan.file}: {why}")
+        if stop.code or run.outcome.is_over or code in INTERRUPTED:
             return
         if code != -SIGKILL or last:
             break
-    if reason := failure_reason(run, plan, code):
-        state.record_failure(run.folder, reason, code)
+    record_failure(run.folder, exit_reason(run.folder, code))
 
 
 def spawn(run: Run, plan: Plan, environment: Mapping[str, str], stop: Stop, start: Start) -> int:
@@ -235,45 +236,8 @@ def sweep_folder(run: Run) -> Path:
     return next(path for path in run.folder.parents if path.name == run.cell.name).parent
 
 
-def failure_reason(run: Run, plan: Plan, code: int) -> str:
-    """Why a run that ended counts as failed; ``""`` if it does not."""
-    if code in STOPPED:
-        return ""
-    if code:
-        return exit_reason(run.folder, code)
-    if reason := budget_reason(run, plan):
-        return reason
-    metric = plan.metric.name if run.number >= 0 else tune.metric(run, plan).name
-    scores = state.scores(run.folder)
-    if metric not in scores:
-        return f"it measured no {metric}"
-    constant_loss = read_summary(run.folder).get("fit", {}).get("constant_loss")
-    why = why_diverged(scores, logged_curves(run.folder), constant_loss, metric)
-    return why and f"{DIVERGED}{why}"
-
-
-def budget_reason(run: Run, plan: Plan) -> str:
-    """Why a run did not use the budget that all cells have; ``""`` if it did."""
-    budget, fit = plan.budget, read_summary(run.folder).get("fit", {})
-    steps, tokens = fit.get("steps", 0), fit.get("tokens", 0)
-    max_steps = run.recipe["trainer"].get("max_steps") or -1
-    unfinished = steps < max_steps or tokens < (budget.tokens or 0)
-    if budget.time and fit.get("seconds", 0) >= budget.seconds and unfinished:
-        return f"budget.time {budget.time} was over after {steps:,} steps"
-    if budget.tokens and tokens < budget.tokens and steps >= max_steps > 0:
-        return (
-            f"trainer.max_steps ended it after {tokens:,} of {budget.tokens:,} tokens "
-            "(budget.tokens): raise it"
-        )
-    return ""
-
-
 def exit_reason(run_folder: Path, code: int) -> str:
-    """Why a child ended with this exit code: its own summary, else the last line it printed."""
-    recorded = str(read_summary(run_folder).get("fit", {}).get("ended", ""))
-    if recorded.startswith("failed: "):
-        message = recorded.removeprefix("failed: ")
-        return f"{DIVERGED}{message}" if "not finite" in message else message
+    """Why a child ended with this exit code, by the last line that it printed."""
     lines = [line.strip() for line in tail(run_folder / OUTPUT).splitlines() if line.strip()]
     message = next(
         (line.removeprefix("tfzoo: ") for line in reversed(lines) if line.startswith("tfzoo: ")),

@@ -22,6 +22,7 @@ from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import state, supervisor
 from tfzoo.sweep.run.creation import SWEEP
+from tfzoo.sweep.run.outcome import OVER, record_failure
 from tfzoo.sweep.run.state import STOPPED, Run, Status
 
 IS_POSIX = os.name == "posix"
@@ -128,7 +129,7 @@ class RetryPolicy:
         if ended and ended.code == NoMetric.code:
             raise NoMetric(ended.message)
         found = state.status(run)
-        if found in ("completed", "failed"):
+        if found in OVER:
             return found
         if ended is None or ended.code in STOPPED or found == "running":
             return None
@@ -136,7 +137,7 @@ class RetryPolicy:
         if self.silent[run.number] < MAX_TRIES:
             return None
         reason = f"on {ended.host}: {ended.message or 'no output'} (exit code {ended.code})"
-        state.record_failure(run.folder, reason, ended.code)
+        record_failure(run.folder, reason)
         return "failed"
 
 

@@ -21,6 +21,7 @@ from tfzoo.runs.logged import FILE as METRICS
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import prune, state
 from tfzoo.sweep.run.execution import tail
+from tfzoo.sweep.run.outcome import scores
 from tfzoo.sweep.run.preview import format_clock, seconds_left, taken
 from tfzoo.sweep.run.state import Run
 
@@ -72,8 +73,8 @@ class Table:
                 self.running.pop(run.name, None)
                 if status == "completed" and run.number >= 0:
                     self.seconds[run.name] = taken(run.folder)
-                if status == "failed":
-                    self.reasons[run.name] = str(state.failure(run.folder).get("reason"))
+                if status in ("diverged", "failed"):
+                    self.reasons[run.name] = f"{status}: {run.outcome.reason}"
             if run.number >= 0:
                 self.statuses[run.name] = status
             line = self.line(run, status)
@@ -86,15 +87,14 @@ class Table:
         """One change: ``[3/24] norm=rms seed 1: completed, val/loss 0.512, 0:00:38``."""
         over = sum(one in state.OVER for one in self.statuses.values())
         text = f"[{over}/{len(self.runs)}] {run.name}: "
-        if status == "failed":
-            reason = self.reasons[run.name]
-            return text + (reason if reason.startswith(state.DIVERGED) else f"failed: {reason}")
+        if run.name in self.reasons:
+            return text + self.reasons[run.name]
         if status == "pruned":
             return text + prune.reason(prune.decision(run), run.cell.name)
         text += status
         if status == "completed":
             name = self.plan.metric.name
-            score = state.scores(run.folder).get(name)
+            score = scores(run.folder).get(name)
             text += "" if score is None else f", {name} {format_score(name, score)}"
             if run.number >= 0:
                 text += f", {format_clock(self.seconds[run.name])}"
@@ -113,14 +113,15 @@ class Table:
     def render(self) -> Group:
         """The live table."""
         with self.lock:
-            completed, failed, pruned = (
+            completed, diverged, failed, pruned = (
                 sum(status == wanted for status in self.statuses.values()) for wanted in state.OVER
             )
-            waiting = max(0, len(self.runs) - completed - failed - pruned - len(self.running))
+            over = completed + diverged + failed + pruned
+            waiting = max(0, len(self.runs) - over - len(self.running))
             stopped = f"{pruned} pruned, " * bool(pruned)
             left = f", about {format_clock(self.left())} left" if self.left() else ""
             head = (
-                f"{completed} done, {len(self.running)} running, {failed} failed, "
+                f"{completed + diverged} done, {len(self.running)} running, {failed} failed, "
                 f"{stopped}{waiting} to come{left}"
             )
             rows = Rows(box=None, show_header=False, padding=(0, 2, 0, 0))
@@ -130,8 +131,7 @@ class Table:
             for name, reason in list(self.reasons.items())[-5:]:
                 rows.add_row(
                     Text(name),
-                    Text("failed", "red"),
-                    Text(reason, overflow="ellipsis", no_wrap=True),
+                    Text(reason, "red", overflow="ellipsis", no_wrap=True),
                 )
         return Group(Text(head, "bold"), rows)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from tfzoo.base.terminal import relative_path
-from tfzoo.runs.folder import is_complete, read_summary
+from tfzoo.runs.folder import read_summary
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import state, tune
 from tfzoo.sweep.run.state import Run
@@ -28,7 +28,7 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
         for run in runs
         if run.seed == plan.seeds[0]
         for trial in tune.trials(run, plan)
-        if not state.failure(trial.folder) and not is_complete(trial.folder)
+        if not trial.outcome.is_over
     ]
     failed = sum(status == "failed" for status in statuses.values())
     pruned = sum(status == "pruned" for status in statuses.values())

@@ -141,7 +141,7 @@ def mean_score(runs: Sequence[Run], plan: Plan, rung: int) -> float | None:
     for run in runs:
         recorded = object_of(run.folder / RUNGS)
         one = recorded[str(rung)] if str(rung) in recorded else score(run, plan, rung)
-        if one is not None and not state.failure(run.folder):
+        if one is not None and run.outcome.state not in ("diverged", "failed"):
             found.append(float(one))
     return fmean(found) if found else None
 

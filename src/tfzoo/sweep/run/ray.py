@@ -23,6 +23,7 @@ from tfzoo.sweep.run.job import (
     load_library,
 )
 from tfzoo.sweep.run.local import signals
+from tfzoo.sweep.run.outcome import record_failure
 from tfzoo.sweep.run.prune import Notify
 from tfzoo.sweep.run.resources import gpus_per_run, threads_per_run, warn_of_other_threads
 from tfzoo.sweep.run.state import Run
@@ -114,7 +115,7 @@ class Tasks:
         """Whether a run whose task ended is over; reports its status."""
         self.seen.discard(run.number)
         if ended and ended.code == OUT_OF_MEMORY:
-            state.record_failure(run.folder, f"out of memory: {ended.message}", ended.code)
+            record_failure(run.folder, f"out of memory: {ended.message}")
         found = self.retry.settle(run, ended)
         if ended is None and found is None:
             notify(f"{run.name}: its machine was lost; it runs again on another")

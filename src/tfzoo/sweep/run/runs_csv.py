@@ -15,11 +15,13 @@ import yaml
 from tfzoo.base.bounded_files import object_of
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import replacing
-from tfzoo.runs.folder import is_complete, read_config, read_summary
+from tfzoo.runs.folder import read_config, read_summary
 from tfzoo.runs.logged import logged_curves
 from tfzoo.sweep.plan.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS, TEXT_COLUMNS
+from tfzoo.sweep.plan.sweep_file import Budget
 from tfzoo.sweep.run import prune, state, tune
 from tfzoo.sweep.run.creation import CELLS, SWEEP
+from tfzoo.sweep.run.outcome import outcome, scores
 
 FILE = "runs.csv"
 Row = dict[str, Any]
@@ -71,6 +73,16 @@ class SweepFolder:
         """The seeds of the sweep file."""
         return [int(seed) for seed in self.file.get("seeds") or []]
 
+    @property
+    def metric(self) -> str:
+        """The metric that every run is to measure."""
+        return str(self.file["metric"]["name"])
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of every run."""
+        return Budget(**(self.file.get("budget") or {}))
+
     def recipe(self, cell: str) -> dict[str, Any]:
         """The configuration of a cell's runs; empty if it has none."""
         found = (read_config(self.path / cell / f"seed-{seed}") for seed in self.seeds)
@@ -116,12 +128,12 @@ def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
         return {**first, "status": "refused", "reason": cell["refused"]}
     path = folder.path / cell["name"] / f"seed-{seed}"
     fit = read_summary(path).get("fit", {})
-    status, reason = outcome(path, fit)
-    if status not in ("failed", "diverged") and (pruned := object_of(path.parent / state.PRUNED)):
+    found = outcome(path, folder.metric, folder.budget)
+    status: str = found.state if found.is_over else "missing"
+    reason = found.reason
+    if status in ("completed", "missing") and (pruned := object_of(path.parent / state.PRUNED)):
         status, reason = "pruned", prune.reason(pruned, cell["name"])
-    scores = (
-        {**state.scores(path), **explained(path)} if status in ("completed", "diverged") else {}
-    )
+    values = {**scores(path), **explained(path)} if status in ("completed", "diverged") else {}
     peak = fit.get("peak_memory") or {}
     measured = {key: fit.get(key) for key in MEASURED_COLUMNS} | {
         "train_tokens": fit.get("tokens"),
@@ -134,7 +146,7 @@ def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
         "tuned": tuned_value(path.parent),
         "status": status,
         "reason": reason,
-        **scores,
+        **values,
         **measured,
     }
 
@@ -146,21 +158,6 @@ def explained(path: Path) -> dict[str, float]:
         for name, curve in logged_curves(path).items()
         if name.startswith("explain/")
     }
-
-
-def outcome(path: Path, fit: Mapping[str, Any]) -> tuple[str, str | None]:
-    """``completed``, ``failed`` or ``diverged`` with the reason, or ``missing``: not started, or
-    not finished.
-    """
-    if failed := state.failure(path):
-        reason = str(failed.get("reason", "no reason was recorded"))
-        if reason.startswith(state.DIVERGED):
-            return "diverged", reason.removeprefix(state.DIVERGED)
-        return "failed", reason
-    if is_complete(path):
-        return "completed", None
-    word, _, why = str(fit.get("ended", "")).partition(": ")
-    return ("failed", why) if word == "failed" else ("missing", None)
 
 
 def tuned_value(cell: Path) -> Any:

@@ -22,6 +22,7 @@ from tfzoo.sweep.run import job, state
 from tfzoo.sweep.run.execution import Stop
 from tfzoo.sweep.run.job import POLL_SECONDS, Ended, Job, RetryPolicy, load_library
 from tfzoo.sweep.run.local import signals
+from tfzoo.sweep.run.outcome import OVER
 from tfzoo.sweep.run.prune import Notify
 from tfzoo.sweep.run.resources import gpus_per_run, threads_per_run, warn_of_other_threads
 from tfzoo.sweep.run.state import Run
@@ -182,7 +183,7 @@ class Array:
         if found == "running" and run.number not in self.seen:
             self.seen.add(run.number)
             self.on_change(run, found)
-        if found in ("completed", "failed"):
+        if found in OVER:
             ended: Ended | None = None
         elif not job.done():
             return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,26 +10,23 @@ from typing import Any, Literal
 
 from tfzoo.base.bounded_files import object_of
 from tfzoo.runs.files import replace_text
-from tfzoo.runs.folder import CONFIG, is_complete, read_summary
+from tfzoo.runs.folder import read_summary
 from tfzoo.runs.lock import Held, holding
-from tfzoo.sweep.plan.sweep_file import Cell, Plan
+from tfzoo.sweep.plan.sweep_file import Budget, Cell, Plan
+from tfzoo.sweep.run.outcome import Outcome, outcome
 
-FAILED = "failed.json"
-"""The reason of a failure, in the run's folder."""
 TIMING = "timing.json"
 """Wall-clock seconds that the run's processes took, start-up included, in the run's folder."""
 MOMENT = 0.1
 """Seconds that the look for a status waits for a lock."""
 STOPPED = (75, 130)
 """Exit codes of ``tfzoo fit`` after a signal: the run can be resumed."""
-DIVERGED = "diverged: "
-"""How the reason of a failure begins if the run diverged
-(:func:`tfzoo.sweep.judge.diverged.why_diverged`).
-"""
 PRUNED = "pruned.json"
 """Why a cell was pruned, in the cell's folder."""
-Status = Literal["completed", "failed", "pruned", "running", "paused", "stopped", "missing"]
-OVER = ("completed", "failed", "pruned")
+Status = Literal[
+    "completed", "diverged", "failed", "pruned", "running", "paused", "interrupted", "missing"
+]
+OVER = ("completed", "diverged", "failed", "pruned")
 """The statuses of a run that will not be trained further."""
 
 
@@ -39,6 +35,7 @@ class Run:
     """One training of a sweep: a cell and a seed, in a folder.
 
     Attributes:
+        metric: that it is to measure.
         number: index among all runs, those of refused cells counted; -1 for a tuning trial.
         tuned: label of the tuned value, ``""`` until it is chosen.
     """
@@ -46,7 +43,9 @@ class Run:
     cell: Cell
     seed: int
     folder: Path
-    number: int
+    metric: str
+    budget: Budget
+    number: int = -1
     tuned: str = ""
 
     @cached_property
@@ -61,6 +60,11 @@ class Run:
         """The resolved configuration."""
         return {**self.cell.recipes[self.tuned], "seed": self.seed}
 
+    @property
+    def outcome(self) -> Outcome:
+        """What it came to."""
+        return outcome(self.folder, self.metric, self.budget)
+
 
 def planned_runs(plan: Plan, folder: Path) -> list[Run]:
     """All runs of a plan without those of refused cells: all cells with the first seed, then all
@@ -68,7 +72,14 @@ def planned_runs(plan: Plan, folder: Path) -> list[Run]:
     """
     count = len(plan.seeds)
     return [
-        Run(cell, seed, folder / cell.name / f"seed-{seed}", index * count + offset)
+        Run(
+            cell,
+            seed,
+            folder / cell.name / f"seed-{seed}",
+            plan.metric.name,
+            plan.budget,
+            index * count + offset,
+        )
         for offset, seed in enumerate(plan.seeds)
         for index, cell in enumerate(plan.cells)
         if not cell.refused
@@ -76,7 +87,7 @@ def planned_runs(plan: Plan, folder: Path) -> list[Run]:
 
 
 def status(run: Run) -> Status:
-    """The status of a run; ``stopped`` is one that was stopped and can be resumed."""
+    """The status of a run: what it came to, unless a process is training it."""
     if not run.folder.is_dir():
         return "pruned" if is_pruned(run) else "missing"
     try:
@@ -84,13 +95,8 @@ def status(run: Run) -> Status:
             pass
     except Held:
         return "running"
-    if (run.folder / FAILED).is_file():
-        return "failed"
-    if is_complete(run.folder):
-        return "completed"
-    if is_pruned(run):
-        return "pruned"
-    return "stopped" if (run.folder / CONFIG).is_file() else "missing"
+    found = run.outcome
+    return "pruned" if is_pruned(run) and not found.is_over else found.state
 
 
 def is_pruned(run: Run) -> bool:
@@ -98,38 +104,11 @@ def is_pruned(run: Run) -> bool:
     return run.number >= 0 and (run.folder.parent / PRUNED).is_file()
 
 
-def scores(folder: Path) -> dict[str, float | None]:
-    """All ``val/*`` and ``test/*`` scores of a run; None stands for one that was not finite."""
-    found = read_summary(folder)
-    return {**found.get("fit", {}).get("scores", {}), **found.get("test", {}).get("scores", {})}
-
-
-def score(folder: Path, metric: str) -> float:
-    """One score of a run; NaN if it has none."""
-    found = scores(folder).get(metric)
-    return math.nan if found is None else found
-
-
 def trained_threads(folder: Path) -> int | None:
     """The CPU threads that a run was trained with; None if it is not known or was on a GPU."""
     hardware = read_summary(folder).get("fit", {}).get("hardware") or {}
     threads = hardware.get("threads")
     return threads if isinstance(threads, int) and not hardware.get("gpus") else None
-
-
-def record_failure(folder: Path, reason: str, code: int) -> None:
-    """Record that a run failed, with the reason in one line."""
-    folder.mkdir(parents=True, exist_ok=True)
-    attempts = 1 + int(failure(folder).get("attempts", 0))
-    replace_text(
-        folder / FAILED,
-        json.dumps({"reason": " ".join(reason.split()), "exit": code, "attempts": attempts}) + "\n",
-    )
-
-
-def failure(folder: Path) -> dict[str, Any]:
-    """The recorded failure of a run; empty if it did not fail."""
-    return object_of(folder / FAILED)
 
 
 def add_wall_seconds(folder: Path, seconds: float) -> None:

@@ -80,7 +80,8 @@ def main(folder: Path, module: str, data: str, metrics: Sequence[str] = ()) -> i
     try:
         fit = train(folder, settings, module, data, metrics)
     except TfzooError as error:
-        fit, code = {"ended": f"failed: {error}"}, error.code
+        word = "interrupted" if isinstance(error, NoMetric) else "failed"
+        fit, code = {"ended": f"{word}: {error}"}, error.code
         print_error(error)
     except Exception as error:  # of any kind: it is somebody else's
         traceback.print_exc()

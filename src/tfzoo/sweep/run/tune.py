@@ -14,7 +14,7 @@ from tfzoo.errors import BadRun
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep.plan import layout
 from tfzoo.sweep.plan.sweep_file import Metric, Plan
-from tfzoo.sweep.run import state
+from tfzoo.sweep.run.outcome import OVER, scores
 from tfzoo.sweep.run.state import Run, Status
 
 FILE = "tuned.json"
@@ -27,7 +27,14 @@ def trials(run: Run, plan: Plan) -> list[Run]:
         return []
     folder, seed = run.folder.parent / "tune", plan.tune.seed
     return [
-        Run(run.cell, seed, folder / layout.file_name(label), -1, label)
+        replace(
+            run,
+            seed=seed,
+            folder=folder / layout.file_name(label),
+            metric=metric(run, plan).name,
+            number=-1,
+            tuned=label,
+        )
         for label in plan.tune.values
     ]
 
@@ -75,9 +82,9 @@ def choose(run: Run, plan: Plan, execute: Callable[[Run], Status]) -> Run | None
     """
     while (chosen := tuned(run, plan)) is None:
         found = {execute(trial) for trial in trials(run, plan)}
-        if found <= {"completed", "failed"}:
+        if found <= {*OVER}:
             return decide(run, plan)
-        if "stopped" in found:
+        if "interrupted" in found:
             return None
         time.sleep(POLL_SECONDS)
     return chosen
@@ -87,9 +94,10 @@ def decide(run: Run, plan: Plan) -> Run:
     """Choose the best value and record it in ``tuned.json``."""
     by = metric(run, plan)
     good = {
-        trial.tuned: state.score(trial.folder, by.name)
+        trial.tuned: score
         for trial in trials(run, plan)
-        if not state.failure(trial.folder)
+        if trial.outcome.state == "completed"
+        and (score := scores(trial.folder)[by.name]) is not None
     }
     if plan.tune is None or not good:
         return run
@@ -111,7 +119,7 @@ def decide(run: Run, plan: Plan) -> Run:
 def failure(run: Run, plan: Plan) -> str:
     """Why no value could be chosen."""
     reasons = {
-        trial.tuned: state.failure(trial.folder).get("reason", "") for trial in trials(run, plan)
+        trial.tuned: f"{trial.outcome.state}: {trial.outcome.reason}" for trial in trials(run, plan)
     }
     return f"no value of {plan.tune.key if plan.tune else ''} could be trained: " + "; ".join(
         f"{one}: {why}" for one, why in reasons.items()
