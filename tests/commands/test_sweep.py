@@ -65,6 +65,28 @@ def test_a_run_that_diverged_is_told_from_one_that_failed(trainings, capsys):
     assert "seeds 1, 2 diverged: val/loss is not finite" in report.partition("## The grid")[0]
 
 
+@pytest.mark.parametrize(
+    ("axes", "codes", "scores", "why"),
+    [
+        (["layer", "rms"], {}, {"": None}, "every run diverged: train for more steps"),
+        (["layer", "rms"], {"norm=rms": 1}, {"": None}, "no run is completed"),
+        (["batch"], {}, {}, "every cell is refused"),
+    ],
+)
+def test_a_sweep_of_which_nothing_was_learnt_says_so_and_fails(
+    trainings, capsys, axes, codes, scores, why
+):
+    trainings.codes, trainings.scores = codes, scores
+    assert sweep(axes={"model.norm": axes}, seeds=[1]) == 1
+    assert f"Nothing was learnt: {why}" in capsys.readouterr().err
+
+
+def test_a_cell_of_which_all_runs_diverged_is_an_answer(trainings, capsys):
+    trainings.scores = {"norm=rms": None}
+    assert sweep() == 0
+    assert "2 of 4 runs completed, 0 failed, 2 diverged" in capsys.readouterr().out
+
+
 def test_a_changed_file_adds_only_the_new_runs(trainings):
     sweep()
     more = {

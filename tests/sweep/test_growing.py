@@ -132,7 +132,7 @@ def test_growth_that_was_declared_is_no_growth(own_folder, capsys):
     for seeds in ((1, 2, 3, 4), (1, 2, 3, 4, 5)):
         make(Path("norms"), seeds, *GRID)
         file = yaml.safe_load(Path("norms/sweep.yaml").read_text())
-        Path("norms/sweep.yaml").write_text(yaml.safe_dump({**file, "max_seeds": 5}))
+        Path("norms/sweep.yaml").write_text(yaml.safe_dump({**file, "looks": [3, 4, 5]}))
         assert main(["report", "norms"]) == 0
     out = capsys.readouterr().out
     assert "judged with" not in out
@@ -202,11 +202,18 @@ def test_a_margin_is_a_number_or_a_share(given):
 
 def test_how_far_a_sweep_may_grow_is_checked():
     tree = {"recipe": "x", "seeds": [1, 2, 3, 4]}
-    for given in (3, 2, 101, "20", 0, True):
-        with pytest.raises(BadRecipe, match="max_seeds"):
-            Fields(Path("s.yaml"), {**tree, "max_seeds": given}).max_seeds([1, 2, 3, 4])
-    assert Fields(Path("s.yaml"), {**tree, "max_seeds": 4}).max_seeds([1, 2, 3, 4]) == 4
-    assert Fields(Path("s.yaml"), tree).max_seeds([1, 2, 3, 4]) is None
+    for given in ([3], [2, 4], [4, 1001], "20", 4, [True, 5], [5, 4], [4, 4], [4.0]):
+        with pytest.raises(BadRecipe, match="looks"):
+            Fields(Path("s.yaml"), {**tree, "looks": given}).looks([1, 2, 3, 4])
+    assert Fields(Path("s.yaml"), {**tree, "looks": [4, 9]}).looks([1, 2, 3, 4]) == [4, 9]
+    assert Fields(Path("s.yaml"), tree).looks([1, 2, 3, 4]) == []
+
+
+def test_a_number_of_seeds_stands_for_as_many():
+    assert Fields(Path("s.yaml"), {"recipe": "x", "seeds": 3}).seeds() == [1, 2, 3]
+    for given in (0, True, 3.0):
+        with pytest.raises(BadRecipe, match="seeds is how many, or a list"):
+            Fields(Path("s.yaml"), {"recipe": "x", "seeds": given}).seeds()
 
 
 # Runs that diverge

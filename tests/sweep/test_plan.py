@@ -39,7 +39,7 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
         ("recipe: null", "no recipe"),
         ("recipe: translation/number", "Did you mean 'translation/numbers'?"),
         ("seeds: [1, 1]", "seeds: each once"),
-        ("seeds: three", "seeds is a list of whole numbers"),
+        ("seeds: three", "seeds is how many, or a list of whole numbers"),
         ("mode: gird", "mode is grid or one_at_a_time, not 'gird'. Did you mean 'grid'?"),
         ("baseline: {model.norm: rsm}", "model.norm has no value 'rsm'. Did you mean 'rms'?"),
         (

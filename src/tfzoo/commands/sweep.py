@@ -30,7 +30,8 @@ given up early, prune: {after: 0.5, keep: 0.5}.
 def run(given: Namespace) -> int:
     """Train all runs of a sweep that are missing, and report.
 
-    Returns 0 if all are completed or refused, 1 if one failed, 75 or 130 if a signal stopped it.
+    Returns 0 if every cell has an answer, 1 if a run failed or nothing was learnt, 75 or 130 if a
+    signal stopped it.
     """
     if given.jobs is not None and given.jobs < 1:
         raise TfzooError(f"--jobs {given.jobs}: at least 1")

@@ -41,8 +41,8 @@ def start(
         address: of the Ray cluster.
         retry: repeat failed runs.
 
-    Returns 0 if all runs are completed, diverged or pruned, 1 if one failed, the exit code of a
-    signal otherwise.
+    Returns 0 if every cell has an answer, 1 if a run failed or nothing was learnt, the exit code of
+    a signal otherwise.
 
     Raises:
         BadOption: an engine other than ``local`` for a sweep that prunes.
@@ -72,8 +72,10 @@ def start(
         notify(f"tfzoo: stopped by a signal. Continue with: {command(arguments)}")
         return code
     code = print_outcome(made, runs, arguments)
+    if why := nothing_learnt(runs):
+        notify(f"Nothing was learnt: {why}")
     report(path)
-    return code
+    return 1 if why else code
 
 
 def start_one(
@@ -153,8 +155,6 @@ def print_outcome(made: Plan, runs: list[Run], arguments: list[str]) -> int:
         f"{count['completed']} of {len(runs)} runs completed, {count['failed']} failed{others}; "
         f"{refused} of {len(made.cells)} cells refused"
     )
-    if runs and count["diverged"] == len(runs):
-        notify("Every run diverged: train for more steps, or with a lower learning rate")
     for run in runs:
         if (found := run.outcome).reason:
             print_result(
@@ -168,6 +168,16 @@ def print_outcome(made: Plan, runs: list[Run], arguments: list[str]) -> int:
             f"Continue with: {command(arguments)}"
         )
     return 1 if count["failed"] or unfinished else 0
+
+
+def nothing_learnt(runs: Sequence[Run]) -> str:
+    """Why a sweep whose runs are over has no answer at all; ``""`` if it may have one."""
+    found = {run.outcome.state for run in runs}
+    if not found:
+        return "every cell is refused"
+    if found == {"diverged"}:
+        return "every run diverged: train for more steps, or with a lower learning rate"
+    return "no run is completed" if found <= {"diverged", "failed"} else ""
 
 
 def command(arguments: list[str], more: str = "") -> str:

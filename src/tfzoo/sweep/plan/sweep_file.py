@@ -12,7 +12,6 @@ from typing import Any, Literal, NoReturn
 
 from tfzoo.config.sections import TOP
 from tfzoo.errors import BadRecipe, did_you_mean, listing
-from tfzoo.sweep.judge import sequential
 from tfzoo.sweep.judge.design import parse_margin
 from tfzoo.sweep.judge.paired import MAX_SEEDS
 from tfzoo.sweep.judge.sequential import FIRST
@@ -27,7 +26,7 @@ KEYS = (
     "mode",
     "baseline",
     "seeds",
-    "max_seeds",
+    "looks",
     "metric",
     "also",
     "budget",
@@ -165,7 +164,7 @@ class Plan:
     tune: Tune | None
     prune: Prune | None
     claim: str
-    max_seeds: int | None = None
+    looks: list[int] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
     module: str = ""
     data: str = ""
@@ -225,7 +224,7 @@ def parse(file: Path, tree: Mapping[str, Any]) -> Plan:
         mode=mode,
         baseline=baseline,
         seeds=seeds,
-        max_seeds=fields.max_seeds(seeds),
+        looks=fields.looks(seeds),
         metric=metrics[0],
         also=metrics[1:],
         budget=budget,
@@ -328,25 +327,35 @@ class Fields:
         return found
 
     def seeds(self) -> list[int]:
-        """The seeds, each from 0 to 2^32 - 1 and given once."""
+        """The seeds, each from 0 to 2^32 - 1 and given once; a number stands for as many, from 1
+        on.
+        """
         found = self.tree.get("seeds")
+        if type(found) is int and 1 <= found <= MAX_SEEDS:
+            return [*range(1, found + 1)]
         if (
             not isinstance(found, list)
             or not found
             or any(type(one) is not int or not 0 <= one < SEED_LIMIT for one in found)
         ):
-            self.refuse(f"seeds is a list of whole numbers such as [1, 2, 3], not {found!r}")
+            self.refuse(
+                f"seeds is how many, or a list of whole numbers such as [1, 2, 3], not {found!r}"
+            )
         if len(set(found)) < len(found) or len(found) > MAX_SEEDS:
             self.refuse(f"seeds: each once, at most {MAX_SEEDS}")
         return found
 
-    def max_seeds(self, seeds: Sequence[int]) -> int | None:
-        """How many seeds the sweep may grow to; None if it does not say."""
-        found = self.count("max_seeds")
-        if found is not None and not max(FIRST, len(seeds)) <= found <= sequential.MAX_SEEDS:
+    def looks(self, seeds: Sequence[int]) -> list[int]:
+        """The numbers of seeds at which the sweep is judged; empty: once, with all of them."""
+        found = self.tree.get("looks") or []
+        if not isinstance(found, list) or any(type(one) is not int for one in found):
+            self.refuse(f"looks is a list of numbers of seeds such as [5, 10], not {found!r}")
+        if found and not (
+            found == sorted({*found}) and found[0] >= FIRST and len(seeds) <= found[-1] <= MAX_SEEDS
+        ):
             self.refuse(
-                f"max_seeds is how many seeds the sweep may grow to: from {FIRST} to "
-                f"{sequential.MAX_SEEDS}, and no less than its {len(seeds)} seeds, not {found}"
+                f"looks: numbers of seeds from {FIRST} to {MAX_SEEDS} in rising order, the last no "
+                f"less than its {len(seeds)} seeds, not {found}"
             )
         return found
 

@@ -50,7 +50,7 @@ def facts(results: Results) -> list[tuple[str, str]]:
             (
                 "Grown",
                 f"judged with {before} seeds before; the sweep did not declare that it would grow "
-                "(max_seeds), so what it says now is an estimate and no verdict",
+                "(looks), so what it says now is an estimate and no verdict",
             )
         )
     if tune := file.get("tune"):

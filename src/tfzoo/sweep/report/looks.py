@@ -23,7 +23,7 @@ def design(folders: Sequence[SweepFolder]) -> Design:
     judged before, unless the sweep had declared already then how far it may grow. A look with too
     few seeds for a verdict does not count at the first number that has one.
     """
-    most = folders[0].file.get("max_seeds")
+    most = max(folders[0].file.get("looks") or [0]) or None
     seeds = sorted({seed for folder in folders for seed in folder.seeds})
     fewest = FIRST if len(seeds) == FIRST else 1
     earlier = {
@@ -32,13 +32,13 @@ def design(folders: Sequence[SweepFolder]) -> Design:
         for look in read(folder.path)
         if look["seeds"] != seeds
         and len(look["seeds"]) >= fewest
-        and (most is None or look["max_seeds"] != most)
+        and (most is None or look.get("looks") != folders[0].file.get("looks"))
     }
     return Design(most=None if earlier else most, earlier=tuple(sorted(earlier)))
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """The earlier looks: the ``seeds`` and ``max_seeds`` that the sweep file had; empty if there
+    """The earlier looks: the ``seeds`` and ``looks`` that the sweep file had; empty if there
     was none.
     """
     found = object_of(folder / FILE).get("looks")
@@ -47,7 +47,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 def record(folder: SweepFolder) -> None:
     """Record that somebody has seen the verdicts of a folder."""
-    look = {"seeds": sorted(folder.seeds), "max_seeds": folder.file.get("max_seeds")}
+    look = {"seeds": sorted(folder.seeds), "looks": folder.file.get("looks")}
     before = read(folder.path)
     if look not in before:
         text = json.dumps({"looks": [*before, look]})
