@@ -89,13 +89,6 @@ def test_a_redirect_on_the_same_host_is_followed(servers):
     assert copy.read_bytes() == TABLE
 
 
-def test_an_archive_at_an_address_is_read_by_the_same_rule(servers):
-    servers.secure.target = f"http://127.0.0.1:{servers.plain.port}/file"
-    with pytest.raises(BadData, match="redirect"):
-        remote.local_copy(f"zip://a.tsv::https://localhost:{servers.secure.port}/moved")
-    assert servers.plain.asked == []
-
-
 def test_a_redirect_without_end_is_refused(servers):
     servers.secure.target = "/moved"
     with pytest.raises(BadData, match="cannot read"):

@@ -22,15 +22,10 @@ def make_parser() -> CommandParser:
 
 
 def run(given: Namespace) -> int:
-    """Print the folder and size of the cache, and the addresses of which it has copies; with
-    ``--clear`` empty it.
-    """
+    """Print the folder and size of the cache; with ``--clear`` empty it."""
     from tfzoo.base import cache
-    from tfzoo.data import remote
 
     print_result(f"{cache.folder()}  {readable(cache.size())}")
-    for address, size in remote.copies():
-        print_result(f"  copy of {address}  {readable(size)}")
     if given.clear:
         print_result(f"cleared {readable(cache.clear())}")
     return 0

@@ -11,11 +11,9 @@ import os
 import re
 import shutil
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from tfzoo.base import cache
 from tfzoo.data.hosts import Refused, refusal_of_recipe
@@ -29,26 +27,14 @@ UNPROTECTED = "http"
 text, and the metadata servers of clouds give out a machine's credentials over it.
 """
 
-LIMIT = 20 * 10**9
-"""Bytes of all copies together. Those that were not used for the longest time are removed first."""
-
-RECENT = 3600.0
-"""Seconds after its last use for which a copy is not removed: a training may be reading it."""
-
 VERSION = (
     *("ETag", "etag", "Content-MD5", "Digest", "Last-Modified", "LastModified", "md5Hash"),
-    *("updated", "blob_id", "CRC", "created", "size"),
+    *("updated", "blob_id", "created", "size"),
 )
 """Entries of fsspec's ``info`` that change when a file changes."""
 
-CHUNK = 1 << 20
-"""Bytes that are read at a time."""
-
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""Seconds to wait before a file is read on, after each failure in a row."""
-
-FINAL = (Refused, FileNotFoundError, PermissionError)
-"""Errors that another try does not mend."""
+"""Seconds before a file of a stream is asked for again, after each failure."""
 
 WITHOUT_LISTS = ("http", "https")
 """Protocols that cannot say which files there are."""
@@ -65,7 +51,7 @@ class Unreachable(BadData):
 
 
 def is_address(path: str) -> bool:
-    """Whether this is an address or a chain of addresses (``zip://FILE::ADDRESS``), not a path."""
+    """Whether this is an address, or a chain of them as fsspec has, not a path."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path) is not None or "::" in path
 
 
@@ -73,16 +59,14 @@ def refusal(address: str, trusted: bool = True) -> str:
     """The reason why an address is refused; ``""`` if it is not. :data:`UNPROTECTED` addresses and
     hosts that are not public are refused in a recipe that is not ``trusted``.
     """
-    *outer, inner = address.split("::")
-    protocol = inner.partition("://")[0]
-    archive = len(outer) == 1 and outer[0].startswith("zip://")
-    if protocol not in PROTOCOLS or "://" not in inner or (outer and not archive):
+    protocol, separator, rest = address.partition("://")
+    if protocol not in PROTOCOLS or not separator or "::" in address:
         return (
             f"{address!r} is no address that tfzoo reads: it begins with one of "
-            f"{listing(PROTOCOLS)} and ://, or with zip://FILE:: and such an address. Give files "
-            "of this machine by their path; read others in Python and pass their rows"
+            f"{listing(PROTOCOLS)} and ://. Give files of this machine by their path; read others "
+            "in Python and pass their rows"
         )
-    if "*" in address and (archive or protocol in WITHOUT_LISTS):
+    if "*" in address and protocol in WITHOUT_LISTS:
         return (
             f"{address!r}: here is no list of files for a pattern; write a range of numbers, "
             "part-{000..127}.tsv, or a list of addresses"
@@ -90,7 +74,7 @@ def refusal(address: str, trusted: bool = True) -> str:
     if protocol == UNPROTECTED and not trusted:
         return f"{address!r}: a recipe does not read {UNPROTECTED}://, only https://"
     if protocol == "https" and not trusted:
-        why = refusal_of_recipe(re.split(r"[/?#]", inner.partition("://")[2])[0])
+        why = refusal_of_recipe(re.split(r"[/?#]", rest)[0])
         return why and f"{address!r}: {why}"
     return ""
 
@@ -103,9 +87,8 @@ def check_address(address: str) -> None:
 
 def file_name(address: str) -> str:
     """The name of the file at an address."""
-    first = address.partition("::")[0]
-    protocol, _, path = first.partition("://")
-    if protocol in ("http", "https"):
+    protocol, _, path = address.partition("://")
+    if protocol in WITHOUT_LISTS:
         path = re.split(r"[?#]", path)[0]
     return re.sub(r"[^\w.-]", "_", path.rstrip("/").rpartition("/")[2])[-100:].lstrip(".") or "text"
 
@@ -152,32 +135,32 @@ def local_copy(address: str, quiet: bool = False) -> Path:
 
     Raises:
         BadOption: not an address, or its protocol needs a package that is not installed.
-        BadData: it cannot be read, or is too large for the cache.
+        BadData: it cannot be read.
     """
     check_address(address)
-    key = cache.key(address)
+    key, name = cache.key(address), file_name(address)
     try:
         system, path = opened(address)
         info = system.info(path)
+    except BadOption:
+        raise
     except Exception as error:  # of many classes, from several libraries
-        if isinstance(error, BadOption):
-            raise
-        if isinstance(cause(error), Refused):
-            raise unreadable(address, error) from None
-        entries = sorted(shelf().glob(f"download-{key}-*"), key=last_use)
-        known = [entry for entry in entries if cache.damage(entry) == ""]
-        if not known:
+        copies = sorted(shelf().glob(f"download-{key}-*"), key=os.path.getmtime)
+        whole = [copy for copy in copies if not cache.damage(copy)]
+        if not whole or isinstance(cause(error), Refused):
             raise unreadable(address, error) from None
         print(f"data: {address} cannot be reached; the copy in the cache is used", file=sys.stderr)
-        return used(known[-1], address)
+        return whole[-1] / name
     entry = cache.entry("download", f"{key}-{version_of(info)}")
-    with suppress(OSError):  # there is none yet
-        os.utime(entry)  # so that no other process removes it now
     if not cache.is_whole(entry):
         if not quiet:
             print(f"data: copying {address} into the cache", file=sys.stderr)
-        download(system, path, address, entry, info)
-    return used(entry, address)
+        with cache.filling(entry) as folder:
+            try:
+                system.get_file(path, str(folder / name))
+            except Exception as error:  # of many classes, from several libraries
+                raise unreadable(address, error) from None
+    return entry / name
 
 
 def version_of(info: Mapping[str, Any]) -> str:
@@ -194,14 +177,13 @@ def opened(address: str) -> tuple[Any, str]:
     from fsspec.core import url_to_fs
     from fsspec.registry import known_implementations
 
-    inner = address.split("::")[-1]
-    protocol = inner.partition("://")[0]
+    protocol = address.partition("://")[0]
     options: dict[str, Any] = {}
-    if protocol in ("http", "https"):
+    if protocol in WITHOUT_LISTS:
         from tfzoo.data.http_client import client
 
         # A client belongs to one address: that of another must not be used again.
-        options = {protocol: {"get_client": client(inner), "skip_instance_cache": True}}
+        options = {"get_client": client(address), "skip_instance_cache": True}
     try:
         system, path = url_to_fs(address, **options)
     except ImportError:
@@ -212,112 +194,15 @@ def opened(address: str) -> tuple[Any, str]:
     return system, path
 
 
-def download(system: Any, path: str, address: str, entry: Path, info: Mapping[str, Any]) -> None:
-    """Copy a file into the cache."""
-    size = info.get("size")
-    allowed = make_room(LIMIT if size is None else size)
-    with cache.filling(entry) as folder, (folder / file_name(address)).open("wb") as copy:
-        (folder / "address").write_text(address, "utf-8")
-        for chunk in chunks(system, path, address, version_of(info)):
-            if copy.tell() + len(chunk) > allowed:
-                raise BadData(
-                    f"{address} is too large: the cache keeps {LIMIT / 1e9:g} GB of such copies, "
-                    f"of which {allowed / 1e9:.3g} GB are free; download it and give its path"
-                )
-            copy.write(chunk)
-
-
-def chunks(system: Any, path: str, address: str, version: str) -> Iterator[bytes]:
-    """The content of a file at an address. Where reading fails on its way, it goes on after the
-    bytes that were read, with :data:`PAUSES` between tries, if the file is still of this version.
-    """
-    size = failed = 0
-    while True:
-        try:
-            if size and version_of(system.info(path)) != version:
-                raise BadData(f"{address} has changed while it was copied; start again")
-            for chunk in read_from(system, path, size):
-                size, failed = size + len(chunk), 0
-                yield chunk
-        except BadData:
-            raise
-        except Exception as error:  # of many classes, from several libraries
-            if not size or failed == len(PAUSES) or isinstance(cause(error), FINAL):
-                raise unreadable(address, error) from None
-            time.sleep(PAUSES[failed])
-            failed += 1
-        else:
-            return
-
-
-def read_from(system: Any, path: str, start: int) -> Iterator[bytes]:
-    """The content of a file, without its first bytes."""
-    stream: IO[bytes]
-    with system.open(path, "rb") as stream:
-        try:
-            stream.seek(start)
-        except (ValueError, OSError):  # a server that sends whole files alone
-            left = start
-            while left and (skipped := len(stream.read(min(CHUNK, left)))):
-                left -= skipped
-        while chunk := stream.read(CHUNK):
-            yield chunk
-
-
-def make_room(wanted: int) -> int:
-    """Remove old copies until there is room for ``wanted`` bytes; return the bytes there is room
-    for, which may be fewer.
-    """
-    sizes = {entry: size_of(entry) for entry in sorted(shelf().glob("download-*"), key=last_use)}
-    free = LIMIT - sum(sizes.values())
-    for entry, size in sizes.items():
-        if free < wanted and time.time() - last_use(entry) > RECENT:
-            free += size  # also where another reader removes it at this moment
-            shutil.rmtree(entry, ignore_errors=True)
-    return max(free, 0)
-
-
-def copies() -> list[tuple[str, int]]:
-    """The address of each copy in the cache, and its bytes."""
-    found = []
-    for entry in shelf().glob("download-*"):
-        with suppress(OSError):  # removed by another process
-            found.append(((entry / "address").read_text("utf-8"), size_of(entry)))
-    return sorted(found)
-
-
-def used(entry: Path, address: str) -> Path:
-    """Return the file of an entry of the cache, and mark the entry as used now."""
-    os.utime(entry)
-    return entry / file_name(address)
-
-
 def release(file: Path) -> None:
-    """Let the copy of a file be the first that is removed: it has been read to its end."""
+    """Remove the copy of a file of a stream, which has been read to its end."""
     if file.parent.parent == shelf():
-        with suppress(OSError):  # removed by another process
-            os.utime(file.parent, (0, 0))
+        shutil.rmtree(file.parent, ignore_errors=True)
 
 
 def shelf() -> Path:
     """The folder of the cache that holds the copies."""
     return cache.folder() / cache.SHELF
-
-
-def last_use(entry: Path) -> float:
-    """When a copy was last used; 0 if another process has removed it."""
-    try:
-        return entry.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def size_of(entry: Path) -> int:
-    """Bytes of a copy; 0 if another process has removed it."""
-    try:
-        return sum(map(cache.file_size, entry.glob("*")))
-    except OSError:
-        return 0
 
 
 def cause(error: BaseException) -> BaseException:
@@ -328,9 +213,9 @@ def cause(error: BaseException) -> BaseException:
 def unreadable(address: str, error: BaseException) -> BadData:
     """The error for an address that cannot be read."""
     error = cause(error)
-    kind = BadData if isinstance(error, FINAL) else Unreachable
+    final = isinstance(error, Refused | FileNotFoundError | PermissionError)
     why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
-    return kind(
+    return (BadData if final else Unreachable)(
         f"cannot read {address} ({why}). Check the address and the network; or download the file "
         "and give its path"
     )

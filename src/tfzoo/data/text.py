@@ -261,8 +261,7 @@ def remote_text(address: str, form: TextFormat, quiet: bool) -> ParallelText | P
         return PlainText(local_copy(address, quiet))
     if isinstance(first, Pair):
         raise BadData(f"{address}: pairs of texts are read from tables: {', '.join(FORMS)}")
-    path, chain, archive = address.partition("::")
-    source, target = (f"{path}.{ending}{chain}{archive}" for ending in (first, second))
+    source, target = (f"{address}.{ending}" for ending in (first, second))
     return ParallelText(local_copy(source, quiet), local_copy(target, quiet))
 
 
