@@ -107,16 +107,6 @@ class CommandParser(argparse.ArgumentParser):
             "--device", type=device_name, metavar="D", help=f"{DEVICES}; default: {default}"
         )
 
-    def add_engine(self) -> None:
-        """Add the option ``--engine``."""
-        self.add_argument(
-            "--engine",
-            default="torch",
-            metavar="E",
-            help="what decodes translations: torch, ctranslate2 or ctranslate2-int8, which is "
-            "faster and close (default: %(default)s)",
-        )
-
     def add_overwrite(self) -> None:
         """Add the option ``--overwrite``."""
         self.add_argument(

@@ -11,7 +11,6 @@ from typing import Any
 from tfzoo.base.terminal import notify, relative_path, tsv_cell
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError, UnknownName
-from tfzoo.exporting.engine import set_engine
 from tfzoo.runs.files import replacing
 from tfzoo.training.device import find_device
 from tfzoo.training.evaluation import check_test_sets, load_trained
@@ -29,7 +28,6 @@ def make_parser() -> CommandParser:
     parser = CommandParser("predict", TEXT, EPILOG)
     parser.add_run()
     parser.add_device()
-    parser.add_engine()
     parser.add_argument(
         "--format",
         default=FORMATS[0],
@@ -52,7 +50,6 @@ def run(given: Namespace) -> int:
             f"{path} lies in no run's folder; use tfzoo {trained.task.command} {path} FILE"
         )
     trained.task.to(find_device(given.device))
-    set_engine(trained.task, given.engine)
     data = trained.data()
     check_test_sets(trained.command, data)
     (folder / "predictions").mkdir(exist_ok=True)

@@ -44,7 +44,6 @@ def make_parser() -> CommandParser:
         "--port", type=int, default=8000, metavar="N", help="0: a free one (default: %(default)s)"
     )
     parser.add_device()
-    parser.add_engine()
     for one in fields(Limits):
         parser.add_argument(
             f"--max-{one.name}",
@@ -77,7 +76,7 @@ def run(given: Namespace) -> int:
             f"tfzoo serve needs {error.name}, which is not installed: pip install 'tfzoo[serve]'"
         ) from None
     with server.listen(given.host, given.port) as bound:
-        worker = Worker(partial(load, given.run, given.device, given.engine), limits)
+        worker = Worker(partial(load, given.run, given.device), limits)
         try:
             app = make_app(worker, given.run, limits, server.hosts_of(bound, given.host))
             if not server.is_loopback(bound):
@@ -89,9 +88,9 @@ def run(given: Namespace) -> int:
     return 0
 
 
-def load(run: str, device: str | None, engine: str) -> Any:
+def load(run: str, device: str | None) -> Any:
     """Load the task of a run, in the process of the model: the server needs none of its modules."""
     from tfzoo.commands.task_command import load_task
     from tfzoo.runs.run import Run
 
-    return load_task(Run(run), device, engine=engine)
+    return load_task(Run(run), device)

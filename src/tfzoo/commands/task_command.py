@@ -37,7 +37,7 @@ def run(name: str, given: Namespace) -> int:
     cls = task_class(name)
     cls.check_arguments(given)
     trained = open_run(given, cls.command)
-    task = load_task(trained, given.device, name, getattr(given, "engine", "torch"))
+    task = load_task(trained, given.device, name)
     truncated = Truncated()
     process_lines(given, task, truncated)
     truncated.notify()
@@ -66,8 +66,6 @@ def make_parser(name: str) -> CommandParser:
     parser.add_argument("--output", metavar="PATH", help="write here instead of standard output")
     parser.add_overwrite()
     parser.add_device()
-    if hasattr(task, "engine"):
-        parser.add_engine()
     task.add_arguments(parser)
     return parser
 
@@ -95,9 +93,7 @@ def open_run(given: Namespace, command: str) -> Run:
     return trained
 
 
-def load_task(
-    trained: Run, device: str | None, name: str | None = None, engine: str = "torch"
-) -> Any:
+def load_task(trained: Run, device: str | None, name: str | None = None) -> Any:
     """Load the task of a run on a device. It must be the task ``name`` if one is given."""
     place = find_device(device)
     keep_freed_memory()
@@ -106,11 +102,7 @@ def load_task(
         trained.check_task(name)
     cls = trained.task  # its import sets what is silenced
     silence_lightning()
-    task = trained.load(cls).to(place)
-    from tfzoo.exporting.engine import set_engine
-
-    set_engine(task, engine)
-    return task
+    return trained.load(cls).to(place)
 
 
 def process_lines(given: Namespace, task: Any, truncated: Truncated) -> None:

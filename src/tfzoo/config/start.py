@@ -81,7 +81,7 @@ class Start:
         rows = compared(*parts)
         changed = swapped(entry["recipe"].get("model", {}), task.recipe.get("model", {}))
         rows += [("swapped", ", ".join(changed))] if changed else []
-        task.began = dict(rows)
+        task.began, task.anew = dict(rows), sorted(own.keys() - fits.keys())
         self.warn(parts[0], parts[2])
         if texts_of(entry["tokenizer"]) != texts_of(task.tokenizer_state()):
             another = "another one: a row of its embeddings stood for another word"

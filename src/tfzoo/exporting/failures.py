@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from traceback import walk_tb
-from typing import TypeVar
 
 from torch import nn
 
@@ -14,8 +13,6 @@ from tfzoo.base.registry import registry
 from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
 from tfzoo.learning.task import Task
-
-T = TypeVar("T")
 
 FILES = {kind: re.escape(one.package.replace(".", "/")) for kind, one in KINDS.items()}
 """The folder of each kind, as it stands in the path of a file."""
@@ -41,25 +38,6 @@ def cannot_export(to: str, error: BaseException) -> BadOption:
     lines = [line.strip() for one in chain(error) for line in str(one).splitlines() if line.strip()]
     why = f"{type(error).__name__}: {lines[-1] if lines else 'no reason given'}"
     return BadOption(f"{to}: {part} cannot be exported ({why[:200]})")
-
-
-def no_counterpart(part: object) -> BadOption:
-    """The refusal of a part, or of an option by name, that CTranslate2 has nothing like."""
-    what = f"{part.entry.kind} {part.entry.name!r}" if isinstance(part, Component) else part
-    return BadOption(
-        f"ctranslate2 has nothing like {what}; --to onnx exports more parts, --to safetensors all"
-    )
-
-
-def counterpart(found: T | None, part: object) -> T:
-    """What was found to be like a part, or like an option by name.
-
-    Raises:
-        BadOption: there is nothing.
-    """
-    if found is None:
-        raise no_counterpart(part)
-    return found
 
 
 def part_at_fault(error: BaseException) -> tuple[str, str] | None:

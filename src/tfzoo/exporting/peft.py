@@ -34,13 +34,21 @@ def export(task: Task, folder: Path) -> None:
     """Write the folder.
 
     Raises:
-        BadOption: the task has no adapter, one that is not plain ``lora``, or ``transformers`` has
-            no model like the task's.
+        BadOption: the task has no adapter, one that is not plain ``lora`` or beside a map that
+            began anew, or ``transformers`` has no model like the task's.
         TfzooError: the folder exists and is not empty, or cannot be written.
     """
     require("peft", "adapter")
     source = str(task.recipe.get("from") or "")
     model = own_model(task, "peft", keep_adapter=True)
+    for name, parameter in model.named_parameters():
+        if f"model.{name.replace(WITHIN, '.')}" in task.anew:  # the other model does not have it
+            if WITHIN in name:
+                raise BadOption(
+                    f"peft: {name.replace(WITHIN, '.')} began anew and has an adapter, which is "
+                    "written without it: write the whole model (--to transformers)"
+                )
+            parameter.requires_grad_(True)
     write(model, folder, list(getattr(task.tokenizer, "labels", ())), source)
 
 

@@ -209,6 +209,8 @@ class Task(L.LightningModule):
     recipe: dict[str, Any]
     began: dict[str, str]
     """Which of the weights that training began with were kept, which parts swapped, in words."""
+    anew: list[str]
+    """The names of those that training did not begin with, but started anew."""
     results: dict[str, float]
     """The scores of the run or repository that the task was loaded from."""
     beside: dict[str, Tensor]
@@ -255,7 +257,7 @@ class Task(L.LightningModule):
         self._figures: dict[str, Figures] = {}  # of the last test
         self.results = {}
         self.beside = {}
-        self.began = {}
+        self.began, self.anew = {}, []
         self.options = options
         self.model = model
         self.tokenizer = tokenizer
@@ -601,6 +603,7 @@ class Task(L.LightningModule):
             task.beside = dict(checkpoint.get("beside", {}))
             task.batches = int(kept["batches"])
             task.began = {str(key): str(one) for key, one in kept.get("began", {}).items()}
+            task.anew = [str(name) for name in kept.get("anew", [])]
             task.results = {str(key): float(one) for key, one in kept.get("results", {}).items()}
         except TfzooError:
             raise
@@ -1127,7 +1130,7 @@ class Task(L.LightningModule):
             "skipped": self.skipped,
             "text": self._content(),
             **({"foreign": self.foreign} if self.foreign else {}),
-            **({"began": self.began} if self.began else {}),
+            **({"began": self.began, "anew": self.anew} if self.began else {}),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -1137,7 +1140,7 @@ class Task(L.LightningModule):
                 "the checkpoint has another tokenizer than the training data; resume with the data "
                 "that the checkpoint was trained on"
             )
-        self.began = dict(kept.get("began", {}))
+        self.began, self.anew = dict(kept.get("began", {})), list(kept.get("anew", []))
         text = kept.get("text")
         if text and self._content() not in ("", text):
             raise BadRun(

@@ -25,7 +25,7 @@ FORMAT = 2
 ENTRY_TYPES: dict[str, type] = {
     **{"format": int, "task": str, "recipe": dict, "tokenizer": dict, "batches": int},
     **{"skipped": int, "text": str, "foreign": str, "results": dict, "began": dict},
-    **{"headless": str},
+    **{"headless": str, "anew": list},
 }
 """What the key ``tfzoo`` of a checkpoint holds, with the type of each value."""
 TENSORS = ("state_dict", "beside")

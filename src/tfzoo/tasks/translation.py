@@ -7,7 +7,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
@@ -34,7 +33,7 @@ from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.task import PLACEHOLDER_SIZE, Reading, Task, rows_of
 from tfzoo.learning.translation_scores import MIN_WORDS, TranslationScores, mean_words
 from tfzoo.models.transformer import Transformer
-from tfzoo.search import Hypothesis, Search, search
+from tfzoo.search import Search, search
 
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order. With --n-best N
@@ -114,8 +113,6 @@ class TranslationTask(Task):
     training_names = (*Task.training_names, "perplexity")
     model: Any
     tokenizer: TokenizerPair
-    engine: Callable[[Tensor, Search], list[list[Hypothesis]]] | None = None
-    """What decodes batches; None: :func:`tfzoo.search.search`."""
 
     def __init__(
         self,
@@ -458,8 +455,9 @@ class TranslationTask(Task):
         at_once = min(len(source), self.sentences_at_once(options))
         parts = [source[i : i + at_once] for i in range(0, len(source), at_once or 1)]
         with self.throughput.timed(self.device):
-            decode = self.engine or partial(search, self.model, special=self.tokenizer.special)
-            found = [best for part in parts for best in decode(part, every)]
+            special = self.tokenizer.special
+            decoded = (search(self.model, part, every, special=special) for part in parts)
+            found = [best for part in decoded for best in part]
         self.throughput.items += sum(len(best.ids) + best.finished for best, *_ in found)
         ids = [hypothesis.ids for hypotheses in found for hypothesis in hypotheses]
         texts = iter(self.tokenizer.target.decode(ids))
