@@ -234,7 +234,7 @@ def test_a_trusted_recipe_may_name_a_class_beside_it(recipe, capsys):
 
 def test_a_name_that_no_file_can_have_is_one_line(capsys):
     for command in ("fit", "translate", "import"):
-        assert main([command, "x" * 300]) == 1
+        assert main([command, "x" * 300]) == 2
         assert capsys.readouterr().err == f"tfzoo: {'x' * 300}: File name too long\n"
 
 

@@ -25,7 +25,7 @@ from tests.typed import typed
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
 from tfzoo.models.fsdp import full_tensor, shard
-from tfzoo.runs import checkpoints, sharded_files
+from tfzoo.runs import checkpoints
 from tfzoo.training.fsdp_strategy import Sharded
 from tfzoo.training.trainer import launching
 
@@ -119,16 +119,10 @@ def test_an_adapter_is_trained_sharded_as_whole_and_goes_on():
     assert summary("lora")["fit"]["steps"] == 6
 
 
-def test_each_checkpoint_is_a_folder_with_a_share_of_every_process():
+def test_each_checkpoint_is_one_file_as_that_of_any_strategy():
     kept = Path(f"{FSDP2}/checkpoints")
     assert {path.name for path in kept.iterdir()} == {"best.ckpt", "last.ckpt"}
-    for path in kept.iterdir():
-        assert {file.name for file in path.iterdir()} == {
-            sharded_files.INDEX,
-            sharded_files.REST,
-            "__0_0.distcp",
-            "__1_0.distcp",
-        }
+    assert all(path.is_file() for path in kept.iterdir())
 
 
 def test_an_export_is_one_file_that_other_commands_read(capsys):
@@ -184,7 +178,7 @@ class Seen(L.Callback):
 
 @pytest.mark.parametrize("strategy", sampled(["fsdp2", "ddp"], ["fsdp2"]))
 def test_what_two_processes_wrote_one_process_trains_on_with(strategy, request):
-    """Sharded, from a folder as from a file."""
+    """Sharded, whichever strategy wrote the file."""
     run = FSDP2 if strategy == "fsdp2" else request.getfixturevalue("ddp")
     path = Path(f"{run}/checkpoints/last.ckpt")
     checkpoint = checkpoints.read(path)
@@ -201,13 +195,13 @@ def test_what_two_processes_wrote_one_process_trains_on_with(strategy, request):
     assert trainer.global_step == 5
     assert_close(seen.weights, checkpoint["state_dict"], rtol=0, atol=0)
     state = checkpoint["optimizer_states"][0]
-    if strategy == "fsdp2":  # by name
-        wanted = {name: state[f"state.{name}.exp_avg"] for name in seen.averages}
-    else:  # matrices are one group and numbered first
-        names = [
-            name for name, p in sorted(task.named_parameters(), key=lambda pair: pair[1].dim() <= 1)
-        ]
-        wanted = {names[number]: value["exp_avg"] for number, value in state["state"].items()}
+    # matrices are one group, and the first
+    ordered = sorted(task.named_parameters(), key=lambda pair: pair[1].dim() <= 1)
+    numbers = [number for group in state["param_groups"] for number in group["params"]]
+    wanted = {
+        name: state["state"][number]["exp_avg"]
+        for number, (name, _) in zip(numbers, ordered, strict=True)
+    }
     assert len(wanted) > 10
     assert_close(seen.averages, wanted, rtol=0, atol=0)
 

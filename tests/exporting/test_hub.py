@@ -10,7 +10,7 @@ import torch
 import transformers
 from huggingface_hub.utils import filter_repo_objects
 
-import tfzoo.runs.hub
+import tfzoo
 from tests.exporting.tasks import LINES, translator
 from tests.forked import free_port
 from tfzoo import TranslationTask
@@ -40,14 +40,6 @@ def hub(tmp_path, monkeypatch):
             shutil.copy(place / repo_id / name, copy)
         return str(copy)
 
-    def model_info(self, repo_id, *, revision, **rest):
-        huggingface_hub.utils.validate_repo_id(repo_id)
-        if not (place / repo_id).is_dir():
-            raise OSError(f"404 Client Error.\n\nRepository Not Found: {repo_id}")
-        sizes = {path.name: path.stat().st_size for path in (place / repo_id).iterdir()}
-        files = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
-        return SimpleNamespace(sha=revision, siblings=files)
-
     def create_repo(self, repo_id, **rest):
         huggingface_hub.utils.validate_repo_id(repo_id)
         if repo_id.startswith("other/"):
@@ -55,7 +47,6 @@ def hub(tmp_path, monkeypatch):
         (place / repo_id).mkdir(parents=True, exist_ok=True)
 
     monkeypatch.setattr(huggingface_hub.HfApi, "create_repo", create_repo)
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", model_info)
     monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", upload_folder)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
     return place
@@ -113,24 +104,6 @@ def test_a_repository_of_another_library_is_no_model(hub):
     (hub / "you/bert/config.json").write_text("{}", "utf-8")
     with pytest.raises(BadRun, match="holds no model of tfzoo"):
         TranslationTask.load("hf://you/bert")
-
-
-def test_what_is_too_large_is_not_fetched(hub, tmp_path, monkeypatch):
-    translator().push_to_hub("me/numbers")
-    monkeypatch.setattr(tfzoo.runs.hub, "LARGEST", 1000)
-    with pytest.raises(BadRun, match=r"bytes; the most is 1,000\. It was not fetched"):
-        TranslationTask.load("hf://me/numbers")
-    assert not (tmp_path / "copy").exists()
-
-
-def test_a_copy_is_used_where_the_hub_cannot_be_reached(hub, monkeypatch):
-    translator().push_to_hub("me/numbers")
-
-    def model_info(*args, **rest):
-        raise OSError("no network")
-
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", model_info)
-    assert TranslationTask.load("hf://me/numbers").translate(LINES)
 
 
 def test_a_refusal_of_the_hub_is_one_line(hub):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch.testing import assert_close
 
 from tests.exporting.tasks import LINES, classifier, translator
@@ -183,19 +183,10 @@ def test_what_a_killed_export_left_is_removed_by_the_next(folder):
     assert not [*Path().glob("*.tmp")]
 
 
-def test_what_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(TfzooError, match="cannot write"):
         translator().save_pretrained(tmp_path / "file" / "model")
-    monkeypatch.setattr(pretrained, "checksum", lambda path: str(path))  # of the temporary name
-    task = translator()
-
-    def save_zeros(tensors, path, metadata):
-        save_file({name: torch.zeros_like(one) for name, one in tensors.items()}, path, metadata)
-
-    monkeypatch.setattr("safetensors.torch.save_file", save_zeros)
-    with pytest.raises(TfzooError, match="not what is read back"):
-        task.save_pretrained(tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

@@ -158,8 +158,14 @@ def print_refusal(error: object) -> None:
 
 
 def error_lines(error: object, before: str = "") -> str:
-    """The first lines of an error's message, after ``tfzoo:`` and what stands ``before`` it."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
+    """The first lines of an error's message, after ``tfzoo:`` and what stands ``before`` it. What a
+    terminal would obey in names from files, such as an escape sequence, is written as ``\\x1b``.
+    """
+    printable = "".join(
+        one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
+        for one in str(error).strip()
+    )
+    lines = printable.split("\n") if printable else [type(error).__name__]
     start = "\n" + " " * ERROR_INDENT
     further = (line.strip() for line in lines[1:MOST_LINES])
     return start.join([f"tfzoo: {before}{lines[0]}", *further])

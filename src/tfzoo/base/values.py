@@ -4,6 +4,7 @@ limits.
 
 from __future__ import annotations
 
+import os
 import re
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -169,6 +170,14 @@ def check_number(path: tuple[str, ...], value: Any, where: str, layers: int = LA
             f"{where if where == f'--{key}' else f'{where}: {key}'} is {value:.6g}; the most "
             f"is {most:,}"
         )
+
+
+def is_text(value: Any) -> bool:
+    """False for a string that no file can be named by: with a zero, or half of a character."""
+    try:
+        return b"\0" not in os.fsencode(value) if isinstance(value, str) else True
+    except UnicodeEncodeError:
+        return False
 
 
 def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -18,6 +18,7 @@ from tfzoo.base.loading import without_collections
 from tfzoo.base.registry import registry
 from tfzoo.base.signals import INTERRUPTED, Stopped, heard
 from tfzoo.base.terminal import notify, print_refusal, print_result
+from tfzoo.base.values import is_text
 from tfzoo.commands.argument_parser import CommandParser, HelpPrinted
 from tfzoo.errors import TfzooError, UnknownName
 
@@ -111,6 +112,8 @@ def main(args: Sequence[str] | None = None) -> int:
     name = words[0] if words else ""
     code = 0 if words else 2
     try:
+        if wrong := [word for word in words if not is_text(word)]:
+            raise TfzooError(f"{wrong[0]!r} is no text")
         if name in ("", "--help", "-h", "help"):
             print_result(usage())
         elif name == "--version":
@@ -138,7 +141,7 @@ def main(args: Sequence[str] | None = None) -> int:
         if error.errno not in OF_A_FILE:
             raise
         print_refusal(TfzooError(f"{error.filename or 'cannot write'}: {error.strerror}"))
-        return 1
+        return TfzooError.code if error.errno == errno.ENAMETOOLONG else 1
 
 
 def run() -> None:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tfzoo.base.values import check_number, leaves
+from tfzoo.base.values import check_number, is_text, leaves
 from tfzoo.data.remote import is_address, refusal
 from tfzoo.errors import BadRecipe
 from tfzoo.runs.folder import ADDRESS
@@ -45,6 +45,9 @@ URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
 OUTSIDE = re.compile(r"^[/~\\]|^[A-Za-z]:[/\\]|(?:^|[/\\])\.\.(?:$|[/\\])")
 """Matches absolute paths and paths with ``..``."""
 
+LONGEST = 200
+"""The most characters of a text in Lightning's sections: some name files, and steps are added."""
+
 TRUST = "If you trust whoever wrote it: --trust"
 
 
@@ -57,7 +60,14 @@ def check_values(values: Mapping[str, Any], origin: str, trust: bool) -> None:
     """
     for keys, value in leaves(values):
         check_number(keys, value, origin)
+        if not is_text(value):
+            raise BadRecipe(f"{origin}: {'.'.join(keys)} is {value!r}, which is no text")
         is_lightning = keys[0] in ("trainer", "checkpoint")
+        if is_lightning and len(str(value)) > LONGEST:
+            raise BadRecipe(
+                f"{origin}: {'.'.join(keys)} has {len(str(value))} characters; the most is "
+                f"{LONGEST}: it may name a file"
+            )
         if not trust and value is not None and (is_lightning or isinstance(value, str)):
             check_value(".".join(keys), value, origin, is_lightning)
 

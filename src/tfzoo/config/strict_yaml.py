@@ -16,6 +16,10 @@ MAX_DIGITS = 40
 """Maximum number of digits of a number."""
 
 
+PLAIN = ("null", "bool", "int", "float", "str", "seq", "map")
+"""The tags of plain values; others, such as dates, sets or objects, are refused."""
+
+
 class TooLarge(BadRecipe):
     """A YAML text with more values, levels or digits than are allowed."""
 
@@ -30,6 +34,11 @@ class Loader(yaml.SafeLoader):
     the limits.
     """
 
+    yaml_constructors = {  # noqa: RUF012  # as the base class has it
+        tag: construct
+        for tag, construct in yaml.SafeLoader.yaml_constructors.items()
+        if tag is None or tag.rpartition(":")[2] in PLAIN
+    }
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # as the base class has it
 
     nodes = 0
@@ -120,5 +129,6 @@ def parse_yaml(text: str, where: str) -> Any:
         )
         kind = TooLarge if isinstance(error, Limit) else BadRecipe
         raise kind(f"{where}{line}: {error.problem or 'not YAML'}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadRecipe(f"{where}: not YAML ({str(error).splitlines()[0]})") from None
+    except Exception as error:  # PyYAML fails in any way at a value that is not of its tag
+        why = next(iter(str(error).splitlines()), "")
+        raise BadRecipe(f"{where}: not YAML ({type(error).__name__}: {why})") from None

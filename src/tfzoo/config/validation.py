@@ -31,7 +31,7 @@ def validate(merged: Merged) -> dict[str, Any]:
     Raises:
         BadRecipe, BadOption, UnknownName: naming the file or option that set the value.
     """
-    top = {**DEFAULTS, **merged.values}
+    top = DEFAULTS | {key: value for key, value in merged.values.items() if value is not None}
     converted = {
         key: convert_value(top[key], hint, key, merged.origins)
         for key, hint in TOP.items()

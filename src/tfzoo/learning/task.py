@@ -47,7 +47,7 @@ from tfzoo.models.fsdp import shard
 from tfzoo.models.initialise import can_fill, fill, initialise, seed_of
 from tfzoo.plots.pages.attention import AttentionMaps
 from tfzoo.plots.style import log_figure, save
-from tfzoo.runs import bounds, checkpoints, hub, pretrained
+from tfzoo.runs import checkpoints, hub, pretrained
 from tfzoo.runs.run import Run
 
 if TYPE_CHECKING:
@@ -590,7 +590,7 @@ class Task(L.LightningModule):
                 # no memory is allocated before the sizes are checked
                 empty = memory.check_model(cls.Model, arguments, memory.here(), BadRun)
                 adapter.apply(empty, 0)
-                bounds.check_fit(empty, state)
+                checkpoints.check_fit(empty, state)
                 if can_fill(empty):
                     fill(nn.ModuleDict({"model": empty}), state)
                     model = empty

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from tfzoo.base import bounded_files
 from tfzoo.errors import BadRun, listing
-from tfzoo.runs import bounds, hub, pretrained, sharded_files
+from tfzoo.runs import hub, pretrained
 from tfzoo.runs.folder import SCHEME, check_exists, similar_runs
 
 FOLDER = "checkpoints"
@@ -28,8 +30,18 @@ ENTRY_TYPES: dict[str, type] = {
     **{"headless": str, "anew": list},
 }
 """What the key ``tfzoo`` of a checkpoint holds, with the type of each value."""
+TYPES: dict[str, type] = {
+    **{"optimizer_states": list, "lr_schedulers": list, "loops": dict, "callbacks": dict},
+    **{"epoch": int, "global_step": int},
+}
+"""What Lightning keeps in a checkpoint beside, with the type of each value."""
 TENSORS = ("state_dict", "beside")
 """The keys of a checkpoint that hold tensors by name."""
+DTYPES = {
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+}
+"""The types of these tensors."""
 
 
 def find(run: str | Path) -> Path:
@@ -60,11 +72,8 @@ def find(run: str | Path) -> Path:
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether a path is a file, or the folder of a sharded checkpoint, of an exported model or of a
-    model of ``transformers``.
-    """
-    folders = (sharded_files.is_sharded, pretrained.is_pretrained, pretrained.is_published)
-    return path.is_file() or any(holds(path) for holds in folders)
+    """Whether a path is a file, or the folder of an exported model or of a published one."""
+    return path.is_file() or pretrained.is_pretrained(path) or pretrained.is_published(path)
 
 
 def newest(folder: Path) -> tuple[Path | None, list[str]]:
@@ -85,10 +94,11 @@ def newest(folder: Path) -> tuple[Path | None, list[str]]:
     for file in files:
         try:
             checkpoint = read(file)
+            why = unfit(checkpoint)
         except BadRun as error:
             unusable.append(str(error))
             continue
-        if why := unfit(checkpoint):
+        if why:
             unusable.append(f"{file} {why}")
             continue
         found.append((checkpoint["tfzoo"]["batches"], file))
@@ -103,10 +113,19 @@ def newest(folder: Path) -> tuple[Path | None, list[str]]:
 
 def unfit(checkpoint: Mapping[str, Any]) -> str:
     """Why training cannot go on from a checkpoint; ``""`` where it can."""
-    if name := not_finite(checkpoint):
-        return f"holds numbers that are not finite ({name})"
     if "optimizer_states" not in checkpoint:
         return "holds weights only"
+    wrong = [
+        key for key, kind in TYPES.items() if not isinstance(checkpoint.get(key, kind()), kind)
+    ]
+    try:
+        name = not_finite(checkpoint)
+    except (RuntimeError, RecursionError):  # of tensors without numbers, or a list within itself
+        wrong.append("optimizer_states")
+    if wrong:
+        return f"is damaged: {listing(wrong)} is of another type"
+    if name:
+        return f"holds numbers that are not finite ({name})"
     callbacks = checkpoint.get("callbacks")
     state = callbacks.get("LastCheckpoint") if isinstance(callbacks, Mapping) else None
     within = isinstance(state, Mapping) and state.get("within_step")
@@ -126,9 +145,11 @@ def not_finite(checkpoint: Mapping[str, Any]) -> str:
     return next(name for name, one in zip(found, all_finite, strict=True) if not one)
 
 
-def numbers(values: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
-    """All floating-point and complex tensors in nested values, each with its dotted name."""
-    if isinstance(values, torch.Tensor) and (values.is_floating_point() or values.is_complex()):
+def numbers(values: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    """All floating-point numbers and tensors in nested values, each with its dotted name."""
+    if isinstance(values, float):
+        yield name, torch.tensor(values)
+    elif isinstance(values, Tensor) and (values.is_floating_point() or values.is_complex()):
         yield name, values
     elif isinstance(values, Mapping | list | tuple):
         pairs = values.items() if isinstance(values, Mapping) else enumerate(values)
@@ -157,7 +178,10 @@ def read(path: str | Path) -> dict[str, Any]:
         BadRun: damaged, cut short, holding code, not of tfzoo, or of a newer tfzoo.
     """
     path = Path(path)
-    checkpoint = reader_of(path)(path) if path.is_dir() else load(path)
+    if pretrained.is_published(path):
+        checkpoint = import_module(PUBLISHED).read(path)
+    else:
+        checkpoint = pretrained.read(path) if pretrained.is_pretrained(path) else load(path)
     kept = checkpoint.get("tfzoo") if isinstance(checkpoint, dict) else None
     if not isinstance(kept, dict):
         raise BadRun(f"{path} is no checkpoint of tfzoo: it has no key 'tfzoo'")
@@ -175,29 +199,65 @@ def read(path: str | Path) -> dict[str, Any]:
         key for key, kind in ENTRY_TYPES.items() if not isinstance(kept.get(key, kind()), kind)
     ]
     wrong += [key for key in TENSORS if not isinstance(checkpoint.get(key, {}), Mapping)]
-    if wrong:
+    if wrong or not is_json(kept):
         raise BadRun(
-            f"{path} is damaged: its contents do not match, {listing(wrong)} is of another type"
+            f"{path} is damaged: its contents do not match, {listing(wrong or ['tfzoo'])} is of "
+            "another type"
         )
+    for key in TENSORS:
+        check_tensors(checkpoint.get(key, {}), path)
     return dict(checkpoint)
 
 
-def reader_of(folder: Path) -> Callable[[Path], dict[str, Any]]:
-    """What reads a folder."""
-    if pretrained.is_published(folder):
-        read: Callable[[Path], dict[str, Any]] = import_module(PUBLISHED).read
-        return read
-    return pretrained.read if pretrained.is_pretrained(folder) else sharded_files.read
+def is_json(value: Any) -> bool:
+    """Whether a value is plain: what JSON can hold."""
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def check_tensors(state: Mapping[Any, Any], path: Path) -> None:
+    """Check that each value is a tensor that a model of tfzoo can have.
+
+    Raises:
+        BadRun: naming it.
+    """
+    for name, value in state.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise BadRun(f"{path} is damaged: its weight {name!r} is no tensor")
+        if value.dtype not in DTYPES or value.layout is not torch.strided or value.is_meta:
+            raise BadRun(
+                f"{path} holds {name!r}, a tensor of a kind that tfzoo does not write "
+                f"({value.dtype}, {value.layout}, {value.device}). It was refused"
+            )
+
+
+def check_fit(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Check that the stored parameters are those of a task's model, which was built on the device
+    ``meta``.
+
+    Raises:
+        BadRun: a shape differs, or parameters are missing.
+    """
+    for name, wanted in model.state_dict(prefix="model.").items():
+        stored = state.get(name)
+        if stored is None or stored.shape != wanted.shape:
+            has = "it is missing" if stored is None else f"stored is {list(stored.shape)}"
+            raise BadRun(
+                f"the checkpoint's parameters do not fit its own recipe and tokenizer: {name} "
+                f"would be {list(wanted.shape)}, {has}"
+            )
 
 
 def load(path: Path) -> Any:
-    """Load one file; its checksums and sizes are checked."""
-    size = check_sums(path)
+    """Load one file, whose checksums are checked."""
+    check_sums(path)
     try:
         # weights_only is explicit, because an environment variable can turn the default off. mmap:
-        # torch trusts the sizes of tensors that a file states and would read memory beyond it;
-        # from a mapped file it can read no more than the file.
-        checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        # from a mapped file no more can be read than the file has, whatever sizes it states.
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except pickle.UnpicklingError as error:
         raise BadRun(
             f"{path} holds more than tensors and plain values{named(error)}. It was refused and "
@@ -205,49 +265,30 @@ def load(path: Path) -> Any:
         ) from None
     except Exception as error:
         raise BadRun(f"{path} is damaged ({type(error).__name__}) and cannot be read") from None
-    bounds.check_content(checkpoint, path, size)
-    return checkpoint
 
 
-def check_sums(path: Path) -> int:
-    """Find a flipped bit or a truncated file, which ``torch.load`` alone accepts. Returns the
-    number of bytes of the tensors in it.
-    """
+def check_sums(path: Path) -> None:
+    """Find a flipped bit or a truncated file, which ``torch.load`` alone accepts."""
     bounded_files.regular(path)
     try:
         with path.open("rb") as stream:
             start = stream.read(4)
-        with bounds.Archive(path) as file, zipfile.ZipFile(file) as archive:
-            file.opened = True
-            size = bounds.check_entries(archive, path)
+        with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()
-            if broken is None:
-                bounds.check_pickles(archive, path)
+            stored = all(not entry.compress_type for entry in archive.infolist())
     except OSError as error:
         raise BadRun(f"cannot read {path}: {error.strerror}") from None
-    except BadRun:
-        raise
-    except zipfile.BadZipFile:
-        if start.startswith(b"PK"):
-            raise BadRun(
-                f"{path} is cut short or damaged: its end is missing. Use another checkpoint of "
-                "the run"
-            ) from None
-        if start.startswith(b"\x80"):
-            raise BadRun(
-                f"{path} is a bare pickle, which can hold code. It was refused and nothing in it "
-                "was run"
-            ) from None
-        raise BadRun(f"{path} is no checkpoint" + (": it is empty" if not start else "")) from None
     except Exception as error:  # a damaged header can make zipfile fail in any way
-        raise BadRun(
-            f"{path} is damaged ({type(error).__name__}). Use another checkpoint of the run"
-        ) from None
-    if broken is not None:
-        raise BadRun(
-            f"{path} is damaged: the sum of {broken} is wrong. Use another checkpoint of the run"
-        )
-    return size
+        if start.startswith(b"PK"):
+            why = f"is cut short or damaged ({type(error).__name__}). Use another checkpoint"
+        elif start.startswith(b"\x80"):
+            why = "is a bare pickle, which can hold code. It was refused and nothing in it was run"
+        else:
+            why = "is no checkpoint" if start else "is no checkpoint: it is empty"
+        raise BadRun(f"{path} {why}") from None
+    if broken is not None or not stored:  # a mapped file is read as it is
+        why = "it is compressed" if broken is None else f"the sum of {broken} is wrong"
+        raise BadRun(f"{path} is damaged: {why}. Use another checkpoint of the run")
 
 
 def named(error: Exception) -> str:

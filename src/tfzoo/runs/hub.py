@@ -4,11 +4,7 @@ of an exported folder (:mod:`tfzoo.runs.pretrained`). No code in it is fetched o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tfzoo.base import cache
 from tfzoo.errors import BadRun, TfzooError
@@ -19,8 +15,6 @@ WRITTEN = [pretrained.WEIGHTS, pretrained.CONFIG, pretrained.CARD, "tokenizer*.j
 """The files of an exported folder."""
 FILES = [*WRITTEN, pretrained.INDEX, "model-*.safetensors", *pretrained.BESIDE]
 """What is fetched of a repository: those, or what ``save_pretrained`` of transformers writes."""
-LARGEST = 2 * 10**11
-"""The most bytes of these files together."""
 
 
 def download(address: str) -> Path:
@@ -33,26 +27,17 @@ def download(address: str) -> Path:
     found = ADDRESS.fullmatch(address)
     if found is None:
         raise BadRun(f"{address} is no address of the form hf://name/repository[@revision]")
-    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub import snapshot_download
 
-    fetch = partial(
-        snapshot_download,
-        found[1],
-        cache_dir=cache.folder() / cache.SHELF / "models",
-        allow_patterns=FILES,
-    )
     try:
-        try:
-            known = HfApi(library_name="tfzoo").model_info(
-                found[1], revision=found[2], files_metadata=True
+        folder = Path(
+            snapshot_download(
+                found[1],
+                revision=found[2],
+                cache_dir=cache.folder() / cache.SHELF / "models",
+                allow_patterns=FILES,
             )
-        except Exception as error:  # the Hub cannot be reached: perhaps there is a copy
-            folder = kept_copy(fetch, found[2], error)
-        else:
-            check_size(address, known.siblings or [])
-            folder = Path(fetch(revision=known.sha))
-    except BadRun:
-        raise
+        )
     except Exception as error:  # its own, the system's, or of the library that it connects with
         raise BadRun(f"cannot load {address}: {reason(error)}") from None
     if not (pretrained.is_pretrained(folder) or pretrained.is_published(folder)):
@@ -61,30 +46,6 @@ def download(address: str) -> Path:
             f"{pretrained.CONFIG}; task.push_to_hub writes them"
         )
     return folder
-
-
-def kept_copy(fetch: Callable[..., str], revision: str | None, why: Exception) -> Path:
-    """The copy of a repository in the cache; ``why`` is raised where there is none."""
-    try:
-        return Path(fetch(revision=revision, local_files_only=True))
-    except Exception:  # as in `download`
-        raise why from None
-
-
-def check_size(address: str, files: Iterable[Any]) -> None:
-    """Refuse a repository that is larger than any model, before it is fetched.
-
-    Raises:
-        BadRun: it is, or it does not say the size of a file.
-    """
-    wanted = [one for one in files if any(fnmatchcase(one.rfilename, name) for name in FILES)]
-    sizes = [one.size for one in wanted]
-    if not all(isinstance(one, int) for one in sizes):
-        raise BadRun(f"{address} does not say how large its files are. It was not fetched")
-    if sum(sizes) > LARGEST:
-        raise BadRun(
-            f"{address} has {sum(sizes):,} bytes; the most is {LARGEST:,}. It was not fetched"
-        )
 
 
 def upload(folder: Path, repository: str, *, private: bool | None, message: str) -> str:

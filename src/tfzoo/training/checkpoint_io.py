@@ -10,7 +10,7 @@ import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 
 from tfzoo.base.terminal import notify_from_any_rank
-from tfzoo.runs import checkpoints, files, sharded_files
+from tfzoo.runs import checkpoints
 from tfzoo.runs.files import replacing
 
 
@@ -81,9 +81,3 @@ def attempt(checkpoint: Mapping[str, Any], path: Path) -> OSError | None:
             raise error.__context__ from None
         raise
     return None
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of a process that was killed."""
-    files.remove_leftovers(folder)
-    sharded_files.remove_leftovers(folder)

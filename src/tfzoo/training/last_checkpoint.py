@@ -14,7 +14,7 @@ import torch.distributed as dist
 from lightning.pytorch.callbacks import Checkpoint
 
 from tfzoo.runs.checkpoints import LAST
-from tfzoo.training.checkpoint_io import remove_leftovers
+from tfzoo.runs.files import remove_leftovers
 
 
 class LastCheckpoint(Checkpoint):

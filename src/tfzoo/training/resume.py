@@ -9,8 +9,10 @@ import lightning.pytorch as L
 from tfzoo.base import adapters
 from tfzoo.data.module import TextData
 from tfzoo.errors import BadRun
-from tfzoo.training.last_checkpoint import LastCheckpoint
+from tfzoo.training.last_checkpoint import LastCheckpoint, step_is_over
 from tfzoo.training.metrics_file import MetricsFile
+
+STATES = ("optimizer_states", "lr_schedulers")
 
 
 class Resume(L.Callback):
@@ -35,6 +37,10 @@ class Resume(L.Callback):
         self.start = 0
         self.missed = False
         self.limit = -1
+        self.states: dict[str, int] = {}
+        """How many states of each kind the checkpoint has."""
+        self.went_on = False
+        """Whether a step was made."""
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         self.trainer = trainer
@@ -74,6 +80,7 @@ class Resume(L.Callback):
         self.scores, self.start = kept.get("scores", {}), checkpoint["global_step"]
         if trainer.is_global_zero:
             self.file.go_on(kept.get("rows", 0), kept.get("row"))
+        self.states = {key: len(checkpoint[key]) for key in STATES if key in checkpoint}
         loops = checkpoint["loops"]["fit_loop"]
         batch = loops["epoch_loop.batch_progress"]["current"]
         self.missed = batch["completed"] < batch["processed"]
@@ -102,6 +109,10 @@ class Resume(L.Callback):
         self._raise_limit(trainer)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        made = [len(trainer.optimizers), len(trainer.lr_scheduler_configs)]
+        for key, count in zip(STATES, made, strict=True):
+            if self.states.get(key, count) != count:
+                raise BadRun(f"the checkpoint holds {self.states[key]} {key}, not {count}")
         if not self.start:
             return
         fit, loop = trainer.fit_loop, trainer.fit_loop.epoch_loop
@@ -121,6 +132,16 @@ class Resume(L.Callback):
         self.missed = False
         if ended:
             fit.on_advance_end()  # end the epoch of the last step
+
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        self.went_on |= step_is_over(trainer, batch_idx)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.state.fn == "fit" and not trainer.sanity_checking:

@@ -75,8 +75,9 @@ class Throughput(L.Callback):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.steps, self.training = state_dict["steps"], state_dict["training"]
-        self.before = {"tokens": state_dict["tokens"], "seconds": state_dict["seconds"]}
+        self.steps, self.training = int(state_dict["steps"]), float(state_dict["training"])
+        before = {"tokens": int(state_dict["tokens"]), "seconds": float(state_dict["seconds"])}
+        self.before = before
 
     def counts(self) -> dict[str, Any]:
         """The numbers of ``summary.json``, of all attempts together."""

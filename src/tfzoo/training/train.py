@@ -26,7 +26,7 @@ from tfzoo.base.signals import ARRIVALS, INTERRUPTED, STOPPED
 from tfzoo.base.terminal import notify, print_error, print_result, print_table, relative_path
 from tfzoo.config.resolve import Config
 from tfzoo.data.pairs import TAB, parts
-from tfzoo.errors import NotFinite, TfzooError, did_you_mean, listing
+from tfzoo.errors import BadRun, NotFinite, TfzooError, did_you_mean, listing
 from tfzoo.learning.explain import Explain
 from tfzoo.models.fsdp import load_full_state
 from tfzoo.plots.curves import FILE as CURVES
@@ -281,6 +281,7 @@ class TrainingRun:
         return STOPPED
 
     def _on_error(self, error: Exception) -> int:
+        code = 1
         if is_out_of_memory(error):
             message = advice(self.memory_context.shape, self.data.max_tokens)
         elif cause := self.watchdog.cause(error):
@@ -292,12 +293,16 @@ class TrainingRun:
             message += f"{did_you_mean(name, logged)} Logged: {listing(logged, 30)}"
         elif isinstance(error, MisconfigurationException):
             message = " ".join(str(error).split())
+        elif self.resume_from and not self.resume.went_on:
+            message = f"{relative_path(self.resume_from)} does not fit, or is damaged: "
+            message += f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            code = BadRun.code
         else:
             message = f"{type(error).__name__}: {error}"
             traceback.print_exc()
         self.ended = f"failed: {message}"
         print_error(f"training failed after step {self.trainer.global_step}: {message}")
-        return 1
+        return code
 
     def _on_timeout(self, message: str) -> None:
         """Record and print that another process is lost. The watchdog calls this from its thread

@@ -23,7 +23,7 @@ from tfzoo.models.architectures.weights import converted
 from tfzoo.models.initialise import fill
 from tfzoo.runs import hub
 from tfzoo.runs.folder import SCHEME
-from tfzoo.runs.pretrained import CONFIG, INDEX, WEIGHTS, check_header, tensor_of
+from tfzoo.runs.pretrained import CONFIG, INDEX, WEIGHTS, tensor_of
 
 SHARD = re.compile(r"[\w-][\w.-]*\.safetensors")
 PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
@@ -143,7 +143,6 @@ def tensors_of(folder: Path) -> tuple[list[str], Callable[[str], Tensor]]:
     for name in dict.fromkeys(where.values()) or [WEIGHTS]:
         path = folder / name
         bounded_files.regular(path)
-        check_header(path)
         try:
             with safe_open(path, "pt") as file:
                 found |= dict.fromkeys(file.keys(), name)
