@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from tfzoo.data.prepare import read_split
 from tfzoo.data.table import FORMS, Table
 from tfzoo.errors import BadData
 
@@ -99,7 +100,9 @@ def test_a_column_that_is_not_there_is_told_with_what_is(tmp_path, form):
 
 @pytest.mark.parametrize("form", WRITERS)
 def test_a_file_without_rows_is_an_error(tmp_path, form):
-    assert "no rows" in error(table(tmp_path, f"t{form}", WRITERS[form]([])))
+    rows = table(tmp_path, f"t{form}", WRITERS[form]([]))
+    with pytest.raises(BadData, match=rf"t\{form}: no text"):
+        read_split(rows, "train")
 
 
 @pytest.mark.parametrize("form", [".tsv", ".csv", ".jsonl"])
@@ -155,7 +158,7 @@ def test_a_row_that_is_not_whole_is_found_by_line(tmp_path, name, content, words
 def test_a_truncated_gz_is_named(tmp_path, name):
     content = WRITERS[name[1:].removesuffix(".gz")](ROWS * 50)
     rows = table(tmp_path, name, content)
-    rows.path.write_bytes(rows.path.read_bytes()[:-12])
+    rows.files[0].write_bytes(rows.files[0].read_bytes()[:-12])
     assert "damaged" in error(rows)
 
 

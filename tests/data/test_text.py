@@ -55,17 +55,11 @@ def test_plain_and_compressed_files_mix_and_a_plain_one_goes_first(tmp_path):
     assert pairs(write(tmp_path, train_en_gz="packed\n")) == [("a", "x")]
 
 
-@pytest.mark.parametrize(("english", "german"), [(3, 5), (5, 3), (0, 2), (4097, 4096)])
+@pytest.mark.parametrize(("english", "german"), [(3, 5), (5, 3), (0, 2)])
 def test_unequal_line_counts_are_both_told(tmp_path, english, german):
     message = error(write(tmp_path, train_en="a\n" * english, train_de="x\n" * german))
     assert f"train.en has {english:,} lines" in message
     assert f"train.de has {german:,} lines" in message
-
-
-@pytest.mark.parametrize("name", ["train.en", "train.en.gz"])
-def test_an_empty_file_is_an_error(tmp_path, name):
-    message = error(write(tmp_path, **{name: "", "train.de": ""}))
-    assert f"{name}: the file is empty" in message
 
 
 @pytest.mark.parametrize(
@@ -76,10 +70,9 @@ def test_an_empty_file_is_an_error(tmp_path, name):
         (("train.en", "train.de"), "val", "val.en and val.de (or val.tsv, .csv"),
         (("train.en", "train.de"), "val", "train.de, train.en"),
         ((), "nowhere/train", "no folder "),
-        (("train.en", "train.de"), ".", "is a folder; data.root takes one with train in it"),
+        (("train.en", "train.de"), ".", "of a folder with train in it, data.root"),
         (("train.en", "train.de"), "train.en", "without its ending"),
-        (("table.json",), "table.json", "jq -c '.[]' table.json > table.jsonl"),
-        (("table.json.gz",), "table.json.gz", "jq -c '.[]' table.json > table.jsonl"),
+        (("table.json",), "table.json", "table.json is no table by its ending, .tsv, .csv, .jsonl"),
         (("table.CSV",), "table.CSV", "table.CSV is no table by its ending, .tsv, .csv, .jsonl"),
     ],
 )
@@ -88,11 +81,11 @@ def test_what_is_not_there_is_named_with_what_is(files, asked, says, tmp_path):
     assert says in error(tmp_path / asked)
 
 
-@pytest.mark.parametrize("name", ["train.tsv", "train.tsv.gz", "train"])
 @pytest.mark.parametrize("written", ["train.tsv", "train.tsv.gz"])
-def test_a_table_is_found_with_or_without_gz(tmp_path, name, written):
+def test_a_table_is_found_with_or_without_gz(tmp_path, written):
     write(tmp_path, **{written: "a b\tx y\n\tz\n"})
-    assert pairs(tmp_path / name) == [("a b", "x y"), ("", "z")]
+    for name in ("train", "train.tsv", written):
+        assert pairs(tmp_path / name) == [("a b", "x y"), ("", "z")]
 
 
 def test_of_two_tables_of_one_name_none_is_taken(tmp_path):

@@ -259,7 +259,7 @@ def test_labels_that_fit_no_words_are_refused(rows, words):
     [
         ("a O\nb\n", r"line 2: 1 column instead of the 2 of the first line"),
         ("a\n", r"line 1: 1 column instead of a word and its label"),
-        ("\n\n", "the file has no rows"),
+        ("\n\n", "a.conll: no text"),
     ],
 )
 def test_a_file_of_another_form_is_refused_with_its_line(text, words, tmp_path):

@@ -137,7 +137,7 @@ def read_split(
             cells = {target for _, target in chunk}
             result.labels.update(chain.from_iterable(map(labels.of, cells)))
     if result.examples == 0:
-        raise BadData(f"{name}: no text")
+        raise BadData(f"{getattr(rows, 'path', name)}: no text")
     result.source, result.target = (digest.hexdigest() for digest in digests)
     return result
 

@@ -31,7 +31,7 @@ from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.remote import PAUSES, Unreachable, release
 from tfzoo.data.table import Table
-from tfzoo.data.text import ParallelText, PlainText, TextFormat, text_of
+from tfzoo.data.text import TextFormat, text_of
 from tfzoo.errors import BadData, BadRun, TfzooError
 
 READERS = 8
@@ -65,7 +65,7 @@ class Files:
         form = self.form
         return cache.key(str(len(self.names)), *self.names, *(form.columns or ()), *form.endings)
 
-    def open(self, name: str) -> ParallelText | PlainText | Table:
+    def open(self, name: str) -> Table:
         """One of them. An address that does not answer is asked again, after :data:`PAUSES`."""
         found = partial(text_of, self.root, name, self.form, quiet=True)
         for pause in PAUSES:
@@ -193,7 +193,7 @@ class Reader:
                     print(f"data: {names[file]} has changed since row {row:,}", file=sys.stderr)
                 for number, pair in enumerate(islice(iter(text), row, None), row + 1):
                     yield Place(place.passes, file, number, version), pair
-                for path in paths_of(text):
+                for path in text.files:
                     release(path)
             place = Place(place.passes + 1)
             yield place, None
@@ -386,15 +386,10 @@ def started(function: Callable[[Place], Block], place: Place) -> Future[Block]:
     return future
 
 
-def paths_of(text: ParallelText | PlainText | Table) -> list[Path]:
-    """The files of a text."""
-    return [text.source, text.target] if isinstance(text, ParallelText) else [text.path]
-
-
-def state_of(text: ParallelText | PlainText | Table) -> str:
+def state_of(text: Table) -> str:
     """What changes when a text changes: sizes, and times or what a copy in the cache is named."""
     parts = []
-    for path in paths_of(text):
+    for path in text.files:
         stat = path.stat()
         copied = path.parent.name.startswith("download-")
         parts += [str(stat.st_size), path.parent.name if copied else str(stat.st_mtime_ns)]

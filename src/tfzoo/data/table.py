@@ -19,7 +19,7 @@ import ast
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -37,9 +37,6 @@ Row = tuple[int, str, str]
 
 WORD = re.compile(r"[^ \t\r\n]+")
 
-Cell = Callable[[Sequence[str]], str]
-"""Takes the cell of a column out of the cells of a row."""
-
 
 class Table:
     """The cells of two columns, row by row. It can be iterated several times.
@@ -48,53 +45,39 @@ class Table:
     exactly these two. ``delimiter`` is that of a ``.csv``.
 
     Raises (while iterating):
-        BadData: the file is missing, empty, damaged or not UTF-8, it has no such
-            column, or a row is incomplete.
+        BadData: the file is missing, damaged or not UTF-8, it has no such column, or a row is
+            incomplete.
     """
 
     def __init__(
-        self,
-        path: Path,
-        columns: tuple[str, str],
-        *,
-        header: bool = True,
-        delimiter: str = ",",
+        self, path: Path, columns: tuple[str, str], *, header: bool = True, delimiter: str = ","
     ) -> None:
-        self.path, self.columns = path, columns
-        self.header, self.delimiter = header, delimiter
-        self.form = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+        self.files: tuple[Path, ...] = (path,)
+        self.path = str(path)
+        self.columns, self.header, self.delimiter = columns, header, delimiter
+        self.form = Path(path.name.removesuffix(".gz")).suffix
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        rows = self._rows()
-        head = next(rows, None)
-        if head is None:
-            raise BadData(f"{self.path}: the file has no rows")
-        yield head[1:]
-        yield from map(itemgetter(1, 2), rows)
+        return map(itemgetter(1, 2), self.rows())
+
+    def rows(self) -> Iterator[Row]:
+        """The rows with their places."""
+        return FORMS.get(self.form, sentences)(self)  # CoNLL files have endings of many kinds
 
     def stat_fingerprint(self) -> str | None:
         """See :func:`tfzoo.data.lines.stat_fingerprint`."""
-        known = stat_fingerprint(self.path)
-        return known and "\n".join((known, str(self.header), self.delimiter, *self.columns))
+        known = stat_fingerprint(*self.files)
+        options = type(self).__name__, str(self.header), self.delimiter, *self.columns
+        return known and "\n".join((known, *options))
 
     def location(self, row: int) -> str:
         """File and line of a row, for an error message."""
-        number = next(islice(self._rows(), row, None))[0]
+        number = next(islice(self.rows(), row, None))[0]
         return f"{self.path}, {'row' if self.form == '.parquet' else 'line'} {number:,}"
-
-    def _rows(self) -> Iterator[Row]:
-        return FORMS.get(self.form, sentences)(self)  # CoNLL files have endings of many kinds
 
     def cells(self, row: Mapping[str, Any], where: str) -> tuple[str, str]:
         """The two cells of a row whose cells have names."""
         first, second = (cell(row, column, where) for column in self.columns)
-        return first, second
-
-    def texts(self, cells: tuple[str, str], where: str) -> tuple[str, str]:
-        """The two cells of a row that are text, as :func:`text_of` reads them."""
-        first, second = (
-            text_of(value, column, where) for value, column in zip(cells, self.columns, strict=True)
-        )
         return first, second
 
     @property
@@ -102,14 +85,18 @@ class Table:
         """The columns of the file that are read."""
         return [name for column in self.columns for name in names_of(column)]
 
+    def check_names(self, names: Sequence[str]) -> None:
+        """Raise BadData unless the columns of the file have each of :attr:`names` once."""
+        for name in self.names:
+            if names.count(name) != 1:
+                raise no_column(name, names, self.path)
+
 
 def delimited(table: Table) -> Iterator[Row]:
     """The rows of a ``.tsv`` or a ``.csv``."""
-    tabs, path, begun = table.form == ".tsv", table.path, 0
+    tabs, path, begun = table.form == ".tsv", table.files[0], 0
     delimiter = "\t" if tabs else table.delimiter
     names: Sequence[str] = table.columns if tabs and not table.header else ()
-    first, second = cells_at(names, table) if names else (itemgetter(0), itemgetter(0))
-    marked = any(isinstance(column, Lists | Words) for column in table.columns)
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader(
         whole_lines(path),
@@ -122,12 +109,13 @@ def delimited(table: Table) -> Iterator[Row]:
             number, begun = begun + 1, reader.line_num
             if number == 1 and (not names or {*table.columns} <= {*row}):
                 check_delimiter(row, table)
-                names, (first, second) = row, cells_at(row, table)
+                table.check_names(row)
+                names = row
                 continue
             if len(row) != len(names):
                 raise BadData(f"{path}, line {number:,}: {wrong_width(row, names, delimiter)}")
-            cells = first(row), second(row)
-            yield number, *(table.texts(cells, f"{path}, line {number:,}") if marked else cells)
+            cells = dict(zip(names, row, strict=True))
+            yield number, *table.cells(cells, f"{path}, line {number:,}")
     except csv.Error as error:
         raise BadData(f"{path}, line {begun + 1:,}: not CSV ({error})") from None
 
@@ -156,7 +144,7 @@ def wrong_width(row: Sequence[str], names: Sequence[str], delimiter: str) -> str
 
 def objects(table: Table) -> Iterator[Row]:
     """The rows of a ``.jsonl``."""
-    for number, line in enumerate(read_lines(table.path), 1):
+    for number, line in enumerate(read_lines(table.files[0]), 1):
         where = f"{table.path}, line {number:,}"
         if not line.strip():
             raise BadData(f"{where}: {BLANK}")
@@ -176,10 +164,10 @@ def parquet(table: Table) -> Iterator[Row]:
     from pyarrow.parquet import ParquetFile
 
     try:
-        with ParquetFile(table.path) as file:
+        with ParquetFile(table.files[0]) as file:
             names, count = file.schema_arrow.names, 0
             if NESTED not in names:
-                cells_at(names, table)
+                table.check_names(names)
             wanted = [name for name in (*table.names, NESTED) if name in names]
             for batch in file.iter_batches(BATCH, columns=wanted):
                 for number, row in enumerate(batch.to_pylist(), count + 1):
@@ -200,7 +188,7 @@ def sentences(table: Table) -> Iterator[Row]:
     layout = Layout.of(table)
     begun, words, labels = 0, list[str](), list[str]()
     known, doubtful = set[str](), dict[str, int]()
-    for number, line in enumerate(chain(read_lines(table.path), [""]), 1):
+    for number, line in enumerate(chain(read_lines(table.files[0]), [""]), 1):
         row, where = words_of(line), f"{table.path}, line {number:,}"
         if not row or row[0] == DOCUMENT:
             if words:
@@ -250,7 +238,7 @@ class Layout:
             BadData: it has no label, or a column is not there.
         """
         names: list[str] = []
-        for number, line in enumerate(read_lines(table.path), 1):
+        for number, line in enumerate(read_lines(table.files[0]), 1):
             row, header = words_of(line), 0
             if line.startswith(NAMES):
                 names = words_of(line.removeprefix(NAMES))
@@ -264,7 +252,7 @@ class Layout:
             word = place_of(text, names, len(row), where, "text", 1)
             place = place_of(label, names, len(row), where, "label", len(row))
             return cls(len(row), word, place, header, "\t" in line, word > 0 and row[0].isdecimal())
-        raise BadData(f"{table.path}: the file has no rows")
+        raise BadData(f"{table.path}: no text")
 
     def is_no_word(self, line: str, row: Sequence[str], begins: bool) -> bool:
         """Whether a line is a comment, a range of words or an empty word. ``begins``: no word of
@@ -341,25 +329,8 @@ def check_delimiter(names: Sequence[str], table: Table) -> None:
             )
 
 
-def cells_at(names: Sequence[str], table: Table) -> tuple[Cell, Cell]:
-    """What takes the cells of the two columns out of a row, whose columns have these names."""
-    for name in table.names:
-        if names.count(name) != 1:
-            raise no_column(name, names, str(table.path))
-    first, second = (cell_at([*map(names.index, names_of(one))]) for one in table.columns)
-    return first, second
-
-
-def cell_at(places: Sequence[int]) -> Cell:
-    """What takes the text at these places, of which a pair has two, out of a row."""
-    if len(places) == 1:
-        return itemgetter(places[0])
-    return lambda row: joined(row[place] for place in places)
-
-
-def no_column(column: str, names: Iterable[str], where: str) -> BadData:
+def no_column(column: str, names: Collection[str], where: str) -> BadData:
     """The error for a column that is missing, or there twice."""
-    names = list(names)
     if column in names:
         return BadData(f"{where}: the column {column!r} is there twice")
     return BadData(

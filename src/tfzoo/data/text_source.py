@@ -14,7 +14,6 @@ from tfzoo.data.prepare import Examples
 from tfzoo.data.remote import check_address, is_address
 from tfzoo.data.rows import Split, given_rows
 from tfzoo.data.stream import Files
-from tfzoo.data.table import FORMS
 from tfzoo.data.text import TextFormat, files_of, find_tests, find_texts, named_tests
 from tfzoo.errors import BadOption
 
@@ -100,7 +99,7 @@ class TextSource:
         self.header, self.delimiter = header, delimiter
         self.root = None if root is None else Path(root).expanduser()
         self.train, self.val = train, val
-        self.tests = named_tests(test, tuple(FORMS))
+        self.tests = named_tests(test)
         for split in (train, val, *(self.tests or {}).values()):
             for path in paths_of(split) or () if local else ():
                 if is_address(path):

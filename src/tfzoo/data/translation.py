@@ -200,7 +200,7 @@ class TranslationData(TextData):
         if self.built_in is None:
             return self._external(self.columns, self.direction)
         made = generated(self.dataset, self.seed, self.built_in.languages)
-        return {name: Table(table.path, self.direction) for name, table in made.items()}
+        return {name: Table(table.files[0], self.direction) for name, table in made.items()}
 
 
 def direction(
