@@ -90,9 +90,7 @@ def test_splits_are_named_on_the_command_line(asked, own_folder, capsys):
     small = typed("--trainer.max_steps 1 --trainer.accelerator cpu --model.dim 8 --run run")
     assert main(["fit", "classification/sst2", *names, *small]) == 0
     assert main(["test", "run", "--data.test", "{held: test}"]) == 2
-    assert (
-        "a/films, split 'test', row 2: 'label' is -1, which is no class" in capsys.readouterr().err
-    )
+    assert "a/films['test'][1]: 'label' is -1, which is no class" in capsys.readouterr().err
     assert main(["predict", "run"]) == 0
     assert (own_folder / "run/predictions/validation.tsv").is_file()
 
@@ -108,7 +106,7 @@ def test_pairs_by_language_are_found_in_either_direction(asked):
 
 def test_a_column_or_split_that_is_not_there_is_told_with_what_is(asked):
     with pytest.raises(
-        BadData, match=r"a/films, split 'train': no column 'text'.* There: label, sentence"
+        BadData, match=r"a/films\['train'\]: no column 'text'.* There: label, sentence"
     ):
         ClassificationData(name="a/films").prepare_data()
     with pytest.raises(UnknownName, match="validation"):

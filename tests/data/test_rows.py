@@ -179,7 +179,10 @@ def test_numbers_of_numpy_and_torch_are_labels():
         ),
         ([("a", np.array([0, 1]))], "set task: multilabel_classification"),
         (pd.DataFrame({"text": ["a"], "label": [None]}), r"data.train\[0\]: 'label' is empty"),
-        (pd.DataFrame({"text": ["a"], "lable": ["b"]}), "data.train: no column 'label'. Did you"),
+        (
+            pd.DataFrame({"text": ["a"], "lable": ["b"]}),
+            r"data.train\[0\]: no column 'label'. Did you",
+        ),
         (datasets.Dataset.from_dict({"text": ["a"], "label": [0.5]}), r"data.train\[0\].*regress"),
         (datasets.Dataset.from_dict({"text": ["a"], "label": [["x"]]}), "set task: multilabel"),
         ([], "train: no text"),

@@ -5,80 +5,12 @@ code of a data set.
 
 from __future__ import annotations
 
-import logging
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tfzoo.base import cache
-from tfzoo.data.pairs import names_of
-from tfzoo.data.table import NESTED, cell, no_column
 from tfzoo.errors import BadData, BadOption, UnknownName
-
-AT_ONCE = 1000
-"""Rows in one read."""
-
-
-class HubText:
-    """Two columns of one split, row by row. A class that is stored as a number is given by its
-    name. It can be iterated several times.
-
-    Raises:
-        BadData: a column is missing; while iterating: a cell is not text.
-    """
-
-    def __init__(self, rows: Any, columns: tuple[str, str], path: str) -> None:
-        self.columns, self.path = columns, path
-        names = list(rows.column_names)
-        wanted = [name for column in columns for name in names_of(column)]
-        for column in wanted:
-            if column not in names and NESTED not in names:
-                raise no_column(column, names, path)
-        self.rows = rows.select_columns([name for name in (*wanted, NESTED) if name in names])
-        self.classes: dict[str, list[str]] = {
-            column: found.names
-            for column in wanted
-            if hasattr(found := inner(rows.features.get(column)), "names")
-        }
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        row = 0
-        for batch in self.rows.iter(AT_ONCE):
-            for values in zip(*batch.values(), strict=True):
-                yield self._pair(dict(zip(batch, values, strict=True)), row)
-                row += 1
-
-    def location(self, row: int) -> str:
-        """Split and row, for an error message."""
-        return f"{self.path}, row {row + 1:,}"
-
-    def _pair(self, values: Mapping[str, Any], row: int) -> tuple[str, str]:
-        first, second = (self._cell(values, column, row) for column in self.columns)
-        return first, second
-
-    def _cell(self, values: Mapping[str, Any], column: str, row: int) -> str:
-        names, value = self.classes.get(column), values.get(column)
-        if names is not None and isinstance(value, list):
-            named = [self._class(names, one, str(column), row) for one in value]
-            return cell({column: named}, column, self.location(row))
-        if names is None or not isinstance(value, int):
-            return cell(values, column, self.location(row))
-        return self._class(names, value, column, row)
-
-    def _class(self, names: Sequence[str], value: int, column: str, row: int) -> str:
-        """The name of a class."""
-        if not 0 <= value < len(names):
-            raise BadData(
-                f"{self.location(row)}: {column!r} is {value}, which is no class: "
-                "this split has no labels; choose another"
-            )
-        return names[value]
-
-
-def inner(feature: Any) -> Any:
-    """What a list holds; the feature itself if it is no list."""
-    return getattr(feature, "feature", feature)
 
 
 def split_names(
@@ -135,7 +67,7 @@ def fetched(name: str) -> Mapping[str, Any]:
         BadOption: the name is a path.
         BadData: the data set cannot be downloaded.
     """
-    from datasets import disable_progress_bars, enable_progress_bars, load_dataset
+    from datasets import load_dataset
 
     if Path(name).expanduser().exists():
         raise BadOption(
@@ -143,15 +75,9 @@ def fetched(name: str) -> Mapping[str, Any]:
             "data.root a folder"
         )
     repository, _, config = name.partition(":")
-    print(f"data: {name} from huggingface.co, or from the cache", file=sys.stderr)
-    logger = logging.getLogger("huggingface_hub")
-    level = logger.level
-    logger.setLevel(logging.ERROR)  # it would log every attempt
-    disable_progress_bars()
+    folder = cache.folder() / cache.SHELF / "hub"
     try:
-        found: Mapping[str, Any] = load_dataset(
-            repository, config or None, cache_dir=str(cache.folder() / cache.SHELF / "hub")
-        )
+        found: Mapping[str, Any] = load_dataset(repository, config or None, cache_dir=str(folder))
     except Exception as error:  # of many classes, from several libraries
         why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
         raise BadData(
@@ -159,9 +85,6 @@ def fetched(name: str) -> Mapping[str, Any]:
             "owner/name:config) and that huggingface.co can be reached; without a network, give "
             "local files: data.root"
         ) from None
-    finally:
-        logger.setLevel(level)
-        enable_progress_bars()
     return found
 
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tfzoo.data.hub import HubText
 from tfzoo.data.pairs import Pair, names_of
-from tfzoo.data.table import cell, no_column, text_of
+from tfzoo.data.table import NESTED, cell, no_column, text_of
 from tfzoo.errors import BadData, BadOption
 
 
@@ -32,19 +31,34 @@ else:
 
 class GivenRows:
     """Iterates over the two cells of each of ``rows``, as often as wanted. A row is a dict with
-    both ``columns``, or a tuple of them; a column that is a pair of texts is two of these. ``path``
-    is the name of the rows in error messages.
+    both ``columns``, or a tuple of them; a column that is a pair of texts is two of these. A class
+    that a ``datasets.Dataset`` stores as a number is given by its name. ``path`` is the name of the
+    rows in error messages.
 
-    Raises (while iterating):
-        BadData: a row is something else, lacks a column, or has a cell that is not text.
+    Raises:
+        BadData: a data set lacks a column; while iterating: a row is something else, lacks a
+            column, or has a cell that is not text.
     """
 
     def __init__(self, rows: Rows, columns: tuple[str, str], path: str) -> None:
-        self.rows, self.columns, self.path = rows, columns, path
+        self.rows: Any = rows
+        self.columns, self.path = columns, path
+        self.names = [name for column in columns for name in names_of(column)]
+        self.classes: dict[str, list[str]] = {}
+        if is_from("datasets", "Dataset", rows):
+            found = self.rows.column_names
+            for name in self.names:
+                if name not in found and NESTED not in found:
+                    raise no_column(name, found, path)
+            read = [name for name in (*self.names, NESTED) if name in found]
+            self.rows = self.rows.with_format(None).select_columns(read)
+            for name, feature in self.rows.features.items():
+                if hasattr(one := getattr(feature, "feature", feature), "names"):
+                    self.classes[name] = one.names
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        for i in range(len(self.rows)):
-            yield self._pair(self.rows[i], self.location(i))
+        for number, row in zip(range(len(self.rows)), self.rows, strict=False):
+            yield self._pair(row, self.location(number))
 
     def location(self, row: int) -> str:
         """The row as Python names it, for an error message."""
@@ -52,42 +66,47 @@ class GivenRows:
 
     def _pair(self, row: Any, where: str) -> tuple[str, str]:
         first, second = self.columns
-        names = [name for column in self.columns for name in names_of(column)]
-        if isinstance(row, tuple | list) and len(row) == len(names):
+        if isinstance(row, tuple | list) and len(row) == len(self.names):
             if not isinstance(first, Pair):
                 return text_of(row[0], first, where), text_of(row[1], second, where)
-            row = dict(zip(names, row, strict=True))
+            row = dict(zip(self.names, row, strict=True))
         if isinstance(row, Mapping):
+            for column in self.classes.keys() & row.keys():
+                row = {**row, column: self._class(column, row[column], where)}
             return cell(row, first, where), cell(row, second, where)
         found = type(row).__name__
         if isinstance(row, tuple | list):
             found += f" of {len(row)}"
             found += "; for pairs of texts, set data.text_column to two names" * (len(row) == 3)
-        wanted = f"({', '.join(names)}) or {{{', '.join(f'{name!r}: ...' for name in names)}}}"
+        wanted = (
+            f"({', '.join(self.names)}) or {{{', '.join(f'{name!r}: ...' for name in self.names)}}}"
+        )
         raise BadData(f"{where}: a row is {wanted}, not a {found}")
 
+    def _class(self, column: str, value: Any, where: str) -> Any:
+        """The name of a class, or those of several."""
+        if isinstance(value, list):
+            return [self._class(column, one, where) for one in value]
+        names = self.classes[column]
+        if isinstance(value, int) and not 0 <= value < len(names):
+            raise BadData(
+                f"{where}: {column!r} is {value}, which is no class: "
+                "this split has no labels; choose another"
+            )
+        return value if value is None else names[value]
 
-class GivenDataset(HubText):
-    """Two columns of a ``datasets.Dataset``."""
 
-    def location(self, row: int) -> str:
-        """The row as Python names it, for an error message."""
-        return f"{self.path}[{row}]"
-
-
-def given_rows(rows: Any, columns: tuple[str, str], path: str) -> GivenRows | GivenDataset:
+def given_rows(rows: Any, columns: tuple[str, str], path: str) -> GivenRows:
     """Make an iterable of the pairs of text in rows that were given in Python. ``path`` is the name
     of the rows in error messages.
 
     Raises:
         BadOption: the rows have no length or no index, or are a dict.
-        BadData: a table or data set lacks a column.
+        BadData: a data set lacks a column.
     """
     name = type(rows).__name__
-    if is_from("datasets", "Dataset", rows):
-        return GivenDataset(rows.with_format(None), columns, path)
     if is_from("pandas", "DataFrame", rows):
-        return GivenRows(table_rows(rows, columns, path), columns, path)
+        rows = rows.astype(object).where(rows.notna(), None).to_dict("records")
     if isinstance(rows, Mapping):
         raise BadOption(
             f"{path} is of type {name}; it takes rows, as in [{{{columns[0]!r}: ..., "
@@ -99,17 +118,6 @@ def given_rows(rows: Any, columns: tuple[str, str], path: str) -> GivenRows | Gi
             "list(rows)"
         )
     return GivenRows(rows, columns, path)
-
-
-def table_rows(frame: Any, columns: tuple[str, str], path: str) -> list[tuple[Any, ...]]:
-    """The cells of columns of a pandas table; None where one is missing."""
-    names = [str(name) for name in frame.columns]
-    wanted = [name for column in columns for name in names_of(column)]
-    for column in wanted:
-        if names.count(column) != 1:
-            raise no_column(column, names, path)
-    cells = frame[wanted].astype(object)
-    return list(cells.where(cells.notna(), None).itertuples(index=False, name=None))
 
 
 def is_from(package: str, cls: str, value: object) -> bool:

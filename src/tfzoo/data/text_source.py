@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.base.registry import Spec, create
-from tfzoo.data.hub import HubText, fetched, is_saved, saved, split_names
+from tfzoo.data.hub import fetched, is_saved, saved, split_names
 from tfzoo.data.lines import is_folder
 from tfzoo.data.prepare import Examples
 from tfzoo.data.remote import check_address, is_address
@@ -119,12 +119,7 @@ class TextSource:
         if self.root is not None and is_saved(self.root):
             return self._named(saved(self.root), columns, str(self.root))
         if self.name is not None:
-            found, names = fetched(self.name), self.name
-            wanted = split_names(found, names, self.train, self.val, self.tests)
-            return {
-                ours: HubText(found[theirs], columns, f"{names}, split {theirs!r}")
-                for ours, theirs in wanted.items()
-            }
+            return self._named(fetched(self.name), columns, self.name)
         return self._local(columns, endings)
 
     def files(self, columns: Columns, endings: Columns) -> Files:
