@@ -76,7 +76,7 @@ CLASSIFICATION: dict[str, Callable[[Path], dict[str, Any]]] = {
     "a pandas table": lambda folder: {"train": pd.DataFrame(DICTS), "val": pd.DataFrame(DICTS)},
     "a Dataset": lambda folder: {"train": datasets.Dataset.from_list(DICTS).with_format("numpy")},
     "a DatasetDict": lambda folder: {"dataset": splits(DICTS)},
-    "a folder of save_to_disk": lambda folder: {"dataset": saved(folder, DICTS)},
+    "a folder of save_to_disk": lambda folder: {"root": str(saved(folder, DICTS))},
     "a csv file": lambda folder: {"train": csv_file(folder), "delimiter": ";"},
     "several files": lambda folder: {"train": json_files(folder)},
     "an address": lambda folder: {"train": address(folder)},
@@ -272,12 +272,11 @@ def test_classes_of_a_batch_are_whole_numbers():
             tfzoo.ClassificationBatch.collate([([5], label)])
 
 
-@pytest.mark.parametrize("key", ["root", "dataset"])
-def test_a_recipe_names_a_folder_of_save_to_disk_and_its_splits(key, own_folder, capsys):
+def test_a_recipe_names_a_folder_of_save_to_disk_and_its_splits(own_folder, capsys):
     folder = saved(own_folder, DICTS)
-    command = ["fit", "classification/trec6", f"--data.{key}", str(folder), "--data.val", "test"]
+    command = ["fit", "classification/trec6", "--data.root", str(folder), "--data.val", "test"]
     assert main([*command, "--print_config"]) == 0
-    ClassificationData(dataset="saved").prepare_data()
+    ClassificationData(root="saved").prepare_data()
     data = yaml.safe_load(capsys.readouterr().out)["data"]
     assert (data["root"], data["dataset"], data["val"]) == (str(folder), None, "test")
 

@@ -1,12 +1,9 @@
 """A translator's tokenizers survive a checkpoint."""
 
 import json
-import pickle
-import random
 
 import pytest
 
-from tfzoo.base.registry import create
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.tokenizer import TokenizerPair
@@ -71,46 +68,3 @@ def test_words_of_a_script_without_spaces_are_told(lines, said, capsys):
     pairs = [(line, line) for line in lines]
     TranslationData(train=pairs, val=pairs, tokenizer="word").prepare_data()
     assert capsys.readouterr().err.count("written without spaces") == said
-
-
-SIGNS = [*map(chr, (*range(0x250), *range(0x2010, 0x2028)))]
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("bpe", {"vocab_size": 400}),
-        ("bpe", {"vocab_size": 400, "lowercase": True}),
-        ("unigram", {"vocab_size": 2000}),
-        ("word", {}),
-        ("word", {"cut": "spaces", "lowercase": True}),
-    ],
-)
-def test_latin_text_is_encoded_as_the_library_does(name, options):
-    draw = random.Random(0)
-    texts = [" ".join(draw.choices(SIGNS, k=6)) for _ in range(50)]
-    texts += [
-        "".join(draw.choices([*SIGNS, *" \t\n  "], k=draw.randint(0, 30))) for _ in range(400)
-    ]
-    texts += [
-        " ".join(draw.choices(["the cat", "l'été", "“No”", "12½", "", "ǅ_x"], k=4)) for _ in "ab"
-    ]
-    texts += [*SIGNS, *(f"a{sign}b" for sign in SIGNS), *(f"a {sign}{sign} b" for sign in SIGNS)]
-    texts += ["", " ", "e\u0301 é", "中文 and more", "a\u200bb", "x" * 99]
-    tokenizer = create("tokenizer", {"name": name, **options})
-    tokenizer.train(texts)
-    assert tokenizer.piece_ids is not None
-    library = tokenizer.library.encode_batch_fast(texts, add_special_tokens=False)
-    assert tokenizer.encode(texts) == [one.ids for one in library]
-    again = pickle.loads(pickle.dumps(tokenizer))
-    assert again.encode(texts[:9]) == [one.ids for one in library[:9]]
-
-
-def test_a_tokenizer_that_cuts_otherwise_is_left_to_the_library():
-    tokenizer, texts = trained(["ab cd"] * 9), ["ab cd", "ab"]
-    state = json.loads(tokenizer.state())
-    state["normalizer"] = {"type": "Lowercase"}
-    tokenizer.restore(json.dumps(state))
-    assert tokenizer.piece_ids is None
-    library = tokenizer.library.encode_batch_fast(texts, add_special_tokens=False)
-    assert tokenizer.encode(texts) == [one.ids for one in library]

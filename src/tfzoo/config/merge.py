@@ -17,7 +17,6 @@ from tfzoo.config.sections import TOP, Section, sections, union_members
 from tfzoo.config.security import CLASS_KEYS
 from tfzoo.config.sources import ConfigSource, Option, Source, nested
 from tfzoo.data.hub import is_saved
-from tfzoo.data.lines import is_folder
 from tfzoo.data.remote import is_address
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.models.architectures import options_like
@@ -57,9 +56,6 @@ def merge(task: Any, sources: Sequence[Source]) -> Merged:
     merged = Merged(sections(task))
     for source in sorted(sources, key=merge_order):
         merged.add(source)
-    data = merged.values.get("data", {})
-    if is_folder(data.get("dataset")) and not data.get("root"):
-        data["root"], data["dataset"] = data["dataset"], None
     return merged
 
 
@@ -218,8 +214,7 @@ def splits_have_names(data: Mapping[str, Any]) -> bool:
     """Whether the values of :data:`SPLITS` are names of splits and not paths: in a data set of the
     Hugging Face hub, or in a folder that its ``save_to_disk`` wrote. ``data`` is the section.
     """
-    root, dataset = data.get("root"), data.get("dataset")
-    folder = root or (dataset if is_folder(dataset) else None)
+    folder = data.get("root")
     saved = isinstance(folder, str) and is_saved(Path(folder).expanduser())
     return saved or bool(data.get("name"))
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import chain, product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfzoo.base.registry import Entry
@@ -44,12 +42,6 @@ of spaces.
 WORDS = r" ?\S+|\s+"
 """Splits text at spaces only."""
 
-SIMPLE = re.compile("[\0-\u024f\u2010-\u2027]*").fullmatch
-"""Matches Latin text with its punctuation, which is in normal form NFC already."""
-
-MOST_PIECES, LONG_PIECE = 100_000, 50
-"""Pieces of text whose ids are kept, and the characters of one that is too long to be kept."""
-
 LINE_ENDS = re.compile(r"[\r\n]")
 
 
@@ -81,20 +73,12 @@ class LibraryTokenizer(Compiled):
     """
 
     special: ClassVar[SpecialIds] = OWN
-    piece_ids: PieceIds | None = None
-    """The ids of pieces of text, if the library cuts text as :func:`untrained` makes it."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
         check_several(texts)
-        library, pieces = self._trained(), self.piece_ids
-        if pieces is None:
-            found = library.encode_batch_fast(list(texts), add_special_tokens=False)
-            return [encoding.ids for encoding in found]
-        ids = [pieces.encode(text) if text.isascii() or SIMPLE(text) else None for text in texts]
-        others = [text for text, known in zip(texts, ids, strict=True) if known is None]
-        rest = iter(library.encode_batch_fast(others, add_special_tokens=False))
-        return [next(rest).ids if known is None else known for known in ids]
+        found = self._trained().encode_batch_fast(list(texts), add_special_tokens=False)
+        return [encoding.ids for encoding in found]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The line of each list of ids. Special ids are skipped; a line end in the output of a
@@ -117,7 +101,6 @@ class LibraryTokenizer(Compiled):
 
         quiet_forks()
         self.library = Tokenizer.from_str(state)
-        self.piece_ids = PieceIds.of(self.library)
 
     def _fit(self, fresh: tokenizers.Tokenizer, trainer: Any, lines: Iterable[str]) -> None:
         """Let the library train a tokenizer on these lines."""
@@ -132,67 +115,6 @@ class LibraryTokenizer(Compiled):
         state["added_tokens"] = []
         state["model"].update(model)
         self.restore(json.dumps(state, ensure_ascii=False))
-
-
-class PieceIds(dict[str, tuple[int, ...]]):
-    """The ids of each piece of text, asked of the library's model once.
-
-    The library takes 2 microseconds for a word, of which its model is called for few: most words
-    occur again and again. Text that :data:`SIMPLE` matches is cut into the same pieces here.
-    """
-
-    def __init__(self, library: tokenizers.Tokenizer, pieces: str, *, lowercase: bool) -> None:
-        self.model, self.lowercase = library.model, lowercase
-        self.cut = simple_pieces(pieces).findall
-
-    @classmethod
-    def of(cls, library: tokenizers.Tokenizer) -> PieceIds | None:
-        """Those of a tokenizer of the library; None if it does not cut text as here."""
-        from tokenizers import models
-
-        if library.get_added_tokens_decoder() or library.truncation or library.padding:
-            return None
-        for pieces, lowercase in product((PIECES, WORDS), (False, True)):
-            ours = untrained(models.BPE(), lowercase=lowercase, pieces=pieces)
-            if parts_of(ours) == parts_of(library):
-                return cls(library, pieces, lowercase=lowercase)
-        return None
-
-    def encode(self, text: str) -> list[int]:
-        """The ids of a text that :data:`SIMPLE` matches."""
-        text = text.lower() if self.lowercase else text
-        return list(
-            chain.from_iterable(map(self.__getitem__, self.cut(f" {text}" if text else "")))
-        )
-
-    def __missing__(self, piece: str) -> tuple[int, ...]:
-        ids = tuple(token.id for token in self.model.tokenize(piece))
-        if len(self) < MOST_PIECES and len(piece) < LONG_PIECE:
-            self[piece] = ids
-        return ids
-
-
-def parts_of(library: tokenizers.Tokenizer) -> tuple[Any, Any]:
-    """How a tokenizer of the library changes and cuts text."""
-    parts = library.normalizer, library.pre_tokenizer
-    return tuple(part and part.__getstate__() for part in parts)
-
-
-@cache
-def simple_pieces(pieces: str) -> re.Pattern[str]:
-    """:data:`PIECES` or :data:`WORDS` for text that :data:`SIMPLE` matches: Python's ``re`` has
-    no classes of Unicode, so their characters are listed.
-    """
-    signs = [chr(code) for code in (*range(0x250), *range(0x2010, 0x2028))]
-    letter, number = (
-        "".join(sign for sign in signs if unicodedata.category(sign)[0] == kind) for kind in "LN"
-    )
-    space = "\t-\r \x85\xa0"
-    if pieces == WORDS:
-        return re.compile(f" ?[^{space}]+|[{space}]+")
-    other = f"[^{space}{letter}{number}]"
-    spaces = f"[{space}]+(?![^{space}])|[{space}]+"
-    return re.compile(f" ?[{letter}]+| ?[{number}]+| ?{other}+|{spaces}")
 
 
 def untrained(model: Any, *, lowercase: bool, pieces: str = PIECES) -> tokenizers.Tokenizer:

@@ -12,11 +12,9 @@ import io
 import time
 import zlib
 from collections.abc import Generator, Iterable
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from tfzoo.base.registry import registry
 from tfzoo.errors import BadData, did_you_mean, listing
 
 SETTLED = 3.0
@@ -116,14 +114,6 @@ def stat_fingerprint(*paths: Path) -> str | None:
         state = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
         parts += [str(path.absolute()), *map(str, state)]
     return "\n".join(parts)
-
-
-def is_folder(dataset: object) -> bool:
-    """Whether the value of ``data.dataset`` is a path and not the name of a built-in data set."""
-    if not isinstance(dataset, str):
-        return isinstance(dataset, PathLike)
-    is_name = dataset in registry("dataset").names()
-    return "/" in dataset or "\\" in dataset or (not is_name and Path(dataset).is_dir())
 
 
 def find_file(*paths: Path) -> Path | None:

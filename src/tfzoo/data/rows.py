@@ -40,9 +40,8 @@ class GivenRows:
             column, or has a cell that is not text.
     """
 
-    def __init__(self, rows: Rows, columns: tuple[str, str], path: str) -> None:
-        self.rows: Any = rows
-        self.columns, self.path = columns, path
+    def __init__(self, rows: Any, columns: tuple[str, str], path: str) -> None:
+        self.rows, self.columns, self.path = rows, columns, path
         self.names = [name for column in columns for name in names_of(column)]
         self.classes: dict[str, list[str]] = {}
         if is_from("datasets", "Dataset", rows):

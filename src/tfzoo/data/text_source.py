@@ -9,7 +9,6 @@ from typing import Any
 
 from tfzoo.base.registry import Spec, create
 from tfzoo.data.hub import fetched, is_saved, saved, split_names
-from tfzoo.data.lines import is_folder
 from tfzoo.data.prepare import Examples
 from tfzoo.data.remote import check_address, is_address
 from tfzoo.data.rows import Split, given_rows
@@ -28,7 +27,7 @@ class TextSource:
 
     Args:
         dataset: spec of a built-in data set, then :attr:`built_in`; or splits by name, such
-            as a ``datasets.DatasetDict``; or a folder, the same as ``root``.
+            as a ``datasets.DatasetDict``.
         name: name of a data set on the hub.
         root: folder of the files, or one that ``save_to_disk`` wrote.
         train, val, test: rows; or paths of files, relative to ``root``; or, where a data set has
@@ -62,8 +61,6 @@ class TextSource:
                 'no line end; a tab is "\\t" in YAML'
             )
         given: Any = dataset
-        if is_folder(given) and root is None:
-            root, given = fspath(given), None
         local = root is not None or (train is not None and given is None and name is None)
         sources = (given is not None) + (name is not None) + local
         if not sources:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
-from itertools import compress, product
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ class Division:
     Rows are held out in the order of a hash of the seed and of their first column, so the choice
     depends on the seed and on the texts and not on their order, and equal texts are on one side.
     Texts that occur more often than rows are still wanted are passed over, so the number is exact
-    unless too few texts occur only once; then it is what the exchange of one text can bring closest
-    (:func:`chosen`).
+    unless too few texts occur only once (:func:`chosen`).
     """
 
     def __init__(self, whole: Examples, fraction: float, seed: int) -> None:
@@ -57,27 +56,16 @@ class Division:
 
 def chosen(counts: list[int], wanted: int) -> Flags:
     """Which of some groups are taken so that they have ``wanted`` rows: in their order, each that
-    is not too large for what is left. If some is left then, one more is taken, or in exchange for
-    one that was, where that brings the number closer. Some group is taken, and not all.
+    is not too large for what is left. Some group is taken, and not all.
     """
     flags, left = np.zeros(len(counts), bool), wanted
     for group, rows in enumerate(counts):
         if rows <= left:
             flags[group], left = True, left - rows
-            if not left:
-                break
-    taken, others = np.flatnonzero(flags).tolist(), np.flatnonzero(~flags).tolist()
-    if left or not others:
-        gains = {counts[group]: group for group in reversed(others)} | {0: -1}
-        losses = {counts[group]: group for group in taken} | {0: -1}
-        moves = [
-            (abs(left - gain + loss), gain, loss)
-            for gain, loss in product(gains, losses)
-            if len(taken) + (gain > 0) - (loss > 0) in range(1, len(counts))
-        ]
-        _, gain, loss = min(moves)
-        flags[[losses[loss]] if loss else []] = False
-        flags[[gains[gain]] if gain else []] = True
+    if not flags.any():
+        flags[np.argmin(counts)] = True
+    if flags.all():
+        flags[np.argmin(counts)] = False
     return flags
 
 
