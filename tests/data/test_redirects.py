@@ -15,7 +15,7 @@ from tests.data.servers import respond, served
 from tfzoo.config.security import check_values
 from tfzoo.data import remote
 from tfzoo.data.hosts import Refused, refusal_of_redirect
-from tfzoo.data.http_client import Resolver, place_of
+from tfzoo.data.http_client import Resolver
 from tfzoo.errors import BadData, BadRecipe
 
 CERTIFICATE = Path(__file__).with_name("localhost.pem")
@@ -120,7 +120,7 @@ OTHERWISE = {
 @pytest.mark.parametrize(("rule", "refused"), [(ALLOWED, False), (OTHERWISE, True)])
 def test_the_rule_itself(rule, refused):
     for first, target in [(one, target) for one, targets in rule.items() for target in targets]:
-        why = refusal_of_redirect(place_of(URL(first)), place_of(URL(target)))
+        why = refusal_of_redirect(URL(first), URL(target))
         assert bool(why) is refused, (first, target)
 
 

@@ -259,6 +259,10 @@ def test_labels_that_fit_no_words_are_refused(rows, words):
     [
         ("a O\nb\n", r"line 2: 1 column instead of the 2 of the first line"),
         ("a\n", r"line 1: 1 column instead of a word and its label"),
+        (
+            "1 a X\n2-3 b _\n2 c Y\n3 d X\n",
+            "line 1: the first column counts words; set data.text_c",
+        ),
         ("\n\n", "a.conll: no text"),
     ],
 )
@@ -288,6 +292,11 @@ COMMENTED = {
         "3\tzu\tADP\n4\tder\tDET\n4.1\tleer\t_\n5\tZeit\tNOUN\n\n# a b\n1\t#\tSYM\n",
         {"text_column": "2"},
         [("Er kam zu der Zeit", "PRON VERB ADP DET NOUN"), ("#", "SYM")],
+    ),
+    "CoNLL-U that begins with a range": (
+        "1-2\tzum\t_\n1\tzu\tADP\n2\tdem\tDET\n",
+        {"text_column": "2"},
+        [("zu dem", "ADP DET")],
     ),
     "CoNLL-U Plus": (
         "# global.columns = ID FORM NER MISC\n1\tAnna\tB-PER\t_\n2-3\tzur\t_\t_\n2\tsingt\tO\tx\n",

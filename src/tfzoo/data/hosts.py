@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from socket import inet_aton, inet_ntoa
-from typing import NamedTuple
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from yarl import URL
 
 PORTS = {"http": 80, "https": 443}
 NETLOC = re.compile(r"(?:[^@/\\\s]*@)?([A-Za-z0-9._-]+)(?::\d{1,5})?")
@@ -19,14 +22,6 @@ NETLOC = re.compile(r"(?:[^@/\\\s]*@)?([A-Za-z0-9._-]+)(?::\d{1,5})?")
 
 class Refused(Exception):
     """A request that is not sent; the message says why."""
-
-
-class Place(NamedTuple):
-    """What a request connects to."""
-
-    scheme: str
-    host: str
-    port: int | None
 
 
 def ip_of(number: str) -> IPv4Address | IPv6Address:
@@ -64,7 +59,7 @@ def refusal_of_recipe(netloc: str) -> str:
     return "" if may_be_public(host) else f"{host} is no public host, and a recipe reads no other"
 
 
-def refusal_of_redirect(first: Place, target: Place) -> str:
+def refusal_of_redirect(first: URL, target: URL) -> str:
     """Why a request for the address ``first`` may not go to ``target``; ``""`` if it may.
 
     It keeps its protocol, or goes from http to https; its host, or goes to a public one; and its
@@ -73,7 +68,7 @@ def refusal_of_redirect(first: Place, target: Place) -> str:
     if target.scheme != first.scheme and (first.scheme, target.scheme) != ("http", "https"):
         return f"from {first.scheme}:// to {target.scheme}://"
     same_host = target.host == first.host
-    if not same_host and not may_be_public(target.host):
+    if not same_host and not may_be_public(target.host or ""):
         return f"to {target.host}, which is no public host"
     if target.port != PORTS[target.scheme] and not (same_host and target.port == first.port):
         return f"to port {target.port} of {target.host}"

@@ -14,7 +14,7 @@ from aiohttp.abc import ResolveResult
 from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
-from tfzoo.data.hosts import Place, Refused, ip_of, is_public, refusal_of_redirect
+from tfzoo.data.hosts import Refused, ip_of, is_public, refusal_of_redirect
 
 SILENCE = 30.0
 """Seconds after which a server that sends nothing is given up."""
@@ -44,24 +44,19 @@ class Resolver(ThreadedResolver):
         return kept
 
 
-def place_of(url: URL) -> Place:
-    """What a request for a URL connects to."""
-    return Place(url.scheme, url.host or "", url.port)
-
-
 def client(address: str) -> Callable[..., Awaitable[aiohttp.ClientSession]]:
     """What fsspec calls to make the client for an address."""
-    first = place_of(URL(address))
+    first = URL(address)
 
     async def check(request: Any, send: Any) -> Any:
-        if why := refusal_of_redirect(first, place_of(request.url)):
+        if why := refusal_of_redirect(first, request.url):
             raise Refused(f"a redirect {why}, is refused")
         return await send(request)
 
     async def make(**kwargs: Any) -> aiohttp.ClientSession:
         kwargs.pop("loop", None)  # the running one
         connector = aiohttp.TCPConnector(
-            resolver=Resolver(first.host), ssl=ssl.create_default_context()
+            resolver=Resolver(first.host or ""), ssl=ssl.create_default_context()
         )
         timeout = aiohttp.ClientTimeout(sock_connect=SILENCE, sock_read=SILENCE)
         return aiohttp.ClientSession(

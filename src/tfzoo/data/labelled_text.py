@@ -294,7 +294,7 @@ def column_of(names: str | Sequence[str], label: str) -> str:
 MOST_NUMBERS = 20
 """The most labels that may all be numbers with fractions, such as stars of a review."""
 
-LIST = re.compile(r"\[(?:[\"'\d].*)?\]")
+LIST = re.compile(r"""\[\]|[\[({]["'].*[\])}]|\[\d.*\]""")
 """The text of a list of labels."""
 
 NUMBER = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")

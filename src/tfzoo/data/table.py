@@ -132,13 +132,13 @@ def wrong_width(row: Sequence[str], names: Sequence[str], delimiter: str) -> str
     """What is said of a row that has not as many cells as there are ``names``."""
     if not row:
         return BLANK
-    sign = {",": "comma", "\t": "tab"}.get(delimiter, repr(delimiter))
-    wanted = f", {'<TAB>'.join(names[:6])}" if sign == "tab" else ""
-    why = f"a cell with a {sign} needs quotes"
-    if len(row) < len(names):
-        why = f"a {sign} is missing"
-    elif sign == "tab":
-        why = "a tab inside a cell must become a space"
+    tabs = delimiter == "\t"
+    sign = "tab" if tabs else {",": "comma"}.get(delimiter, repr(delimiter))
+    wanted = f", {'<TAB>'.join(names[:6])}" * tabs
+    many = (
+        "a tab inside a cell must become a space" if tabs else f"a cell with a {sign} needs quotes"
+    )
+    why = f"a {sign} is missing" if len(row) < len(names) else many
     return f"{columns(row)} instead of {len(names)}{wanted}; {why}"
 
 
@@ -191,6 +191,8 @@ def sentences(table: Table) -> Iterator[Row]:
     for number, line in enumerate(chain(read_lines(table.files[0]), [""]), 1):
         row, where = words_of(line), f"{table.path}, line {number:,}"
         if not row or row[0] == DOCUMENT:
+            if words and layout.word == 0:
+                check_words(words, f"{table.path}, line {begun:,}")
             if words:
                 yield begun, " ".join(words), " ".join(labels)
             begun, words, labels = 0, [], []
@@ -251,7 +253,8 @@ class Layout:
                 names, header = row, number
             word = place_of(text, names, len(row), where, "text", 1)
             place = place_of(label, names, len(row), where, "label", len(row))
-            return cls(len(row), word, place, header, "\t" in line, word > 0 and row[0].isdecimal())
+            indexed = word > 0 and (row[0].isdecimal() or RANGE.fullmatch(row[0]) is not None)
+            return cls(len(row), word, place, header, "\t" in line, indexed)
         raise BadData(f"{table.path}: no text")
 
     def is_no_word(self, line: str, row: Sequence[str], begins: bool) -> bool:
@@ -264,6 +267,13 @@ class Layout:
         head, tab, _ = line.partition("\t")
         separated = bool(tab) == self.tabs and not (self.tabs and " " in head)
         return line.startswith(COMMENT) and (not separated or (begins and len(row) != self.width))
+
+
+def check_words(words: Sequence[str], where: str) -> None:
+    """Raise BadData if the words of a sentence count them, as the first column of CoNLL-U does."""
+    counted = [word for word in words if not RANGE.fullmatch(word)]
+    if len(counted) > 2 and counted == [*map(str, range(1, len(counted) + 1))]:
+        raise BadData(f"{where}: the first column counts words; set data.text_column 2")
 
 
 def place_of(
