@@ -27,6 +27,7 @@ from torch.func import functional_call
 import tfzoo
 from tfzoo.base.special_ids import OWN
 from tfzoo.exporting.transformers import config_of, tensors_of
+from tfzoo.masks import Mask
 from tfzoo.models.architectures import architecture
 from tfzoo.models.architectures.weights import convert_weights
 from tfzoo.testing.samples import randomize
@@ -235,6 +236,12 @@ class Batch:
         """Of tfzoo's model."""
         return self.texts if self.types is None else (*self.texts, self.types)
 
+    @property
+    def masks(self) -> dict[str, Mask]:
+        """Which tokens are real, for tfzoo's model."""
+        names = ("source_mask", "target_mask") if len(self.texts) == 2 else ("mask",)
+        return {name: Mask(keys=one != PAD) for name, one in zip(names, self.texts, strict=True)}
+
 
 def batch(model: Any, padded: bool) -> Batch:
     """A source and a target for a Transformer, one text for others."""
@@ -272,7 +279,7 @@ def compare(name: str) -> Differences:
     for padded in (False, True) if PEERS[name].padded else (False,):
         given = batch(model, padded)
         theirs = peer_outputs(peer, given)[given.real]
-        ours = functional_call(model, weights, given.arguments)[given.real]
+        ours = functional_call(model, weights, given.arguments, given.masks)[given.real]
         outputs.append(difference(ours, theirs))
         upstream = torch.randn(theirs.shape, dtype=theirs.dtype)
         # The gradients of both with respect to the peer's parameters, through the conversion.
@@ -295,13 +302,14 @@ def compare(name: str) -> Differences:
         peer.save_pretrained(place)
         imported: Any = tfzoo.from_pretrained(place)
     given = batch(imported, padded=False)
-    exported = difference(peer_outputs(loaded_export(imported), given), peer_outputs(peer, given))
+    written = loaded_export(imported, peer.config.pad_token_id)
+    exported = difference(peer_outputs(written, given), peer_outputs(peer, given))
     return Differences(max(outputs), max(gradients), cached, exported)
 
 
-def loaded_export(model: Any) -> Any:
+def loaded_export(model: Any, pad: int | None = 0) -> Any:
     """What transformers loads of an exported model."""
-    name, config = config_of(model, [])
+    name, config = config_of(model, [], pad=pad)
     cls = getattr(transformers, config["architectures"][0])
     with TemporaryDirectory() as place:
         save_file(tensors_of(name, model), Path(place, "model.safetensors"), {"format": "pt"})

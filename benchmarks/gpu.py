@@ -27,7 +27,7 @@ from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.marian import Endless, batches, pair, their_loss
+from benchmarks.marian import Endless, batches, mask_of, pair, their_loss
 from tfzoo.base import kernels
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN
@@ -204,21 +204,19 @@ def training_step(sizes: dict[str, Any], most: int = TOKENS) -> Callable[[Run], 
     return rows
 
 
-Batch = tuple[Tensor, Tensor, Tensor, list[str]]
+Batch = tuple[Tensor, Tensor, Tensor, list[Mask]]
 
 
 def prepare(run: Run, source: Tensor, target: Tensor) -> Batch:
     """A batch on the device, with what the collator knows of it."""
     real = (target[:, 1:] != PAD).flatten().nonzero()[:, 0]
-    padding = ["right" if bool((ids == PAD).any()) else "none" for ids in (source, target)]
-    return source.to(run.device), target.to(run.device), real.to(run.device), padding
+    source, target = source.to(run.device), target.to(run.device)
+    return source, target, real.to(run.device), [*map(mask_of, (source, target[:, :-1]))]
 
 
 def our_loss(model: Any, batch: Batch) -> Tensor:
-    source, target, real, (source_padding, target_padding) = batch
-    hidden = model.hidden(
-        source, target[:, :-1], source_padding=source_padding, target_padding=target_padding
-    )
+    source, target, real, (source_mask, target_mask) = batch
+    hidden = model.hidden(source, target[:, :-1], source_mask=source_mask, target_mask=target_mask)
     wanted = target[:, 1:].flatten()[real]
     hidden = hidden.flatten(0, 1)[real]
     return cross_entropy(hidden, model.output_weight, wanted)[0] / len(real)

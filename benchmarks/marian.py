@@ -10,6 +10,7 @@ from transformers import MarianConfig, MarianMTModel
 
 import tfzoo
 from tfzoo.base.special_ids import OWN
+from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
 from tfzoo.models.initialise import initialise
 
@@ -137,6 +138,12 @@ def batches(
     return [made[i] for i in order.tolist()]
 
 
+def mask_of(ids: Tensor) -> Mask:
+    """Which tokens are real, as the collator says it."""
+    lengths = (ids != PAD).sum(1)
+    return Mask.right(lengths if (ids == PAD).any() else None, ids.shape[1])
+
+
 def our_loss(model: tfzoo.Transformer, source: Tensor, target: Tensor) -> Tensor:
     """Mean cross entropy of the real tokens, as TranslationTask computes it; the indices and flags
     are its collator's.
@@ -144,10 +151,8 @@ def our_loss(model: tfzoo.Transformer, source: Tensor, target: Tensor) -> Tensor
     from tfzoo.learning.cross_entropy import cross_entropy
 
     real = (target[:, 1:] != PAD).flatten().nonzero()[:, 0]
-    padded = ["right" if (ids == PAD).any() else "none" for ids in (source, target)]
-    hidden = model.hidden(
-        source, target[:, :-1], source_padding=padded[0], target_padding=padded[1]
-    )
+    inputs = target[:, :-1]
+    hidden = model.hidden(source, inputs, source_mask=mask_of(source), target_mask=mask_of(inputs))
     wanted = target[:, 1:].flatten()
     return cross_entropy(hidden.flatten(0, 1)[real], model.output_weight, wanted[real])[0] / len(
         real
@@ -174,8 +179,6 @@ def their_logits(model: MarianMTModel, source: Tensor, target: Tensor) -> Tensor
 
 class Endless:
     """A tfzoo model for search that ends no sentence before ``length`` tokens."""
-
-    pad = PAD
 
     def __init__(self, model: tfzoo.Transformer, length: int) -> None:
         self.init_cache, self.model, self.max_positions = model.init_cache, model, length

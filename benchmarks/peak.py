@@ -88,9 +88,9 @@ def loss(model: Any, row: Row, texts: int, tokens: int) -> Tensor:
     half = torch.autocast("cpu", torch.bfloat16) if "bf16" in row[-1] else nullcontext()
     with half:
         if isinstance(model, Transformer):
-            hidden = model.hidden(ids, ids, source_padding="none", target_padding="none")
+            hidden = model.hidden(ids, ids)
             return cross_entropy(hidden.flatten(0, 1), model.output_weight, ids.flatten())[0]
-        logits = model(ids, padding="none").flatten(0, -2)
+        logits = model(ids).flatten(0, -2)
         return torch.nn.functional.cross_entropy(logits, ids.flatten()[: len(logits)] % 4)
 
 

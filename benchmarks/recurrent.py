@@ -44,7 +44,7 @@ class Step:
         self.ids = torch.randint(4, VOCABULARY, (2, max(1, TOKENS // length), length))
 
     def __call__(self) -> None:
-        logits = self.model(*self.ids, source_padding="none", target_padding="none")
+        logits = self.model(*self.ids)
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), self.ids[1].flatten())
         loss.backward()
         self.model.zero_grad()

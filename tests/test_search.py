@@ -14,8 +14,9 @@ import tfzoo.search as search_module
 from tfzoo.base.host_copies import HostCopies
 from tfzoo.base.special_ids import OWN
 from tfzoo.errors import BadOption, NoNextToken
+from tfzoo.masks import Mask
 from tfzoo.models.initialise import initialise
-from tfzoo.search import Search, _candidates
+from tfzoo.search import Search, _candidates, lengths_of
 from tfzoo.search import search as search_with
 
 BOS, EOS = OWN.bos, OWN.eos
@@ -45,11 +46,10 @@ class Table:
     """
 
     tables: Tensor
-    pad: int = 0
     max_positions: int | None = None
     steps: int = 0
 
-    def init_cache(self, source):
+    def init_cache(self, source, *, mask=None):
         return Steps(sentences=torch.arange(len(source)))
 
     def decode_step(self, tokens, cache):
@@ -155,7 +155,8 @@ def test_search_is_what_its_restatement_finds(beam, n_best, alpha):
             source[row, row % 4 + 1 :] = 0
         options = Search(beam=beam, n_best=n_best, length_penalty=alpha, max_length=0.5)
         limits = [10, 11, 11, 12, 10, 11]  # 10 and half of the source's 1 to 4 tokens
-        for row, found in enumerate(search(model, source, options)):
+        mask = Mask(keys=source != 0)
+        for row, found in enumerate(search(model, source, options, mask=mask)):
             wanted = restated(model.tables[row], limits[row], beam, alpha, n_best)
             assert [(h.ids, h.finished) for h in found] == [(ids, end) for ids, _, end in wanted]
             scores = [score for _, score, _ in wanted]
@@ -222,8 +223,8 @@ def test_a_sentence_is_dropped_once_nothing_is_left_to_extend():
     ],
 )
 def test_limits_count_real_source_tokens(max_length, max_positions, limits):
-    source = torch.tensor([[5, 6, 3], [3, 0, 0]])
-    assert Search(max_length=max_length).limits(source, 0, max_positions) == limits
+    source, mask = torch.tensor([[5, 6, 3], [3, 0, 0]]), Mask.right(torch.tensor([3, 1]), 3)
+    assert Search(max_length=max_length).limits(lengths_of(source, mask), max_positions) == limits
 
 
 def test_a_sentence_is_dropped_once_nothing_can_enter_its_n_best():
@@ -274,7 +275,7 @@ def test_a_sentence_is_decoded_alike_in_any_company():
     for row, length in enumerate(lengths):
         source[row, length:] = 0
     how = Search(beam=4, n_best=3)
-    together = search(model, source, how)
+    together = search(model, source, how, mask=Mask.right(torch.tensor(lengths), 9))
     for row, length in enumerate(lengths):
         alone = search(model, source[row : row + 1, :length], how)[0]
         assert [h.ids for h in alone] == [h.ids for h in together[row]]
@@ -318,7 +319,7 @@ NONE_OF_THEM = [
 
 
 def test_a_model_that_cannot_be_searched_is_told_what_it_lacks():
-    with pytest.raises(BadOption, match="Linear cannot decode: it has no pad, max_positions, init"):
+    with pytest.raises(BadOption, match="Linear cannot decode: it has no max_positions, init"):
         search(torch.nn.Linear(2, 2), torch.ones(1, 2, dtype=torch.long))
 
 
@@ -367,13 +368,14 @@ class Late(HostCopies):
 def test_a_host_that_is_a_step_late_finds_the_same(beam, alpha, monkeypatch):
     for seed, n_best in itertools.product(range(6), {1, beam}):
         options = Search(beam, alpha, n_best=n_best, max_length=0.5)
-        source = (torch.arange(9) < torch.tensor([[9], [1], [4], [9], [7]])).long()
+        source = torch.full((5, 9), 5)
+        mask = Mask.right(torch.tensor([9, 1, 4, 9, 7]), 9)
         steps, found = [], []
         for kind in (HostCopies, Late):
             table = random_table(5, 14, 6 + 10 * (seed % 2), seed)
             table.tables[3, :, :, EOS] += 4.0
             monkeypatch.setattr(search_module, "HostCopies", kind)
-            found.append(search(table, source, options))
+            found.append(search(table, source, options, mask=mask))
             steps.append(table.steps)
         assert found[0] == found[1]
         assert steps[0] <= steps[1] <= steps[0] + 5 * beam  # a step more of each sentence
@@ -394,6 +396,7 @@ def test_the_host_reads_no_more_of_many_sentences_or_steps(monkeypatch):
     counts = {}
     for beam, rows, length in itertools.product((1, 5), (1, 20), (3, 9)):
         reads, table = 0, random_table(rows, length, 12, seed=3)
-        search(table, torch.full((rows, 3), 5), Search(beam=beam, n_best=beam))
+        source, mask = torch.full((rows, 3), 5), Mask.right(torch.full((rows,), 3), 3)
+        search(table, source, Search(beam=beam, n_best=beam), mask=mask)
         counts[beam, rows, length] = reads
     assert counts == dict.fromkeys(counts, 5)

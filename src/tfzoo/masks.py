@@ -101,6 +101,18 @@ def check_type(name: str, mask: object) -> None:
         )
 
 
+def keys_of(mask: Mask | None) -> Tensor | None:
+    """Which tokens are real: ``(b k)``; None: all are.
+
+    Raises:
+        BadOption: it is something else than a mask.
+    """
+    if mask is None:
+        return None
+    check_type("mask", mask)
+    return mask.keys
+
+
 class Mask:
     """A causal mask, a padding mask, any other mask, or several of them together.
 
@@ -138,6 +150,9 @@ class Mask:
             [0, 0, 0, 1]], dtype=torch.int32)
     """
 
+    on_right = False
+    """All padding is on the right, so that the positions are the same in all texts."""
+
     def __init__(
         self,
         causal: bool = False,
@@ -171,6 +186,28 @@ class Mask:
         self.allowed = allowed
         self._latest: dict[str, tuple[list[Any], Any]] = {}
 
+    @classmethod
+    def right(
+        cls,
+        lengths: Tensor | None,
+        k: int,
+        causal: bool = False,
+        allowed: Tensor | Pairs | None = None,
+    ) -> Mask:
+        """The mask of texts of ``lengths`` ``(b)`` tokens, each padded on the right to ``k``; None:
+        no text is padded. That all padding is on the right saves work.
+
+        >>> Mask.right(torch.tensor([3, 1]), 3).keys.int()
+        tensor([[1, 1, 1],
+                [1, 0, 0]], dtype=torch.int32)
+        """
+        if lengths is None:
+            return cls(causal, allowed=allowed)
+        keys = torch.arange(k, device=lengths.device) < lengths[:, None]
+        mask = cls(causal, keys, allowed=allowed)
+        mask.on_right = True
+        return mask
+
     def first_query(self, q: int, k: int) -> int:
         """The position of the first query among the keys; under 0 where queries outnumber keys."""
         return k - q if self.start is None else self.start
@@ -186,7 +223,9 @@ class Mask:
             allowed = allowed.select(rows)
         elif allowed is not None and allowed.shape[0] > 1:
             allowed = allowed[rows]
-        return Mask(self.causal, None if keys is None else keys[rows], self.start, allowed)
+        mask = Mask(self.causal, None if keys is None else keys[rows], self.start, allowed)
+        mask.on_right = self.on_right
+        return mask
 
     def softmax(
         self, scores: Tensor, bias: Tensor | None = None, *, finite: bool = False

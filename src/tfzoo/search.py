@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isnan
 from typing import Generic, Protocol, TypeVar
@@ -13,6 +14,7 @@ from torch import Tensor
 from tfzoo.base.host_copies import HostCopies
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.errors import BadOption, NoNextToken
+from tfzoo.masks import Mask, keys_of
 
 MAX_PENALTY = 10
 """The largest absolute value of ``length_penalty``; 0 to 1 is usual."""
@@ -38,7 +40,7 @@ class Cache(Protocol):
 
 K = TypeVar("K", bound=Cache)
 
-DECODING = ("pad", "max_positions", "init_cache", "decode_step")
+DECODING = ("max_positions", "init_cache", "decode_step")
 """The members of :class:`Decodable`."""
 
 
@@ -46,15 +48,13 @@ class Decodable(Protocol[K]):
     """The interface of a model for :func:`search`, such as :class:`tfzoo.Transformer`."""
 
     @property
-    def pad(self) -> int:
-        """The id of padding."""
-
-    @property
     def max_positions(self) -> int | None:
         """The maximum number of target tokens, EOS included; None: any number."""
 
-    def init_cache(self, source: Tensor) -> K:
-        """Encode the source ``(b k)``, and return a cache with one row per sentence."""
+    def init_cache(self, source: Tensor, *, mask: Mask | None = None) -> K:
+        """Encode the source ``(b k)``, and return a cache with one row per sentence. ``mask.keys``
+        is False at padding; without a mask, there is none.
+        """
 
     def decode_step(self, tokens: Tensor, cache: K) -> Tensor:
         """Append one token to each of ``r`` hypotheses, and return the logits of the next token:
@@ -121,18 +121,26 @@ class Search:
         """The divisor of the log probability of ``n`` tokens: ``((5 + n) / 6) ** alpha``."""
         return float(((5 + n) / 6) ** self.length_penalty)
 
-    def limits(self, source: Tensor, pad: int, max_positions: int | None) -> list[int]:
-        """The maximum number of target tokens, EOS included, for each source of ``(b k)``."""
+    def limits(self, lengths: list[int], max_positions: int | None) -> list[int]:
+        """The maximum number of target tokens, EOS included, for sources of so many tokens."""
         most = sys.maxsize if max_positions is None else max_positions
-        return [
-            min(int(self.max_length * k) + EXTRA_TOKENS, most)
-            for k in (source != pad).sum(1).tolist()
-        ]
+        return [min(int(self.max_length * k) + EXTRA_TOKENS, most) for k in lengths]
+
+
+def lengths_of(source: Tensor, mask: Mask | None) -> list[int]:
+    """The number of real tokens of each row of ``(b k)``."""
+    keys = keys_of(mask)
+    return [source.shape[1]] * len(source) if keys is None else keys.sum(1).tolist()
 
 
 @torch.no_grad()
 def search(
-    model: Decodable[K], source: Tensor, options: Search | None = None, *, special: SpecialIds
+    model: Decodable[K],
+    source: Tensor,
+    options: Search | None = None,
+    *,
+    special: SpecialIds,
+    mask: Mask | None = None,
 ) -> list[list[Hypothesis]]:
     """Decode a batch ``(b k)``: ``n_best`` hypotheses per sentence, best first.
 
@@ -142,9 +150,11 @@ def search(
     Args:
         special: the ids of the target's tokenizer, ``tokenizer.special``: decoding begins with its
             ``start``, goes on with its ``forced_bos``, and ends at any of its ``ends``.
+        mask: which source tokens are real, ``Mask.right(lengths, k)`` or ``Mask(keys=...)``; None:
+            all are.
 
     Raises:
-        BadOption: the model is not :class:`Decodable`, or has another id of padding.
+        BadOption: the model is not :class:`Decodable`.
         NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
     if missing := missing_for_decoding(model):
@@ -155,17 +165,13 @@ def search(
     options = options or Search()
     if len(source) == 0:
         return []
-    if model.pad != special.pad:
-        raise BadOption(
-            f"the model has pad={model.pad}, but the tokenizer needs pad={special.pad}: build it "
-            "with pad=tokenizer.special.pad"
-        )
-    limits = options.limits(source, model.pad, model.max_positions)
+    limits = options.limits(lengths_of(source, mask), model.max_positions)
     decode = _greedy if options.beam == 1 else _beam
     log_probabilities = _LogProbabilities(
-        model, special.ends, special.never, source.device, special.forced_bos
+        model.decode_step, special.ends, special.never, source.device, special.forced_bos
     )
-    found = decode(log_probabilities, source, options, limits, special.start)
+    cache = model.init_cache(source, mask=mask)
+    found = decode(log_probabilities, cache, options, limits, special.start)
     return [
         sorted(one, key=lambda h: (not h.finished, -h.score))[: options.n_best] for one in found
     ]
@@ -173,19 +179,22 @@ def search(
 
 @torch.no_grad()
 def best_continuations(
-    model: Decodable[K],
-    prompt: Tensor,
-    new_tokens: int,
+    decode_step: Callable[[Tensor, K], Tensor],
+    cache: K,
+    limits: list[int],
     options: Search,
     *,
     ends: tuple[int, ...],
     never: frozenset[int],
+    device: torch.device,
 ) -> list[Hypothesis]:
-    """The best hypothesis of at most ``new_tokens`` tokens for each row of ``prompt``, finished or
-    not: most continuations reach the limit.
+    """The best hypothesis for each prompt in a cache, finished or not: most continuations reach
+    the limit.
 
     Args:
-        model: its first step gives the logits after the prompt, whatever token it is called with.
+        decode_step: that of a :class:`Decodable`. Its first call gives the logits after the prompt,
+            whatever tokens it is called with.
+        limits: the maximum number of new tokens of each prompt.
         options: of the search; ``n_best`` is 1, ``max_length`` has no effect.
         ends: the ids that end a hypothesis; they are not part of it.
         never: ids that are not written.
@@ -193,22 +202,21 @@ def best_continuations(
     Raises:
         NoNextToken: as :func:`search`.
     """
-    if len(prompt) == 0:
+    if not limits:
         return []
-    log_probabilities = _LogProbabilities(model, ends, never, prompt.device)
-    found = _beam(log_probabilities, prompt, options, [new_tokens] * len(prompt), start=0)
+    log_probabilities = _LogProbabilities(decode_step, ends, never, device)
+    found = _beam(log_probabilities, cache, options, limits, start=0)
     return [max(one, key=lambda h: h.score) for one in found]
 
 
 def _greedy(
     log_probabilities: _LogProbabilities[K],
-    source: Tensor,
+    cache: K,
     options: Search,
     limits: list[int],
     start: int,
 ) -> list[list[Hypothesis]]:
-    device, b = source.device, source.shape[0]
-    cache = log_probabilities.model.init_cache(source)
+    device, b = log_probabilities.ends.device, len(limits)
     batch, copies = _Batch(b, device), HostCopies(device)
     limit, at_limit = torch.tensor(limits, device=device), {*limits}
     done = torch.zeros(b, dtype=torch.bool, device=device)
@@ -259,15 +267,14 @@ def _hypotheses(
 
 def _beam(
     log_probabilities: _LogProbabilities[K],
-    source: Tensor,
+    cache: K,
     options: Search,
     limits: list[int],
     start: int,
 ) -> list[list[Hypothesis]]:
     """All hypotheses that were found, in no order."""
-    device, b, beam = source.device, source.shape[0], options.beam
+    device, b, beam = log_probabilities.ends.device, len(limits), options.beam
     count = beam * (1 + len(log_probabilities.ends))
-    cache = log_probabilities.model.init_cache(source)
     batch, copies = _Batch(b, device), HostCopies(device)
     found, at_limit = _Found(limits, options, device), {*limits}
     prefixes = torch.empty((b, 1, 0), dtype=torch.long, device=device)
@@ -429,18 +436,18 @@ class _LogProbabilities(Generic[K]):
 
     def __init__(
         self,
-        model: Decodable[K],
+        decode_step: Callable[[Tensor, K], Tensor],
         ends: tuple[int, ...],
         never: frozenset[int],
         device: torch.device,
         forced: int | None = None,
     ) -> None:
-        self.model, self.forced = model, forced
+        self.decode_step, self.forced = decode_step, forced
         self.never = torch.tensor(sorted(never), dtype=torch.long, device=device)
         self.ends = torch.tensor(ends, dtype=torch.long, device=device)
 
     def __call__(self, tokens: Tensor, cache: K) -> Tensor:
-        logits = self.model.decode_step(tokens, cache)
+        logits = self.decode_step(tokens, cache)
         if len(self.never):
             logits.index_fill_(1, self.never, float("-inf"))
         if self.forced is not None:

@@ -162,12 +162,12 @@ def test_a_model_that_chooses_it_computes_the_same(name, packed, monkeypatch):
     initialise(made, 1)
     made.eval()
     text = torch.randint(4, 50, (2, 270), generator=torch.Generator().manual_seed(0))
-    text[1, 190:] = made.pad
-    call = {}
+    lengths = torch.tensor([270, 190])
+    call = {"mask": Mask.right(lengths, 270)}
     if packed:
         part = (torch.arange(270) // 85)[None]
         same = Pairs(lambda b, h, q, k: part[b, q] == part[b, k])
-        call["mask"] = Mask(causal=True, allowed=same)
+        call["mask"] = Mask.right(lengths, 270, causal=True, allowed=same)
     calls = 0
 
     def chosen(*given):

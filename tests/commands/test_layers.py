@@ -168,7 +168,7 @@ def test_every_default_that_is_printed_is_the_models_own(resolved):
     model = resolved("translation/numbers")["model"]
     said = yaml.safe_load(find_recipe("translation/numbers").read_text("utf-8"))["model"]
     own = inspect.signature(Transformer.__init__).parameters
-    assert set(model) == set(own) - {"self", "vocab_size", "source_vocab_size", "like", "pad"}
+    assert set(model) == set(own) - {"self", "vocab_size", "source_vocab_size", "like"}
     assert all(model[key] == own[key].default for key in set(model) - set(said))
 
 

@@ -13,8 +13,6 @@ from tests.daily import sampled
 from tfzoo import Transformer, TransformerClassifier
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
-from tfzoo.models import classifier
-from tfzoo.models.inputs import valid_ids
 from tfzoo.training.step_cost import BACKWARD, OUTPUT, Counter, Growth, Sizes, count, growth, loss
 
 DIM, LAYERS, VOCABULARY = 32, 2, 50
@@ -144,16 +142,3 @@ def test_the_command_prints_a_row_a_part(capsys):
 def test_bad_input_is_one_line(args, says, capsys):
     assert main(["cost", *args]) == 2
     assert says in capsys.readouterr().err
-
-
-def test_the_texts_that_are_counted_have_no_padding(monkeypatch):
-    """A padding mask is held as long as the layers that read it."""
-    sides = []
-
-    def recorded(*args):
-        sides.append(args[-1])
-        return valid_ids(*args)
-
-    monkeypatch.setattr(classifier, "valid_ids", recorded)
-    count(lambda: TransformerClassifier(VOCABULARY, 3, DIM, 4, LAYERS), SIZES)
-    assert {*sides} == {"none"}

@@ -12,6 +12,7 @@ import torch
 
 from tfzoo.base import cache
 from tfzoo.data import prepare
+from tfzoo.data.batch import row_lengths
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.inference_batches import text_batches
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
@@ -68,7 +69,8 @@ def test_batches_hold_text_and_label_of_their_split(root):
                     rows[i][0] for i in batch.index
                 ]
             assert ((batch.tokens == 3).sum(1) == 1).all()
-            assert batch.padding == bool((batch.tokens == 0).any())
+            assert row_lengths(batch.tokens, batch.lengths) == (batch.tokens != 0).sum(1).tolist()
+            assert (batch.lengths is not None) == bool((batch.tokens == 0).any())
             assert batch.tokens.numel() <= 30
             seen += batch.index
         assert sorted(seen) == list(range(len(rows)))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tfzoo.base.special_ids import OWN
+from tfzoo.data.batch import row_lengths
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.parallel_batch import ParallelDataset
 
@@ -30,8 +31,12 @@ def pairs():
 )
 def test_padding_is_told_truly(pairs, rows, source, target):
     batch = pairs[rows]
-    assert batch.source_padding is source is bool((batch.source == 0).any())
-    assert batch.target_padding is target is bool((batch.target == 0).any())
+    for padded, ids, lengths in (
+        (source, batch.source, batch.source_lengths),
+        (target, batch.target, batch.target_lengths),
+    ):
+        assert (lengths is not None) is padded is bool((ids == 0).any())
+        assert row_lengths(ids, lengths) == (ids != 0).sum(1).tolist()
 
 
 def test_texts_and_places_follow_the_rows(pairs):

@@ -13,6 +13,7 @@ from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption, Clash
 from tfzoo.exporting import onnx
 from tfzoo.exporting.onnx import Session, compare, compare_decoding, export
+from tfzoo.masks import Mask
 
 PARTS = [
     (kind, name)
@@ -42,8 +43,10 @@ def test_a_classifier_is_one_file_for_all_lengths(apart, causal, tmp_path):
     }
     model, session = task.model, Session(tmp_path / "model" / "model.onnx")
     for n in range(200, 0, -apart):
-        tokens = onnx.sample(OWN, 3, n)
-        torch.testing.assert_close(session(tokens)["logits"], model(tokens), rtol=1e-4, atol=1e-4)
+        tokens, lengths = onnx.sample(OWN, 3, n)
+        wanted = model(tokens, mask=Mask.right(lengths, n))
+        found = session(tokens, lengths)["logits"]
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.nightly
@@ -52,16 +55,18 @@ def test_a_translator_is_two_files_for_all_lengths(folder):
     model = translator(layers=1, position="rotary").model
     first, later = Session(folder / "encoder.onnx"), Session(folder / "decoder_step.onnx")
     for k in range(1, 201):
-        source = onnx.sample(OWN, 3, k)
-        wanted = model.decode_step(torch.full((3,), OWN.bos), model.init_cache(source))
-        torch.testing.assert_close(first(source)["logits"], wanted, rtol=1e-4, atol=1e-4)
-    tokens = torch.cat([torch.full((3, 1), OWN.bos), onnx.sample(OWN, 3, 200)], 1)
-    cache = model.init_cache(source)
-    found = first(source)
+        source, lengths = onnx.sample(OWN, 3, k)
+        mask = Mask.right(lengths, k)
+        wanted = model.decode_step(torch.full((3,), OWN.bos), model.init_cache(source, mask=mask))
+        found = first(source, lengths)["logits"]
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+    tokens = torch.cat([torch.full((3, 1), OWN.bos), onnx.sample(OWN, 3, 200)[0]], 1)
+    cache = model.init_cache(source, mask=mask)
+    found = first(source, lengths)
     for t in range(1, 200):
         model.decode_step(tokens[:, t - 1], cache)
         past = {name.replace("present", "past"): one for name, one in found.items()}
-        found |= later(source, tokens[:, : t + 1], **past)
+        found |= later(source, lengths, tokens[:, : t + 1], **past)
     wanted = model.decode_step(tokens[:, 199], cache)
     torch.testing.assert_close(found["logits"], wanted, rtol=1e-4, atol=1e-4)
 

@@ -43,7 +43,7 @@ def test_peft_adds_it_to_the_model_that_training_began_with(name, tmp_path):
     # gpt_oss's router and FNet's head are not maps that PEFT knows, and FNet's mixer has none
     targets = {"gpt_oss": ["query", "value"], "fnet": ["feedforward.*"]}.get(name, ["layers.*"])
     model = adapted(tmp_path / "there", *targets)
-    write(model, tmp_path / "adapter", [])
+    write(model, tmp_path / "adapter", [], pad=peer.config.pad_token_id)
     theirs = PeftModel.from_pretrained(peer, str(tmp_path / "adapter"))
     given = batch(model, padded=False)
     outputs = peer_outputs(theirs.base_model.model, given)

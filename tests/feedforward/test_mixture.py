@@ -12,6 +12,7 @@ from tests.exact import close
 from tfzoo.base.registry import create
 from tfzoo.errors import BadOption
 from tfzoo.learning.compute import Compute
+from tfzoo.masks import Mask
 from tfzoo.models.auxiliary_losses import parts_with_losses, take_auxiliary_loss
 from tfzoo.models.initialise import rescale
 
@@ -94,7 +95,8 @@ def test_padding_does_not_count_in_the_loss_of_a_model():
     losses, shares = [], []
     for more in (0, 3):
         pad = torch.zeros(2, more, dtype=torch.long)
-        one(torch.cat([SOURCE, pad], 1), torch.cat([TARGET, pad], 1))
+        ids = [torch.cat([one, pad], 1) for one in (SOURCE, TARGET)]
+        one(*ids, source_mask=Mask(keys=ids[0] != 0), target_mask=Mask(keys=ids[1] != 0))
         shares.append([part.expert_share for part in parts_with_losses(one).values()])
         losses.append(take_auxiliary_loss(one.modules()))
     close(losses[1], losses[0])

@@ -55,9 +55,8 @@ def counted(made, rows):
         return made.decode_step(tokens, cache)
 
     return SimpleNamespace(
-        pad=OWN.pad,
         max_positions=None,
-        init_cache=lambda source: made.init_cache(source, padding="none"),
+        init_cache=lambda source, mask: made.init_cache(source, mask=mask),
         decode_step=decode_step,
     )
 
@@ -68,11 +67,11 @@ def test_no_step_of_search_reads_the_device(beam):
     made, rows = model("attention", "scaled_dot_product").to("meta").eval(), list[int]()
     source = torch.empty(ROWS, 4, dtype=torch.long, device="meta")
     forced = search_module._LogProbabilities(
-        counted(made, rows), OWN.ends, OWN.never, source.device, OWN.bos
+        counted(made, rows).decode_step, OWN.ends, OWN.never, source.device, OWN.bos
     )
     decode = search_module._greedy if beam == 1 else search_module._beam
     with torch.no_grad(), pytest.raises((NotImplementedError, RuntimeError), match="meta"):
-        decode(forced, source, Search(beam=beam), [LENGTH] * ROWS, OWN.bos)
+        decode(forced, made.init_cache(source), Search(beam=beam), [LENGTH] * ROWS, OWN.bos)
     # The results alone are read, when all steps are over.
     assert rows == [3, *[3 * beam] * 2, *[2 * beam] * 3]
 
@@ -84,7 +83,7 @@ def test_no_step_of_generation_reads_the_device(temperature, monkeypatch):
 
     def read(made, prompt, *given):
         cache = made.init_cache()
-        hidden = made.hidden(prompt, padding="none", cache=cache)
+        hidden = made.hidden(prompt, cache=cache)
         return cache, made.logits(hidden[:, -1])
 
     monkeypatch.setattr(generation, "_read", read)

@@ -49,11 +49,13 @@ def test_padding_causality_and_cache_are_exact(kind, name, device):
         whole = made(source, target)
         if name != "unit_interval":  # positions of the encoder depend on the length of the text
             cut = made(source[:, :5], target)
-            padded = made(torch.nn.functional.pad(source[:, :5], (0, 4), value=OWN.pad), target)
+            longer = torch.nn.functional.pad(source[:, :5], (0, 4))
+            mask = tfzoo.Mask.right(torch.full((3,), 5, device=device), 9)
+            padded = made(longer, target, source_mask=mask)
             torch.testing.assert_close(padded, cut, rtol=0, atol=EXACT)
         shorter = made(source, target[:, :4])
         torch.testing.assert_close(whole[:, :4], shorter, rtol=0, atol=EXACT)
-        cache = made.init_cache(source, padding="none")
+        cache = made.init_cache(source)
         steps = [made.decode_step(target[:, place], cache) for place in range(target.size(1))]
         torch.testing.assert_close(torch.stack(steps, 1), whole, rtol=0, atol=EXACT)
 
@@ -65,7 +67,8 @@ def test_padding_has_no_influence_on_a_classifier(pooling, device):
     made = made.double().to(device).eval()
     text = ids(3, 6, device)
     with torch.no_grad():
-        padded = made(nn.functional.pad(text, (0, 5), value=OWN.pad))
+        mask = tfzoo.Mask.right(torch.full((3,), 6, device=device), 11)
+        padded = made(nn.functional.pad(text, (0, 5)), mask=mask)
         torch.testing.assert_close(padded, made(text), rtol=0, atol=EXACT)
 
 

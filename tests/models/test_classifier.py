@@ -6,10 +6,12 @@ import torch
 import tfzoo
 from tests.exact import close
 from tfzoo.errors import BadOption, Clash
+from tfzoo.masks import Mask
 from tfzoo.models.initialise import initialise
 from tfzoo.testing.samples import randomize
 
 TEXT = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
+REAL = Mask.right(torch.tensor([4, 3]), 4)
 
 
 def small(**options):
@@ -32,20 +34,17 @@ def test_logits_are_a_linear_layer_of_the_pooled_states():
     model = small()
     states = model.encode(TEXT)
     assert states.shape == (2, 4, 8)
-    pooled = torch.stack([states[0].mean(0), states[1, :3].mean(0)])
+    pooled = states.mean(1)
     torch.testing.assert_close(model(TEXT), pooled @ model.head.weight.mT + model.head.bias)
 
 
-def test_a_batch_known_to_hold_no_padding_is_not_asked():
-    model = small()
-    torch.testing.assert_close(model(TEXT[:1], padding="none"), model(TEXT[:1]))
-
-
-def test_left_padding_changes_nothing_when_it_is_said():
+def test_padding_on_either_side_changes_nothing():
     for pooling in tfzoo.list_components()["pooling"]:
         model = small(position="relative_bias", pooling=pooling).double()
-        left = model(torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]]), padding="left")
-        close(left, model(TEXT))
+        left = torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]])
+        wanted = torch.cat([model(TEXT[:1]), model(TEXT[1:, :3])])
+        close(model(left, mask=Mask(keys=left != 0)), wanted)
+        close(model(TEXT, mask=REAL), wanted)
 
 
 class Watched(torch.nn.Module):
@@ -70,9 +69,9 @@ def test_the_last_layer_computes_the_tokens_that_are_pooled(pooling, residual):
     last = model.encoder.layers[-1].feedforward
     last.inner = Watched(last.inner)
     one = pooling not in ("convolution", "max", "mean", "sum")
-    expected = model.head(model.pooling(model.encode(TEXT), TEXT != 0))
+    expected = model.head(model.pooling(model.encode(TEXT, mask=REAL), REAL.keys))
     expected = expected, *torch.autograd.grad(expected.square().sum(), [*model.parameters()])
-    found = model(TEXT)
+    found = model(TEXT, mask=REAL)
     assert last.inner.shapes == [(2, 4, 8), (2, 1, 8) if one else (2, 4, 8)]
     found = found, *torch.autograd.grad(found.square().sum(), [*model.parameters()])
     close(found, expected)
@@ -88,8 +87,8 @@ def test_a_hook_sees_all_tokens(where):
 
 def test_a_norm_that_reads_other_tokens_gets_them():
     model = small(pooling="first", norm="batch", residual="post").double().train()
-    expected = model.head(model.pooling(model.encode(TEXT), TEXT != 0))
-    close(model(TEXT), expected)
+    expected = model.head(model.pooling(model.encode(TEXT, mask=REAL), REAL.keys))
+    close(model(TEXT, mask=REAL), expected)
 
 
 def test_dropout_on_the_pooled_vector_acts_in_training_alone():

@@ -9,6 +9,7 @@ import tfzoo
 from tests.exact import close
 from tests.published_folders import peer_of
 from tfzoo.errors import BadOption, NoNextToken
+from tfzoo.masks import Mask
 from tfzoo.models.generation import filter_logits
 from tfzoo.testing.samples import randomize
 
@@ -22,6 +23,11 @@ def small(**options):
     model = tfzoo.LanguageModel(**{**sizes, **options})
     randomize(model)
     return model.double().eval()
+
+
+def real(text):
+    """Zeros are padding."""
+    return Mask(keys=text != 0)
 
 
 def continued(model, prompt, count):
@@ -80,7 +86,9 @@ def test_greedy_is_the_most_probable_token_whatever_the_padding(options):
     model = small(**options)
     expected = torch.cat([continued(model, TEXT[:1], 6), continued(model, TEXT[1:, :3], 6)])
     for prompt in (TEXT, LEFT):
-        assert tfzoo.generate(model, prompt, 6).tolist() == expected.tolist()
+        assert (
+            tfzoo.generate(model, prompt, 6, mask=real(prompt), pad=0).tolist() == expected.tolist()
+        )
 
 
 @pytest.mark.parametrize("method", ["forward", "logits"])
@@ -101,9 +109,10 @@ def test_a_method_of_ones_own_decides_while_decoding_too(method):
 
 def test_a_row_ends_with_the_stop_token_and_padding():
     model = small()
-    free = tfzoo.generate(model, TEXT, 6)
+    given = {"mask": real(TEXT), "pad": 0}
+    free = tfzoo.generate(model, TEXT, 6, **given)
     stop = int(free[0, 1])
-    ended = tfzoo.generate(model, TEXT, 6, stop=stop)
+    ended = tfzoo.generate(model, TEXT, 6, stop=stop, **given)
     for row, whole in zip(ended.tolist(), free.tolist(), strict=True):
         end = whole.index(stop) + 1 if stop in whole else 6
         assert row == (whole[:end] + [0] * 6)[: len(row)]
@@ -116,7 +125,7 @@ def test_sampling_repeats_with_the_generators_seed_and_follows_the_probabilities
 
     def draw(seed):
         random = torch.Generator().manual_seed(seed)
-        return tfzoo.generate(model, prompt, 1, temperature=2.0, generator=random)[:, 0]
+        return tfzoo.generate(model, prompt, 1, temperature=2.0, pad=0, generator=random)[:, 0]
 
     assert draw(1).equal(draw(1))
     assert not draw(1).equal(draw(2))
@@ -167,9 +176,11 @@ def test_beams_find_what_those_of_transformers_do(tmp_path):
 
 def test_beams_are_those_of_a_prompt_alone():
     model = small()
-    alone = [tfzoo.generate(model, prompt, 6, beam=3) for prompt in (TEXT[:1], TEXT[1:, :3])]
+    how = {"beam": 3, "pad": 0}
+    alone = [tfzoo.generate(model, prompt, 6, **how) for prompt in (TEXT[:1], TEXT[1:, :3])]
     for prompt in (TEXT, LEFT):
-        assert tfzoo.generate(model, prompt, 6, beam=3).equal(torch.cat(alone))
+        found = tfzoo.generate(model, prompt, 6, mask=real(prompt), **how)
+        assert found.equal(torch.cat(alone))
     assert bool((alone[0] != 0).all())
     assert tfzoo.generate(model, TEXT[:0], 6, beam=3).shape == (0, 0)
 
@@ -178,8 +189,9 @@ def test_padding_is_never_generated():
     model = small(tie=False, head_bias=True)
     with torch.no_grad():
         model.output_bias[0] = 100.0
-    assert bool((tfzoo.generate(model, TEXT, 5) != 0).all())
-    assert bool((tfzoo.generate(model, TEXT, 5, temperature=1.0) != 0).all())
+    for options in ({}, {"temperature": 1.0}, {"beam": 2}):
+        assert bool((tfzoo.generate(model, TEXT, 5, pad=0, **options) != 0).all())
+        assert bool((tfzoo.generate(model, TEXT, 5, **options) == 0).any())
 
 
 @pytest.mark.parametrize(
@@ -196,7 +208,8 @@ def test_padding_is_never_generated():
         ({"beam": 0}, "beam=0 must be a whole number from 1 on"),
         ({"length_penalty": 1.0}, "set beam over 1"),
         ({"max_new_tokens": 8}, "5 tokens and 8 new ones, but the model has 10 positions"),
-        ({"prompt": torch.tensor([[5], [0]])}, "a prompt without tokens"),
+        ({"mask": Mask.right(torch.tensor([5, 0]), 5)}, "a prompt without tokens"),
+        ({"mask": TEXT != 0}, "mask must be a tfzoo.Mask, not Tensor"),
     ],
 )
 def test_what_cannot_be_generated_is_said(options, says):
@@ -226,10 +239,10 @@ def test_embeddings_take_the_place_of_ids_and_a_mask_says_what_is_padding():
     model = small(position="rotary")
     alone = model(TEXT[1:, :3])[0]
     for ids in (TEXT, LEFT):
-        real = ids != 0
-        found = model(embeddings=model.embedding(ids), mask=tfzoo.Mask(keys=real))
-        close(found[1, real[1]], alone)
-        close(model(ids, mask=tfzoo.Mask(keys=real))[1, real[1]], alone)
+        mask = real(ids)
+        found = model(embeddings=model.embedding(ids), mask=mask)
+        close(found[1, mask.keys[1]], alone)
+        close(model(ids, mask=mask)[1, mask.keys[1]], alone)
     learned = torch.zeros(2, 1, 8, dtype=torch.float64, requires_grad=True)
     model(embeddings=torch.cat([learned, model.embedding(TEXT)], 1)).sum().backward()
     assert learned.grad is not None
@@ -239,7 +252,8 @@ def test_embeddings_take_the_place_of_ids_and_a_mask_says_what_is_padding():
 def test_a_prefix_is_continued_as_it_is_read():
     model = small(position="rotary", window=4)
     prefix = torch.tensor([4, 2])
-    found = tfzoo.generate(model, LEFT, 4, prefix=prefix)
+    how = {"mask": real(LEFT), "pad": 0}
+    found = tfzoo.generate(model, LEFT, 4, prefix=prefix, **how)
     for row, prompt in enumerate((TEXT[:1], TEXT[1:, :3])):
         ids = prompt
         for _ in range(4):
@@ -247,7 +261,7 @@ def test_a_prefix_is_continued_as_it_is_read():
             logits[:, 0] = float("-inf")
             ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], 1)
         assert ids[0, prompt.shape[1] :].tolist() == found[row].tolist()
-    assert found.tolist() != tfzoo.generate(model, LEFT, 4).tolist()
+    assert found.tolist() != tfzoo.generate(model, LEFT, 4, **how).tolist()
 
 
 @pytest.mark.parametrize(

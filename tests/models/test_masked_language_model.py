@@ -8,6 +8,7 @@ from torch.testing import assert_close
 import tfzoo
 from tests.exact import close
 from tfzoo.errors import BadOption
+from tfzoo.masks import Mask
 from tfzoo.testing.samples import randomize
 
 TEXT = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
@@ -70,5 +71,7 @@ def test_types_that_a_model_does_not_have_are_refused():
 
 def test_padding_on_either_side_changes_nothing():
     model = small(position="learned")
-    left = model(torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]]), padding="left")
-    close(left[1, 1:], model(TEXT)[1, :3])
+    left = torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]])
+    wanted = model(TEXT[1:, :3])[0]
+    close(model(left, mask=Mask(keys=left != 0))[1, 1:], wanted)
+    close(model(TEXT, mask=Mask.right(torch.tensor([4, 3]), 4))[1, :3], wanted)

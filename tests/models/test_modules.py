@@ -15,6 +15,7 @@ from tests.daily import sampled
 from tests.exact import close
 from tfzoo.base.registry import registry
 from tfzoo.testing.samples import randomize
+from tfzoo.testing.subject import mask_of
 
 TINY: dict[str, Any] = {"dim": 8, "heads": 2, "layers": 2, "dropout": 0.0}
 SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])
@@ -176,18 +177,18 @@ def each_with_a_padding():
 @pytest.mark.parametrize(("parts", "padding"), each_with_a_padding())
 def test_an_encoder_reads_no_tensor_on_the_host(parts, padding):
     model, source, _ = on_the_device(encoder=parts)
-    model.train().encode(source, padding=padding).sum().backward()
+    model.train().encode(source, mask=mask_of(source, padding)).sum().backward()
     with torch.no_grad():
-        model.eval().encode(source, padding=padding)
+        model.eval().encode(source, mask=mask_of(source, padding))
 
 
 @pytest.mark.parametrize("padding", PADDINGS)
 def test_a_step_of_a_translator_reads_no_tensor_on_the_host(padding):
     model, source, target = on_the_device()
-    out = model.train()(source, target, source_padding=padding, target_padding="right")
+    out = model.train()(source, target, source_mask=mask_of(source, padding))
     out.sum().backward()
     with torch.no_grad():
-        cache = model.eval().init_cache(source, padding=padding)
+        cache = model.eval().init_cache(source, mask=mask_of(source, padding))
         model.decode_step(target[:, 0], cache)
 
 

@@ -32,7 +32,7 @@ def translated(module, x, memory):
 
 
 def encoded(module, x, memory):
-    return module(x, mask=Mask(keys=VALID), padding="right")[VALID]
+    return module(x, mask=Mask.right(VALID.sum(1), N))[VALID]
 
 
 def continued(module, x, memory):

@@ -105,8 +105,8 @@ def test_padding_on_any_side_is_no_part_of_a_prefix():
         real[1] = False
         real[1, left : left + 5] = True
         shifted = torch.stack([x[0], x[1].roll(left, 0)])
-        for padding in (None, "right") if left == 0 else (None,):
-            y = model(shifted, mask=Mask(keys=real), padding=padding, prefix=PREFIX)
+        for mask in (Mask(keys=real), *([Mask.right(real.sum(1), N)] if left == 0 else [])):
+            y = model(shifted, mask=mask, prefix=PREFIX)
             close(y[1, real[1]], wanted)
             close(y[0], model(x[:1], prefix=PREFIX[:1])[0])
         cache = model.init_cache()

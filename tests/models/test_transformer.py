@@ -7,6 +7,7 @@ from torch.testing import assert_close
 import tfzoo
 from tests.exact import close
 from tfzoo.errors import BadOption, Clash, UnknownName
+from tfzoo.masks import Mask
 from tfzoo.models.initialise import initialise
 from tfzoo.testing.samples import randomize
 
@@ -145,8 +146,8 @@ def test_left_padding_changes_nothing_when_it_is_said():
     model = small(position="relative_bias").double()
     left = torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]])
     target = torch.tensor([[2, 5], [2, 6]])
-    right = model(IDS, target, target_padding="none")
-    close(model(left, target, source_padding="left", target_padding="none"), right)
+    right = model(IDS, target, source_mask=Mask(keys=IDS != 0))
+    close(model(left, target, source_mask=Mask(keys=left != 0)), right)
 
 
 def test_decoding_with_a_cache_is_right_in_training_mode_too():

@@ -91,4 +91,4 @@ def test_half_of_one_token_is_one():
 def test_a_shape_is_that_of_the_ids():
     ids = torch.zeros(3, 5, dtype=torch.long)
     assert batch_shape(None) == ""
-    assert "source 3 x 5" in batch_shape(ParallelBatch(ids, ids, ids, False, False))
+    assert "source 3 x 5" in batch_shape(ParallelBatch(ids, ids, ids, None, None))

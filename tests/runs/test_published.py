@@ -9,7 +9,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import tfzoo
-from benchmarks.architectures import PEERS, Batch, batch, build, difference, peer_outputs
+from benchmarks.architectures import PEERS, Batch, batch, difference, peer_outputs
 from tests.json_files import edit
 from tests.published_folders import peer_of
 from tfzoo.errors import BadOption, BadRun
@@ -103,22 +103,6 @@ def test_a_folder_of_odd_sizes_computes_the_same(name, config, tmp_path):
     target = given.texts[-1][:, : TEXT.shape[1]]
     given = Batch((*given.texts[:-1], target), given.real, given.types)
     assert difference(model(*given.arguments), peer_outputs(peer, given)) < PEERS[name].bound
-
-
-@pytest.mark.parametrize("name", sorted(PEERS))
-def test_padding_has_the_id_that_the_folder_says(name, tmp_path):
-    if not PEERS[name].padded:
-        pytest.skip("the peer has no mask")
-    peer, _ = build(name)
-    model = tfzoo.from_pretrained(saved(peer, tmp_path))
-    given = batch(model, padded=True)
-    pad = peer.config.pad_token_id
-    assert model.pad == pad
-    ids = Batch(
-        tuple(one.masked_fill(one == 0, pad) for one in given.texts), given.real, given.types
-    )
-    theirs = peer_outputs(peer, given)[given.real]
-    assert difference(model(*ids.arguments)[given.real], theirs) < PEERS[name].bound
 
 
 CLASSIFIERS: list[tuple[str, dict[str, Any]]] = [

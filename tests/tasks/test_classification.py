@@ -229,7 +229,7 @@ def test_a_batch_of_classes_without_weight_teaches_nothing(data):
     task.log_training = lambda values, tokens: None
     loss = task.training_step(
         ClassificationBatch(
-            torch.tensor([[5, 6, 3]]), torch.tensor([data.labels.index("NUM")]), padding=False
+            torch.tensor([[5, 6, 3]]), torch.tensor([data.labels.index("NUM")]), None
         ),
         0,
     )

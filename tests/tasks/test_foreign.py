@@ -9,6 +9,7 @@ from torch import nn
 import tfzoo
 from tests.trainers import quiet
 from tfzoo.errors import BadOption, BadRun
+from tfzoo.masks import Mask
 
 
 class Bag(nn.Module):
@@ -29,11 +30,11 @@ class Wrapped(nn.Module):
         super().__init__()
         self.inner = tfzoo.Transformer(vocab_size, dim=8, heads=2, layers=1)
         if decodes:
-            self.pad, self.max_positions = 0, None
+            self.max_positions = None
             self.init_cache, self.decode_step = self.inner.init_cache, self.inner.decode_step
 
     def forward(self, source, target):
-        return self.inner(source, target)
+        return self.inner(source, target, source_mask=Mask(keys=source != 0))
 
 
 def trainer():
@@ -95,7 +96,7 @@ def test_what_is_no_logits_is_said_by_shape(texts):
 
 def test_a_translator_of_ones_own_has_the_loss_of_tfzoos(pairs, tmp_path):
     tokenizers = pairs.tokenizers
-    with pytest.warns(UserWarning, match="has no pad, max_positions, init_cache, decode_step"):
+    with pytest.warns(UserWarning, match="has no max_positions, init_cache, decode_step"):
         task = tfzoo.TranslationTask(
             Wrapped(len(tokenizers.target)), tokenizers, optim=tfzoo.Optim(label_smoothing=0.1)
         )
@@ -103,7 +104,7 @@ def test_a_translator_of_ones_own_has_the_loss_of_tfzoos(pairs, tmp_path):
     lightning.fit(task, datamodule=pairs)
     scores = lightning.validate(task, datamodule=pairs, verbose=False)[0]
     assert scores.keys() == {"val/loss", "val/perplexity", "val/items"}
-    with pytest.raises(BadOption, match="cannot decode: it has no pad, max_positions, init_cache"):
+    with pytest.raises(BadOption, match="cannot decode: it has no max_positions, init_cache"):
         task.translate(["two"])
     task.eval()
     same = tfzoo.TranslationTask(task.model.inner, tokenizers, optim=task.optim).eval()

@@ -163,7 +163,7 @@ def test_loss_and_scores_are_those_of_the_logits_at_the_masks():
     masking = Masking(0.4, 1, OWN, len(found.tokenizer))
     batch = MaskedDataset(ids, 32, masking, LINES)[[0, 1, 2]]
     with torch.no_grad():
-        logits = task.model(batch.tokens).flatten(0, 1)[batch.places]
+        logits = task.model(batch.tokens, mask=batch.mask()).flatten(0, 1)[batch.places]
         scores = MaskedLanguageModelingScores().double()
         for item in range(3):
             task.score(MaskedDataset(ids, 32, masking, LINES)[[item]], scores)

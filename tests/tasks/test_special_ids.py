@@ -107,14 +107,6 @@ def test_a_text_ends_with_any_of_several_ids(beam):
 
 def test_a_decoder_may_begin_with_padding_or_with_the_end():
     """As T5 and Marian do, and BART."""
-    torch.manual_seed(0)
-    model = tfzoo.Transformer(20, **SIZES, pad=1).double().eval()
-    source, target = torch.tensor([[7, 8, 9]]), torch.tensor([[1, 5, 6]])
-    torch.testing.assert_close(
-        model(source, target), model(source, target, source_padding="none", target_padding="none")
-    )
-    longer = torch.cat([target, torch.ones(1, 2, dtype=torch.long)], 1)
-    torch.testing.assert_close(model(source, longer)[:, :3], model(source, target))
     model = random_table(1, 3, 6, seed=0)
     marian = SpecialIds(pad=0, bos=2, eos=3, decoder_start=0)
     model.tables[:, 0, 0] = model.tables[:, 0, 2]
@@ -137,7 +129,7 @@ def test_texts_begin_with_the_class_token_and_are_as_long_as_told():
     with pytest.warns(UserWarning, match="longer than the 3 tokens"):
         (batch,) = text_batches(["10 11 12 13"], vocabulary, max_length=5)
     assert batch.tokens.tolist() == [[6, 10, 11, 12, 7]]
-    model = tfzoo.TransformerClassifier(30, 2, **SIZES, pad=0, position="learned", max_length=5)
+    model = tfzoo.TransformerClassifier(30, 2, **SIZES, position="learned", max_length=5)
     assert len(ClassificationTask(model, vocabulary).classify(["10 11 12", "13"])) == 2
 
 
@@ -151,43 +143,37 @@ def documents(model, special, rows):
 def test_a_language_model_needs_no_padding():
     """GPT-2's tokenizer has none: its end is also its begin."""
     torch.manual_seed(0)
-    model = tfzoo.LanguageModel(30, **SIZES, pad=None).double().eval()
+    model = tfzoo.LanguageModel(30, **SIZES).double().eval()
     rows = [[10, 11, 12], [13], [14, 15]]
     together, alone = documents(model, GPT, rows), [documents(model, GPT, [row]) for row in rows]
     assert together == pytest.approx(sum(alone), rel=1e-9)
     vocabulary = Vocabulary(Numbers(GPT), [])
     lines = ["10 11 12", "13", "14 15 16", ""]
     batches = [batch.tokens.tolist() for batch in prompt_batches(lines, vocabulary)]
-    assert batches == [[[9, 10, 11, 12], [9, 14, 15, 16]], [[9, 13]], [[9]]]
+    assert batches == [[[9, 10, 11, 12], [9, 14, 15, 16], [9, 13, 9, 9], [9, 9, 9, 9]]]
     task = LanguageModelingTask(model, vocabulary)
     assert task.continuations(lines, max_new_tokens=3) == [
         task.continuations([line], max_new_tokens=3)[0] for line in lines
     ]
 
 
-def test_texts_of_several_lengths_need_padding():
+def test_texts_of_several_lengths_need_no_id_of_padding():
     dataset = ClassificationDataset(
         Sentences.of([[10, 11], [13]]), np.zeros(2, np.int64), np.arange(2), 9, GPT
     )
-    assert dataset[[0]].tokens.tolist() == [[10, 11, 9]]
-    with pytest.raises(BadOption, match="this tokenizer has none"):
-        dataset[[0, 1]]
-    for model in (
-        tfzoo.TransformerClassifier(12, 2, **SIZES, pad=None),
-        tfzoo.MaskedLanguageModel(12, **SIZES, pad=None),
-    ):
-        model.eval()
-        text = torch.tensor([[5, 0, 9]])
-        torch.testing.assert_close(model(text), model(text, padding="none"))
+    batch = dataset[[0, 1]]
+    assert batch.tokens.tolist() == [[10, 11, 9], [13, 9, 9]]
+    assert batch.lengths.tolist() == [3, 2]
+    assert dataset[[0]].lengths is None
 
 
 def test_generation_ends_at_any_of_several_ids():
     torch.manual_seed(0)
     model = tfzoo.LanguageModel(8, **SIZES).eval()
     prompt = torch.tensor([[5], [6]])
-    free = tfzoo.generate(model, prompt, 8)
+    free = tfzoo.generate(model, prompt, 8, pad=0)
     stops = {int(free[0, 2]), int(free[1, 3])}
-    found = tfzoo.generate(model, prompt, 8, stop=sorted(stops))
+    found = tfzoo.generate(model, prompt, 8, stop=sorted(stops), pad=0)
     for row, ids in zip(found.tolist(), free.tolist(), strict=True):
         end = next(place for place, one in enumerate(ids) if one in stops)
         assert row == (ids[: end + 1] + [0] * 8)[: len(row)]
@@ -198,8 +184,6 @@ def test_generation_ends_at_any_of_several_ids():
     [
         lambda: SpecialIds(pad=-1, bos=2, eos=3),
         lambda: SpecialIds(pad=0, bos=2, eos=3, sep=(1.5,)),
-        lambda: tfzoo.Transformer(20, **SIZES, pad=2.0),
-        lambda: tfzoo.TransformerClassifier(20, 2, **SIZES, pad=-1),
     ],
 )
 def test_what_is_no_id_is_refused(wrong):
@@ -207,14 +191,8 @@ def test_what_is_no_id_is_refused(wrong):
         wrong()
 
 
-def test_models_and_tokenizers_with_different_padding_are_refused():
+def test_tokenizers_with_different_special_ids_are_refused():
     tokenizer = create("tokenizer", "bytes")
-    vocabulary = Vocabulary(tokenizer, ["no", "yes"], "bytes")
-    model = tfzoo.TransformerClassifier(len(tokenizer), 2, **SIZES, pad=5)
-    with pytest.raises(BadOption, match="the model has pad=5, but the tokenizer"):
-        ClassificationTask(model, vocabulary)
-    with pytest.raises(BadOption, match=r"the model has pad=0, but the tokenizer needs pad=9"):
-        search(random_table(1, 3, 6, 0), torch.ones(1, 2, dtype=int), special=replace(OWN, pad=9))
     with pytest.raises(BadOption, match="different special ids"):
         TokenizerPair(tokenizer, Renumbered(tokenizer), "en", "de", "bytes")
 
@@ -227,9 +205,9 @@ def test_batches_take_the_ids_that_they_are_given():
     assert pairs.non_padding.tolist() == [0, 1, 3, 4, 5]
     texts = tfzoo.ClassificationBatch.collate([([5, 1], 0), ([5], 1)], special)
     assert texts.tokens.tolist() == [[5, 1, 2], [5, 2, 9]]
-    model = tfzoo.TransformerClassifier(12, 2, **SIZES, pad=9).eval()
+    model = tfzoo.TransformerClassifier(12, 2, **SIZES).eval()
     alone = model(torch.tensor([[5, 2]]))
-    torch.testing.assert_close(model(texts.tokens)[1:], alone)
+    torch.testing.assert_close(model(texts.tokens, mask=texts.mask())[1:], alone)
 
 
 def test_no_id_of_special_tokens_is_lost():

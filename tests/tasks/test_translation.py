@@ -210,9 +210,10 @@ def test_a_validation_shows_the_same_four_sentences_each_time(data, monkeypatch)
         for rows in batches:
             batch = data.sets["val"][rows]
             decoded = [
-                text if row == 2 else "x" for row, text in zip(rows, batch.target_text, strict=True)
+                [translation.Translation(text if row == 2 else "x", 0.0)]
+                for row, text in zip(rows, batch.target_text, strict=True)
             ]
-            monkeypatch.setattr(task, "_decode", lambda *given, decoded=decoded: decoded)
+            monkeypatch.setattr(task, "_search", lambda *given, decoded=decoded: decoded)
             task.validation_step(batch, 0)
         task.on_validation_epoch_end()
         lines = data.sets["val"].lines[:4]

@@ -179,7 +179,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     ),
     "padding on the left counts as positions": (
         "Positioned._positions",
-        replace("valid is None or (cache is None and padding == 'right')", "True"),
+        replace("valid is None or (cache is None and mask.on_right)", "True"),
         "stack encoder padding_has_no_influence",
     ),
     "padding counts for the length of a sentence": (
@@ -702,10 +702,15 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         replace("self.begins[_]", "self.special.eos"),
         "tests/tasks/test_language_modeling.py::test_each_token_is_predicted_once_from_the_one_before",
     ),
-    "a begin that is the id of padding is hidden": (
-        "Transformer.hidden",
-        replace("real is not None and _", "False"),
-        "tests/tasks/test_special_ids.py::test_a_decoder_may_begin_with_padding_or_with_the_end",
+    "padding is read off its id": (
+        "DocumentBatch.mask",
+        replace("Mask.right(self.lengths, n)", "Mask(keys=self.tokens != 2)"),
+        "tests/tasks/test_padding.py::test_prompts_are_continued_as_they_are_alone",
+    ),
+    "mass of the end is no mass where padding has its id": (
+        "SpecialIds.unpredicted",
+        replace("None if _ else self.pad", "self.pad"),
+        "tests/tasks/test_padding.py::test_smoothed_targets_sum_to_one_whatever_padding_is",
     ),
     "search ends with the first of several ends alone": (
         "search:search",

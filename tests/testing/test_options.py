@@ -68,7 +68,6 @@ OTHER: dict[str, Any] = {
     "encoder": {"layers": 1},
     "decoder": {"layers": 1},
     "head_bias": True,
-    "pad": 5,
 }
 """Another value for each; what is missing here is not an option, see the first test."""
 
@@ -81,7 +80,6 @@ OF_CLASSIFIERS: dict[str, Any] = {
     "pooled_dropout": 0.3,
     "causal": True,
     "scale_embeddings": False,
-    "pad": 5,
     "token_head": "prediction_head",
 }
 """The same of what a translator does not have, or may not."""
@@ -236,9 +234,7 @@ def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(attention,
     with torch.no_grad():
         cache = model.init_cache(SOURCE)
         steps = [model.decode_step(token, cache) for token in TEXT.T]
-        torch.testing.assert_close(
-            torch.stack(steps, 1), model(SOURCE, TEXT, target_padding="none"), rtol=1e-4, atol=1e-5
-        )
+        torch.testing.assert_close(torch.stack(steps, 1), model(SOURCE, TEXT), rtol=1e-4, atol=1e-5)
     own = attention.cls.prepare_keys is not Attention.prepare_keys
     for kept in (*cache.target, *cache.source):
         heads = [kept.tensors[name].shape[1] for name in "kv"]

@@ -19,8 +19,8 @@ class SpecialIds:
     0
 
     Args:
-        pad: fills short rows of a batch; None where a tokenizer has none, such as GPT-2's. No id is
-            padding then: language models read such rows, as no token sees what is after it.
+        pad: fills short rows of a batch, and may be an id of another meaning: a batch says which of
+            its tokens are real. None where a tokenizer has none, such as GPT-2's: ``eos`` fills.
         unk: stands for what the vocabulary lacks; None: it lacks nothing.
         bos: begins a document, and what a decoder writes.
         eos: ends a text.
@@ -63,6 +63,11 @@ class SpecialIds:
     def fill(self) -> int:
         """What fills short rows: ``pad``, or ``eos`` where there is no padding."""
         return self.eos if self.pad is None else self.pad
+
+    @property
+    def unpredicted(self) -> int | None:
+        """The id of padding, if it has no other meaning that a model has to predict."""
+        return None if self.pad in (*self.ends, self.unk, self.mask) else self.pad
 
     @property
     def start(self) -> int:

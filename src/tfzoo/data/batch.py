@@ -30,6 +30,19 @@ class Batch:
         return changed
 
 
+def row_lengths(tokens: Tensor, lengths: Tensor | None) -> list[int]:
+    """The number of tokens of each row of ``(b n)``; ``lengths`` ``(b)`` is None where no row is
+    padded.
+    """
+    b, n = tokens.shape
+    return [n] * b if lengths is None else lengths.tolist()
+
+
+def first_of(rows: int, values: Tensor | None) -> Tensor | None:
+    """The first ``rows`` rows, if there are any."""
+    return None if values is None else values[:rows]
+
+
 B = TypeVar("B", bound=Batch, covariant=True)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tfzoo.base.registry import Spec
 from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.data.batch import Batch, BatchDataset
+from tfzoo.data.batch import Batch, BatchDataset, first_of
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.lines import check_several
 from tfzoo.data.pairs import PairEncoder, shortened
@@ -24,6 +24,7 @@ from tfzoo.data.parallel_batch import epoch_of, padded, sentences_of, whole
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import Tokenizer, restored
 from tfzoo.errors import BadRun
+from tfzoo.masks import Mask
 
 
 @dataclass
@@ -34,14 +35,14 @@ class ClassificationBatch(Batch):
     - ``tokens`` ``(b n)``: ids and EOS, padded on the right
     - ``label`` ``(b)``: classes, int64, or numbers, float64; ``(b labels)``: 0 and 1, int64, where
       a text has several; ``(0)`` if the labels are not known
-    - ``padding``: whether any row is padded; known on the host, so that the model does not have to
-      wait for the device
+    - ``lengths`` ``(b)``: how many tokens of each row are real; None where no row is padded, which
+      the host then knows without waiting for the device
     - ``index``: the row of each sequence in its split, to restore its order
     """
 
     tokens: Tensor
     label: Tensor
-    padding: bool
+    lengths: Tensor | None
     index: list[int] = field(default_factory=list)
     source_text: list[str] = field(default_factory=list)
 
@@ -73,12 +74,17 @@ class ClassificationBatch(Batch):
     def __len__(self) -> int:
         return self.tokens.size(0)
 
+    def mask(self) -> Mask:
+        """Which tokens are real."""
+        return Mask.right(self.lengths, self.tokens.size(1))
+
     def first(self, rows: int) -> Self:
         """The first ``rows`` sequences of the batch."""
         return replace(
             self,
             tokens=self.tokens[:rows],
             label=self.label[:rows],
+            lengths=first_of(rows, self.lengths),
             source_text=self.source_text[:rows],
             index=self.index[:rows],
         )
@@ -130,16 +136,16 @@ class ClassificationDataset(BatchDataset[ClassificationBatch]):
         special, most = self.special, self.max_length
         if self.pairs and (self.sequences.lengths[rows] > most).any():
             short = shortened(self.sequences, rows, most, special)
-            tokens, padding = padded(short, np.arange(len(rows)), special, special.cls)
+            tokens, lengths = padded(short, np.arange(len(rows)), special, special.cls)
         else:
-            tokens, padding = padded(self.sequences, rows, special, special.cls, most)
+            tokens, lengths = padded(self.sequences, rows, special, special.cls, most)
         if self.dropout is not None:
             tokens = self.dropout(tokens, rows, epoch_of(batch))
         dtype = np.float64 if self.labels.dtype.kind == "f" else np.int64
         label = np.asarray(self.labels[rows] if len(self.labels) else [], dtype=dtype)
         lines = [self.lines[row] for row in rows] if self.lines else []
         return ClassificationBatch(
-            torch.from_numpy(tokens), torch.from_numpy(label), padding, rows.tolist(), lines
+            torch.from_numpy(tokens), torch.from_numpy(label), lengths, rows.tolist(), lines
         )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range
-from tfzoo.data.batch import Batch, BatchDataset
+from tfzoo.data.batch import Batch, BatchDataset, first_of
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.inference_batches import OnTruncated, warn_truncated
@@ -51,7 +50,7 @@ class DocumentBatch(Batch):
     - ``part`` ``(b n)``: which part of its row a token is in, from 1, and 0 at padding; None where
       each row is one part
     - ``positions`` ``(b n)``: the place of each token in its part
-    - ``padding``: whether any row is padded; known on the host
+    - ``lengths`` ``(b)``: how many tokens of each row are real; None where no row is padded
     - ``index``: the rows of the documents in their split
     - ``source_text``: the documents; [] in training
     """
@@ -62,7 +61,7 @@ class DocumentBatch(Batch):
     owner: Tensor
     part: Tensor | None
     positions: Tensor
-    padding: bool
+    lengths: Tensor | None
     index: list[int]
     source_text: list[str]
 
@@ -78,18 +77,18 @@ class DocumentBatch(Batch):
             non_padding=self.non_padding[kept],
             labels=self.labels[kept],
             owner=self.owner[kept],
-            part=None if self.part is None else self.part[:rows],
+            part=first_of(rows, self.part),
+            lengths=first_of(rows, self.lengths),
             positions=self.positions[:rows],
         )
 
-    def mask(self) -> Mask | None:
-        """A token sees its own part, up to itself; None where each row is one part."""
-        if self.part is None:
-            return None
-        part = self.part
-        return Mask(
-            causal=True, allowed=Pairs(lambda b, h, q, k: part[b, q] == part[b, k], len(part))
-        )
+    def mask(self) -> Mask:
+        """Which tokens are real. A token sees its own part, up to itself."""
+        part, n = self.part, self.tokens.size(1)
+        if part is None:
+            return Mask.right(self.lengths, n)
+        same = Pairs(lambda b, h, q, k: part[b, q] == part[b, k], len(part))
+        return Mask.right(self.lengths, n, causal=True, allowed=same)
 
 
 class DocumentDataset(BatchDataset[DocumentBatch]):
@@ -190,7 +189,7 @@ class DocumentDataset(BatchDataset[DocumentBatch]):
             torch.from_numpy(np.repeat(owner, size)),
             None if part is None else torch.from_numpy(part),
             torch.from_numpy(laid_out(position)),
-            total < tokens.size,
+            torch.from_numpy(widths) if total < tokens.size else None,
             index.tolist(),
             [self.lines[row] for row in index] if self.lines else [],
         )
@@ -253,11 +252,7 @@ def prompt_batches(
         sequences, longest, special, lines, empty=True, begins=np.array(begins, np.int64)
     )
     for batch in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
-        if special.pad is not None:
-            yield dataset[batch]
-            continue
-        for _, same in groupby(batch, lambda row: sequences.lengths[row]):
-            yield dataset[[*same]]
+        yield dataset[batch]
 
 
 class DocumentKeywords(SingleKeywords, total=False):

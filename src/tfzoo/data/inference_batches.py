@@ -66,6 +66,7 @@ def translation_batches(
         yield replace(
             batch,
             target=batch.target[:, :1],
+            target_lengths=None,
             non_padding=batch.non_padding[:0],
             source_text=[lines[i] for i in batch.index],
         )

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range, type_name
-from tfzoo.data.batch import Batch, BatchDataset
+from tfzoo.data.batch import Batch, BatchDataset, first_of
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.documents import DocumentKeywords, DocumentText, Numbers
 from tfzoo.data.encoded import Integers, Sentences
@@ -25,6 +25,7 @@ from tfzoo.data.token_dropout import fraction, mixed, random_bits
 from tfzoo.data.tokenizer import Tokenizer, token_texts
 from tfzoo.data.words import BEFORE
 from tfzoo.errors import BadOption
+from tfzoo.masks import Mask
 
 MASK = "[MASK]"
 """What stands for a masked token in text."""
@@ -119,7 +120,7 @@ class MaskedBatch(Batch):
     - ``labels`` ``(t)``: what stood there; none in a text with masks of its own
     - ``owner`` ``(t)``: the place of its document in ``index``
     - ``rows`` ``(b)``: the place of each row's document in ``index``
-    - ``padding``: whether any row is padded; known on the host
+    - ``lengths`` ``(b)``: how many tokens of each row are real; None where no row is padded
     - ``index``: the rows of the documents in their split
     - ``source_text``: the documents; [] in training
     """
@@ -129,12 +130,16 @@ class MaskedBatch(Batch):
     labels: Tensor
     owner: Tensor
     rows: list[int]
-    padding: bool
+    lengths: Tensor | None
     index: list[int]
     source_text: list[str]
 
     def __len__(self) -> int:
         return self.tokens.size(0)
+
+    def mask(self) -> Mask:
+        """Which tokens are real."""
+        return Mask.right(self.lengths, self.tokens.size(1))
 
     def first(self, rows: int) -> MaskedBatch:
         """The first ``rows`` rows of the batch."""
@@ -146,6 +151,7 @@ class MaskedBatch(Batch):
             labels=self.labels[kept] if len(self.labels) else self.labels,
             owner=self.owner[kept],
             rows=self.rows[:rows],
+            lengths=first_of(rows, self.lengths),
         )
 
 
@@ -190,7 +196,7 @@ class MaskedDataset(BatchDataset[MaskedBatch]):
     def __getitem__(self, batch: Sequence[int]) -> MaskedBatch:
         items = [self.items[item] for item in batch]
         parts, special = np.concatenate(items), self.masking.special
-        ids, padding = padded(self.parts, parts, special, special.cls)
+        ids, lengths = padded(self.parts, parts, special, special.cls)
         tokens, chosen = self.masking(ids, parts, epoch_of(batch))
         rows = np.repeat(np.arange(len(items)), [len(one) for one in items])
         index = [int(self.document[one[0]]) for one in items]
@@ -200,7 +206,7 @@ class MaskedDataset(BatchDataset[MaskedBatch]):
             torch.from_numpy(ids[chosen]),
             torch.from_numpy(np.repeat(rows, chosen.sum(1))),
             rows.tolist(),
-            padding,
+            lengths,
             index,
             [self.lines[row] for row in index] if self.lines else [],
         )
@@ -261,7 +267,7 @@ def text_with_masks_batches(
     sequences = Sentences.of(ids)
     lengths = sequences.lengths + special.frame - 1
     for batch in LengthBucketedSampler(lengths, lengths, max_tokens, shuffle=False):
-        tokens, padding = padded(sequences, np.asarray(batch), special, special.cls)
+        tokens, real = padded(sequences, np.asarray(batch), special, special.cls)
         before, n = special.frame - 1, tokens.shape[1]
         places = [
             (row, row * n + before + place)
@@ -276,7 +282,7 @@ def text_with_masks_batches(
             torch.zeros(0, dtype=torch.int64),
             torch.from_numpy(owner.copy()),
             list(range(len(batch))),
-            padding,
+            real,
             list(batch),
             [lines[line] for line in batch],
         )

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.data.batch import Batch, BatchDataset
+from tfzoo.data.batch import Batch, BatchDataset, first_of
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.lines import check_several, check_unicode
 from tfzoo.data.token_dropout import TokenDropout
-from tfzoo.errors import BadData, BadOption
+from tfzoo.errors import BadData
+from tfzoo.masks import Mask
 
 
 def checked_lines(lines: Iterable[Any]) -> list[str]:
@@ -45,16 +46,16 @@ class ParallelBatch(Batch):
     - ``target`` ``(b n)``: BOS, ids and EOS, padded on the right
     - ``non_padding`` ``(t,)``: the indices of the t tokens to predict in
       ``target[:, 1:].flatten()``
-    - ``source_padding``, ``target_padding``: whether any row is padded; known on the host, so that
-      the model does not have to wait for the device
+    - ``source_lengths``, ``target_lengths`` ``(b)``: how many tokens of each row are real; None
+      where no row is padded, which the host then knows without waiting for the device
     - ``index``: the row of each pair in its split, to restore its order
     """
 
     source: Tensor
     target: Tensor
     non_padding: Tensor
-    source_padding: bool
-    target_padding: bool
+    source_lengths: Tensor | None
+    target_lengths: Tensor | None
     source_text: list[str] = field(default_factory=list)
     target_text: list[str] = field(default_factory=list)
     index: list[int] = field(default_factory=list)
@@ -87,6 +88,15 @@ class ParallelBatch(Batch):
     def __len__(self) -> int:
         return self.source.size(0)
 
+    def source_mask(self) -> Mask:
+        """Which source tokens are real."""
+        return Mask.right(self.source_lengths, self.source.size(1))
+
+    def target_mask(self) -> Mask:
+        """Which tokens of ``target[:, :-1]`` the decoder reads: those that a token follows."""
+        lengths = None if self.target_lengths is None else self.target_lengths - 1
+        return Mask.right(lengths, self.target.size(1) - 1)
+
     def first(self, rows: int) -> ParallelBatch:
         """The first ``rows`` pairs of the batch."""
         kept = self.non_padding < rows * (self.target.size(1) - 1)
@@ -95,6 +105,8 @@ class ParallelBatch(Batch):
             source=self.source[:rows],
             target=self.target[:rows],
             non_padding=self.non_padding[kept],
+            source_lengths=first_of(rows, self.source_lengths),
+            target_lengths=first_of(rows, self.target_lengths),
             source_text=self.source_text[:rows],
             target_text=self.target_text[:rows],
             index=self.index[:rows],
@@ -135,17 +147,18 @@ class ParallelDataset(BatchDataset[ParallelBatch]):
     def __getitem__(self, batch: Sequence[int]) -> ParallelBatch:
         rows = self.rows[np.asarray(batch)]
         special = self.special
-        source, source_padding = padded(self.source, rows, special, special.cls)
+        source, source_lengths = padded(self.source, rows, special, special.cls)
         if self.dropout is not None:
             source = self.dropout(source, rows, epoch_of(batch))
-        target, target_padding = padded(self.target, rows, special, special.before_target)
+        target, target_lengths = padded(self.target, rows, special, special.before_target)
         lines = [self.lines[row] for row in rows] if self.lines else []
+        predicted = self.target.lengths[rows] + len(special.before_target)
         return ParallelBatch(
             torch.from_numpy(source),
             torch.from_numpy(target),
-            torch.from_numpy(np.flatnonzero(target[:, 1:] != special.fill)),
-            source_padding,
-            target_padding,
+            torch.from_numpy(np.flatnonzero(np.arange(target.shape[1] - 1) < predicted[:, None])),
+            source_lengths,
+            target_lengths,
             [line for line, _ in lines],
             [line for _, line in lines],
             rows.tolist(),
@@ -201,23 +214,15 @@ def padded(
     special: SpecialIds,
     begin: int | Sequence[int] | None,
     max_length: int | None = None,
-) -> tuple[NDArray[np.int64], bool]:
+) -> tuple[NDArray[np.int64], Tensor | None]:
     """``(b n)`` ids of the sentences ``rows`` with EOS, after ``begin`` if given, padded on the
-    right, and whether any row is padded.
+    right, and how many are real ``(b)``; None where no row is padded.
 
     Of a sentence with more than ``max_length`` tokens, the first ones are taken.
-
-    Raises:
-        BadOption: a row is padded, and the tokenizer has no id of padding.
     """
     starts, lengths = sentences.offsets[rows], sentences.lengths[rows]
     if max_length is not None:
         lengths = np.minimum(lengths, max_length)
-    uneven = bool(lengths.min() != lengths.max())
-    if uneven and special.pad is None:
-        raise BadOption(
-            "texts of several lengths in a batch need an id of padding, and this tokenizer has none"
-        )
     before = np.ravel(() if begin is None else begin)
     first = len(before)
     shape = len(rows), first + int(lengths.max()) + 1
@@ -229,4 +234,5 @@ def padded(
     row = np.repeat(np.arange(len(rows)), lengths)
     matrix[row, column + first] = sentences.ids[column + np.repeat(starts, lengths)]
     matrix[np.arange(len(rows)), lengths + first] = special.eos
-    return matrix, uneven
+    uneven = lengths.min() != lengths.max()
+    return matrix, torch.from_numpy(lengths + first + 1) if uneven else None

@@ -78,7 +78,7 @@ class WordBatch(ClassificationBatch):
       not known
     - ``places`` ``(b w)``: the index of each word's first token in ``tokens``, which is classified;
       -1 after the last word, and where a text is truncated
-    - ``padding``, ``index``, ``source_text``: as there
+    - ``lengths``, ``index``, ``source_text``: as there
     """
 
     places: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
@@ -122,7 +122,7 @@ class WordDataset(ClassificationDataset):
         return WordBatch(
             one.tokens,
             torch.from_numpy(label),
-            one.padding,
+            one.lengths,
             one.index,
             one.source_text,
             torch.from_numpy(places),

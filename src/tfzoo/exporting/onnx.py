@@ -1,18 +1,20 @@
 """ONNX files of a trained task, to be run without PyTorch.
 
-A classifier is ``model.onnx``: ``tokens`` ``(b n)`` to ``logits`` ``(b classes)``.
+A classifier is ``model.onnx``: ``tokens`` ``(b n)`` and ``lengths`` ``(b)`` to ``logits``
+``(b classes)``.
 
-A language model is ``model.onnx``: ``tokens`` ``(b n)`` to ``logits`` ``(b n v)`` of the next token
-after each, without a cache; of a masked one, of the token at each place.
+A language model is ``model.onnx``: ``tokens`` ``(b n)`` and ``lengths`` ``(b)`` to ``logits``
+``(b n v)`` of the next token after each, without a cache; of a masked one, of the token at each
+place.
 
-A translator is two files. ``encoder.onnx`` reads ``source`` ``(b k)``, and the decoder takes its
-first step, from BOS: it gives ``logits`` ``(b v)`` of the first token, and the cache, one output
-``present.*`` for each tensor in it. ``decoder_step.onnx`` reads ``source``, all ``tokens``
-``(b t)`` so far, BOS included, and the cache, one input ``past.*`` for each; it gives the logits of
-the next token and what has changed in the cache.
+A translator is two files. ``encoder.onnx`` reads ``source`` ``(b k)`` and ``lengths`` ``(b)``, and
+the decoder takes its first step, from BOS: it gives ``logits`` ``(b v)`` of the first token, and
+the cache, one output ``present.*`` for each tensor in it. ``decoder_step.onnx`` reads ``source``,
+``lengths``, all ``tokens`` ``(b t)`` so far, BOS included, and the cache, one input ``past.*`` for
+each; it gives the logits of the next token and what has changed in the cache.
 
-Ids are int64; padding, whose id is the tokenizer's, is on the right. Everything else is fp32. The
-sizes ``b``, ``k``, ``n`` and ``t`` are dynamic.
+Ids and lengths are int64. The first ``lengths`` tokens of each row are real, and what follows is
+padding, of any id. Everything else is fp32. The sizes ``b``, ``k``, ``n`` and ``t`` are dynamic.
 """
 
 from __future__ import annotations
@@ -35,7 +37,6 @@ from tfzoo.exporting.files import write_tokenizer
 from tfzoo.learning.task import Task
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
-from tfzoo.models.inputs import valid_ids
 from tfzoo.models.transformer import Transformer
 from tfzoo.runs.files import new_folder
 
@@ -55,9 +56,9 @@ class FirstStep(nn.Module):
         super().__init__()
         self.model, self.start = model, start
 
-    def forward(self, source: Tensor) -> tuple[Tensor, ...]:
-        """``(b k)`` to ``(b v)`` and all tensors of the cache."""
-        cache = self.model.init_cache(source)
+    def forward(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+        """``(b k), (b)`` to ``(b v)`` and all tensors of the cache."""
+        cache = self.model.init_cache(source, mask=Mask.right(lengths, source.shape[1]))
         logits = self.model.decode_step(torch.full_like(source[:, 0], self.start), cache)
         return logits, *named(cache).values()
 
@@ -72,10 +73,12 @@ class NextStep(nn.Module):
         self.model = model
         self.names = names
 
-    def forward(self, source: Tensor, tokens: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
-        """``(b k), (b t)`` and all tensors of the cache to ``(b v)`` and those of the target."""
-        valid = valid_ids("source", source, self.model.pad, "right")
-        cache = DecoderCache(len(self.model.decoder.layers), Mask(keys=valid))
+    def forward(
+        self, source: Tensor, lengths: Tensor, tokens: Tensor, *past: Tensor
+    ) -> tuple[Tensor, ...]:
+        """``(b k), (b), (b t)`` and the cache's tensors to ``(b v)`` and those of the target."""
+        mask = Mask.right(lengths, source.shape[1])
+        cache = DecoderCache(len(self.model.decoder.layers), mask)
         cache.length = tokens.shape[1] - 1
         for name, value in zip(self.names, past, strict=True):
             side, layer, key = name.split(".")
@@ -91,9 +94,9 @@ class Logits(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
-        """``(b n)`` to ``(b classes)``, or ``(b n v)``"""
-        return (self.model(tokens),)
+    def forward(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+        """``(b n), (b)`` to ``(b classes)``, or ``(b n v)``"""
+        return (self.model(tokens, mask=Mask.right(lengths, tokens.shape[1])),)
 
 
 def named(cache: DecoderCache) -> dict[str, Tensor]:
@@ -137,12 +140,12 @@ def export(task: Task, folder: Path) -> None:
 def one_file(model: nn.Module, special: SpecialIds, limit: int | None, place: Path) -> None:
     """Write and compare ``model.onnx``."""
     module = Logits(model)
-    example = (sample(special, 2, 5),)
-    write(module, example, [(0, 1)], ["tokens"], ["logits"], place / "model.onnx")
+    example, names = sample(special, 2, 5), ["tokens", "lengths"]
+    write(module, example, [(0, 1), (0,)], names, ["logits"], place / "model.onnx")
     session = Session(place / "model.onnx")
     for n in lengths(limit):
         tokens = sample(special, 3, n)
-        compare("model.onnx", session(tokens), module(tokens)[0], n)
+        compare("model.onnx", session(*tokens), module(*tokens)[0], n)
 
 
 def translator(
@@ -154,28 +157,29 @@ def translator(
     changed = [name for name in past if changes(name)]
     write(
         FirstStep(model, special.start),
-        (source,),
-        [(0, 1)],
-        ["source"],
+        source,
+        [(0, 1), (0,)],
+        ["source", "lengths"],
         ["logits", *map("present.{}".format, past)],
         place / "encoder.onnx",
     )
     write(
         NextStep(model, list(past)),
-        (source, sample(special, 2, 4), *past.values()),
-        [(0, 1), (0, 1), *axes.values()],
-        ["source", "tokens", *map("past.{}".format, past)],
+        (*source, sample(special, 2, 4)[0], *past.values()),
+        [(0, 1), (0,), (0, 1), *axes.values()],
+        ["source", "lengths", "tokens", *map("past.{}".format, past)],
         ["logits", *map("present.{}".format, changed)],
         place / "decoder_step.onnx",
     )
     compare_decoding(model, special, limits, place)
 
 
-def cache_of(model: Any, source: Tensor, steps: int) -> dict[str, Tensor]:
+def cache_of(model: Any, source: tuple[Tensor, Tensor], steps: int) -> dict[str, Tensor]:
     """The tensors of the cache after so many steps of decoding."""
-    cache = model.init_cache(source)
+    ids, lengths = source
+    cache = model.init_cache(ids, mask=Mask.right(lengths, ids.shape[1]))
     for _ in range(steps):
-        model.decode_step(source[:, 0], cache)
+        model.decode_step(ids[:, 0], cache)
     return named(cache)
 
 
@@ -194,15 +198,16 @@ def compare_decoding(
     """Compare both files with the model at each of the steps of decoding."""
     first, later = Session(place / "encoder.onnx"), Session(place / "decoder_step.onnx")
     for k in lengths(limits[0]):
-        source = sample(special, 3, k)
+        source, real = sample(special, 3, k)
         steps = min(STEPS, limits[1] or STEPS)
         start = torch.full((3, 1), special.start)
-        tokens = torch.cat([start, sample(special, 3, steps)], 1)
-        cache, found = model.init_cache(source), first(source)
+        tokens = torch.cat([start, sample(special, 3, steps)[0]], 1)
+        cache = model.init_cache(source, mask=Mask.right(real, k))
+        found = first(source, real)
         for t in range(steps):
             if t:
                 past = {name.replace("present", "past"): one for name, one in found.items()}
-                found |= later(source, tokens[:, : t + 1], **past)
+                found |= later(source, real, tokens[:, : t + 1], **past)
             wanted = model.decode_step(tokens[:, t], cache)
             compare("encoder.onnx" if t == 0 else "decoder_step.onnx", found, wanted, k, t)
 
@@ -222,7 +227,7 @@ def write(
     """
     size = sum(one.numel() * one.element_size() for one in module.parameters())
     given = [dict.fromkeys(one, torch.export.Dim.DYNAMIC) for one in axes]
-    shapes = (*given[:2], tuple(given[2:])) if len(given) > 2 else tuple(given)
+    shapes = (*given[:3], tuple(given[3:])) if len(given) > 3 else tuple(given)
     try:
         with quiet():
             program = torch.onnx.export(
@@ -278,15 +283,13 @@ def compare(file: str, found: dict[str, Tensor], wanted: Tensor, n: int, t: int 
     )
 
 
-def sample(special: SpecialIds, b: int, n: int) -> Tensor:
-    """Ids of ``b`` texts of up to ``n`` tokens; all but the first are shorter by one each, if there
-    is padding.
+def sample(special: SpecialIds, b: int, n: int) -> tuple[Tensor, Tensor]:
+    """Ids of ``b`` texts of up to ``n`` tokens, each shorter by one than the one before, and their
+    lengths.
     """
     ids = torch.tensor(special.ordinary(13))[torch.arange(b * n).reshape(b, n) % 13]
-    for row in range(1, b):
-        if special.pad is not None:
-            ids[row, max(1, n - row) :] = special.pad
-    return ids
+    lengths = (n - torch.arange(b)).clamp(min=1)
+    return ids.masked_fill(torch.arange(n) >= lengths[:, None], special.fill), lengths
 
 
 def lengths(limit: int | None) -> list[int]:

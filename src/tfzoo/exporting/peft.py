@@ -49,17 +49,22 @@ def export(task: Task, folder: Path) -> None:
                     "written without it: write the whole model (--to transformers)"
                 )
             parameter.requires_grad_(True)
-    write(model, folder, list(getattr(task.tokenizer, "labels", ())), source)
+    labels, pad = list(getattr(task.tokenizer, "labels", ())), task.tokenizer.special.pad
+    write(model, folder, labels, source, pad)
 
 
-def write(model: nn.Module, folder: Path, labels: list[str], source: str = "") -> None:
-    """Write the adapter of a model. ``source`` is where its other weights come from."""
+def write(
+    model: nn.Module, folder: Path, labels: list[str], source: str = "", pad: int | None = 0
+) -> None:
+    """Write the adapter of a model. ``source`` is where its other weights come from, ``pad`` the
+    tokenizer's id of padding.
+    """
     from peft import LoraConfig
     from safetensors.torch import save_file
 
     if not is_adapted(model):
         raise BadOption("peft: this run has no adapter (adapter.name lora, and its checkpoint)")
-    name, _ = config_of(model, labels)
+    name, _ = config_of(model, labels, pad=pad)
     table = table_of(name, model)
     groups: dict[str, list[tuple[Tensor, Tensor, float]]] = defaultdict(list)
     for own, (down, up, scale) in products(model):

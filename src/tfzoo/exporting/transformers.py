@@ -48,7 +48,7 @@ SPECS = {
     "token_head": "pooling",
 }
 """The options of a model that are components, and their kinds."""
-UNSAID = frozenset({"init_std", "embedding_std", "allow", "pad", "max_length", "like"})
+UNSAID = frozenset({"init_std", "embedding_std", "allow", "max_length", "like"})
 """Options that a configuration need not say, as they change no output of what fits."""
 
 
@@ -75,7 +75,8 @@ def export(task: Task, folder: Path) -> None:
             "'pretrained' is written, and 'sentencepiece' with Marian's vocab.json"
         )
     labels = list(getattr(task.tokenizer, "labels", ()))
-    name, config = config_of(model, labels, task.published)
+    pad = tokenizer.special.pad
+    name, config = config_of(model, labels, task.published, pad)
     if len(task.text_names) > 1:
         config[TASK_PARAMS] = {"tfzoo": {"texts": task.text_names}}
     special = asdict(tokenizer.special)
@@ -194,9 +195,11 @@ def undone(said: Mapping[str, Any], value: Tensor, model: Any) -> Tensor:
 # Configuration ------------------------------------------------------------------------------------
 
 
-def config_of(model: Any, labels: list[str], published: str = "") -> tuple[str, dict[str, Any]]:
+def config_of(
+    model: Any, labels: list[str], published: str = "", pad: int | None = 0
+) -> tuple[str, dict[str, Any]]:
     """The architecture that a model is like, and the configuration of ``transformers``;
-    ``published`` is what its task declares.
+    ``published`` is what its task declares, ``pad`` the tokenizer's id of padding.
 
     Raises:
         BadOption: none has its parts; the message names those that differ from the closest.
@@ -209,7 +212,7 @@ def config_of(model: Any, labels: list[str], published: str = "") -> tuple[str, 
         head = said.classifier_with(wanted["pooling"]) if classifies else {}
         if not said.config or not (head or isinstance(model, MODELS[said.model])):
             continue
-        config = written(name, model, wanted, head, labels, published)
+        config = written(name, model, wanted, head, labels, published, pad)
         try:
             found = plain({**type(model)(**read_config(config).options).config})
         except (BadOption, UnknownName):
@@ -285,6 +288,7 @@ def written(
     head: Mapping[str, Any],
     labels: list[str],
     published: str,
+    pad: int | None,
 ) -> dict[str, Any]:
     """What a ``config.json`` of an architecture would say of a model; ``head`` is the section of
     its file for classifiers such as this one, or empty.
@@ -314,7 +318,6 @@ def written(
             first = entry["option"] if isinstance(entry["option"], str) else entry["option"][0]
             value = at(options, first)
             found[key] = value + entry["minus"] if "minus" in entry and value else value
-    pad = options.get("pad")
     found |= {} if pad is None else {"pad_token_id": pad}
     for reader in said.config.get("readers", ()):
         found |= WRITERS[reader](options)

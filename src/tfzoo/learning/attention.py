@@ -19,7 +19,7 @@ from tfzoo.plots.pages.attention import AttentionMap, AttentionMaps, Side
 Tokens = Mapping[Side, tuple[list[str], list[str]]]
 """The query tokens and the key tokens of each side."""
 
-NAMED = ("pad", "eos", "bos", "unk", "mask", "cls")
+NAMED = ("eos", "bos", "unk", "mask", "cls", "pad")
 """The special ids that have names on pages; the first counts where they share an id."""
 
 

@@ -41,7 +41,7 @@ class DocumentTask(Task):
         cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         size = PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)
-        return {"vocab_size": size, "pad": 0 if tokenizer is None else tokenizer.special.pad}
+        return {"vocab_size": size}
 
     @classmethod
     def restore_tokenizer(cls, state: Mapping[str, Any]) -> Vocabulary:

@@ -20,7 +20,7 @@ from tfzoo.models.architectures.config import TASK_PARAMS, Model, Published, rea
 from tfzoo.models.architectures.published import config_of, located, read_weights, without_head
 from tfzoo.runs import checkpoints
 
-DERIVED = frozenset({"vocab_size", "source_vocab_size", "classes", "pad"})
+DERIVED = frozenset({"vocab_size", "source_vocab_size", "classes"})
 """Options of a model that follow from its tokenizer."""
 UNKNOWN_SETTINGS: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("min_length", "min_new_tokens", "no_repeat_ngram_size"), (0,)),

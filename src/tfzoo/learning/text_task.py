@@ -79,8 +79,7 @@ class TextTask(Task):
         cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         size = PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)
-        pad = 0 if tokenizer is None else tokenizer.special.pad
-        return {"vocab_size": size, "classes": cls.outputs(tokenizer), "pad": pad}
+        return {"vocab_size": size, "classes": cls.outputs(tokenizer)}
 
     @classmethod
     def restore_tokenizer(cls, state: Mapping[str, Any]) -> Vocabulary:
@@ -103,16 +102,14 @@ class TextTask(Task):
         if self.foreign:
             shape = len(batch.tokens), self.outputs(self.tokenizer)
             return foreign.check_logits(self.model, self.model(batch.tokens), shape, "b classes")
-        return self.model(batch.tokens, padding="right" if batch.padding else "none")  # type: ignore[no-any-return]
+        return self.model(batch.tokens, mask=batch.mask())  # type: ignore[no-any-return]
 
     def forward_batch(self, batch: ClassificationBatch) -> object:
         return self.logits(batch)
 
     def tokens_in(self, batch: ClassificationBatch) -> Tensor | int:
         """The number of tokens of a batch that are no padding."""
-        if not batch.padding:
-            return batch.tokens.numel()
-        return (batch.tokens != self.tokenizer.special.fill).sum()
+        return batch.tokens.numel() if batch.lengths is None else batch.lengths.sum()
 
 
 def most_probable(probabilities: Mapping[str, float]) -> str:

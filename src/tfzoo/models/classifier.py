@@ -14,13 +14,12 @@ from tfzoo.base.registry import PoolingSpec, create
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Pooling
 from tfzoo.errors import BadOption
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, keys_of
 from tfzoo.models.clashes import check_clashes
 from tfzoo.models.constructor import StackKeywords, with_stack_options
-from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
-from tfzoo.models.inputs import valid_ids
+from tfzoo.models.inputs import check_ids
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 
@@ -55,7 +54,6 @@ class TransformerClassifier(nn.Module):
             square; None: keep the initialisation of each.
         embedding_std: standard deviation of the initial embeddings, whatever ``init_std`` is; None:
             ``1 / sqrt(dim)``, or ``init_std`` where given.
-        pad: the id of padding, that of the tokenizer: ``tokenizer.special.pad``; None: no id is.
         allow: names of clash rules to ignore.
 
     Raises:
@@ -88,7 +86,6 @@ class TransformerClassifier(nn.Module):
         scale_embeddings: bool = True,
         init_std: float | None = None,
         embedding_std: float | None = None,
-        pad: int | None = 0,
         allow: list[str] | None = None,
         **stack: Unpack[StackKeywords],
     ) -> None:
@@ -96,8 +93,6 @@ class TransformerClassifier(nn.Module):
         check_range("classes", classes, ge=1, whole=True)
         check_range("pooled_dropout", pooled_dropout, ge=0, lt=1)
         check_range("init_std", init_std, gt=0, optional=True)
-        check_range("pad", pad, ge=0, whole=True, optional=True)
-        self.pad = pad
         options = StackOptions(layers, heads, **stack)
         check_clashes(options.last_layer().parts(causal, pooling), allow or ())
         self.embedding = Embedding(
@@ -132,16 +127,18 @@ class TransformerClassifier(nn.Module):
         return self.encoder.max_positions
 
     def forward(
-        self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
+        self, text: Tensor, types: Tensor | None = None, *, mask: Mask | None = None
     ) -> Tensor:
         """Logits: ``(b n) -> (b classes)``, without a pooling ``(b n classes)``.
 
-        Ids equal to ``pad`` are padding; ``padding`` is its side. ``types`` ``(b n)`` are the
-        tokens' types, by default 0, or those of a pair.
+        ``mask`` says which tokens are real: :meth:`tfzoo.Mask.right` of lengths, or
+        ``Mask(keys=...)``; None: all are. ``types`` ``(b n)`` are the tokens' types, by default 0,
+        or those of a pair.
         """
-        valid = valid_ids("text", text, self.pad, padding)
+        check_ids("text", text)
+        valid = keys_of(mask)
         read = self.token_read(text, valid)
-        x = self.encode(text, types, padding=padding, read=read)
+        x = self.encode(text, types, mask=mask, read=read)
         if read is not None and valid is not None:
             valid = valid.any(1, keepdim=True)
         if self.pooling is not None:
@@ -170,16 +167,16 @@ class TransformerClassifier(nn.Module):
         text: Tensor,
         types: Tensor | None = None,
         *,
-        padding: Padding = "right",
+        mask: Mask | None = None,
         read: Tensor | None = None,
     ) -> Tensor:
         """The last hidden states: ``(b n) -> (b n d)``; with ``read`` ``(b|1 m)``, those of these
         tokens alone, by their index among all ``b n``: ``(b n) -> (b|1 m d)``.
         """
-        mask = Mask(keys=valid_ids("text", text, self.pad, padding))
+        check_ids("text", text)
         if types is None and self.separator is not None and self.embedding.types is not None:
             types = types_of(text, self.separator)
-        return self.encoder(self.embedding(text, types), mask=mask, padding=padding, read=read)
+        return self.encoder(self.embedding(text, types), mask=mask, read=read)
 
 
 def types_of(ids: Tensor, separator: int) -> Tensor:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from torch import Tensor
 
 from tfzoo.base.rotation import Rotation
 from tfzoo.masks import Mask, Pairs
 from tfzoo.models.cache import DecoderCache
-
-Padding = Literal["none", "right", "left"]
-"""The side on which a batch is padded. The caller says it: to read it from the mask, the host would
-have to wait for the device.
-"""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from tfzoo.base.registry import PositionSpec
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
 from tfzoo.models.constructor import LayerKeywords, StackKeywords, with_stack_options
-from tfzoo.models.context import Padding
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack, WithCache
 from tfzoo.models.standalone_layer import StandaloneLayer
@@ -82,7 +81,6 @@ class Decoder(Stack):
         mask: Mask | None = None,
         memory_mask: Mask | None = None,
         positions: Tensor | None = None,
-        padding: Padding | None = None,
         prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
@@ -91,15 +89,14 @@ class Decoder(Stack):
 
         Args:
             memory: the output of an encoder.
-            mask: ``Mask(keys=non_padding)``, boolean ``(b n)``, False at padding; None: no padding.
+            mask: ``Mask(keys=non_padding)``, boolean ``(b n)``, False at padding, or
+                :meth:`tfzoo.Mask.right`, which is faster; None: no padding.
                 ``Mask(causal=True, allowed=...)`` ``(b|1 1|h n k)``, False where a token may not
                 attend to one of the ``k`` cached and new tokens that precede it. Without ``causal``
                 it contradicts a decoder that is causal, and is refused.
             memory_mask: the same for the memory, ``(b k)``.
             positions: ``(b n)`` or ``(1 n)``, integers, for packed or shifted sequences. Default:
                 0, 1, ... in each row, or the next after those in the cache; padding is not counted.
-            padding: ``right`` promises that all padding of ``x`` is on the right. Positions are
-                then the same in all rows, which saves work. Other values have no effect.
             prefix: ``(b)``, integers: the first tokens of each row, that many, are seen by all
                 tokens of it, as in an encoder; padding is not counted (prefix language model;
                 Raffel et al. 2020, arXiv:1910.10683, section 3.2.1). A window reaches as far ahead
@@ -120,7 +117,6 @@ class Decoder(Stack):
             mask=mask,
             memory_mask=memory_mask,
             positions=positions,
-            padding=padding,
             prefix=prefix,
             cache=cache,
         )
@@ -180,16 +176,13 @@ class DecoderLayer(WithCache, StandaloneLayer):
         mask: Mask | None = None,
         memory_mask: Mask | None = None,
         positions: Tensor | None = None,
-        padding: Padding | None = None,
         prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
         """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
         :meth:`Decoder.forward`.
         """
-        context = self.decoder_context(
-            x, memory, mask, memory_mask, positions, padding, prefix, cache
-        )
+        context = self.decoder_context(x, memory, mask, memory_mask, positions, prefix, cache)
         y = self.run(self.zero_padding(x, mask), context)
         if cache is not None:
             cache.length += x.shape[1]

@@ -9,7 +9,6 @@ from torch import Tensor
 from tfzoo.base.registry import PositionSpec
 from tfzoo.masks import Mask
 from tfzoo.models.constructor import LayerKeywords, StackKeywords, with_stack_options
-from tfzoo.models.context import Padding
 from tfzoo.models.inputs import check_tokens
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
@@ -58,25 +57,23 @@ class Encoder(Stack):
         *,
         mask: Mask | None = None,
         positions: Tensor | None = None,
-        padding: Padding | None = None,
     ) -> Tensor:
         """``(b n d) -> (b n d)``. Outputs at padding are without meaning, and what stands there,
         also NaN, has no influence on others and their gradients.
 
         Args:
-            mask: ``Mask(keys=non_padding)``, boolean ``(b n)``, False at padding; None: no padding.
+            mask: ``Mask(keys=non_padding)``, boolean ``(b n)``, False at padding, or
+                :meth:`tfzoo.Mask.right`, which is faster; None: no padding.
                 ``Mask(allowed=...)`` ``(b|1 1|h n n)`` is True where a token may attend to another.
             positions: ``(b n)`` or ``(1 n)``, integers, for packed or shifted sequences. Default:
                 0, 1, ... in each row; padding is not counted.
-            padding: ``right`` promises that all padding is on the right. Positions are then the
-                same in all rows, which saves work. Other values have no effect.
 
         Raises:
             BadOption: a shape does not fit, the mask is causal, or a token has no position in a
                 bounded positional encoding.
             Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
         """
-        return super().forward(x, mask=mask, positions=positions, padding=padding)
+        return super().forward(x, mask=mask, positions=positions)
 
 
 class EncoderLayer(StandaloneLayer):
@@ -127,9 +124,8 @@ class EncoderLayer(StandaloneLayer):
         *,
         mask: Mask | None = None,
         positions: Tensor | None = None,
-        padding: Padding | None = None,
     ) -> Tensor:
         """``(b n d) -> (b n d)``; arguments and errors are those of :meth:`Encoder.forward`."""
         check_tokens(x, self.dim, self.causal, mask, positions)
-        context = self.context(x, mask, positions, padding)
+        context = self.context(x, mask, positions)
         return self.run(self.zero_padding(x, mask), context)

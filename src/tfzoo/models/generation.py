@@ -10,13 +10,13 @@ from torch import Tensor
 from tfzoo.base.host_copies import HostCopies
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, NoNextToken
+from tfzoo.masks import Mask, keys_of
 from tfzoo.models.cache import DecoderCache
-from tfzoo.models.context import Padding
 from tfzoo.models.inputs import check_ids
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.search import Search, best_continuations
 
-CONTINUED = ("pad", "max_positions", "init_cache", "hidden", "logits", "decode_step")
+CONTINUED = ("max_positions", "init_cache", "hidden", "logits", "decode_step")
 """What :func:`generate` uses of a model."""
 MAX_BEAM = 100
 """The widest beam of a continuation."""
@@ -28,10 +28,12 @@ def generate(
     prompt: Tensor,
     max_new_tokens: int,
     *,
+    mask: Mask | None = None,
     temperature: float = 0.0,
     top_k: int | None = None,
     top_p: float | None = None,
     stop: int | Sequence[int] | None = None,
+    pad: int | None = None,
     prefix: Tensor | None = None,
     generator: torch.Generator | None = None,
     beam: int = 1,
@@ -39,25 +41,28 @@ def generate(
 ) -> Tensor:
     """Continue each prompt: ``(b n) -> (b m)``, the new tokens alone.
 
-    Each token is computed once; keys and values of earlier ones are cached. Padding (``model.pad``)
-    is never generated; where the model has none, all prompts are of one length. In training mode,
+    Each token is computed once; keys and values of earlier ones are cached. In training mode,
     dropout is applied: call ``model.eval()`` first.
 
     >>> import tfzoo, torch
     >>> model = tfzoo.LanguageModel(100, dim=16, heads=2, layers=1).eval()
     >>> prompts = torch.tensor([[5, 6, 7], [8, 9, 0]])
-    >>> generate(model, prompts, 4, temperature=0.8, top_p=0.9, stop=3).shape[0]
+    >>> mask = tfzoo.Mask.right(torch.tensor([3, 2]), 3)  # the last 0 is padding
+    >>> generate(model, prompts, 4, mask=mask, temperature=0.8, top_p=0.9, stop=3).shape[0]
     2
 
     Args:
-        prompt: token ids; rows may be padded on either side, and hold at least one token.
+        prompt: token ids, at least one in each row.
         max_new_tokens: the number of new tokens ``m``, less if all rows end with ``stop`` before.
+        mask: which tokens of the prompts are real, ``Mask.right(lengths, n)``, or
+            ``Mask(keys=...)`` of padding on any side; None: all are.
         temperature: divides the logits; 0: the most probable token, the first where equal.
         top_k: sample from the ``top_k`` most probable tokens.
         top_p: sample from the most probable tokens whose probabilities sum to ``top_p``, the last
             one included (Holtzman et al. 2020, arXiv:1904.09751, section 3.1), after ``top_k``.
-        stop: the id that ends a row, or several. It is part of the output; padding follows it, or
-            where the model has none, the first of these ids.
+        stop: the id that ends a row, or several. It is part of the output, and ``pad`` follows it.
+        pad: fills rows that end before others, and is not generated unless it is a ``stop``; None:
+            the first ``stop`` fills, and any id is generated.
         prefix: ``(b)``: the first tokens of each prompt, that many, see each other, as the model
             was trained (:meth:`tfzoo.Decoder.forward`).
         generator: the source of random numbers, on the model's device; the global one by default.
@@ -73,15 +78,18 @@ def generate(
     """
     if beam != 1 or length_penalty is not None:
         check_options(max_new_tokens, temperature, top_k, top_p, beam, length_penalty)
-        return _by_beams(model, prompt, max_new_tokens, beam, length_penalty, stop, prefix)
+        options = _search_of(beam, length_penalty)
+        return _by_beams(model, prompt, max_new_tokens, options, mask, stop, pad, prefix)
     new = next_tokens(
         model,
         prompt,
         max_new_tokens,
+        mask=mask,
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
         stop=stop,
+        pad=pad,
         prefix=prefix,
         generator=generator,
     )
@@ -94,10 +102,12 @@ def next_tokens(
     prompt: Tensor,
     max_new_tokens: int,
     *,
+    mask: Mask | None = None,
     temperature: float = 0.0,
     top_k: int | None = None,
     top_p: float | None = None,
     stop: int | Sequence[int] | None = None,
+    pad: int | None = None,
     prefix: Tensor | None = None,
     generator: torch.Generator | None = None,
 ) -> Iterator[Tensor]:
@@ -105,19 +115,18 @@ def next_tokens(
     Arguments and errors are those of :func:`generate`.
     """
     check_options(max_new_tokens, temperature, top_k, top_p)
-    cache, logits = _read(model, prompt, max_new_tokens, prefix)
+    cache, logits = _read(model, prompt, max_new_tokens, mask, prefix)
     finished = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
-    stops, fill = _stops(model, stop)
-    ends, pad = torch.tensor(stops, device=prompt.device), model.pad
+    stops, fill, never = _stops(stop, pad)
+    ends = torch.tensor(stops, device=prompt.device)
     wrong, copies = finished, HostCopies(prompt.device)
     for count in range(1, max_new_tokens + 1):
-        if pad is not None and pad not in stops:
-            logits[:, pad] = float("-inf")
+        for one in never:
+            logits[:, one] = float("-inf")
         token, new = _next_token(logits, temperature, top_k, top_p, generator)
         wrong = wrong | new
-        if fill is not None:
-            token = token.masked_fill(finished, fill)
         if stops:
+            token = token.masked_fill(finished, fill)
             finished = finished | (token[:, None] == ends).any(1)
         over = _all_finished(copies.next(torch.stack([finished, wrong]))) and bool(stops)
         if over and copies.late:  # before this token
@@ -191,54 +200,45 @@ def _search_of(beam: int, length_penalty: float | None) -> Search:
     return Search(beam) if length_penalty is None else Search(beam, length_penalty)
 
 
-class _Continued:
-    """A language model that has read the prompts, as search wants it: the first step gives the
-    logits after them, ``(b v)``.
-    """
-
-    def __init__(self, model: LanguageModel, cache: DecoderCache, logits: Tensor) -> None:
-        self.model, self.cache = model, cache
-        self.logits: Tensor | None = logits
-        self.pad, self.max_positions = -1, None  # of a source, which there is none of
-
-    def init_cache(self, source: Tensor) -> DecoderCache:
-        return self.cache
-
-    def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
-        if self.logits is None:
-            return self.model.decode_step(tokens, cache)
-        logits, self.logits = self.logits, None
-        return logits
-
-
 def _by_beams(
     model: LanguageModel,
     prompt: Tensor,
     max_new_tokens: int,
-    beam: int,
-    length_penalty: float | None,
+    options: Search,
+    mask: Mask | None,
     stop: int | Sequence[int] | None,
+    pad: int | None,
     prefix: Tensor | None,
 ) -> Tensor:
-    stops, fill = _stops(model, stop)
-    pad = frozenset[int]() if model.pad is None else frozenset({model.pad})
+    stops, fill, never = _stops(stop, pad)
+    cache, logits = _read(model, prompt, max_new_tokens, mask, prefix)
+    first = [logits]
+
+    def decode_step(tokens: Tensor, cache: DecoderCache) -> Tensor:
+        return first.pop() if first else model.decode_step(tokens, cache)
+
     found = best_continuations(
-        _Continued(model, *_read(model, prompt, max_new_tokens, prefix)),
-        prompt,
-        max_new_tokens,
-        _search_of(beam, length_penalty),
+        decode_step,
+        cache,
+        [max_new_tokens] * len(prompt),
+        options,
         ends=tuple(stops),
-        never=pad.difference(stops),
+        never=frozenset(never),
+        device=prompt.device,
     )
     # Search leaves out which of several ids ended a text.
     rows = [[*one.ids, *([stops[0]] if one.finished else [])] for one in found]
     n = max(map(len, rows), default=0)
-    padded = [row + [fill or 0] * (n - len(row)) for row in rows]
+    padded = [row + [fill] * (n - len(row)) for row in rows]
     return torch.tensor(padded, dtype=torch.long, device=prompt.device).view(len(rows), n)
 
 
 def _read(
-    model: LanguageModel, prompt: Tensor, max_new_tokens: int, prefix: Tensor | None
+    model: LanguageModel,
+    prompt: Tensor,
+    max_new_tokens: int,
+    mask: Mask | None,
+    prefix: Tensor | None,
 ) -> tuple[DecoderCache, Tensor]:
     """The cache of the prompts, and the logits of the token after each: ``(b v)``."""
     if missing := [name for name in CONTINUED if not hasattr(model, name)]:
@@ -247,35 +247,38 @@ def _read(
             "tfzoo.LanguageModel has; for a model of your own, see tfzoo.search.search"
         )
     check_ids("prompt", prompt)
-    cache, last = model.init_cache(), _last_tokens(model, prompt, max_new_tokens)
-    padding: Padding = "none" if bool(_real(model, prompt).all()) else "right"
-    hidden = model.hidden(prompt, padding=padding, prefix=prefix, cache=cache)
+    last = _last_tokens(model, prompt, max_new_tokens, mask)
+    cache = model.init_cache()
+    hidden = model.hidden(prompt, mask=mask, prefix=prefix, cache=cache)
     return cache, model.logits(hidden[torch.arange(len(prompt), device=prompt.device), last])
 
 
-def _stops(model: LanguageModel, stop: int | Sequence[int] | None) -> tuple[list[int], int | None]:
-    """The ids that end a row, and what follows them in shorter rows; None: no row is shorter."""
+def _stops(stop: int | Sequence[int] | None, pad: int | None) -> tuple[list[int], int, list[int]]:
+    """The ids that end a row, what follows them in shorter rows, and the ids that are not
+    generated.
+    """
     stops = [stop] if isinstance(stop, int) else list(stop or [])
-    return stops, stops[0] if model.pad is None and stops else model.pad
+    if pad is None:
+        return stops, stops[0] if stops else 0, []
+    return stops, pad, [] if pad in stops else [pad]
 
 
-def _last_tokens(model: LanguageModel, prompt: Tensor, max_new_tokens: int) -> Tensor:
+def _last_tokens(
+    model: LanguageModel, prompt: Tensor, max_new_tokens: int, mask: Mask | None
+) -> Tensor:
     """The place of the last token of each prompt, ``(b n) -> (b)``."""
     n, limit = prompt.shape[1], model.max_positions
-    tokens = _real(model, prompt)
-    if n == 0 or not bool(tokens.any(1).all()):
+    keys = keys_of(mask)
+    if n == 0 or not (keys is None or bool(keys.any(1).all())):
         raise BadOption("a prompt without tokens: begin with one at least, such as BOS")
     if limit is not None and n + max_new_tokens - 1 > limit:
         raise BadOption(
             f"a prompt of {n} tokens and {max_new_tokens} new ones, but the model has {limit} "
             "positions: shorten the prompt, or raise max_length"
         )
-    return n - 1 - tokens.flip(1).to(torch.uint8).argmax(1)  # argmax is the first of the largest
-
-
-def _real(model: LanguageModel, prompt: Tensor) -> Tensor:
-    """Which ids of ``(b n)`` are no padding."""
-    return torch.ones_like(prompt, dtype=torch.bool) if model.pad is None else prompt != model.pad
+    if keys is None:
+        return torch.full((len(prompt),), n - 1, device=prompt.device)
+    return n - 1 - keys.flip(1).to(torch.uint8).argmax(1)  # argmax is the first of the largest
 
 
 def _next_token(

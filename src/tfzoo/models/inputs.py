@@ -8,7 +8,6 @@ from torch import Tensor
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, Pairs, check_type
 from tfzoo.models.cache import DecoderCache
-from tfzoo.models.context import Padding
 
 
 def check_ids(name: str, ids: Tensor) -> None:
@@ -26,16 +25,6 @@ def check_ids(name: str, ids: Tensor) -> None:
         raise BadOption(
             f"{name} must be token ids (b n), not {shape(ids)}: {name}[None] makes (n) one row"
         )
-
-
-def valid_ids(name: str, ids: Tensor, pad: int | None, padding: Padding) -> Tensor | None:
-    """The padding mask ``(b n)``, False at padding; None without padding.
-
-    Raises:
-        BadOption: these are no token ids ``(b n)``.
-    """
-    check_ids(name, ids)
-    return None if padding == "none" or pad is None else ids != pad
 
 
 def check_tokens(

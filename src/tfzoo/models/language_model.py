@@ -11,13 +11,12 @@ from tfzoo.base.products import linear
 from tfzoo.base.soft_cap import soft_cap
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
-from tfzoo.masks import Mask, check_type
+from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
 from tfzoo.models.constructor import StackKeywords, with_stack_options
-from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import reset_output
-from tfzoo.models.inputs import valid_ids
+from tfzoo.models.inputs import check_ids
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 
@@ -49,7 +48,6 @@ class LanguageModel(nn.Module):
             square; None: keep the initialisation of each.
         embedding_std: standard deviation of the initial embeddings, whatever ``init_std`` is; None:
             ``1 / sqrt(dim)``, or ``init_std`` where given.
-        pad: the id of padding, that of the tokenizer: ``tokenizer.special.pad``; None: no id is.
         allow: names of clash rules to ignore.
 
     Raises:
@@ -75,15 +73,12 @@ class LanguageModel(nn.Module):
         logit_cap: float | None = None,
         init_std: float | None = None,
         embedding_std: float | None = None,
-        pad: int | None = 0,
         allow: list[str] | None = None,
         **stack: Unpack[StackKeywords],
     ) -> None:
         super().__init__()
         check_range("logit_cap", logit_cap, gt=0, optional=True)
         check_range("init_std", init_std, gt=0, optional=True)
-        check_range("pad", pad, ge=0, whole=True, optional=True)
-        self.pad = pad
         options = StackOptions(layers, heads, **stack)
         self.decoder = Stack(dim, options, causal=True, cross=False, allow=allow or ())
         self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings, std=embedding_std)
@@ -114,21 +109,19 @@ class LanguageModel(nn.Module):
         embeddings: Tensor | None = None,
         mask: Mask | None = None,
         positions: Tensor | None = None,
-        padding: Padding = "right",
         prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
         """The logits of the next token after each token: ``(b n) -> (b n v)``.
 
         Args:
-            text: token ids; those equal to ``pad`` are padding.
+            text: token ids, all of them real where ``mask`` does not say which are padding.
             embeddings: ``(b n d)``, in place of ``text``, as they enter the decoder: those of
                 ``model.embedding(text)``, or of images, sounds and prompts that are learned.
-            mask: ``Mask(keys=...)`` ``(b n)`` says what is padding, on any side, in place of the
-                ids. ``Mask(causal=True, allowed=...)``: which earlier tokens a token may see, for
-                texts packed into one row.
+            mask: :meth:`tfzoo.Mask.right` of lengths, or ``Mask(keys=...)`` ``(b n)`` of padding
+                on any side. ``Mask(causal=True, allowed=...)``: which earlier tokens a token may
+                see, for texts packed into one row. No token sees padding after it, mask or none.
             positions: ``(b n)`` or ``(1 n)``, as in :meth:`tfzoo.Decoder.forward`.
-            padding: the side of the padding of ``text``; ``none``: there is none.
             prefix: ``(b)``: the first tokens of each row, that many, are seen by all tokens of it
                 (:meth:`tfzoo.Decoder.forward`).
             cache: from :meth:`init_cache`; the other arguments are then those of the new tokens.
@@ -143,7 +136,6 @@ class LanguageModel(nn.Module):
                 embeddings=embeddings,
                 mask=mask,
                 positions=positions,
-                padding=padding,
                 prefix=prefix,
                 cache=cache,
             )
@@ -156,7 +148,6 @@ class LanguageModel(nn.Module):
         embeddings: Tensor | None = None,
         mask: Mask | None = None,
         positions: Tensor | None = None,
-        padding: Padding = "right",
         prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Tensor:
@@ -165,17 +156,12 @@ class LanguageModel(nn.Module):
         """
         if (text is None) == (embeddings is None):
             raise BadOption("pass text, token ids (b n), or embeddings (b n d), and not both")
-        valid = None if text is None else valid_ids("text", text, self.pad, padding)
-        mask, side = Mask() if mask is None else mask, None
-        check_type("mask", mask)
-        if mask.keys is None and valid is not None:
-            mask = Mask(mask.causal, valid, mask.start, mask.allowed)
-            side = padding
+        if text is not None:
+            check_ids("text", text)
         return self.decoder(
             self.embedding(text) if embeddings is None else embeddings,
             mask=mask,
             positions=positions,
-            padding=side,
             prefix=prefix,
             cache=cache,
         )
@@ -190,9 +176,7 @@ class LanguageModel(nn.Module):
         return self.decoder.init_cache()
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
-        """Append one token to each row, and return the logits of the next token: ``(b) -> (b v)``.
-        No token is padding.
-        """
+        """Append a token to each row, and return the logits of the next one: ``(b) -> (b v)``."""
         with cache.weights.used():
-            logits: Tensor = self(tokens[:, None], padding="none", cache=cache)
+            logits: Tensor = self(tokens[:, None], cache=cache)
         return logits[:, 0]

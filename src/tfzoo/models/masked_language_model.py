@@ -14,12 +14,11 @@ from tfzoo.base.registry import create
 from tfzoo.base.values import check_range, type_name
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, keys_of
 from tfzoo.models.constructor import StackKeywords, with_stack_options
-from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
-from tfzoo.models.inputs import valid_ids
+from tfzoo.models.inputs import check_ids
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 
@@ -50,7 +49,6 @@ class MaskedLanguageModel(nn.Module):
             square, such as 0.02 (Devlin et al. 2019); None: keep the initialisation of each.
         embedding_std: standard deviation of the initial embeddings, whatever ``init_std`` is; None:
             ``1 / sqrt(dim)``, or ``init_std`` where given.
-        pad: the id of padding, that of the tokenizer: ``tokenizer.special.pad``; None: no id is.
         allow: names of clash rules to ignore.
 
     Raises:
@@ -78,14 +76,11 @@ class MaskedLanguageModel(nn.Module):
         scale_embeddings: bool = True,
         init_std: float | None = None,
         embedding_std: float | None = None,
-        pad: int | None = 0,
         allow: list[str] | None = None,
         **stack: Unpack[StackKeywords],
     ) -> None:
         super().__init__()
         check_range("init_std", init_std, gt=0, optional=True)
-        check_range("pad", pad, ge=0, whole=True, optional=True)
-        self.pad = pad
         if approximate not in get_args(Approximate):
             raise BadOption(f"approximate must be {type_name(Approximate)}, not {approximate!r}")
         options = StackOptions(layers, heads, **stack)
@@ -116,34 +111,34 @@ class MaskedLanguageModel(nn.Module):
         return self.encoder.max_positions
 
     def forward(
-        self, text: Tensor, types: Tensor | None = None, *, padding: Padding = "right"
+        self, text: Tensor, types: Tensor | None = None, *, mask: Mask | None = None
     ) -> Tensor:
         """Logits: ``(b n) -> (b n v)``.
 
-        ``types`` ``(b n)`` are the tokens' types, by default 0. Ids equal to ``pad`` are padding;
-        ``padding`` is its side, ``none``: no padding.
+        ``types`` ``(b n)`` are the tokens' types, by default 0. ``mask`` says which tokens are
+        real: :meth:`tfzoo.Mask.right` of lengths, or ``Mask(keys=...)``; None: all are.
         """
-        return self.logits(self.hidden(text, types, padding=padding))
+        return self.logits(self.hidden(text, types, mask=mask))
 
     def hidden(
         self,
         text: Tensor,
         types: Tensor | None = None,
         *,
-        padding: Padding = "right",
+        mask: Mask | None = None,
         read: Tensor | None = None,
     ) -> Tensor:
         """``norm(gelu(W x + b))``: ``(b n) -> (b n d)``; with ``read`` ``(m)``, those of these
         tokens alone, by their index among all ``b n``: ``(b n) -> (m d)``.
         """
         if read is not None and self.encoder.reads_valid:  # the norm may read the other tokens
-            return self.hidden(text, types, padding=padding).flatten(0, 1).index_select(0, read)
+            return self.hidden(text, types, mask=mask).flatten(0, 1).index_select(0, read)
         some = None if read is None else read[None]
-        hidden = self.head(self.encode(text, types, padding=padding, read=some))
+        hidden = self.head(self.encode(text, types, mask=mask, read=some))
         hidden = nn.functional.gelu(hidden, approximate=self.approximate)
         if read is not None:
             return self.head_norm(hidden)[0]
-        return self.head_norm(hidden, valid_ids("text", text, self.pad, padding))
+        return self.head_norm(hidden, keys_of(mask))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """The output projection: ``(* d) -> (* v)``."""
@@ -154,11 +149,11 @@ class MaskedLanguageModel(nn.Module):
         text: Tensor,
         types: Tensor | None = None,
         *,
-        padding: Padding = "right",
+        mask: Mask | None = None,
         read: Tensor | None = None,
     ) -> Tensor:
         """The encoder's last hidden states: ``(b n) -> (b n d)``, with ``read`` ``(b|1 m)``
         ``-> (b|1 m d)``.
         """
-        mask = Mask(keys=valid_ids("text", text, self.pad, padding))
-        return self.encoder(self.embedding(text, types), mask=mask, padding=padding, read=read)
+        check_ids("text", text)
+        return self.encoder(self.embedding(text, types), mask=mask, read=read)

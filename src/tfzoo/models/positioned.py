@@ -18,7 +18,7 @@ from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, Pairs, dense
 from tfzoo.models.cache import DecoderCache
 from tfzoo.models.clashes import check_clashes
-from tfzoo.models.context import Context, Padding
+from tfzoo.models.context import Context
 from tfzoo.models.inputs import check_prefix
 from tfzoo.models.options import StackOptions
 from tfzoo.models.rules import Parts, norm_ignores_mask
@@ -85,7 +85,6 @@ class Positioned(nn.Module):
         x: Tensor,
         mask: Mask | None,
         positions: Tensor | None,
-        padding: Padding | None,
         *,
         memory: Tensor | None = None,
         memory_mask: Mask | None = None,
@@ -100,7 +99,8 @@ class Positioned(nn.Module):
                 tokens whatever ``mask.allowed`` or ``prefix`` says; a wrong ``prefix``.
             Clash: ``mask.allowed`` hides tokens that the norm reads.
         """
-        valid, allowed = (None, None) if mask is None else (mask.keys, mask.allowed)
+        mask = mask or Mask()
+        valid, allowed = mask.keys, mask.allowed
         if allowed is not None:
             self._check_any_mask("mask.allowed hides tokens")
         if prefix is not None:
@@ -108,11 +108,11 @@ class Positioned(nn.Module):
             self._check_any_mask("the tokens of a prefix see later ones")
             seen = see_prefix(prefix.to(x.device), x.shape[1], valid)
             allowed = seen if allowed is None else seen & allowed
-        pos, k_pos = self._positions(x, valid, positions, padding, cache)
+        pos, k_pos = self._positions(x, mask, positions, cache)
         keys = valid
         if cache is not None:
             keys = cache.append_non_padding(valid, x.shape[0], x.shape[1])
-        elif self.causal and padding == "right":
+        elif self.causal and mask.on_right:
             keys = None  # A causal mask already hides padding on the right from all tokens.
         start = 0 if cache is None else cache.length
         return Context(
@@ -138,18 +138,17 @@ class Positioned(nn.Module):
     def _positions(
         self,
         x: Tensor,
-        valid: Tensor | None,
+        mask: Mask,
         given: Tensor | None,
-        padding: Padding | None,
         cache: DecoderCache | None,
     ) -> tuple[Tensor, Tensor]:
         """The positions of the tokens of ``x`` ``(b|1 n)`` and of all keys ``(b|1 k)``: the given
         ones, or else they continue those in the cache. Padding is not counted.
         """
-        n, start = x.shape[1], 0 if cache is None else cache.length
+        n, valid, start = x.shape[1], mask.keys, 0 if cache is None else cache.length
         self._check_bounds(start + n, given)
         earlier = None if cache is None else cache.positions
-        shared = valid is None or (cache is None and padding == "right")
+        shared = valid is None or (cache is None and mask.on_right)
         if given is None and earlier is None and shared:
             k_pos = torch.arange(start + n, device=x.device)[None]
             return k_pos[:, start:], k_pos

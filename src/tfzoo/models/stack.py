@@ -18,7 +18,7 @@ from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption, within
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
-from tfzoo.models.context import Context, Padding
+from tfzoo.models.context import Context
 from tfzoo.models.inputs import check_cache, check_memory, check_tokens
 from tfzoo.models.options import StackOptions
 from tfzoo.models.positioned import (
@@ -76,7 +76,6 @@ class WithCache(Positioned):
         mask: Mask | None,
         memory_mask: Mask | None,
         positions: Tensor | None,
-        padding: Padding | None,
         prefix: Tensor | None,
         cache: DecoderCache | None,
     ) -> Context:
@@ -93,7 +92,6 @@ class WithCache(Positioned):
             x,
             mask,
             positions,
-            padding,
             memory=None if memory is None else self.zero_padding(memory, memory_mask),
             memory_mask=memory_mask,
             prefix=prefix,
@@ -209,7 +207,6 @@ class Stack(WithCache):
         mask: Mask | None = None,
         memory_mask: Mask | None = None,
         positions: Tensor | None = None,
-        padding: Padding | None = None,
         prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
         read: Tensor | None = None,
@@ -221,9 +218,7 @@ class Stack(WithCache):
         some of each text, or ``(1 m)``, any. The output is then ``(b|1 m d)``; where no other
         output has an influence on these, the last layer does not compute it.
         """
-        context = self.decoder_context(
-            x, memory, mask, memory_mask, positions, padding, prefix, cache
-        )
+        context = self.decoder_context(x, memory, mask, memory_mask, positions, prefix, cache)
         y = self.run(self.zero_padding(x, mask), mask, context, read)
         if cache is not None:
             cache.length += x.shape[1]

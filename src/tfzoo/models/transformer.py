@@ -13,10 +13,9 @@ from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
 from tfzoo.models.constructor import StackKeywords, with_stack_options
-from tfzoo.models.context import Padding
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import reset_output
-from tfzoo.models.inputs import valid_ids
+from tfzoo.models.inputs import check_ids
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 
@@ -50,7 +49,6 @@ class Transformer(nn.Module):
         source_vocab_size: number of token ids of the source; ``vocab_size`` by default.
         encoder, decoder: options of :class:`~tfzoo.models.options.StackOptions` for one side only,
             such as ``{norm: batch, layers: 3}``.
-        pad: the id of padding, that of the tokenizer: ``tokenizer.special.pad``; None: no id is.
         allow: names of clash rules to ignore.
 
     Raises:
@@ -78,15 +76,12 @@ class Transformer(nn.Module):
         source_vocab_size: int | None = None,
         encoder: dict[str, Any] | None = None,
         decoder: dict[str, Any] | None = None,
-        pad: int | None = 0,
         allow: list[str] | None = None,
         **stack: Unpack[StackKeywords],
     ) -> None:
         super().__init__()
         check_range("source_vocab_size", source_vocab_size, ge=1, whole=True, optional=True)
         check_range("init_std", init_std, gt=0, optional=True)
-        check_range("pad", pad, ge=0, whole=True, optional=True)
-        self.pad = pad
         if tie not in get_args(Tie):
             raise BadOption(f"tie must be {type_name(Tie)}, not {tie!r}")
         joint = tie in ("all", "embeddings")
@@ -136,17 +131,16 @@ class Transformer(nn.Module):
         source: Tensor,
         target: Tensor,
         *,
-        source_padding: Padding = "right",
-        target_padding: Padding = "right",
+        source_mask: Mask | None = None,
+        target_mask: Mask | None = None,
     ) -> Tensor:
-        """``(b k), (b q) -> (b q v)``; ids equal to ``pad`` are padding.
+        """``(b k), (b q) -> (b q v)``.
 
-        ``source_padding`` and ``target_padding`` are the sides of padding; ``none``: no padding.
+        The masks say which tokens are real: :meth:`tfzoo.Mask.right` of lengths, or
+        ``Mask(keys=...)``; None: all are.
         """
         return self.logits(
-            self.hidden(
-                source, target, source_padding=source_padding, target_padding=target_padding
-            )
+            self.hidden(source, target, source_mask=source_mask, target_mask=target_mask)
         )
 
     def hidden(
@@ -154,20 +148,14 @@ class Transformer(nn.Module):
         source: Tensor,
         target: Tensor,
         *,
-        source_padding: Padding = "right",
-        target_padding: Padding = "right",
+        source_mask: Mask | None = None,
+        target_mask: Mask | None = None,
     ) -> Tensor:
         """The decoder's last hidden states: ``(b k), (b q) -> (b q d)``."""
-        memory = self.encode(source, padding=source_padding)
-        real = valid_ids("target", target, self.pad, target_padding)
-        if real is not None and target_padding == "right":
-            real[:, :1] = True  # T5 and Marian begin with the id of padding
+        memory = self.encode(source, mask=source_mask)
+        check_ids("target", target)
         hidden: Tensor = self.decoder(
-            self.target_embedding(target),
-            memory,
-            mask=Mask(keys=real),
-            memory_mask=Mask(keys=valid_ids("source", source, self.pad, source_padding)),
-            padding=target_padding,
+            self.target_embedding(target), memory, mask=target_mask, memory_mask=source_mask
         )
         return hidden
 
@@ -175,15 +163,14 @@ class Transformer(nn.Module):
         """The output projection: ``(* d) -> (* v)``."""
         return linear(hidden, self.output_weight, self.output_bias)
 
-    def encode(self, source: Tensor, *, padding: Padding = "right") -> Tensor:
+    def encode(self, source: Tensor, *, mask: Mask | None = None) -> Tensor:
         """The encoder's last hidden states: ``(b k) -> (b k d)``."""
-        mask = Mask(keys=valid_ids("source", source, self.pad, padding))
-        return self.encoder(self.source_embedding(source), mask=mask, padding=padding)
+        check_ids("source", source)
+        return self.encoder(self.source_embedding(source), mask=mask)
 
-    def init_cache(self, source: Tensor, *, padding: Padding = "right") -> DecoderCache:
+    def init_cache(self, source: Tensor, *, mask: Mask | None = None) -> DecoderCache:
         """Encode the source ``(b k)``, and return a cache for :meth:`decode_step`."""
-        mask = Mask(keys=valid_ids("source", source, self.pad, padding))
-        return self.decoder.init_cache(self.encode(source, padding=padding), memory_mask=mask)
+        return self.decoder.init_cache(self.encode(source, mask=mask), memory_mask=mask)
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
         """Append one token to each of ``r`` hypotheses, and return the logits of the next token:

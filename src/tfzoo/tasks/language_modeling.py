@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import check_range
+from tfzoo.data.batch import row_lengths
 from tfzoo.data.documents import DocumentBatch, DocumentData, prompt_batches
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.errors import BadOption
@@ -199,7 +200,6 @@ class LanguageModelingTask(DocumentTask):
             batch.tokens,
             mask=batch.mask(),
             positions=None if batch.part is None else batch.positions,
-            padding="right" if batch.padding else "none",
         )
         return hidden.flatten(0, 1).index_select(0, batch.non_padding)  # type: ignore[no-any-return]
 
@@ -214,7 +214,7 @@ class LanguageModelingTask(DocumentTask):
         nats; and their number.
         """
         labels, smoothing, model = batch.labels, self.optim.label_smoothing, self.model
-        pad = self.tokenizer.special.pad
+        pad = self.tokenizer.special.unpredicted
         if self.foreign or model.output_bias is not None:
             loss = cross_entropy_of_logits(self.logits(batch), labels, smoothing, pad)
         else:
@@ -363,8 +363,8 @@ class LanguageModelingTask(DocumentTask):
 
     def _ids_of(self, batch: DocumentBatch) -> list[list[int]]:
         """The ids of each prompt."""
-        pad = self.tokenizer.special.pad
-        return [[one for one in row if one != pad] for row in batch.tokens.tolist()]
+        lengths = row_lengths(batch.tokens, batch.lengths)
+        return [row[:n] for row, n in zip(batch.tokens.tolist(), lengths, strict=True)]
 
     def _searched(
         self, batch: DocumentBatch, options: Continue, random: torch.Generator
@@ -374,7 +374,9 @@ class LanguageModelingTask(DocumentTask):
             self.model,
             batch.tokens,
             options.max_new_tokens,
+            mask=batch.mask(),
             stop=special.ends,
+            pad=special.pad,
             beam=options.beam,
             length_penalty=options.length_penalty,
         )
@@ -398,10 +400,12 @@ class LanguageModelingTask(DocumentTask):
             self.model,
             batch.tokens,
             options.max_new_tokens,
+            mask=batch.mask(),
             temperature=options.temperature,
             top_k=options.top_k,
             top_p=options.top_p,
             stop=special.ends,
+            pad=special.pad,
             generator=random,
         )
         for column in columns:

@@ -122,8 +122,7 @@ class MaskedLanguageModelingTask(DocumentTask):
     def logits(self, batch: MaskedBatch) -> Tensor:
         """The logits of each token to find: ``(t v)``."""
         if not self.foreign:
-            padding = "right" if batch.padding else "none"
-            hidden = self.model.hidden(batch.tokens, padding=padding, read=batch.places)
+            hidden = self.model.hidden(batch.tokens, mask=batch.mask(), read=batch.places)
             return self.model.logits(hidden)  # type: ignore[no-any-return]
         return self.foreign_logits(batch.tokens, batch.places)
 
@@ -132,7 +131,7 @@ class MaskedLanguageModelingTask(DocumentTask):
         nats, and whether the most probable token is right, ``(t)``; and their number.
         """
         logits, smoothing = self.logits(batch), self.optim.label_smoothing
-        pad = self.tokenizer.special.pad
+        pad = self.tokenizer.special.unpredicted
         loss, nll = cross_entropy_of_logits(logits, batch.labels, smoothing, pad)
         return loss, nll, logits.argmax(-1) == batch.labels, len(batch.labels)
 
@@ -141,7 +140,7 @@ class MaskedLanguageModelingTask(DocumentTask):
 
     def training_step(self, batch: MaskedBatch, batch_idx: int) -> Tensor:
         loss, nll, _, tokens = self.loss(batch)
-        read = (batch.tokens != self.tokenizer.special.fill).sum()
+        read = batch.tokens.numel() if batch.lengths is None else batch.lengths.sum()
         self.log_training({"train/perplexity": (nll.sum() / max(tokens, 1)).exp()}, read)
         return self.summed(loss, tokens)
 

@@ -390,7 +390,7 @@ class TokenClassificationTask(TextTask):
             shape = (*batch.tokens.shape, len(self.labels))
             found = foreign.check_logits(self.model, found, shape, "b n classes")
         else:
-            found = self.model(batch.tokens, padding="right" if batch.padding else "none")
+            found = self.model(batch.tokens, mask=batch.mask())
         places = batch.places.clamp(min=0)[..., None]
         chosen: Tensor = found.gather(1, places.expand(-1, -1, found.shape[-1]))
         return chosen

@@ -18,6 +18,7 @@ from tfzoo.base import adapters, memory
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import check_range
+from tfzoo.data.batch import row_lengths
 from tfzoo.data.inference_batches import OnTruncated, translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.tokenizer import TokenizerPair
@@ -38,7 +39,7 @@ from tfzoo.search import Search, search
 EPILOG = """\
 For each input line, also an empty one, one line is written, in the same order. With --n-best N
 there are up to N lines for each, best first, none twice. With --scores each line begins with its
-score (log probability divided by the length penalty) and a tab.
+score (log probability divided by the length penalty) and a tab. An empty line becomes an empty one.
 """
 COUNTED_BEAM = 100
 """The largest beam whose memory is not counted before it is taken."""
@@ -72,8 +73,9 @@ class TranslationTask(Task):
     A batch is a :class:`~tfzoo.ParallelBatch`: ``source`` ``(b k)`` and ``target`` ``(b n)``, int64
     ids that end with EOS and are padded on the right, the target begins with BOS;
     ``non_padding`` ``(t)``, int64, the places in ``target[:, 1:].flatten()`` that are no padding;
-    ``source_padding``, ``target_padding``, whether any row is padded; ``index``, the row of each
-    pair in its data set; ``source_text``, ``target_text``, [] in training.
+    ``source_lengths``, ``target_lengths``, how many tokens of each row are real, None where no row
+    is padded; ``index``, the row of each pair in its data set; ``source_text``, ``target_text``, []
+    in training.
 
     Args:
         model: a :class:`~tfzoo.Transformer` with the tokenizer's vocabulary sizes, or any module
@@ -148,12 +150,10 @@ class TranslationTask(Task):
             return {
                 "vocab_size": PLACEHOLDER_SIZE,
                 "source_vocab_size": None if (data or {}).get("joint", True) else PLACEHOLDER_SIZE,
-                "pad": 0,
             }
         return {
             "vocab_size": len(tokenizer.target),
             "source_vocab_size": None if tokenizer.joint else len(tokenizer.source),
-            "pad": tokenizer.special.pad,
         }
 
     @classmethod
@@ -175,13 +175,8 @@ class TranslationTask(Task):
         """The label-smoothed loss and the cross entropy, each summed over non-padding target
         tokens, in nats; and the number of these tokens.
         """
-        source_padding = "right" if batch.source_padding else "none"
-        target_padding = "right" if batch.target_padding else "none"
-        labels, pad = batch.target[:, 1:], self.tokenizer.special.fill
-        # The decoder's input has no EOS, since no token follows it. `[:, :-1]` removes that of the
-        # longest sentences; in the others it becomes padding.
-        inputs, labels = batch.target[:, :-1].masked_fill(labels == pad, pad), labels.flatten()
-        labels = labels.index_select(0, batch.non_padding)
+        inputs, labels = batch.target[:, :-1], batch.target[:, 1:].flatten()
+        labels, pad = labels.index_select(0, batch.non_padding), self.tokenizer.special.unpredicted
         smoothing = self.optim.label_smoothing
         if self.foreign:
             shape = *inputs.shape, len(self.tokenizer.target)
@@ -192,7 +187,7 @@ class TranslationTask(Task):
             loss, nll = cross_entropy_of_logits(logits, labels, smoothing, pad)
             return loss, nll.sum(), len(labels)
         hidden = self.model.hidden(
-            batch.source, inputs, source_padding=source_padding, target_padding=target_padding
+            batch.source, inputs, source_mask=batch.source_mask(), target_mask=batch.target_mask()
         )
         # Logits are computed at non-padding tokens only.
         hidden = hidden.flatten(0, 1).index_select(0, batch.non_padding)
@@ -260,7 +255,8 @@ class TranslationTask(Task):
         if not self.decodes:
             scores.update([], [], smoothed, nll, tokens)
             return
-        texts = self._decode(batch.source, replace(self.search, n_best=1))
+        found = self._search(batch, replace(self.search, n_best=1))
+        texts = [best.text for best, *_ in found]
         scores.update(texts, batch.target_text, smoothed, nll, tokens)
         for index, *example in zip(
             batch.index, batch.source_text, texts, batch.target_text, strict=True
@@ -271,7 +267,7 @@ class TranslationTask(Task):
     def prediction_rows(self, batch: ParallelBatch) -> list[dict[str, Any]]:
         # Not from `batch.source`: `translations` truncates texts that are too long for the model.
         options, source = replace(self.search, n_best=1), batch.source_text
-        best = self.translations(source, options) if source else self._search(batch.source, options)
+        best = self.translations(source, options) if source else self._search(batch, options)
         columns: dict[str, Sequence[Any]] = {
             "source": source,
             "translation": [one.text for (one,) in best],
@@ -313,7 +309,8 @@ class TranslationTask(Task):
                 print([(one.text, one.score) for one in best])
 
         Args:
-            lines: texts. A text longer than the model's positions is truncated.
+            lines: texts. A text longer than the model's positions is truncated; one without a
+                token becomes an empty text, with score 0.
             search: options of decoding; default: those of the recipe.
             n_best, beam, length_penalty: replace those of ``search``. If ``beam`` is not given, it
                 is at least ``n_best``. Hypotheses with the same text are one translation, so
@@ -334,7 +331,7 @@ class TranslationTask(Task):
         options = replace(options, **{key: one for key, one in given.items() if one is not None})
         return self.for_lines(
             lines,
-            lambda batch: self._search(batch.source, options),
+            lambda batch: self._search(batch, options),
             max_tokens=max_tokens,
             progress=progress,
             on_truncated=on_truncated,
@@ -361,7 +358,7 @@ class TranslationTask(Task):
         return TranslationAnswer(translation, best.score)
 
     def answers_of(self, batch: ParallelBatch) -> list[TranslationAnswer]:
-        found = self._search(batch.source, self.search)
+        found = self._search(batch, self.search)
         return [TranslationAnswer(best.text, best.score) for best, *_ in found]
 
     def facts(self, answer: TranslationAnswer) -> dict[str, str]:
@@ -447,31 +444,36 @@ class TranslationTask(Task):
         finally:
             self.model.train(training)
         first, second = sizes
-        (tokens,) = options.limits(token[None], self.model.pad, self.model.max_positions)
+        (tokens,) = options.limits([1], self.model.max_positions)
         return int(first + (tokens - 1) * (second - first) + 2 * logits.nbytes)
 
-    def _search(self, source: Tensor, options: Search) -> list[list[Translation]]:
+    def _search(self, batch: ParallelBatch, options: Search) -> list[list[Translation]]:
         every = options if options.n_best == 1 else replace(options, n_best=options.beam)
+        special, source, mask = self.tokenizer.special, batch.source, batch.source_mask()
         at_once = min(len(source), self.sentences_at_once(options))
-        parts = [source[i : i + at_once] for i in range(0, len(source), at_once or 1)]
+        parts = torch.arange(len(source), device=source.device).split(at_once or 1)
         with self.throughput.timed(self.device):
-            special = self.tokenizer.special
-            decoded = (search(self.model, part, every, special=special) for part in parts)
-            found = [best for part in decoded for best in part]
+            found = [
+                best
+                for rows in parts
+                for best in search(
+                    self.model, source[rows], every, special=special, mask=mask.select(rows)
+                )
+            ]
         self.throughput.items += sum(len(best.ids) + best.finished for best, *_ in found)
         ids = [hypothesis.ids for hypotheses in found for hypothesis in hypotheses]
         texts = iter(self.tokenizer.target.decode(ids))
         each = []
-        for hypotheses in found:
+        lengths = row_lengths(source, batch.source_lengths)
+        for hypotheses, length in zip(found, lengths, strict=True):
             distinct: dict[str, Translation] = {}
             for hypothesis in hypotheses:
                 text = next(texts)
                 distinct.setdefault(text, Translation(text, hypothesis.score))
-            each.append([*distinct.values()][: options.n_best])
+            nothing = length == special.frame
+            best = [Translation("", 0.0)] if nothing else [*distinct.values()]
+            each.append(best[: options.n_best])
         return each
-
-    def _decode(self, source: Tensor, options: Search) -> list[str]:
-        return [best[0].text for best in self._search(source, options)]
 
     def _show_examples(self) -> None:
         examples = [self._examples[index] for index in sorted(self._examples)]

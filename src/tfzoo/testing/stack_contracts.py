@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from tfzoo.models.context import Padding
 from tfzoo.testing.contract import (
     CLEAR,
     EXACT,
@@ -19,7 +18,7 @@ from tfzoo.testing.contract import (
 )
 from tfzoo.testing.gradients import assert_gradients_finite, gradients_reach_every_parameter
 from tfzoo.testing.samples import SIZES, randomize
-from tfzoo.testing.subject import FULL, SOURCE, TEXT, Subject, hooks, left
+from tfzoo.testing.subject import FULL, SOURCE, TEXT, Padding, Subject, hooks, left
 
 StackContract = Callable[[Subject], None]
 REAL = TEXT != 0

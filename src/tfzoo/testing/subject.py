@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,6 @@ from tfzoo.contracts import Attention, Component, FeedForward, Position
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.models.context import Padding
 from tfzoo.models.decoder import Decoder
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.encoder import Encoder
@@ -34,6 +33,7 @@ SOURCE = torch.tensor([[9, 4, 8, 5, 7], [5, 6, 4, 0, 0], [8, 9, 0, 0, 0]])
 """What a translator's three texts are translations of."""
 FULL = torch.tensor([[4, 5, 6, 7, 8, 9], [7, 4, 9, 5, 6, 4], [6, 8, 5, 9, 4, 7]])
 """Three texts without padding."""
+Padding = Literal["none", "right", "left"]
 MOST_SHRINKS = 40
 MOST_DRAWS = 10
 
@@ -41,6 +41,14 @@ MOST_DRAWS = 10
 def left(ids: Tensor) -> Tensor:
     """The same texts, padded on the left."""
     return torch.stack([row.roll(int((row == 0).sum())) for row in ids])
+
+
+def mask_of(ids: Tensor, padding: Padding) -> Mask:
+    """Which tokens of these texts are real; zeros are padding, on this side."""
+    if padding == "none":
+        return Mask()
+    keys = ids != 0
+    return Mask(keys=keys) if padding == "left" else Mask.right(keys.sum(1), ids.shape[1])
 
 
 class Subject:
@@ -99,13 +107,13 @@ class Subject:
         """Hidden states of each token, ``(b n) -> (b n d)``, or a classifier's logits, ``(b n) ->
         (b classes)``.
         """
+        mask = mask_of(ids, padding)
         if isinstance(self.module, Stack):
-            mask = Mask(keys=None if padding == "none" else ids != 0)
-            return self.module(self.embedding[ids], mask=mask, padding=padding)
+            return self.module(self.embedding[ids], mask=mask)
         if isinstance(self.module, TransformerClassifier):
-            return self.module(ids, padding=padding)  # type: ignore[no-any-return]
+            return self.module(ids, mask=mask)  # type: ignore[no-any-return]
         return self.module.hidden(
-            source, ids, source_padding=source_padding, target_padding=padding
+            source, ids, source_mask=mask_of(source, source_padding), target_mask=mask
         )
 
     def init_cache(self, source: Tensor = SOURCE, padding: Padding = "right") -> DecoderCache:
@@ -114,7 +122,7 @@ class Subject:
             return self.module.init_cache()
         if not isinstance(self.module, Transformer):
             raise TypeError(f"{type(self.module).__name__} does not decode")
-        return self.module.init_cache(source, padding=padding)
+        return self.module.init_cache(source, mask=mask_of(source, padding))
 
     def decode_step(self, ids: Tensor, cache: DecoderCache) -> Tensor:
         """Hidden states of the next tokens: ``(b n) -> (b n d)``."""

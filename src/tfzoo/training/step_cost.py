@@ -203,14 +203,10 @@ def loss(model: Any, sizes: Sizes, counter: Counter) -> Tensor:
     """The loss of a training step."""
     ids = 1 + torch.arange(sizes.rows * sizes.length).view(sizes.rows, -1) % 3
     if isinstance(model, Transformer | LanguageModel):
-        hidden = (
-            model.hidden(ids, ids, source_padding="none", target_padding="none")
-            if isinstance(model, Transformer)
-            else model.hidden(ids, padding="none")
-        )
+        hidden = model.hidden(ids, ids) if isinstance(model, Transformer) else model.hidden(ids)
         with counter.running(OUTPUT):
             return cross_entropy(hidden.flatten(0, 1), model.output_weight, ids.flatten())[0]
-    logits = model(ids, padding="none")
+    logits = model(ids)
     with counter.running(OUTPUT):
         labels = (ids if logits.ndim == 3 else ids[:, 0]) % logits.shape[-1]  # of tokens, or texts
         return F.cross_entropy(logits.flatten(0, -2), labels.flatten())

@@ -134,9 +134,6 @@ def read_config(config: Mapping[str, Any]) -> Published:
         if problem != SINGLE:
             raise BadOption(f"it classifies words, and its problem_type would be {problem}")
         problem = ""
-    pad = config.get("pad_token_id")
-    if type(pad) is int or model is LanguageModel:  # others have 0 where nothing is said
-        options["pad"] = pad if type(pad) is int and pad >= 0 else None
     for keys, value in leaves({"model": options}):
         check_number(keys, value, "config.json")
     return Published(name, model, options, classes, problem, headless)

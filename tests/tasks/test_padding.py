@@ -1,0 +1,232 @@
+"""Which tokens are padding is said by lengths, whatever their id: what a model makes of a text does
+not depend on the texts beside it.
+"""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import tfzoo
+from tests.json_files import edit
+from tests.published_folders import LINES, save
+from tests.runs.test_published import GPT, GROUPED, SMALL
+from tests.tasks.test_special_ids import SIZES, Numbers
+from tfzoo.base.special_ids import SpecialIds
+from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
+from tfzoo.data.documents import DocumentDataset, prompt_batches
+from tfzoo.data.encoded import Sentences
+from tfzoo.data.masked_documents import MaskedDataset, Masking
+from tfzoo.data.parallel_batch import ParallelDataset
+from tfzoo.data.tokenizer import TokenizerPair
+from tfzoo.data.words import WordDataset
+from tfzoo.learning.document_task import sums_by
+from tfzoo.models.generation import generate
+from tfzoo.search import Search
+from tfzoo.tasks.classification import ClassificationTask
+from tfzoo.tasks.language_modeling import LanguageModelingTask
+from tfzoo.tasks.masked_language_modeling import MaskedLanguageModelingTask
+from tfzoo.tasks.token_classification import TokenClassificationTask
+from tfzoo.testing.samples import randomize
+
+SPECIAL = {
+    "none": SpecialIds(pad=None, bos=2, eos=3, unk=1, mask=4),
+    "its own": SpecialIds(pad=0, bos=2, eos=3, unk=1, mask=4),
+    "bos": SpecialIds(pad=2, bos=2, eos=3, unk=1, mask=4),
+    "eos": SpecialIds(pad=3, bos=2, eos=3, unk=1, mask=4),
+    "unk": SpecialIds(pad=1, bos=2, eos=3, unk=1, mask=4),
+    "bos and eos": SpecialIds(pad=3, bos=3, eos=3, unk=1, mask=4),
+    "none, bos is eos": SpecialIds(pad=None, bos=3, eos=3, unk=1, mask=4),
+}
+padding = pytest.mark.parametrize("special", SPECIAL.values(), ids=SPECIAL)
+TEXTS = [[10, 11, 1, 12, 13], [14], [15, 3, 2, 0], [16, 17, 18]]
+"""With special ids inside, too."""
+ROWS = range(len(TEXTS))
+
+
+def made(task, model, special, labels=()):
+    """A task with random weights in float64."""
+    randomize(model.double().eval())
+    found = task(model, Vocabulary(Numbers(special), [*labels]))
+    found.optim.label_smoothing = 0.1
+    return found.eval()
+
+
+def assert_alike(together, alone):
+    """Numbers of texts that are in one batch, and of each alone."""
+    torch.testing.assert_close(together, torch.cat([*alone]), rtol=1e-9, atol=1e-12)
+
+
+@padding
+@pytest.mark.parametrize("items", ["document", "packed"])
+def test_the_loss_of_a_document_does_not_depend_on_its_company(special, items):
+    model = tfzoo.LanguageModel(30, **SIZES, position="rotary")
+    task = made(LanguageModelingTask, model, special)
+
+    def losses(rows):
+        dataset = DocumentDataset(Sentences.of(rows), 8, special, items=items)
+        batch = dataset[range(len(dataset))]
+        loss, nll, _ = task.loss(batch)
+        order = np.argsort(batch.index)
+        (each,) = sums_by(batch.owner, len(rows), nll)
+        return loss, each[torch.tensor(order)]
+
+    found = losses(TEXTS)
+    assert_alike(found[1], [losses([text])[1] for text in TEXTS])
+    torch.testing.assert_close(found[0], sum(losses([text])[0] for text in TEXTS))
+    logits = model(torch.tensor([[special.bos, *TEXTS[2]]]))[0]
+    wanted = F.cross_entropy(logits, torch.tensor([*TEXTS[2], special.eos]), reduction="sum")
+    torch.testing.assert_close(found[1][2], wanted)
+
+
+def test_smoothed_targets_sum_to_one_whatever_padding_is():
+    """Of logits that are all equal, the loss is that of any distribution of mass 1."""
+    for special in SPECIAL.values():
+        task = made(LanguageModelingTask, tfzoo.LanguageModel(30, **SIZES), special)
+        torch.nn.init.zeros_(task.model.embedding.weight)
+        dataset = DocumentDataset(Sentences.of(TEXTS), 8, special)
+        loss, _, tokens = task.loss(dataset[ROWS])
+        torch.testing.assert_close(loss / tokens, torch.tensor(30.0, dtype=torch.float64).log())
+
+
+@padding
+@pytest.mark.parametrize("beam", [1, 3])
+def test_prompts_are_continued_as_they_are_alone(special, beam):
+    """Empty ones, those of special ids, and those that begin with BOS as all others do."""
+    task = made(LanguageModelingTask, tfzoo.LanguageModel(30, **SIZES), special)
+    prompts = ["10 11 12 13", "", "14", f"{special.bos} 15", f"{special.eos}", "0 0"]
+    found = task.continuations(prompts, max_new_tokens=6, beam=beam)
+    assert len(found) == len(prompts)
+    assert found == [task.continuations([one], max_new_tokens=6, beam=beam)[0] for one in prompts]
+    if beam == 1:
+        assert found == ["".join(task.continuation(one, max_new_tokens=6)) for one in prompts]
+
+
+@padding
+def test_masked_tokens_are_found_as_alone(special):
+    model = tfzoo.MaskedLanguageModel(30, **SIZES, norm="batch", residual="post")
+    task = made(MaskedLanguageModelingTask, model, special)
+    dataset = MaskedDataset(Sentences.of(TEXTS), 32, Masking(0.5, 1, special, 30))
+    assert_alike(task.logits(dataset[ROWS]), [task.logits(dataset[[row]]) for row in ROWS])
+    assert len(dataset[ROWS].tokens) == sum(task.loss(dataset[[row]])[3] > 0 for row in ROWS)
+
+
+@padding
+@pytest.mark.parametrize("pooling", tfzoo.list_components()["pooling"])
+def test_texts_are_classified_as_alone(special, pooling):
+    model = tfzoo.TransformerClassifier(30, 2, **SIZES, pooling=pooling)
+    task = made(ClassificationTask, model, special, ["no", "yes"])
+    dataset = ClassificationDataset(
+        Sentences.of(TEXTS), np.zeros(len(TEXTS), np.int64), np.arange(len(TEXTS)), 9, special
+    )
+    assert_alike(task.logits(dataset[ROWS]), [task.logits(dataset[[row]]) for row in ROWS])
+    assert int(task.tokens_in(dataset[ROWS])) == sum(map(len, TEXTS)) + len(TEXTS)
+
+
+@padding
+def test_words_are_labelled_as_alone(special):
+    model = tfzoo.TransformerClassifier(30, 2, **SIZES, pooling=None)
+    task = made(TokenClassificationTask, model, special, ["O", "X"])
+    words = Sentences.of([[1] * len(text) for text in TEXTS])
+    dataset = WordDataset(Sentences.of(TEXTS), words, None, 9, special)
+    found = task.logits(dataset[ROWS])
+    for row in ROWS:
+        assert_alike(found[row, : len(TEXTS[row])], [task.logits(dataset[[row]])[0]])
+
+
+@padding
+def test_pairs_are_translated_and_scored_as_alone(special):
+    tokenizer = Numbers(special)
+    pair = TokenizerPair(tokenizer, tokenizer, "en", "de", "bytes")
+    model = tfzoo.Transformer(30, **SIZES).double().eval()
+    randomize(model)
+    task = tfzoo.TranslationTask(model, pair, search=Search(beam=3)).eval()
+    task.optim.label_smoothing = 0.1
+    source, target = Sentences.of(TEXTS), Sentences.of(TEXTS[::-1])
+    dataset = ParallelDataset(source, target, np.arange(len(TEXTS)), special)
+    with torch.no_grad():
+        alone = [task.loss(dataset[[row]]) for row in ROWS]
+        together = task.loss(dataset[ROWS])
+    for found, wanted in zip(together, map(sum, zip(*alone, strict=True)), strict=True):
+        assert float(found) == pytest.approx(float(wanted), rel=1e-9)
+    assert together[2] == sum(map(len, TEXTS)) + len(TEXTS)
+    lines = ["10 11 12 13", "", "14", "15 16"]
+    best = task.translations(lines, n_best=3)
+    for one, line in zip(best, lines, strict=True):
+        (wanted,) = task.translations([line], n_best=3)
+        assert [found.text for found in one] == [found.text for found in wanted]
+        assert [found.score for found in one] == pytest.approx([found.score for found in wanted])
+
+
+def test_an_empty_line_is_translated_as_an_empty_line():
+    special = SPECIAL["its own"]
+    tokenizer = Numbers(special)
+    pair = TokenizerPair(tokenizer, tokenizer, "en", "de", "bytes")
+    model = tfzoo.Transformer(30, **SIZES).double().eval()
+    randomize(model)
+    task = tfzoo.TranslationTask(model, pair).eval()
+    for beam in (1, 3):
+        found = task.translations(["10 11", "", "  "], beam=beam, n_best=beam)
+        assert found[0][0].score < 0
+        assert [[(one.text, one.score) for one in best] for best in found[1:]] == [[("", 0.0)]] * 2
+
+
+FOLDERS = {
+    "gpt2, pad = eos = bos": ("gpt2", "GPT2LMHeadModel", {**GPT, "n_positions": 64}),
+    "gpt_neox, pad = eos = bos": (
+        "gpt2",
+        "GPTNeoXForCausalLM",
+        {**SMALL, "max_position_embeddings": 64},
+    ),
+    "llama, pad = bos": ("llama", "LlamaForCausalLM", {**GROUPED, "max_position_embeddings": 64}),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_whose_padding_is_its_begin_is_read_as_transformers_reads_it(name, tmp_path):
+    """Loss, perplexity and greedy ids, of documents and prompts of all lengths in one batch."""
+    family, class_name, config = FOLDERS[name]
+    peer, _ = save(family, class_name, config, tmp_path)
+    peer = peer.double()
+    for file in ("config.json", "generation_config.json"):
+        edit(tmp_path / file, lambda said: said.update(pad_token_id=said["bos_token_id"]))
+    task = LanguageModelingTask.load(tmp_path).double()
+    special = task.tokenizer.special
+    assert special.pad == special.bos
+    assert (special.eos == special.bos) == (family == "gpt2")
+    task.optim.label_smoothing = 0.0
+    texts = [text[:n] for text, n in zip(LINES, (30, 3, 12, 1, 7), strict=True)]
+    ids = task.tokenizer.tokenizer.encode(texts)
+    read = [torch.tensor([[special.bos, *one]]) for one in ids]
+    labels = [torch.tensor([*one, special.eos]) for one in ids]
+    with torch.no_grad():
+        wanted = [
+            F.cross_entropy(peer(one).logits[0], label, reduction="sum")
+            for one, label in zip(read, labels, strict=True)
+        ]
+    tokens = sum(one.numel() for one in read)
+    for parts in ([range(5)], [[row] for row in range(5)]):
+        dataset, scores = DocumentDataset(Sentences.of(ids), 64, special, texts), task.new_scores()
+        with torch.no_grad():
+            for rows in parts:
+                task.score(dataset[[*rows]], scores)
+        mean = float(sum(wanted)) / tokens
+        assert float(scores.compute()["loss"]) == pytest.approx(mean, rel=1e-6)
+        assert float(scores.compute()["perplexity"]) == pytest.approx(float(np.exp(mean)), rel=1e-5)
+    prompts = [*texts, ""]
+    (batch,) = prompt_batches(prompts, task.tokenizer)
+    new = generate(
+        task.model, batch.tokens, 12, mask=batch.mask(), stop=special.ends, pad=special.pad
+    )
+    for row, line in enumerate(batch.index):
+        begin = [special.bos] if special.prompt_bos and prompts[line] else []
+        given = torch.tensor([[*begin, *[*ids, [special.bos]][line]]])
+        theirs = peer.generate(
+            input_ids=given,
+            attention_mask=torch.ones_like(given),
+            max_new_tokens=12,
+            do_sample=False,
+            eos_token_id=special.eos,
+            pad_token_id=special.pad,
+        )[0, given.shape[1] :].tolist()
+        assert new[row].tolist()[: len(theirs)] == theirs
