@@ -255,7 +255,7 @@ class LanguageModelingTask(DocumentTask):
 
     def constant_loss(self, data: Any) -> float:
         found = torch.from_numpy(self._frequencies(data.sets["val"]))
-        return constant_loss(found, self.optim.label_smoothing, self.tokenizer.special.pad)
+        return constant_loss(found, self.optim.label_smoothing, self.tokenizer.special.unpredicted)
 
     def _frequencies(self, documents: Any) -> NDArray[np.int64]:
         """How often each token of the vocabulary is to be predicted: ``(v)``."""

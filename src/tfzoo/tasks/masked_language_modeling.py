@@ -163,7 +163,7 @@ class MaskedLanguageModelingTask(DocumentTask):
     def constant_loss(self, data: Any) -> float:
         ids = data.sets["val"].sequences.ids
         found = torch.from_numpy(np.bincount(ids, minlength=len(self.tokenizer.tokenizer)))
-        return constant_loss(found, self.optim.label_smoothing, self.tokenizer.special.pad)
+        return constant_loss(found, self.optim.label_smoothing, self.tokenizer.special.unpredicted)
 
     def prediction_rows(self, batch: MaskedBatch) -> list[dict[str, Any]]:
         best = self._without_special(self.logits(batch)).argmax(-1)

@@ -140,7 +140,9 @@ class TranslationTask(Task):
         held, special = data.sets["val"], self.tokenizer.special
         found = np.bincount(held.target.ids, minlength=len(self.tokenizer.target))
         found[[*special.before_target[1:], special.eos]] += len(held)
-        return constant_loss(torch.from_numpy(found), self.optim.label_smoothing, special.fill)
+        return constant_loss(
+            torch.from_numpy(found), self.optim.label_smoothing, special.unpredicted
+        )
 
     @classmethod
     def model_arguments(
