@@ -233,7 +233,7 @@ def of_a_module(folder):
     ]
     + [
         pytest.param(of_a_module, id="module"),
-        pytest.param(lambda _: serve.load("numbers.ckpt", None, "torch"), id="serve"),
+        pytest.param(lambda _: serve.load("numbers.ckpt", None), id="serve"),
     ],
 )
 def test_training_and_inference_begin_with_it(begin, two_runs, monkeypatch):

@@ -213,7 +213,7 @@ RECIPES = [
     ("trainer: {logger: {class_path: CSVLogger, init_args: {save_dir: /tmp}}}", "--run FOLDER"),
     ("model: {heads: 3}", "heads=3"),
 ]
-"""Lines of a recipe; which of them name code or places: test_strangers.py."""
+"""Lines of a recipe; which of them name code or places: tests/strangers."""
 
 
 @pytest.mark.parametrize("mistake", RECIPES, ids=lambda mistake: mistake[0])

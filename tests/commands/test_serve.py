@@ -43,7 +43,7 @@ def test_a_mistake_is_named_before_anything_is_loaded(words, message, two_runs):
         import sys
         from tfzoo.commands.main import main
         code = main(["serve", *{words}])
-        heavy = ("torch", "multiprocessing", "tfzoo.serving.worker")
+        heavy = ("torch", "multiprocessing", "tfzoo.serving.model")
         print(code, [name for name in heavy if name in sys.modules])"""
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "2 []\n"

@@ -32,7 +32,6 @@ LITTLE = {
     "round_trip": ["bert", "--lines", "100"],
     "scaling": ["--grow", "--small"],
     "serve": ["--requests", "100"],
-    "serve_overhead": ["--rounds", "2", "--requests", "4", "--texts", "1"],
     "stream": ["--pairs", "20000", "--files", "20", "--steps", "60"],
     "swap_transformers": ["bert"],
     "sweep_overhead": ["--steps", "5", "--jobs", "1"],

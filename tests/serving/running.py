@@ -1,23 +1,17 @@
 """A server in a thread, and its clients."""
 
 import http.client
-import io
 import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
-from multiprocessing import forkserver, get_context
 from typing import Any
 
-import torch
-
-from tests.waiting import soon
 from tfzoo.serving import server
 from tfzoo.serving.app import make_app
 from tfzoo.serving.limits import Limits
-from tfzoo.serving.worker import METHOD, Worker
 
 JSON = {"Content-Type": "application/json"}
 
@@ -61,44 +55,23 @@ class Client:
         return int(json.loads(self.ask("/health").text)["requests"])
 
 
-def loaded(kind: Any, saved: bytes, prepare: Callable[[Any], object] | None) -> Any:
-    """The task of a checkpoint, in the process of the model."""
-    torch.set_num_threads(1)
-    task = kind.from_checkpoint(torch.load(io.BytesIO(saved), weights_only=True))
-    if prepare is not None:
-        prepare(task)
-    return task
-
-
-def loading(task: Any, prepare: Callable[[Any], object] | None = None) -> Callable[[], Any]:
-    """What loads a task in another process, where ``prepare`` then changes it."""
-    checkpoint, saved = {"state_dict": task.state_dict()}, io.BytesIO()
-    task.on_save_checkpoint(checkpoint)
-    torch.save(checkpoint, saved)
-    if METHOD == "forkserver":  # that of all tests
-        get_context(METHOD).set_forkserver_preload(["tests.testing.warm"])
-        forkserver.ensure_running()
-    return partial(loaded, type(task), saved.getvalue(), prepare)
-
-
 @contextmanager
 def serving(
     task: Any,
     run: str = "runs/toy/1",
-    prepare: Callable[[Any], object] | None = None,
+    prepare: Callable[[Any], object] = lambda task: None,
     **limits: Any,
 ) -> Iterator[Client]:
     chosen = Limits(**limits)
-    worker = Worker(loading(task, prepare), chosen)
+    served = deepcopy(task)
+    prepare(served)
     with server.listen("127.0.0.1", 0) as bound:
-        app = make_app(worker, run, chosen, server.hosts_of(bound, "127.0.0.1"))
+        app = make_app(served, run, chosen, server.hosts_of(bound, "127.0.0.1"))
         running = server.make_server(app, chosen)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         try:
-            soon(lambda: running.started)
             yield Client(bound.getsockname()[1])
         finally:
             running.should_exit = True
             thread.join(20)
-            worker.close()

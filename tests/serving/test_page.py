@@ -43,5 +43,5 @@ def test_typing_a_text_shows_its_answer_and_its_attention(browser, client):
     page.evaluate("document.getElementById('text').removeAttribute('maxlength')")
     page.fill("#text", "a" * 201)
     page.click("#send")
-    answer.locator("text=the text has 201 characters; at most 200 are read").wait_for()
+    answer.locator("text=text: String should have at most 200 characters").wait_for()
     page.close()

@@ -14,7 +14,6 @@ from tests.serving.running import Client
 from tests.tasks.test_attention import translator
 from tests.waiting import soon
 from tfzoo.commands import serve
-from tfzoo.serving import worker
 
 load = serve.load
 
@@ -47,7 +46,7 @@ def served(number):
             statuses.extend(one.result().status for one in found)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts what runs in the background
-    serve.load, worker.METHOD = slow_task, "fork"
+    serve.load = slow_task
     with redirect_stdout(out), redirect_stderr(err):
         asking = threading.Thread(target=clients, daemon=True)
         asking.start()
@@ -71,52 +70,3 @@ def test_a_signal_ends_the_server_after_its_answers(own_folder):
         assert (code, statuses) == (wanted, [200, 200]), err
         assert out.startswith("http://127.0.0.1:")
         assert "Traceback" not in err
-
-
-def stuck():
-    """The exit code of a server whose model never answers, the status of a request, and the seconds
-    from SIGTERM to the end.
-    """
-    from tfzoo.commands.main import main
-
-    out, found, began = io.StringIO(), [0], [0.0]
-
-    def ask():
-        soon(lambda: "Ctrl-C" in out.getvalue())
-        client = Client(int(out.getvalue().split()[0].rpartition(":")[2]))
-        soon(lambda: answers(client))
-        with ThreadPoolExecutor(1) as threads:
-            asked = threads.submit(client.ask, "/translate", {"text": "a"})
-            soon(lambda: client.requests() == 1)
-            began[0] = time.monotonic()
-            os.kill(os.getpid(), signal.SIGTERM)
-            found[0] = asked.result().status
-
-    serve.load, worker.METHOD = stuck_task, "fork"
-    with redirect_stdout(out), redirect_stderr(io.StringIO()):
-        asking = threading.Thread(target=ask, daemon=True)
-        asking.start()
-        words = ["serve", "numbers.ckpt", "--port", "0", "--device", "cpu", "--max-seconds", "1"]
-        code = main(words)
-        ended = time.monotonic() - began[0]
-        asking.join(20)
-    return code, found[0], ended
-
-
-def stuck_task(*args):
-    task = translator()
-    task.model.register_forward_pre_hook(sleep)
-    task.model.encoder.register_forward_pre_hook(sleep)
-    return task
-
-
-def sleep(*_):
-    time.sleep(1000)
-
-
-@forked.requires_fork
-def test_a_model_that_is_stuck_does_not_keep_the_server_from_ending(own_folder):
-    (own_folder / "numbers.ckpt").touch()
-    code, status, seconds = forked.call(stuck)
-    assert (code, status) == (0, 504)
-    assert seconds < 10

@@ -895,11 +895,10 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         replace("c if _ else c + 1", "c + 1"),
         WORDS + "test_errors_say_what_became_of_each_span",
     ),
-    "the model goes on for a client that has gone while it read an answer": (
-        "ModelProcess.stop",
-        replace("self.stopped.value = _", "pass"),
-        "tests/serving/test_streaming.py::"
-        "test_a_client_that_goes_away_stops_the_model_and_one_that_reads_nothing_does_not",
+    "the model goes on when the time of a request is over": (
+        "Model._check",
+        replace("time.monotonic() > _", "False"),
+        "tests/serving/test_serving.py::test_time_that_is_over_is_an_error_and_stops_the_model",
     ),
     # residual connections
     "a sandwich has one norm twice": (

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import fields
-from functools import partial
 from typing import Any
 
 from tfzoo.base.terminal import notify, print_result
@@ -13,20 +11,20 @@ from tfzoo.errors import TfzooError
 from tfzoo.runs.folder import check_exists
 from tfzoo.serving.limits import Limits
 
+MOST = 10**9
 LIMITS = {
     "characters": "characters of a text",
     "texts": "texts of a request",
     "bytes": "bytes of a request",
-    "seconds": "seconds of a request, its wait for the model included",
+    "seconds": "seconds until a request is answered, its wait for the model included",
     "waiting": "requests that wait for the model; more get status 503",
-    "connections": "connections of clients; more make the oldest that asks nothing end",
+    "connections": "connections of clients; more get status 503",
 }
 EPILOG = """\
 The page shows what the model makes of a text, and its attention. Programs send {"text": "..."} or
 {"texts": ["...", "..."]} as JSON to /COMMAND, which the page names;
 /openapi.json has the details. There is no password: with another --host, others can use the model,
-too. After Ctrl-C or SIGTERM the server answers what it was asked, and ends. It prints the size of
-each request, and no text.
+too: put a proxy in front. After Ctrl-C or SIGTERM the server answers what it was asked, and ends.
 """
 
 
@@ -44,13 +42,13 @@ def make_parser() -> CommandParser:
         "--port", type=int, default=8000, metavar="N", help="0: a free one (default: %(default)s)"
     )
     parser.add_device()
-    for one in fields(Limits):
+    for name, default in Limits()._asdict().items():
         parser.add_argument(
-            f"--max-{one.name}",
-            type=type(one.default),
-            default=one.default,
+            f"--max-{name}",
+            type=type(default),
+            default=default,
             metavar="N",
-            help=f"{LIMITS[one.name]} (default: %(default)s)",
+            help=f"{LIMITS[name]} (default: %(default)s)",
         )
     return parser
 
@@ -61,14 +59,16 @@ def run(given: Namespace) -> int:
     Raises:
         TfzooError: no such run or device; the address is taken; FastAPI is not installed.
     """
-    limits = Limits(**{one.name: getattr(given, f"max_{one.name}") for one in fields(Limits)})
+    limits = Limits(*(getattr(given, f"max_{name}") for name in LIMITS))
+    for name, value in limits._asdict().items():
+        if not 0 < value < MOST:
+            raise TfzooError(f"--max-{name} {value:g} must be above 0, below {MOST:,}")
     check_exists(given.run)
     if not 0 <= given.port < 2**16:
         raise TfzooError(f"--port {given.port}: a port is a number from 0 to 65535")
     try:
         from tfzoo.serving import server
         from tfzoo.serving.app import make_app
-        from tfzoo.serving.worker import Worker
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "tfzoo":
             raise
@@ -76,20 +76,18 @@ def run(given: Namespace) -> int:
             f"tfzoo serve needs {error.name}, which is not installed: pip install 'tfzoo[serve]'"
         ) from None
     with server.listen(given.host, given.port) as bound:
-        worker = Worker(partial(load, given.run, given.device), limits)
-        try:
-            app = make_app(worker, given.run, limits, server.hosts_of(bound, given.host))
-            if not server.is_loopback(bound):
-                notify("others can reach this address, and there is no password")
-            print_result(f"{server.address(bound)}  (Ctrl-C ends)")
-            server.serve(app, bound, limits)
-        finally:
-            worker.close()
+        task = load(given.run, given.device)
+        hosts = server.hosts_of(bound, given.host)
+        if hosts is None:
+            notify("others can reach this address, and there is no password")
+        app = make_app(task, given.run, limits, hosts)
+        print_result(f"{server.address(bound)}  (Ctrl-C ends)")
+        server.serve(app, bound, limits)
     return 0
 
 
 def load(run: str, device: str | None) -> Any:
-    """Load the task of a run, in the process of the model: the server needs none of its modules."""
+    """Load the task of a run."""
     from tfzoo.commands.task_command import load_task
     from tfzoo.runs.run import Run
 

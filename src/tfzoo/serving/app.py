@@ -2,142 +2,131 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self
 from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 from starlette.exceptions import HTTPException
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import tfzoo
 from tfzoo.data.pairs import joined
+from tfzoo.learning.task import Task
 from tfzoo.plots.pages.render import render
-from tfzoo.serving.guard import Guard
-from tfzoo.serving.limits import ClientGone, Limits, Refused
-from tfzoo.serving.message import message_page
-from tfzoo.serving.worker import Worker
-
-T = TypeVar("T")
+from tfzoo.serving.answers import message_page
+from tfzoo.serving.limits import Limits
+from tfzoo.serving.model import Model
 
 PAGE = Path(__file__).parent / "serve.html"
 EXPECTED = 'send {"text": "..."} or {"texts": ["...", "..."]}'
 SHOW = "/show"
 """Where the page sends its form; all that is answered there is a page."""
+HEADERS = {
+    "content-security-policy": "frame-ancestors 'self'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""Of every answer. ``no-store``: no browser keeps texts. ``same-origin``: a form's request says
+where it comes from to this server alone.
+"""
 
 
 class Texts(BaseModel):
-    """One text, or several; a pair of texts is a list of two."""
+    """What is sent: one text, or several."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    text: str | list[str] | None = None
-    texts: list[str | list[str]] | None = None
+    text: Any = None
+    texts: Any = None
     stream: bool = False
 
     @model_validator(mode="after")
     def one_of_both(self) -> Self:
-        """Either is given."""
-        if (self.text is None) == (self.texts is None):
-            raise ValueError(EXPECTED)
+        """Either is given; several are not streamed."""
+        if (self.text is None) == (self.texts is None) or (self.stream and self.text is None):
+            raise ValueError
         return self
 
-    def all(self, limits: Limits, names: Sequence[str]) -> list[str]:
-        """The texts; the model reads pairs where there are two ``names``.
-
-        Raises:
-            Refused: a text is too long, there are too many, several are to be streamed, or a pair
-                where there are none.
-        """
-        if self.stream and self.text is None:
-            raise Refused(422, 'stream is for one text: send {"text": "...", "stream": true}')
-        texts = [self.text] if self.text is not None else self.texts or []
-        if len(texts) > limits.texts:
-            raise Refused(422, f"{len(texts):,} texts; at most {limits.texts:,} in a request")
-        found = []
-        for index, text in enumerate(texts):
-            which = "the text" if self.texts is None else f"texts[{index}]"
-            if (len(text) if isinstance(text, list) else 1) != len(names):
-                wanted = f"a pair, [{', '.join(names)}]" if len(names) == 2 else "a string"
-                raise Refused(422, f"{which} is not {wanted}")
-            found.append(joined(text) if isinstance(text, list) else text)
-            check_length(found[-1], limits, which)
-        return found
+    @property
+    def all(self) -> list[str]:
+        """The texts; a pair as one."""
+        given = self.texts if self.text is None else [self.text]
+        return [text if isinstance(text, str) else joined(text) for text in given]
 
 
-class Health(BaseModel):
-    """The run, and the number of requests that run or wait."""
-
-    status: str
-    run: str
-    task: str
-    requests: int
-
-
-class Error(BaseModel):
-    """Why there is no answer, in one sentence."""
-
-    error: str
+def texts_of(names: list[str], limits: Limits) -> type[Texts]:
+    """The :class:`Texts` of a model that reads one text, or a pair if there are two ``names``."""
+    one: Any = Annotated[str, Field(max_length=limits.characters)]
+    if len(names) > 1:
+        one = Annotated[list[one], Field(min_length=len(names), max_length=len(names))]
+    several = Annotated[list[one], Field(max_length=limits.texts)]
+    return create_model(
+        "Texts", __base__=Texts, text=(one | None, None), texts=(several | None, None)
+    )
 
 
-REFUSALS = (400, 403, 408, 413, 415, 422, 500, 503, 504)
-
-
-def answered(schema: Any) -> dict[str, Any]:
-    """The description of what is answered: one answer, or a list of them for a list of texts."""
-    several = {"type": "object", "properties": {"answers": {"type": "array", "items": schema}}}
-    content: dict[str, Any] = {"application/json": {"schema": {"anyOf": [schema, several]}}}
-    content["text/event-stream"] = {"schema": {"type": "string"}}
-    about = "One answer for each text, in the same order; with stream, events as they come"
-    return {"description": about, "content": content}
-
-
-def make_app(
-    worker: Worker, run: str, limits: Limits, hosts: frozenset[str] | None = None
-) -> FastAPI:
+def make_app(task: Task, run: str, limits: Limits, hosts: list[str] | None = None) -> FastAPI:
     """The application that serves one task.
 
     Args:
-        worker: has the task, in another process.
+        task: with its model.
         run: what pages call it.
         limits: of each request.
-        hosts: the names by which a browser may call this server, against DNS rebinding; None: any.
+        hosts: the names by which a browser may call this server; None: any.
     """
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        working = asyncio.ensure_future(worker.work())
-        yield
-        working.cancel()
-        worker.close()
-
     app = FastAPI(
-        title=f"tfzoo {worker.command}",
-        description=f"{run}, {worker.name}",
+        title=f"tfzoo {task.command}",
+        description=f"{run}, {task.entry.name}",
         version=tfzoo.__version__,
         docs_url=None,  # these pages load scripts from another server
         redoc_url=None,
-        lifespan=lifespan,
+        max_body_size=limits.bytes,
     )
-    add_routes(app, run, limits, worker)
+    add_routes(app, Model(task, limits), run)
+    app.state.path = f"/{task.command}"
     app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(ValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_http_error)
-    paths = frozenset(getattr(route, "path", "") for route in app.routes)
-    app.state.path = f"/{worker.command}"
-    app.add_middleware(Guard, limits=limits, refusal=refusal, paths=paths, hosts=hosts)
+    app.add_middleware(BaseHTTPMiddleware, dispatch=guard)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
     return app
 
 
-def add_routes(app: FastAPI, run: str, limits: Limits, worker: Worker) -> None:
+async def guard(request: Request, answer: RequestResponseEndpoint) -> Response:
+    """Refuse what the page of another site sends through a user's browser; add :data:`HEADERS`."""
+    origin = request.headers.get("origin")
+    if origin is None or origin.partition("//")[2] == request.headers.get("host"):
+        response = await answer(request)
+    else:
+        why = "requests from pages of other sites are refused"
+        response = refusal(request, HTTPException(403, why))
+    response.headers.update(HEADERS)
+    return response
+
+
+def add_routes(app: FastAPI, model: Model, run: str) -> None:
     """The page, what it shows, the JSON API, and whether the server is well."""
-    command, name = worker.command, worker.name
-    facts = {"run": run, "command": command, "task": name, "names": worker.texts}
-    facts |= {"hint": worker.hint, "streams": worker.streams}
+    task, limits = model.task, model.limits
+    command, name, names = task.command, task.entry.name, task.text_names
+    shape: Any = texts_of(names, limits)
+    facts = {"run": run, "command": command, "task": name, "names": names}
+    facts |= {"hint": task.input_hint, "streams": type(task).stream is not Task.stream}
     first = render(PAGE, served=True, limits=limits, **facts)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
@@ -151,163 +140,87 @@ def add_routes(app: FastAPI, run: str, limits: Limits, worker: Worker) -> None:
     @app.post(SHOW, response_class=HTMLResponse, include_in_schema=False)
     async def show(request: Request) -> str:
         form = parse_qs((await request.body()).decode("utf-8", "replace"))
-        given = [*form.get("text", []), "", ""][: len(worker.texts)]
-        text = joined(" ".join(one.split()) for one in given)
+        given = [" ".join(one.split()) for one in form.get("text", [])]
+        (text,) = shape(text=given if len(names) > 1 else "".join(given)).all
         if not text.strip():
-            raise Refused(422, "the text is empty")
-        check_length(text, limits, "the text")
-        page: str = await while_connected(request, worker.run([text], page=run))
-        return page
+            raise HTTPException(422, "the text is empty")
+        return await model.page(text, run)
 
-    @app.post(
-        f"/{command}",
-        operation_id=command,
-        summary=f"{name.replace('_', ' ').capitalize()} of one text, or of several",
-        responses={
-            200: answered(worker.answer),
-            **{status: {"model": Error} for status in REFUSALS},
-        },
-    )
-    async def answer(request: Request, asked: Texts) -> Any:
-        texts = asked.all(limits, worker.texts)
+    async def answer(asked: Texts) -> Any:
         if asked.stream:
-            return await streamed(request, worker, texts)
-        found = await while_connected(request, worker.run(texts))
+            parts = model.stream(*asked.all)
+            first = await anext(parts)
+            return StreamingResponse(events(first, parts), media_type="text/event-stream")
+        found = await model.run(lambda: [asdict(one) for one in task.answers(asked.all)])
         return JSONResponse(found[0] if asked.texts is None else {"answers": found})
 
+    answer.__annotations__["asked"] = shape
+    about = f"{name.replace('_', ' ').capitalize()} of one text, or of several"
+    app.post(f"/{command}", operation_id=command, summary=about, responses=described(task.Answer))(
+        answer
+    )
+
     @app.get("/health", summary="Which run is served, and how many requests are being answered")
-    async def health() -> Health:
-        return Health(status="ok", run=run, task=name, requests=worker.accepted)
+    async def health() -> dict[str, Any]:
+        return {"status": "ok", "run": run, "task": name, "requests": model.requests}
 
 
-class EventStream(StreamingResponse):
-    """Server-sent events; ``work`` is stopped where the client goes away."""
-
-    def __init__(self, events: AsyncIterator[str], work: asyncio.Future[Any]) -> None:
-        unbuffered = {"X-Accel-Buffering": "no"}  # by nginx
-        super().__init__(events, media_type="text/event-stream", headers=unbuffered)
-        self.work = work
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send the events."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self.work.cancel()
+def described(answer: Any) -> dict[int | str, dict[str, Any]]:
+    """What ``/openapi.json`` says of answers, each an ``answer``, and of errors."""
+    schema = TypeAdapter(answer).json_schema()
+    several = {"type": "object", "properties": {"answers": {"type": "array", "items": schema}}}
+    content = {
+        "application/json": {"schema": {"anyOf": [schema, several]}},
+        "text/event-stream": {"schema": {"type": "string"}},
+    }
+    about = "One answer for each text, in the same order; with stream, events"
+    error = {"description": 'no answer: {"error": "one sentence"}'}
+    statuses = (400, 403, 413, 415, 422, 500, 503, 504)
+    return {200: {"description": about, "content": content}, **dict.fromkeys(statuses, error)}
 
 
-async def streamed(request: Request, worker: Worker, texts: Sequence[str]) -> EventStream:
-    """The answer of one text: an event for each piece as it comes, and one for the whole, or for
-    the error that ended it.
-
-    Raises:
-        Refused, ClientGone: as :func:`while_connected`, before the first piece.
-    """
-    pieces: asyncio.Queue[str | None] = asyncio.Queue()  # at most those of one answer
-    work = asyncio.ensure_future(worker.run(texts, on_piece=pieces.put_nowait))
-    work.add_done_callback(lambda _: pieces.put_nowait(None))
+async def events(first: Any, rest: AsyncIterator[Any]) -> AsyncIterator[str]:
+    """Server-sent events: one for each part of an answer, and one for the error that ended it."""
     try:
-        first = await while_connected(request, pieces.get())
-        if first is None:
-            work.result()
-    except BaseException:
-        work.cancel()
-        raise
-
-    async def events() -> AsyncIterator[str]:
-        piece = first
-        while piece is not None:
-            yield event({"piece": piece})
-            piece = await pieces.get()
-        try:
-            yield event((await work)[0])
-        except Refused as refused:
-            yield event({"error": str(refused)})
-
-    return EventStream(events(), work)
+        yield event(first)
+        async for part in rest:
+            yield event(part)
+    except HTTPException as error:
+        yield f"data: {json.dumps({'error': error.detail})}\n\n"
 
 
-def event(value: Any) -> str:
-    """A server-sent event."""
+def event(part: Any) -> str:
+    """A piece of an answer, or the answer, as a server-sent event."""
+    value = {"piece": part} if isinstance(part, str) else asdict(part)
     return f"data: {json.dumps(value)}\n\n"
 
 
-def check_length(text: str, limits: Limits, which: str) -> None:
-    """Raise ``Refused`` if a text is too long."""
-    if len(text) > limits.characters:
-        raise Refused(
-            422, f"{which} has {len(text):,} characters; at most {limits.characters:,} are read"
-        )
-
-
-async def while_connected(request: Request, work: Awaitable[T]) -> T:
-    """The result of the work.
-
-    Raises:
-        Refused: there is none.
-        ClientGone: the client closed its connection; the work is stopped.
-    """
-
-    async def gone() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    result, closed = asyncio.ensure_future(work), asyncio.ensure_future(gone())
-    try:
-        await asyncio.wait((result, closed), return_when=asyncio.FIRST_COMPLETED)
-        if not result.done():
-            raise ClientGone
-        return result.result()
-    finally:
-        result.cancel()
-        closed.cancel()
-        await asyncio.gather(result, closed, return_exceptions=True)
-
-
-# Errors.
-
-
-def refusal(request: Request, refused: Refused) -> Response:
+def refusal(request: Request, error: HTTPException) -> Response:
     """A page where a page is expected, else ``{"error": "one sentence"}``."""
-    headers = {"Retry-After": "1"} if refused.status == 503 else None
     if request.url.path == SHOW:
-        page = message_page("No answer", {}, [str(refused)])
-        return HTMLResponse(page, refused.status, headers)
-    return JSONResponse({"error": str(refused)}, refused.status, headers)
+        page = message_page("No answer", {}, error.detail)
+        return HTMLResponse(page, error.status_code, error.headers)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
 async def on_invalid(request: Request, error: Any) -> Response:
     """A body that is not what the schema says."""
     first = error.errors()[0]
-    content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content != "application/json" and not content.endswith("+json"):
-        why = "send JSON, with the header Content-Type: application/json"
-        return refusal(request, Refused(415, why))
+    where = ".".join(str(part) for part in first["loc"] if part != "body")
+    why, status = f"{where}: {first['msg']}; {EXPECTED}" if where else EXPECTED, 422
     if first["type"] == "json_invalid":
-        return refusal(request, Refused(400, f"the body is not JSON: {first['ctx']['error']}"))
-    name, *rest = first["loc"][1:] or ("",)
-    if name not in Texts.model_fields:
-        unknown = f"there is no key {name!r}: " if first["type"] == "extra_forbidden" else ""
-        return refusal(request, Refused(422, unknown + EXPECTED))
-    if name == "stream":
-        return refusal(request, Refused(422, "stream is neither true nor false"))
-    rows = [row for row in rest if isinstance(row, int)]
-    where = f"{name}[{rows[0]}]" if rows else name
-    kind = "a list of strings" if where == "texts" else "a string"
-    return refusal(request, Refused(422, f"{where} is not {kind}"))
+        why, status = f"the body is not JSON: {first['ctx']['error']}", 400
+    elif "json" not in request.headers.get("content-type", "") and request.url.path != SHOW:
+        why, status = "send JSON, with the header Content-Type: application/json", 415
+    return refusal(request, HTTPException(status, why))
 
 
 async def on_http_error(request: Request, error: Any) -> Response:
-    """No such path, or another method; or what FastAPI says of JSON that is nested too deep."""
-    status, path, methods = error.status_code, request.url.path, (error.headers or {}).get("Allow")
-    why = str(error.detail)
-    if status == 400:
-        why = "the body cannot be read as JSON"
-    elif status == 404:
-        why = f"no such path; texts go to POST {request.app.state.path}"
-    elif status == 405:
-        why = f"{path} takes {methods}, not {request.method}"
-        why += f": {EXPECTED}" if path == request.app.state.path else ""
-    response = refusal(request, Refused(status, why))
-    response.headers.update({"Allow": methods} if methods else {})
-    return response
+    """No answer; where the path or the method is wrong, the right ones."""
+    path, right = request.url.path, request.app.state.path
+    if error.status_code == 404:
+        error.detail = f"no such path; texts go to POST {right}"
+    elif error.status_code == 405:
+        error.detail = f"{path} takes {error.headers['Allow']}, not {request.method}"
+        error.detail += f": {EXPECTED}" if path == right else ""
+    return refusal(request, error)
