@@ -6,6 +6,7 @@ from typing import Any
 
 import ctranslate2
 import pytest
+import torch
 
 from tests.exporting.tasks import LINES, classifier, refusal, translator
 from tfzoo.base.registry import REGISTRIES
@@ -21,11 +22,12 @@ FAITHFUL: list[dict[str, Any]] = [
     {"joint": False, "tie": "target"},
     {"position": "rotary", "feedforward": "swiglu", "residual": "post", "norm": "rms"},
     {"position": {"name": "rotary", "layout": "half", "fraction": 0.5}, "kv_heads": 1, "heads": 4},
-    {"attention": "dot_product", "bias": False},
+    {"position": {"name": "rotary", "scaling": "linear", "factor": 4}, "bias": False},
+    {"position": "alibi", "attention": "dot_product"},
     {"position": {"name": "relative_bias", "buckets": 8, "max_distance": 12}, "temperature": 2.0},
     {"position": "learned", "max_length": 48, "head_dim": 6, "feedforward": "geglu"},
     {"position": {"name": "sinusoidal", "order": "concatenated"}, "share_query_key": True},
-    {"position": "none", "embedding_norm": "layer", "scale_embeddings": False},
+    {"position": "kerple", "embedding_norm": "layer", "scale_embeddings": False},
     {
         "norm": {"name": "layer", "bias": False, "eps": 1e-3},
         "encoder": {"layers": 1, "norm": {"name": "rms", "eps": 1e-3}},
@@ -41,9 +43,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"residual": "rezero"}, "residual 'rezero'"),
     ({"mixer": "linear_attention"}, "mixer 'linear_attention'"),
     ({"mixer": "gru", "feedforward": "none"}, "mixer 'gru'; --to onnx exports more parts"),
-    ({"feedforward": "none"}, "feedforward 'none'"),
+    ({"feedforward": "none"}, "a layer without feed-forward layer"),
+    ({"mixer": "none"}, "a layer without self-attention"),
     ({"encoder": {"position": "unit_interval"}}, "position 'unit_interval'"),
-    ({"position": {"name": "rotary", "scaling": "yarn"}}, "a scaled rotation"),
+    ({"position": {"name": "rotary", "scaling": "yarn"}}, "position 'rotary'"),
     ({"cap": 5.0}, "cap"),
     ({"gate": True}, "gate"),
     ({"window": 3}, "window"),
@@ -99,7 +102,8 @@ def test_the_files_translate_text_with_the_tokenizer_beside_them(tmp_path):
 
 def test_what_computes_something_else_is_not_written(tmp_path, monkeypatch):
     """The comparison is what counts, whatever the table says."""
-    monkeypatch.setitem(ACTIVATIONS, "relu", "GELU")
+    monkeypatch.setitem(ACTIVATIONS, "GELU", torch.relu)
+    monkeypatch.delitem(ACTIVATIONS, "RELU")
     with pytest.raises(BadOption, match="differs from the model's by"):
         export(translator(feedforward="relu"), tmp_path / "model")
     assert not any(tmp_path.iterdir())

@@ -20,7 +20,7 @@ from tfzoo.base.loading import task_class
 from tfzoo.base.terminal import notify, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.data.lines import decoded, read_lines
-from tfzoo.errors import BadData, TfzooError
+from tfzoo.errors import BadData, BadRun, TfzooError
 from tfzoo.runs import files
 from tfzoo.runs.run import Run
 from tfzoo.training.device import find_device
@@ -102,7 +102,13 @@ def load_task(trained: Run, device: str | None, name: str | None = None) -> Any:
         trained.check_task(name)
     cls = trained.task  # its import sets what is silenced
     silence_lightning()
-    return trained.load(cls).to(place)
+    task = trained.load(cls).to(place)
+    for part, weight in task.named_parameters():
+        if not weight.isfinite().all():
+            raise BadRun(
+                f"{relative_path(trained.path)}: {part} is not finite: its training has diverged"
+            )
+    return task
 
 
 def process_lines(given: Namespace, task: Any, truncated: Truncated) -> None:

@@ -9,8 +9,8 @@ import math
 import time
 import warnings
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
+from dataclasses import asdict, is_dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -992,13 +992,22 @@ class Task(L.LightningModule):
         """Apply ``function`` to each batch in evaluation mode, without gradients; return the
         results sorted by the items' ``index``. ``progress`` is called with the number of items of
         each finished batch.
+
+        Raises:
+            BadRun: a number in a result is NaN.
         """
         found: dict[int, T] = {}
         training = self.training
         self.eval()
         try:
             for batch in batches:
-                found |= zip(batch.index, function(batch.to(self.device)), strict=True)
+                results = function(batch.to(self.device))
+                if has_nan(results):
+                    raise BadRun(
+                        "the model gives NaN, so it has no answer: its training has diverged, or "
+                        "its numbers are too large for their precision"
+                    )
+                found |= zip(batch.index, results, strict=True)
                 if progress is not None:
                     progress(len(batch.index))
         finally:
@@ -1207,6 +1216,20 @@ class Task(L.LightningModule):
         """A hash of the training text, or "" if the data has none."""
         data = getattr(adapters.trainer_of(self), "datamodule", None)
         return getattr(data, "content", "")
+
+
+def has_nan(value: object) -> bool:
+    """Whether there is NaN in an answer, or in several.
+
+    >>> has_nan([{"label": "a", "probability": float("nan")}])
+    True
+    """
+    if isinstance(value, float):
+        return math.isnan(value)
+    if is_dataclass(value):
+        value = vars(value)
+    parts = value.values() if isinstance(value, Mapping) else value
+    return isinstance(parts, list | tuple | ValuesView) and any(map(has_nan, parts))
 
 
 def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
