@@ -140,17 +140,26 @@ def save(figure: Figure, path: Path) -> None:
     """
     check_suffix(path)
     suffix = path.suffix.removeprefix(".").lower()
-    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    picture = io.BytesIO()
-    with styled():
-        figure.savefig(picture, format=suffix, metadata=dates.get(suffix))
-    content = picture.getvalue()
-    if suffix == "svg":
-        content = content.replace(b"<defs>", f"<style>{DARK}</style><defs>".encode(), 1)
+    content = svg(figure) if suffix == "svg" else picture(figure, suffix)
     try:
         path.write_bytes(content)
     except OSError as error:
         raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def svg(figure: Figure) -> bytes:
+    """A figure as SVG, which a browser shows dark where it shows pages dark."""
+    drawn = picture(figure, "svg")
+    return drawn.replace(b"<defs>", f"<style>{DARK}</style><defs>".encode(), 1)
+
+
+def picture(figure: Figure, form: str) -> bytes:
+    """A figure in this format; the same one gives the same bytes."""
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    drawn = io.BytesIO()
+    with styled():
+        figure.savefig(drawn, format=form, metadata=dates.get(form))
+    return drawn.getvalue()
 
 
 def log_figure(loggers: Iterable[Any], name: str, draw: Callable[[], Figure], step: int) -> None:

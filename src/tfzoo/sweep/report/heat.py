@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from tfzoo.sweep.judge.verdicts import Judged, Verdicts
+from tfzoo.sweep.report.figures import limits
 from tfzoo.sweep.report.numbers import format_interval, format_mean, format_value
 from tfzoo.sweep.report.results import CellResult, Results
-from tfzoo.sweep.report.svg import limits
 
 STEPS = 8
 """The number of the best shade; the worst is 0."""

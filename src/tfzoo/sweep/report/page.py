@@ -7,22 +7,17 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from tfzoo.plots.pages.render import render
 from tfzoo.sweep.judge.paired import ALPHA
 from tfzoo.sweep.judge.verdicts import Verdicts
 from tfzoo.sweep.report import facts, tables
-from tfzoo.sweep.report.curves import curves
-from tfzoo.sweep.report.forest import forest
+from tfzoo.sweep.report.figures import curves, forest, sign, tradeoffs
 from tfzoo.sweep.report.heat import grids
 from tfzoo.sweep.report.results import CellResult, Results
-from tfzoo.sweep.report.svg import mark, tag
-from tfzoo.sweep.report.tradeoff import tradeoffs
 
 TEMPLATE = Path(__file__).parent / "page.html"
-MAX_CELLS = 100
-"""Cells that the page shows one by one. A page of 1,000 would have 4 MB, and nobody could read its
+MAX_CELLS = 40
+"""Cells that the page shows one by one. More would be megabytes, and nobody could read its
 plots.
 """
 
@@ -108,11 +103,3 @@ def answer(results: Results, verdicts: Verdicts) -> dict[str, Any]:
             for one in (*verdicts.axes, *verdicts.cells)
         ),
     }
-
-
-def sign(verdict: str) -> Markup:
-    """The mark of a verdict within text."""
-    drawn = mark(8.0, 8.0, verdict, size=6.0)
-    return tag(
-        "svg", drawn, viewBox="0 0 16 16", width=16, height=16, class_="sign", aria_hidden="true"
-    )

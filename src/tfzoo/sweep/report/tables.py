@@ -14,8 +14,8 @@ from tfzoo.sweep.judge.paired import Mode
 from tfzoo.sweep.judge.repeats import Repeat, Repeats, of
 from tfzoo.sweep.judge.sentences import format_p
 from tfzoo.sweep.judge.verdicts import judge
-from tfzoo.sweep.report.curves import Curve, validated
 from tfzoo.sweep.report.facts import has_tuned, tuned
+from tfzoo.sweep.report.figures import Curve, validated
 from tfzoo.sweep.report.heat import difference
 from tfzoo.sweep.report.numbers import (
     NONE,
