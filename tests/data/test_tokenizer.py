@@ -5,11 +5,9 @@ import json
 import pytest
 
 from tfzoo.data.classification import ClassificationData
-from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.tokenizers.bpe import BPE
 from tfzoo.data.translation import TranslationData
-from tfzoo.errors import BadData
 
 
 def trained(lines):
@@ -37,11 +35,6 @@ def test_separate_languages_stay_separate_and_in_order():
     assert not again.joint
     assert again.source.encode(["abab"]) == first.encode(["abab"])
     assert again.target.encode(["abab"]) == second.encode(["abab"]) != first.encode(["abab"])
-
-
-def test_labels_are_not_the_letters_of_a_text():
-    with pytest.raises(BadData, match=r"pass a list of texts, not one: \['ab'\]"):
-        Vocabulary(trained(["ab cd"] * 9), labels="ab")
 
 
 CHINESE = ["这部电影非常好看，我很喜欢。", "导演的水平真的不怎么样，浪费时间！"] * 5

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -29,15 +29,6 @@ NUMBER = 2**64
 """The largest number in a recipe."""
 SMALLEST = 2.0**-126
 """The smallest number over 0: single precision has no smaller one without loss."""
-
-
-@dataclass(frozen=True)
-class Single:
-    """Marks a parameter that takes one value and no list: ``Annotated[str, Single(why)]``. ``why``
-    gives what the error for a list says, after the name of the parameter.
-    """
-
-    why: Callable[[], str]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, get_args, get_origin
 
 from tfzoo.base.registry import registry
-from tfzoo.base.values import Single, convert, is_plain
+from tfzoo.base.values import convert, is_plain
 from tfzoo.config.merge import SPLITS, Merged, Origins, absolute_path, as_list, merge_spec
 from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section, union_members
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
@@ -203,8 +203,6 @@ def convert_nested(value: Any, hint: Any) -> Any:
         origin, inner = get_origin(member), get_args(member)
         if member is Any:
             return value
-        if isinstance(member, Single) and isinstance(value, list | tuple):
-            raise ValueError(member.why())
         if origin is list and isinstance(value, list | tuple):
             return [convert_nested(one, inner[0]) for one in value]
         if origin is tuple and isinstance(value, list | tuple) and len(value) == len(inner):

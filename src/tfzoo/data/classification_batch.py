@@ -18,7 +18,6 @@ from tfzoo.base.registry import Spec
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.batch import Batch, BatchDataset, first_of
 from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.lines import check_several
 from tfzoo.data.pairs import PairEncoder, shortened
 from tfzoo.data.parallel_batch import epoch_of, padded, sentences_of, whole
 from tfzoo.data.token_dropout import TokenDropout
@@ -160,9 +159,6 @@ class Vocabulary:
     labels: list[str]
     spec: Spec = "bpe"
     texts: Sequence[str] = ("text",)
-
-    def __post_init__(self) -> None:
-        check_several(self.labels)
 
     @property
     def special(self) -> SpecialIds:

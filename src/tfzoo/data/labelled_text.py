@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfzoo.base.registry import task_for
-from tfzoo.base.values import Single, check_range
+from tfzoo.base.values import check_range
 from tfzoo.data.classification_batch import (
     ClassificationDataset,
     LabelEncoder,
@@ -36,9 +36,6 @@ from tfzoo.data.single_texts import SingleKeywords, SingleTexts
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.errors import BadData, BadOption, listing
 
-ONE_LABEL = Single(
-    lambda: f"takes one column. For several labels of a text in it, set {task_for('several')}"
-)
 UNSEEN = "_unseen"
 """Appended to the name of a test set: the part of it whose sequences are not in training."""
 
@@ -101,14 +98,17 @@ class LabelledText(SingleTexts):
         self,
         *,
         text_column: str | list[str] = "text",
-        label_column: Annotated[str, ONE_LABEL] = "label",
+        label_column: str = "label",
         token_dropout: float = 0.0,
         **text: Unpack[SingleKeywords],
     ) -> None:
         super().__init__(**text)
         check_range("data.token_dropout", token_dropout, ge=0, lt=1)
         if not isinstance(label_column, str):
-            raise BadOption(f"data.label_column {ONE_LABEL.why()}")
+            raise BadOption(
+                "data.label_column takes one column. For several labels of a text in it, set "
+                f"{task_for('several')}"
+            )
         self.token_dropout = token_dropout
         if self.built_in is not None and not hasattr(self.built_in, "labels"):
             raise BadOption(f"dataset {self.built_in.entry.name!r} has no labels")
@@ -315,7 +315,8 @@ def check_classes(labels: Sequence[str], splits: Mapping[str, Examples]) -> None
             )
         if LIST.fullmatch(label):
             raise BadData(
-                f"{_first(splits, label)}: the label {label} is a list; {ONE_LABEL.why()}"
+                f"{_first(splits, label)}: the label {label} is a list; for several labels of a "
+                f"text, set {task_for('several')}"
             )
     if len(labels) < 2:
         where = getattr(splits["train"], "path", "train")

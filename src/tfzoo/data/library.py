@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tfzoo.base.registry import Entry
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data import tokenizer_trial
-from tfzoo.data.lines import check_several
 from tfzoo.errors import BadOption
 
 if TYPE_CHECKING:
@@ -76,7 +75,6 @@ class LibraryTokenizer(Compiled):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
-        check_several(texts)
         found = self._trained().encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
@@ -104,7 +102,6 @@ class LibraryTokenizer(Compiled):
 
     def _fit(self, fresh: tokenizers.Tokenizer, trainer: Any, lines: Iterable[str]) -> None:
         """Let the library train a tokenizer on these lines."""
-        check_several(lines)
         fresh.train_from_iterator(lines, trainer)
 
     def _keep(self, fresh: tokenizers.Tokenizer, **model: Any) -> None:

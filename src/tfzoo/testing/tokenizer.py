@@ -6,7 +6,6 @@ from typing import Any
 
 from tfzoo.base.registry import Entry
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.errors import TfzooError
 from tfzoo.testing.contract import Violation, contract
 from tfzoo.testing.samples import build
 
@@ -59,21 +58,6 @@ def the_state_restores_it(entry: Entry) -> None:
         raise Violation("state() is not a string")
     if other.encode(NEW) != tokenizer.encode(NEW) or len(other) != len(tokenizer):
         raise Violation("a restored tokenizer encodes otherwise")
-
-
-@contract("tokenizer")
-def one_text_is_no_list_of_texts(entry: Entry) -> None:
-    """``train`` and ``encode`` refuse one text, whose characters would pass for texts."""
-    tokenizer = trained(entry)
-    for method in (tokenizer.encode, build(entry).train):
-        try:
-            method(NEW[0])
-        except TfzooError:
-            continue
-        raise Violation(
-            f"{method.__name__}({NEW[0]!r}) takes each character for a text; "
-            "check_several of tfzoo.data.lines refuses it"
-        )
 
 
 @contract("tokenizer")

@@ -8,7 +8,6 @@ from typing import ClassVar
 from tfzoo.base.registry import register
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.library import LINE_ENDS
-from tfzoo.data.lines import check_several
 
 FIRST = len(OWN.every)
 """The id of byte 0."""
@@ -27,13 +26,11 @@ class Bytes:
 
     def train(self, lines: Iterable[str]) -> None:
         """Read the lines and learn nothing: all bytes are known."""
-        check_several(lines)
         for _ in lines:
             pass
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
-        check_several(texts)
         return [[byte + FIRST for byte in text.encode("utf-8", "replace")] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:

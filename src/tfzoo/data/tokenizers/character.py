@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.data.library import BYTES, LARGEST, SMALLEST, SPECIAL, LibraryTokenizer
-from tfzoo.data.lines import check_several
 
 
 @register("tokenizer", "character")
@@ -35,7 +34,6 @@ class Character(LibraryTokenizer):
         normalizer = normalizers.Sequence(
             [normalizers.NFC(), *([normalizers.Lowercase()] if self.lowercase else [])]
         )
-        check_several(lines)
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(normalizer.normalize_str(line))

@@ -11,7 +11,6 @@ from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range
 from tfzoo.data import published_tokenizer, tokenizer_trial
 from tfzoo.data.library import LARGEST, LINE_ENDS, Compiled, quiet_forks
-from tfzoo.data.lines import check_several
 
 if TYPE_CHECKING:
     pass
@@ -55,7 +54,6 @@ class Pretrained(Compiled):
 
     def train(self, lines: Iterable[str]) -> None:
         """Read the folder; without one, choose the vocabulary from these lines."""
-        check_several(lines)
         if self.folder is not None:
             state = published_tokenizer.state_of(Path(self.folder).expanduser())
             self.restore(published_tokenizer.check_sum(state, self.sha256, self.folder))
@@ -78,7 +76,6 @@ class Pretrained(Compiled):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without those of :attr:`special` but the unknown one."""
-        check_several(texts)
         found = self._trained().encode_batch_fast(list(texts), add_special_tokens=False)
         never = self.special.every - {self.special.unk}
         return [[one for one in encoding.ids if one not in never] for encoding in found]

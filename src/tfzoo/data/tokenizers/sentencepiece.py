@@ -17,7 +17,6 @@ from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.base.values import check_range
 from tfzoo.data import published_tokenizer, tokenizer_trial
 from tfzoo.data.library import LARGEST, LINE_ENDS, Compiled
-from tfzoo.data.lines import check_several
 from tfzoo.errors import BadOption
 
 SMALLEST = 4 + 256
@@ -82,7 +81,6 @@ class SentencePiece(Compiled):
         """Read the folder; without one, choose the pieces from these lines."""
         from sentencepiece import SentencePieceProcessor
 
-        check_several(lines)
         if self.folder is None:
             model = trained(lines, self.vocab_size)
             size = SentencePieceProcessor(model_proto=model).get_piece_size()
@@ -94,7 +92,6 @@ class SentencePiece(Compiled):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without those of :attr:`special` but the unknown one."""
-        check_several(texts)
         library, never = self._trained(), self.ids.every - {self.ids.unk}
         if self.id_of is None:
             found = library.encode(list(texts), out_type=int)
