@@ -53,18 +53,16 @@ class BadRun(TfzooError):
 
 
 class NotFinite(TfzooError):
-    """A training whose loss or gradients were not finite for too many steps in a row; ``first``
-    says where that began.
-    """
+    """A training whose loss or gradients were not finite for too many steps in a row."""
 
     code = 1
 
-    def __init__(self, steps: int, first: str) -> None:
+    def __init__(self, steps: int) -> None:
         super().__init__(
             f"training stopped: loss or gradient was not finite in {steps} "
-            f"step{'s' * (steps != 1)} in a row, none of which was taken; "
-            f"first not finite: {first}. Lower optim.lr, set trainer.gradient_clip_val, "
-            "or use trainer.precision 32-true"
+            f"step{'s' * (steps != 1)} in a row, none of which was taken. "
+            "Lower optim.lr, set trainer.gradient_clip_val, or use trainer.precision 32-true; "
+            "trainer.detect_anomaly: true finds the operation"
         )
 
 

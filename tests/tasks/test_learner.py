@@ -1,6 +1,4 @@
-"""A step whose loss or gradient is not finite is left out, counted and, after too many, the end;
-and it is said where it began.
-"""
+"""A step whose loss or gradient is not finite is left out, counted and, after too many, the end."""
 
 import copy
 import math
@@ -144,40 +142,14 @@ def test_a_skipped_step_leaves_out_all_its_micro_batches(data, tmp_path):
     assert task.skipped == 1
 
 
-@pytest.mark.parametrize(
-    ("what", "first"),
-    [
-        ("output", "the output of model.encoder.layers.1.feedforward.inner"),
-        (
-            "gradient",
-            "the gradient at the output of model.encoder.layers.1.feedforward.inner.inner",
-        ),
-        ("loss", "the loss"),
-    ],
-)
-def test_too_many_in_a_row_end_the_training_and_are_explained(what, first, data, tmp_path):
+@pytest.mark.parametrize("what", ["output", "gradient", "loss"])
+def test_too_many_in_a_row_end_the_training(what, data, tmp_path):
     task = task_of(data, max_skipped=3)
     break_at(task, {0, 1, 3, 4, 5}, what)  # two, which is not enough, then three
-    with pytest.raises(NotFinite, match=f"3 steps in a row.*first not finite: {first}\\."):
+    with pytest.raises(NotFinite, match="3 steps in a row"):
         fit(task, data, tmp_path, accumulate_grad_batches=1)
     assert task.skipped == 5
     assert all(value.isfinite().all() for value in task.state_dict().values())
-
-
-@pytest.mark.parametrize(
-    "bad", ["the gradient of model.decoder.final_norm.bias", "the norm of the gradients"]
-)
-def test_a_value_that_is_finite_when_computed_again_is_named_by_its_gradient(
-    bad, data, monkeypatch
-):
-    task = task_of(data, max_skipped=1)
-    parameters = dict(task.named_parameters())
-    if (name := bad.removeprefix("the gradient of ")) in parameters:
-        parameters[name].grad = torch.full_like(parameters[name], torch.inf)
-    task.skipped_steps.add(torch.tensor(True))
-    monkeypatch.setattr(task, "_first_not_finite", lambda: "")
-    with pytest.raises(NotFinite, match=f"first not finite: {bad}"):
-        task._check_skipped()
 
 
 class Stop(L.Callback):
@@ -202,7 +174,7 @@ def test_a_training_takes_nothing_over_from_one_that_was_broken_off_in_the_middl
     loss, tokens = (sum(column) for column in zip(*added, strict=True))
     assert watch.logged[-1]["train/loss"] == pytest.approx(loss / tokens)
     assert watch.logged[0]["train/tokens_per_second"] > 1  # seconds since the start of training
-    assert len(task._last_step[1]) == len(added) == 2
+    assert len(added) == 2
     assert task.tokens == first + tokens
 
 

@@ -86,6 +86,9 @@ class Start:
         if texts_of(entry["tokenizer"]) != texts_of(task.tokenizer_state()):
             another = "another one: a row of its embeddings stood for another word"
             rows.append(("tokenizer", another))
+        labels, wanted = (one.get("labels") for one in (entry["tokenizer"], task.tokenizer_state()))
+        if labels and wanted and labels != wanted and len(labels) == len(wanted):
+            rows.append(("labels", f"others: a row of the head stood for {listing(labels)}"))
         return rows
 
     def warn(self, own: Mapping[str, Tensor], fits: Mapping[str, Tensor]) -> None:

@@ -7,6 +7,11 @@ from torch import Tensor
 from torchmetrics import CatMetric, Metric
 
 
+def exact(device: torch.device) -> torch.dtype:
+    """float64, which MPS has not."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 class Mean(Metric):
     """A weighted mean over batches and processes; NaN if a value is. (``torchmetrics.MeanMetric``
     leaves NaN out, and adds in fp32, where the sum of many tokens stands still.)
@@ -23,8 +28,8 @@ class Mean(Metric):
 
     def update(self, total: Tensor | float, weight: Tensor | float = 1.0) -> None:
         """Add weighted values, or sums of them, and their weights: tensors of any shape."""
-        self.total += torch.as_tensor(total).double().sum()
-        self.weight += torch.as_tensor(weight).double().sum()
+        self.total += torch.as_tensor(total).to(self.total.dtype).sum()
+        self.weight += torch.as_tensor(weight).to(self.weight.dtype).sum()
 
     def compute(self) -> Tensor:
         """The sum of all values over the sum of all weights."""
@@ -39,8 +44,8 @@ class Column(CatMetric):
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of the values; a move to a device would have it fp32."""
-        return torch.float64
+        """That of the values; torchmetrics would have fp32 after a move to a device."""
+        return exact(self.device)
 
 
 def ranks(values: Tensor) -> Tensor:

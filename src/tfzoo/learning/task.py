@@ -11,7 +11,6 @@ import warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import asdict, is_dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypedDict, TypeVar, Unpack
@@ -38,9 +37,9 @@ from tfzoo.learning.compute import Compute
 from tfzoo.learning.gradient_normalizer import GradientNormalizer, SkippedSteps, skip_unless
 from tfzoo.learning.inference_throughput import InferenceThroughput
 from tfzoo.learning.model_card import model_card
-from tfzoo.learning.nan_detection import first_non_finite
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.resampling import RowScores, intervals
+from tfzoo.learning.statistics import Mean, exact
 from tfzoo.learning.weight_averaging import WarmupEMA
 from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
 from tfzoo.models.fsdp import shard
@@ -249,9 +248,7 @@ class Task(L.LightningModule):
         self.normalizer = GradientNormalizer()
         self.skipped_steps = SkippedSteps()
         self._parts_with_losses: dict[str, FeedForward] | None = None
-        self._step_batches: list[Any] = []  # micro-batches of the current step
-        # The number of the last step's first batch, and its batches.
-        self._last_step: tuple[int, list[Any]] = (0, [])
+        self._within_step = False  # after the first micro-batch of a step
         self._logged_tokens, self._logged_at = 0.0, time.perf_counter()
         self.throughput = InferenceThroughput()  # of the last evaluation
         self._figures: dict[str, Figures] = {}  # of the last test
@@ -735,7 +732,7 @@ class Task(L.LightningModule):
 
     def on_train_start(self) -> None:
         self.normalizer.reset()
-        self._step_batches = []
+        self._within_step = False
         self._parts_with_losses = None
         self._restart_clock()
         self._check_warmup()
@@ -756,12 +753,12 @@ class Task(L.LightningModule):
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         self.check_batch(batch)
-        if not self._step_batches:  # Lightning drops the last step's gradients after the forward
+        if not self._within_step:  # Lightning drops the last step's gradients after the forward
             for optimizer in self.trainer.optimizers:
                 optimizer.zero_grad()
         self._reseed(self.batches)
         self.batches += 1  # before any callback saves a checkpoint at the end of the batch
-        self._step_batches.append(batch)
+        self._within_step = True
 
     def summed(self, loss: Tensor, count: Tensor | float) -> Tensor:
         """Record the sum of a batch's losses and ``count``, the number to divide it by, such as the
@@ -796,8 +793,7 @@ class Task(L.LightningModule):
         # GradScaler lowers its scale after an overflow; such steps do not count here.
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         self.skipped_steps.add(~finite, tolerated=scaler is not None and scaler.get_scale() > 1)
-        self._last_step = self.batches - len(self._step_batches), self._step_batches
-        self._step_batches = []
+        self._within_step = False
         normalizer.reset()
         if log_loss:
             self.log("train/loss", normalizer.loss, prog_bar=True)
@@ -862,29 +858,7 @@ class Task(L.LightningModule):
         """
         in_a_row = self.skipped_steps.last_in_a_row()
         if in_a_row >= self.optim.max_skipped:
-            bad = (
-                f"the gradient of {name}"
-                for name, p in self.named_parameters()
-                if p.grad is not None and not bool(p.grad.isfinite().all())
-            )
-            first = self._first_not_finite() or next(bad, "the norm of the gradients")
-            raise NotFinite(in_a_row, first)
-
-    def _first_not_finite(self) -> str:
-        """Compute the last step's batches again; return the name of the first value not finite."""
-        start, batches = self._last_step
-
-        def loss_of(index: int) -> Any:
-            self._reseed(start + index)
-            with self.trainer.precision_plugin.train_step_context():
-                return self.training_step(batches[index], index)
-
-        losses = [partial(loss_of, index) for index in range(len(batches))]
-        self.log = lambda *_, **__: None  # type: ignore[method-assign]  # logged already
-        try:
-            return first_non_finite(self.model, losses, self.trainer.world_size)
-        finally:
-            del self.log
+            raise NotFinite(in_a_row)
 
     def _reseed(self, batches: int) -> None:
         seed = seed_of(self.seed, "step", batches, self.global_rank)
@@ -1035,12 +1009,14 @@ class Task(L.LightningModule):
         }
 
     def _add_set(self) -> None:
-        scores = self.new_scores().to(self.device)
-        for part in scores.modules() if self._keeps_rows else ():
-            if isinstance(part, RowScores):
+        scores, items = self.new_scores(), SumMetric().set_dtype(exact(self.device))
+        for part in scores.modules():
+            if isinstance(part, Mean):
+                part.set_dtype(exact(self.device))
+            if isinstance(part, RowScores) and self._keeps_rows:
                 part.kept = []
-        self.scores.append(scores)
-        self.items.append(SumMetric().set_dtype(torch.float64).to(self.device))
+        self.scores.append(scores.to(self.device))
+        self.items.append(items.to(self.device))
 
     def _score(self, batch: Any, dataloader: int) -> None:
         self.check_batch(batch)

@@ -31,7 +31,7 @@ from tfzoo.learning.compute import Compute
 from tfzoo.learning.loss import Loss, class_losses, constant_loss
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.statistics import Column, Mean
+from tfzoo.learning.statistics import Column, Mean, exact
 from tfzoo.learning.task import Figures, Reading, rows_of
 from tfzoo.learning.text_task import TextTask, most_probable
 from tfzoo.plots.decisions import calibration_figure, confusion_figure
@@ -82,7 +82,7 @@ class ClassificationScores(nn.Module, RowScores):
         logits, label, loss, weight = columns
         for metric in (self.accuracy, self.f1, self.matrix):
             metric.update(logits, label)
-        confidence, found = logits.double().softmax(-1).max(-1)
+        confidence, found = logits.to(exact(logits.device)).softmax(-1).max(-1)
         self.confidence.update(confidence)
         self.right.update(found == label)
         self.loss.update(weight * loss, weight)
@@ -372,7 +372,7 @@ class ClassificationTask(TextTask):
 
     def _ranked(self, batch: ClassificationBatch, top_k: int | None) -> list[list[Prediction]]:
         """The ``top_k`` most probable labels of each text; None or more than there are: all."""
-        labels, logits = self.labels, self.logits(batch)
+        labels, logits = self.labels, self.logits(batch).cpu()
         best = logits.topk(len(labels[:top_k]), -1).indices  # probabilities may round to the same
         values = logits.double().softmax(-1).gather(-1, best)
         return [

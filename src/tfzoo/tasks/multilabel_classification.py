@@ -329,7 +329,7 @@ class MultilabelClassificationTask(TextTask):
             **self.text_columns(batch),
             "labels": [chosen(labels, flags) for flags in batch.label.tolist()],
             "prediction": [
-                chosen(labels, flags) for flags in (probability > self.threshold).tolist()
+                chosen(labels, flags) for flags in (probability > self.threshold.cpu()).tolist()
             ],
         }
         columns |= {
@@ -341,14 +341,14 @@ class MultilabelClassificationTask(TextTask):
         """The probability of each label of each text: ``(b labels)``, in float64, where those of
         large logits differ.
         """
-        return self.logits(batch).double().sigmoid()
+        return self.logits(batch).cpu().double().sigmoid()
 
     def answers_of(self, batch: ClassificationBatch) -> list[MultilabelAnswer]:
         answers = []
         for row in self.probabilities(batch):
             found, order = row.sort(descending=True)
             ranked = [self.tokenizer.labels[index] for index in order.tolist()]
-            taken = int((found > self.threshold).sum())
+            taken = int((found > self.threshold.cpu()).sum())
             probabilities = dict(zip(ranked, found.tolist(), strict=True))
             answers.append(MultilabelAnswer(ranked[:taken], probabilities))
         return answers

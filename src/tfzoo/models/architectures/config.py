@@ -122,6 +122,10 @@ def read_config(config: Mapping[str, Any]) -> Published:
     found = [pair for key in table for pair in said_by(key, table, config, name)]
     for option, value in sorted(found, key=lambda pair: pair[0].startswith(SIDES)):
         set_option(options, option, value)
+    for key in ("dim", "heads", "layers"):  # readers compute with them
+        check_range(
+            f"config.json's {key}", options.get(key, 1), ge=0 if key == "layers" else 1, whole=True
+        )
     for reader in readers:
         for option, value in reader.read(config, options).items():
             set_option(options, option, value)
@@ -280,8 +284,8 @@ def class_names(config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         BadOption: the problem is unknown, or the names are damaged.
     """
     labels = config.get("id2label", {str(i): f"LABEL_{i}" for i in range(2)})
-    wanted = [str(i) for i in range(len(labels))]
-    if not isinstance(labels, dict) or sorted(labels) != sorted(wanted) or not labels:
+    wanted = [str(i) for i in range(len(labels))] if isinstance(labels, dict) else []
+    if not wanted or {*labels} != {*wanted}:
         raise BadOption("id2label must name each class of a classifier, from 0 on")
     if not all(isinstance(one, str) for one in labels.values()):
         raise BadOption("id2label must hold names")
@@ -294,6 +298,17 @@ def class_names(config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
 
 
 # What several keys say together -------------------------------------------------------------------
+
+
+def number(config: Mapping[str, Any], key: str, default: float) -> Any:
+    """What a key says, a number over 0, or else the default.
+
+    Raises:
+        BadOption: it says something else.
+    """
+    value = default if config.get(key) is None else config[key]
+    check_range(f"config.json's {key}", value, gt=0)
+    return value
 
 
 @dataclass(frozen=True)
@@ -422,7 +437,7 @@ def last_windows(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[
     """Qwen3's windows, if any: of the layers from one on."""
     layers = options["layers"]
     size = config.get("sliding_window", 4096) if config.get("use_sliding_window") else None
-    first = config.get("max_window_layers", 28) if size else layers
+    first = number(config, "max_window_layers", 28) if size else layers
     kinds = [SLIDING if i >= first else FULL for i in range(layers)]
     return {"pattern": pattern(layer_types(config, layers, kinds), size)}
 
@@ -458,7 +473,7 @@ def shortest(pattern: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
 def local_and_global(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """ModernBERT's windows, with rotary positions of another base than the other layers."""
     layers, known = options["layers"], options["position"]
-    every = config.get("global_attn_every_n_layers") or 3
+    every = number(config, "global_attn_every_n_layers", 3)
     kinds = layer_types(config, layers, [SLIDING if i % every else FULL for i in range(layers)])
     said = rope(config) or {}
     for one in said.values():
@@ -479,14 +494,16 @@ def local_and_global(config: Mapping[str, Any], options: Mapping[str, Any]) -> d
 def query_scale(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Gemma 2 divides scores by the root of a number that need not be the width of a head."""
     width = options.get("head_dim") or options["dim"] // options["heads"]
-    scalar = config.get("query_pre_attn_scalar", 256)
-    check_range("config.json's query_pre_attn_scalar", scalar, gt=0)
+    check_range("config.json's head_dim", width, gt=0)
+    scalar = number(config, "query_pre_attn_scalar", 256)
     return {} if scalar == width else {"temperature": math.sqrt(scalar / width)}
 
 
 def rotary_dim(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """GPT-J says how many channels of a head are rotated."""
-    return {"position.fraction": config.get("rotary_dim", 64) * options["heads"] / options["dim"]}
+    return {
+        "position.fraction": number(config, "rotary_dim", 64) * options["heads"] / options["dim"]
+    }
 
 
 def unscaled(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
