@@ -23,8 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.wandb_host import serving
-
 TINY = (
     *(
         "--data.dataset.train",
@@ -97,15 +95,10 @@ class Break(Callback):
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + 300 * 2**20, resource.RLIM_INFINITY))
 
-    def disk_5(self, task):
+    def full_5(self, task):
         with open("disk/filler", "wb", 0) as stream, contextlib.suppress(OSError):
             while stream.write(bytes(4096)):
                 pass
-
-    full_5 = disk_5
-
-    def disk_15(self, task):
-        Path("disk/filler").unlink()
 
     def nan_5(self, task):
         modules = dict(task.model.named_modules())
@@ -389,47 +382,6 @@ def small_disk(folder: Path) -> tuple[str, ...]:
     )
 
 
-def tracked(mode: str) -> Callable[[Path], Outcome]:
-    """A host of Weights & Biases that refuses, drops or answers errors; seconds from the last step
-    to the end.
-    """
-
-    def happen(folder: Path) -> Outcome:
-        no = dict.fromkeys(("WANDB_MODE", "http_proxy", "HTTP_PROXY"), "")
-        args = ("--trainer.logger", "WandbLogger", "--trainer.max_steps", str(FEW))
-        with (
-            serving(mode) as address,
-            running(
-                folder,
-                *args,
-                processes=1,
-                WANDB_BASE_URL=address,
-                WANDB_API_KEY="a" * 40,
-                HOME=str(folder),
-                **no,
-            ) as run,
-        ):
-            run.wait_for_steps(FEW)
-            last = time.monotonic()
-            run.started.wait(600)
-            seconds = time.monotonic() - last
-            outcome = Outcome(
-                run.said(),
-                seconds,
-                run.started.returncode,
-                group(run.started.pid),
-                saved(run),
-                "wandb sync",
-            )
-            outcome.said = [
-                f"{line}; first step after {run.start:.0f} s" if outcome.words in line else line
-                for line in outcome.said
-            ]
-            return outcome
-
-    return happen
-
-
 def group(number: int) -> int:
     """How many processes of a group live."""
     found = 0
@@ -480,19 +432,12 @@ FAULTS: dict[str, Callable[[Path], Outcome]] = {
 LARGE = ("--data.max_tokens", "100000", "--data.dataset.train", "20000", "--model.dim", "64")
 OFTEN = ("--checkpoint.every_n_train_steps", "1")
 FROM_WITHIN: dict[str, Callable[[Path], Outcome]] = {
+    "disk full": within("full", "No space left", *OFTEN, disk=True),
     "out of memory": within("memory", "out of memory", *LARGE),
-    "disk full for 10 steps": within("disk", "last.ckpt is written again", *OFTEN, disk=True),
-    "disk full until the end": within("full", "training ended", *OFTEN, disk=True),
     "3 steps not finite": within("nan", "skipped"),
     "all steps not finite": within("nans", "in a row"),
-    "W&B refuses": tracked("refuses"),
-    "W&B is silent": tracked("silent"),
-    "W&B answers errors": tracked("errors"),
-    "W&B drops a run that it opened": tracked("lost"),
 }
-"""Tested beside what they happen to: ``tests/runs``, ``tests/tasks/test_learner.py``,
-``tests/commands/test_tracking.py``.
-"""
+"""Tested beside what they happen to: ``tests/runs``, ``tests/tasks/test_learner.py``."""
 
 
 def main() -> None:
@@ -525,8 +470,8 @@ def main() -> None:
 
 SAYS = """\
 Trainings of a small model, on two CPU processes (gloo) where the name says a process or a signal,
-else on one. Seconds are from the fault until no process was left; of W&B, from the last step. A
-process that hangs is given 20 seconds here (`timeout`)."""
+else on one. Seconds are from the fault until no process was left. A process that hangs is given 20
+seconds here (`timeout`)."""
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import WeightAveraging
 from lightning.pytorch.demos.boring_classes import BoringModel
-from lightning.pytorch.loggers import CSVLogger, WandbLogger
+from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.strategies import ModelParallelStrategy
 
 import tfzoo
@@ -197,24 +197,6 @@ def test_statistics_of_lines_give_the_score_of_a_corpus(name):
     sums = [sum(column) for column in zip(*lines, strict=True)]
     expected = getattr(sacrebleu.metrics, name)().corpus_score(hypotheses, [references]).score
     assert adapters.score_of_statistics(metric, sums) == pytest.approx(expected, abs=1e-9)
-
-
-def test_the_run_of_a_wandb_logger(tmp_path, monkeypatch):
-    calls = []
-    wandb = pytest.importorskip("wandb")
-    monkeypatch.setattr(wandb, "init", lambda **given: calls.append(given))
-    logger = WandbLogger(project="p", save_dir=tmp_path, offline=True)
-    assert adapters.wandb_run(logger) is None
-    arguments = adapters.wandb_arguments(logger)
-    assert "anonymous" not in arguments  # of which wandb warns
-    assert arguments["dir"] == str(tmp_path)
-    arguments["mode"] = "disabled"
-    logger.experiment  # noqa: B018  # opens it
-    assert calls[0]["mode"] == "disabled"
-    assert calls[0]["project"] == "p"
-    assert adapters.wandb_run(logger) is None  # what our stand-in for `init` returned
-    assert not adapters.wandb_sends_model(logger)
-    assert adapters.wandb_sends_model(WandbLogger(project="p", log_model=True))
 
 
 def test_ray_prints_through_one_function():

@@ -50,7 +50,7 @@ NEEDS = {
     "yarn": "a sweep that was run",
 }
 """What the others need that is not here."""
-PARTS = {"growth", "marian", "wandb_host"}
+PARTS = {"growth", "marian"}
 """Of other benchmarks."""
 
 

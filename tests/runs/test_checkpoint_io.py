@@ -83,30 +83,16 @@ def test_a_kill_at_any_moment_of_a_save_leaves_the_checkpoint_before_or_the_new_
     )
 
 
-def test_a_full_disk_leaves_the_checkpoint_before_and_training_goes_on(folder, capsys):
+def test_a_full_disk_leaves_the_checkpoint_before(folder):
     writer, path = AtomicCheckpointIO(), folder / "last.ckpt"
-    with room(10_000):
-        writer.save_checkpoint(content(0), path)
-        assert "there is none yet" in capsys.readouterr().err
     writer.save_checkpoint(content(1), path)
-    assert capsys.readouterr().err == f"tfzoo: {path} is written again\n"
     for size in range(0, 40_000, 9_000):
-        with room(size):
+        with room(size), pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
             writer.save_checkpoint(content(2), path)
-        assert writer.failed == {"last.ckpt": os.strerror(errno.EFBIG)}
         assert [path.name for path in folder.iterdir()] == ["last.ckpt"], (
             "the draft gives its space back"
         )
         assert read(path)["tfzoo"]["batches"] == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1, "said once"
-    assert (
-        f"tfzoo: cannot write {path}: {os.strerror(errno.EFBIG)}; what it held before is as it was"
-        in said
-    )
-    writer.save_checkpoint(content(3), path)
-    assert writer.failed == {}
-    assert read(path)["tfzoo"]["batches"] == 3
 
 
 @pytest.mark.parametrize("writes", [1, 2, 5])
@@ -130,41 +116,12 @@ def test_ctrl_c_in_the_middle_of_a_save_stays_one(folder, writes, monkeypatch):
     assert read(folder / "last.ckpt")["tfzoo"]["batches"] == 1
 
 
-def test_nothing_is_removed_to_make_place_for_what_could_not_be_written(folder):
-    writer = AtomicCheckpointIO()
-    writer.save_checkpoint(content(1), folder / "step=1.ckpt")
-    with room(10_000):
-        writer.save_checkpoint(content(2), folder / "step=2.ckpt")
-    writer.remove_checkpoint(folder / "step=1.ckpt")
-    assert (folder / "step=1.ckpt").exists()
-    writer.save_checkpoint(content(2), folder / "step=2.ckpt")
-    writer.remove_checkpoint(folder / "step=1.ckpt")
-    assert [path.name for path in folder.iterdir()] == ["step=2.ckpt"]
-
-
 def test_a_mistake_of_ours_is_not_taken_for_a_full_disk(folder):
     with pytest.raises(AttributeError):
         AtomicCheckpointIO().save_checkpoint(
             {**content(1), "callbacks": lambda: None}, folder / "last.ckpt"
         )
     assert list(folder.iterdir()) == []
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("place", ["state_dict.w", "optimizer_states.0.state.0.exp_avg"])
-def test_what_is_not_finite_never_becomes_a_checkpoint(folder, value, place, capsys):
-    writer, bad = AtomicCheckpointIO(), content(2)
-    writer.save_checkpoint(content(1), folder / "last.ckpt")
-    tensor = (
-        bad["state_dict"]["w"]
-        if place == "state_dict.w"
-        else bad["optimizer_states"][0]["state"][0]["exp_avg"]
-    )
-    tensor[4321] = value
-    writer.save_checkpoint(bad, folder / "last.ckpt")
-    assert read(folder / "last.ckpt")["tfzoo"]["batches"] == 1
-    assert writer.failed == {"last.ckpt": f"{place} is not finite"}
-    assert f"{place} is not finite" in capsys.readouterr().err
 
 
 def test_what_is_loaded_is_checked(folder):

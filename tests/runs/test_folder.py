@@ -10,7 +10,6 @@ from lightning.fabric.plugins.environments import LightningEnvironment
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.strategies import DDPStrategy
 
-from tests.runs.test_checkpoint_io import room
 from tfzoo.base.ranks import rank
 from tfzoo.errors import BadRun
 from tfzoo.runs.folder import (
@@ -135,25 +134,6 @@ def test_metrics_that_come_later_are_new_columns(tmp_path):
         "2,,2.0",
         "3,1e-09,3.0",
     ]
-
-
-def test_rows_that_a_full_disk_does_not_take_are_written_when_it_does(tmp_path, capsys):
-    file = MetricsFile(tmp_path)
-    file.log_metrics({"a": 1.0}, step=1)
-    with room(file.path.stat().st_size + 4):
-        file.log_metrics({"a": 0.25}, step=2)
-        file.log_metrics({"b": 3.0}, step=3)
-        assert file.path.read_text("utf-8").split() == ["step,a", "1,1.0"], "no half row"
-        assert [path.name for path in tmp_path.iterdir()] == ["metrics.csv"]
-    file.log_metrics({"b": 4.0}, step=4)
-    assert file.path.read_text("utf-8").split() == [
-        "step,a,b",
-        "1,1.0,",
-        "2,0.25,",
-        "3,,3.0",
-        "4,,4.0",
-    ]
-    assert capsys.readouterr().err.count("Training goes on, the next row tries again") == 1
 
 
 def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path):

@@ -99,6 +99,11 @@ def keep_samplers(trainer: Any) -> None:
     trainer._accelerator_connector.use_distributed_sampler = False
 
 
+def set_timeout(strategy: Any, timeout: Any) -> None:
+    """After how long a strategy's process group fails, whose processes are to be started."""
+    strategy._timeout = timeout
+
+
 def set_parallel_sizes(strategy: Any, data: int) -> None:
     """How many processes a ``ModelParallelStrategy`` puts along the first axis of its device mesh;
     along the second there is one.
@@ -250,25 +255,7 @@ def score_of_statistics(metric: Any, sums: Sequence[float]) -> float:
     return float(metric._compute_score_from_stats(list(sums)).score)
 
 
-# Weights & Biases, Ray ----------------------------------------------------------------------------
-
-
-def wandb_arguments(logger: Any) -> dict[str, Any]:
-    """What a ``WandbLogger`` will call ``wandb.init`` with; may be changed until it is opened."""
-    found: dict[str, Any] = logger._wandb_init
-    if found.get("anonymous") is None:
-        found.pop("anonymous", None)  # wandb warns of it, even where it is not set
-    return found
-
-
-def wandb_run(logger: Any) -> Any:
-    """The run that a ``WandbLogger`` has opened, or None; ``logger.experiment`` would open one."""
-    return logger._experiment
-
-
-def wandb_sends_model(logger: Any) -> bool:
-    """Whether a ``WandbLogger`` sends checkpoints as artifacts (``log_model``)."""
-    return bool(logger._log_model)
+# Ray ----------------------------------------------------------------------------------------------
 
 
 def silence_ray_workers(ray: Any) -> None:

@@ -152,9 +152,11 @@ def print_refusal(error: object) -> None:
     if not rank():
         print_error(error)
         return
+    launcher = os.getppid()
     with suppress(KeyboardInterrupt):  # which ends the wait
         time.sleep(SECONDS_TO_BE_ENDED + local_rank())
-    print(wrap(error_lines(error, f"rank {rank()}: "), sys.stderr), file=sys.stderr, flush=True)
+    if os.getppid() == launcher:
+        print(wrap(error_lines(error, f"rank {rank()}: "), sys.stderr), file=sys.stderr, flush=True)
 
 
 def error_lines(error: object, before: str = "") -> str:

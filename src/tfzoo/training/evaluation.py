@@ -160,13 +160,13 @@ def evaluate(given: Namespace) -> int:
     """Run Lightning's ``validate`` or ``test``, print the scores and write them to the summary."""
     trained = load_trained(given)
     command = trained.command
-    from tfzoo.training.progress import Bar
+    from tfzoo.training.progress import progress_bar
     from tfzoo.training.trainer import launching, make_trainer
 
     data = trained.data()
     if command == "test":
         check_test_sets(command, data)
-    trainer = make_trainer(trained.config.lightning, None, [Bar()])
+    trainer = make_trainer(trained.config.lightning, None, [progress_bar()])
     with launching(trained.words):
         getattr(trainer, command)(trained.task, datamodule=data, verbose=False)
     if not (scores := logged_scores(trainer)):

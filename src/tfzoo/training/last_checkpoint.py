@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,9 @@ from lightning.pytorch.callbacks import Checkpoint
 from tfzoo.runs.checkpoints import LAST
 from tfzoo.runs.files import remove_leftovers
 
+ANSWER = timedelta(seconds=30)
+"""How long other processes wait for the first, which asks who is there."""
+
 
 class LastCheckpoint(Checkpoint):
     """Writes ``last.ckpt`` after each validation, every ``every_n_train_steps`` steps or
@@ -25,8 +29,7 @@ class LastCheckpoint(Checkpoint):
     it.
 
     ``last.ckpt`` is written, and training ends, only between steps: gradients that are accumulated
-    over several batches are in no checkpoint. ``failed`` holds, on all processes, the checkpoints
-    that could not be written and the reasons.
+    over several batches are in no checkpoint.
 
     Lightning validates once more when ``should_stop`` is set, but not when the last step or epoch
     is reached; this callback sets it then. It is a ``Checkpoint`` because Lightning calls those
@@ -46,7 +49,6 @@ class LastCheckpoint(Checkpoint):
         self.interval = train_time_interval
         self.saved = -1
         self.saved_at = monotonic()
-        self.failed: dict[str, str] = {}
         self.within_step = False
         self.processes = HostGroup()
         """All processes of the training, which agree on when to save and when to stop."""
@@ -69,11 +71,7 @@ class LastCheckpoint(Checkpoint):
         if self.saved != trainer.global_step and not getattr(trainer, "fast_dev_run", False):
             self.within_step = False
             trainer.save_checkpoint(self.folder / LAST)
-            self.failed = trainer.strategy.broadcast(
-                getattr(trainer.strategy.checkpoint_io, "failed", {})
-            )
-            self.saved_at = monotonic()
-            self.saved = -1 if LAST in self.failed else trainer.global_step
+            self.saved_at, self.saved = monotonic(), trainer.global_step
 
     def stop(self, trainer: L.Trainer) -> None:
         """End training after this step, whatever ``min_steps`` and ``min_epochs`` are."""
@@ -163,8 +161,12 @@ class HostGroup:
     has finished all that was asked of it, in every step.
     """
 
+    timeout: timedelta | None = None
+    """After this, an operation that one process does not join fails in the others."""
+
     def __init__(self) -> None:
         self._group: Any = None
+        self._asked: Any = None  # a group whose operations were in order so far
 
     def maximum(self, value: int) -> int:
         """The largest value of any process; all processes must call it. Where there is one process,
@@ -184,10 +186,26 @@ class HostGroup:
         dist.all_gather_object(found, value, group=self._group)
         return found
 
+    def missing(self, seconds: float) -> str:
+        """The processes that do not answer, such as ``rank 1``; ``""`` where all do. All that live
+        must call it: the first asks each of them.
+        """
+        if self._group is None or not self._connected():
+            return ""
+        try:
+            dist.monitored_barrier(self._asked, timedelta(seconds=seconds), wait_all_ranks=True)
+        except RuntimeError as error:
+            if dist.get_rank():
+                return "rank 0"
+            found = re.search(r"Ranks? ([\d, ]+) failed", str(error))
+            return f"rank {found[1].strip()}" if found else ""
+        return ""
+
     def _connected(self) -> bool:
         """Whether there are several processes, which are connected now."""
         if not dist.is_initialized() or dist.get_world_size() < 2:
             return False
         if self._group is None:
-            self._group = dist.new_group(backend="gloo")
+            self._group = dist.new_group(backend="gloo", timeout=self.timeout)
+            self._asked = dist.new_group(backend="gloo", timeout=ANSWER)
         return True

@@ -5,7 +5,6 @@ counted from 1.
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
-from tfzoo.base.terminal import notify_from_any_rank
 from tfzoo.runs.files import replacing
 from tfzoo.runs.logged import FILE
 
@@ -22,7 +20,6 @@ class MetricsFile(Logger):
     """A Lightning logger that appends each row to ``metrics.csv`` at once, so that a run that is
     killed loses none. A new metric adds a column.
 
-    Rows that cannot be written, as on a full disk, are held and written later.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -30,7 +27,6 @@ class MetricsFile(Logger):
         self.path = folder / FILE
         self.columns: list[str] = ["step"]
         self.rows = 0
-        self.held: list[dict[str, Any]] = []
 
     @property
     def name(self) -> str:
@@ -52,20 +48,9 @@ class MetricsFile(Logger):
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         if metrics.keys() <= {"epoch"}:  # Lightning's at the end of an epoch; not after a resume
             return
-        self.held.append(
-            {"step": step, **{key: float(f"{float(value):.6g}") for key, value in metrics.items()}}
-        )
+        numbers = {key: float(f"{float(value):.6g}") for key, value in metrics.items()}
+        self._append({"step": step, **numbers})
         self.rows += 1
-        try:
-            while self.held:
-                self._append(self.held[0])
-                del self.held[0]
-        except OSError as error:
-            if len(self.held) == 1:
-                notify_from_any_rank(
-                    f"cannot write {self.path}: {error.strerror}. Training goes on, the next row "
-                    "tries again"
-                )
 
     def go_on(self, rows: int, pending: Mapping[str, float] | None = None) -> None:
         """Keep the first ``rows``, which were written before the checkpoint, and append the row
@@ -84,13 +69,8 @@ class MetricsFile(Logger):
         new = [key for key in row if key not in self.columns]
         if new or not self.path.exists():
             self._rewrite(self._read(), [*self.columns, *new])
-        size = self.path.stat().st_size
-        try:
-            with self.path.open("a", newline="", encoding="utf-8") as stream:
-                csv.DictWriter(stream, self.columns).writerow(row)
-        except OSError:
-            os.truncate(self.path, size)  # remove the incomplete row
-            raise
+        with self.path.open("a", newline="", encoding="utf-8") as stream:
+            csv.DictWriter(stream, self.columns).writerow(row)
 
     def _read(self) -> list[dict[str, str]]:
         if not self.path.exists():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import shlex
 import signal
-import sys
 import traceback
 from contextlib import suppress
 from datetime import timedelta
@@ -23,7 +22,15 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_score, format_scores, logged_scores
 from tfzoo.base.signals import ARRIVALS, INTERRUPTED, STOPPED
-from tfzoo.base.terminal import notify, print_error, print_result, print_table, relative_path
+from tfzoo.base.terminal import (
+    notify,
+    notify_from_any_rank,
+    print_error,
+    print_refusal,
+    print_result,
+    print_table,
+    relative_path,
+)
 from tfzoo.config.resolve import Config
 from tfzoo.data.pairs import TAB, parts
 from tfzoo.errors import BadRun, NotFinite, TfzooError, did_you_mean, listing
@@ -47,15 +54,15 @@ from tfzoo.runs.machine import environment, versions
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.metrics_file import MetricsFile
 from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
-from tfzoo.training.progress import Bar
+from tfzoo.training.progress import progress_bar
 from tfzoo.training.resume import Resume
 from tfzoo.training.signals import Signals, requeue
 from tfzoo.training.sizes import check_sizes, warn_of_longest_batch
 from tfzoo.training.throughput import Throughput
-from tfzoo.training.tracking import Tracking
 from tfzoo.training.trainer import (
     ValidationCheck,
     best_checkpoint,
+    finish_loggers,
     launching,
     make_trainer,
     seconds_left,
@@ -162,21 +169,19 @@ class TrainingRun:
         self.resume = Resume(self.last, metrics)
         self.best = best_checkpoint(settings, config.task.monitor, folder / checkpoints.FOLDER)
         self.memory_context = OutOfMemoryContext()
-        self.watchdog = Watchdog(config.recipe["timeout"], self._on_timeout)
+        self.watchdog = Watchdog(config.recipe["timeout"], self.last.processes, self._on_death)
         callbacks = [
             *([Explain()] if config.recipe["explain"] else []),
             ValidationCheck(),
-            Bar(),
+            progress_bar(),
             self.throughput,
             self.memory_context,
-            self.watchdog,
             self.signals,
             self.resume,
             self.best,
             self.last,
         ]
         self.trainer = make_trainer(config.lightning, folder, callbacks, [metrics])
-        self.tracking = Tracking(self.trainer.loggers)
 
     def prepare(self) -> None:
         """Make the task, with the weights that training begins with, and its data, and say what
@@ -208,7 +213,6 @@ class TrainingRun:
         """Train the task, test it on built-in data, write the summary. Returns the exit code."""
         started = {"ended": "running", "attempts": self.attempts("running")}
         self._write_summary("fit", {**started, **self.environment})
-        self.tracking.start()
         try:
             code = self._fit()
             if not self._write_summary("fit", self.fit_section()):
@@ -222,7 +226,7 @@ class TrainingRun:
                 draw_curves(self.folder, self.trainer.loggers, self.trainer.global_step)
             return code
         finally:
-            self.tracking.finish()
+            finish_loggers(self.trainer)
 
     def _write_summary(self, command: str, section: dict[str, Any]) -> bool:
         """Write a section of the summary. Returns False, after printing the error, if it fails."""
@@ -238,10 +242,10 @@ class TrainingRun:
         if not self.resume_from and not rank():
             # left by an attempt that was killed before its first checkpoint
             self.resume.file.path.unlink(missing_ok=True)
-        for logger in self.trainer.loggers[1:]:  # the first is metrics.csv, which keeps none
-            logger.log_hyperparams({**self.task.recipe, "versions": versions()})
         self.watchdog.start(self.trainer)
         try:
+            for logger in self.trainer.loggers[1:]:  # the first is metrics.csv, which keeps none
+                logger.log_hyperparams({**self.task.recipe, "versions": versions()})
             if self.config.start and not self.resume_from and self.trainer.limit_val_batches:
                 self.trainer.validate(self.task, datamodule=self.data, verbose=False)
                 self.at_start = logged_scores(self.trainer)
@@ -252,21 +256,15 @@ class TrainingRun:
             return self._on_interrupt(stop)
         except TfzooError as error:
             self.ended = f"{'diverged' if isinstance(error, NotFinite) else 'failed'}: {error}"
-            print_error(error)
+            print_refusal(error)
             return error.code
         except Exception as error:
             return self._on_error(error)
         finally:
-            self.watchdog.stop()
-        self.tracking.send_best(self.best)
+            self.watchdog.over.set()  # processes that end from now on have not failed
         code = max(self.signals.code, ARRIVALS.code)  # of one that came after the last step
         self.ended = "interrupted" if code else "completed"
-        if self.last.failed:
-            failed = ", ".join(f"{name} ({why})" for name, why in self.last.failed.items())
-            self.ended = f"failed: could not write {failed}"
-            step = self.trainer.global_step
-            print_error(f"training ended after step {step}, but could not write {failed}")
-        return code or int(bool(self.last.failed))
+        return code
 
     def _on_interrupt(self, stop: BaseException) -> int:
         """Return the exit code after a signal or Ctrl-C; requeue the job if the scheduler asks."""
@@ -291,7 +289,7 @@ class TrainingRun:
             name = unknown[1] or unknown[2]
             message = f"a callback monitors {name!r}, which is not logged."
             message += f"{did_you_mean(name, logged)} Logged: {listing(logged, 30)}"
-        elif isinstance(error, MisconfigurationException):
+        elif isinstance(error, MisconfigurationException | OSError):
             message = " ".join(str(error).split())
         elif self.resume_from and not self.resume.went_on:
             message = f"{relative_path(self.resume_from)} does not fit, or is damaged: "
@@ -301,21 +299,20 @@ class TrainingRun:
             message = f"{type(error).__name__}: {error}"
             traceback.print_exc()
         self.ended = f"failed: {message}"
-        print_error(f"training failed after step {self.trainer.global_step}: {message}")
+        print_refusal(f"training failed after step {self.trainer.global_step}: {message}")
         return code
 
-    def _on_timeout(self, message: str) -> None:
-        """Record and print that another process is lost. The watchdog calls this from its thread
-        and then ends this process, whose training waits for the lost one.
+    def _on_death(self, message: str) -> None:
+        """Record and print that another process has died. The watchdog calls this from its thread
+        and then ends this process, whose training waits for the dead one.
         """
         self.ended = f"failed: {message}"
-        message = f"training failed after step {self.trainer.global_step}: {message}"
         with suppress(Exception):
             if not rank():
                 write_summary(self.folder, "fit", self.fit_section())
-        if self.trainer.global_rank == 1 and "rank 0" in message:  # rank 0 cannot print any more
-            print(f"tfzoo: {message}", file=sys.stderr, flush=True)
-        print_error(message)
+        text = f"training failed after step {self.trainer.global_step}: {message}"
+        if not rank() or (self.trainer.global_rank == 1 and "rank 0" in message):
+            notify_from_any_rank(text)
 
     def _test(self) -> int:
         """Score the best checkpoint on the test sets. Returns the exit code; a signal leaves the

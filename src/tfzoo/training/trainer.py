@@ -24,13 +24,13 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import callbacks as lightning_callbacks
 from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.callbacks import ModelCheckpoint, Timer
+from lightning.pytorch.loggers import WandbLogger
 
 from tfzoo.base import adapters
-from tfzoo.base.ranks import rank
 from tfzoo.base.terminal import notify
 from tfzoo.config.lightning import RUN_FOLDER, LightningConfig
 from tfzoo.errors import BadRecipe
-from tfzoo.training import fsdp_strategy, tracking
+from tfzoo.training import fsdp_strategy
 from tfzoo.training.checkpoint_io import AtomicCheckpointIO
 from tfzoo.training.sizes import check_processes
 
@@ -107,8 +107,20 @@ def configure_logger(logger: Namespace, folder: Path | None) -> None:
     """Let a logger of the recipe write into the run's folder."""
     if logger.init_args.get("save_dir") == RUN_FOLDER:
         logger.init_args.save_dir = str(folder)
-    if logger.class_path.endswith("WandbLogger") and folder and not rank():
-        tracking.configure(logger, folder)
+    if logger.class_path.endswith("WandbLogger") and folder:
+        if logger.init_args.get("project") in (None, "lightning_logs"):
+            logger.init_args.project = "tfzoo"
+        if logger.init_args.get("name") is None:
+            logger.init_args.name = "/".join(folder.parts[-2:])
+
+
+def finish_loggers(trainer: L.Trainer) -> None:
+    """End the runs of Weights & Biases, so that the next training of this process has its own."""
+    for logger in trainer.loggers if trainer.is_global_zero else ():
+        if isinstance(logger, WandbLogger):
+            import wandb
+
+            wandb.finish()
 
 
 @contextmanager
