@@ -35,8 +35,6 @@ from typing import Any
 import numpy as np
 
 WORDS, CHUNK = 60_000, 4096
-SETTLED = 4.0
-"""Seconds after which tfzoo trusts the time of a file."""
 TOKENIZER = {"name": "bpe", "vocab_size": 8000}
 KINDS = ("training", "tfzoo", "again", "datasets", "datasets, library")
 HERE = Path(__file__)
@@ -153,7 +151,6 @@ def table(rows: int, repeats: int) -> list[str]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         text = prepare(folder, rows)
-        time.sleep(SETTLED)
         size = text.stat().st_size / 1e6
         places = {"TFZOO_CACHE": f"{scratch}/cache", "HF_HOME": f"{scratch}/hf"}
         for _ in range(repeats):

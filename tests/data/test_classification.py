@@ -147,26 +147,6 @@ def test_training_counts_and_skips_what_has_no_token_and_cuts_what_is_long(root,
     assert sum(map(len, data.test_dataloader()[0])) == 4
 
 
-def test_a_second_start_does_not_read_training_text_that_has_not_changed(root, monkeypatch):
-    monkeypatch.setattr("tfzoo.data.lines.SETTLED", -1.0)
-    write(root, "val.tsv", TEST)
-    first = [batch.tokens.tolist() for batch in prepared(root=str(root)).train_dataloader()]
-    read = prepare.read_split
-    with monkeypatch.context() as patched:
-        patched.setattr(
-            prepare,
-            "read_split",
-            lambda text, name, *rest: None if name == "train" else read(text, name, *rest),
-        )
-        again = prepared(root=str(root))
-        assert [batch.tokens.tolist() for batch in again.train_dataloader()] == first
-    write(root, "train.tsv", [("other text", label) for _, label in TRAIN])
-    assert [batch.tokens.tolist() for batch in prepared(root=str(root)).train_dataloader()] != first
-    write(root, "train.tsv", [*TRAIN, ("a", "")])
-    with pytest.raises(BadData, match="line 38: no label"):
-        prepared(root=str(root))
-
-
 def test_training_text_is_read_once_to_check_it_and_once_to_encode_it(root, monkeypatch):
     write(root, "val.tsv", TEST)
     prepared(root=str(root))  # trains the tokenizer

@@ -112,14 +112,3 @@ def test_test_sets_are_found_by_name(tmp_path):
         "test": [("b", "y")],
         "test_2016": [("a", "x")],
     }
-
-
-def test_unchanged_files_are_known_by_their_stat_fingerprint(tmp_path, monkeypatch):
-    path = write(tmp_path, train_en="a\n", train_de="x\n")
-    assert find_text(path, EN_DE).stat_fingerprint() is None  # only just written
-    monkeypatch.setattr("tfzoo.data.lines.SETTLED", -1.0)
-    first = find_text(path, EN_DE).stat_fingerprint()
-    assert first == find_text(path, EN_DE).stat_fingerprint() is not None
-    (tmp_path / "other").write_text("y\n")
-    (tmp_path / "other").replace(tmp_path / "train.de")
-    assert find_text(path, EN_DE).stat_fingerprint() != first

@@ -21,15 +21,14 @@ from tfzoo.data.classification_batch import (
 from tfzoo.data.encoded import Encoded
 from tfzoo.data.pairs import TAB, Pair, names_of, parts
 from tfzoo.data.prepare import (
-    CellLabels,
     Column,
     Encoder,
     Examples,
     SplitFingerprint,
     encode_columns,
-    fingerprint_split,
     identity,
     location,
+    read_split,
     train_tokenizer,
 )
 from tfzoo.data.single_texts import SingleKeywords, SingleTexts
@@ -141,7 +140,7 @@ class LabelledText(SingleTexts):
                     f"a test set cannot be named {name + UNSEEN!r}: that is the name of the part "
                     f"of {name!r} that is not in training"
                 )
-        _, held, read = self._read_splits(CellLabels(self.labels_of, self.labels_name))
+        _, held, read = self._read_splits(self.labels_of)
         held_out = {text for text, _ in held["val"]} if self.holds_out else set()
         self._separate_unseen(held, read, read["train"].known | held_out)
         if self._vocabulary is None:
@@ -192,7 +191,7 @@ class LabelledText(SingleTexts):
             if 0 < len(new) < len(held[name]):
                 unseen = name + UNSEEN
                 self.splits[unseen] = held[unseen] = new
-                read[unseen] = fingerprint_split(new, unseen)
+                read[unseen] = read_split(new, unseen)
                 self.overlap[unseen] = 0
 
     def _columns(self, vocabulary: Vocabulary) -> list[Column]:

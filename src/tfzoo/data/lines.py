@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import gzip
 import io
-import time
 import zlib
 from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
 from tfzoo.errors import BadData, did_you_mean, listing
-
-SETTLED = 3.0
-"""Seconds after a change for which the times of a file are not trusted."""
 
 
 def read_lines(path: Path) -> Generator[str, None, None]:
@@ -95,25 +91,6 @@ def check_unicode(text: str, where: str) -> str:
             "which UTF-8 cannot encode"
         ) from None
     return text
-
-
-def stat_fingerprint(*paths: Path) -> str | None:
-    """Names, sizes and times of files: if these are the same later, so is the content.
-
-    None if a file has changed within the last seconds: a second change within the same tick of the
-    clock would leave the same times.
-    """
-    parts = []
-    for path in paths:
-        try:
-            stat = path.stat()
-        except OSError:
-            return None
-        if time.time() - max(stat.st_mtime, stat.st_ctime) < SETTLED:
-            return None
-        state = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
-        parts += [str(path.absolute()), *map(str, state)]
-    return "\n".join(parts)
 
 
 def find_file(*paths: Path) -> Path | None:

@@ -57,12 +57,8 @@ class Column:
     made_by: str
 
 
-@dataclass(frozen=True)
-class CellLabels:
-    """The labels in a cell, ``of(cell)``. Functions that find others have other names."""
-
-    of: Callable[[str], Iterable[str]]
-    name: str
+Labels = Callable[[str], Iterable[str]]
+"""Finds the labels in a cell."""
 
 
 @dataclass
@@ -82,37 +78,11 @@ class SplitFingerprint:
     labels: set[str] = field(default_factory=set)
 
 
-def fingerprint_split(
-    rows: Examples,
-    name: str,
-    wanted: frozenset[str] = frozenset(),
-    labels: CellLabels | None = None,
-) -> SplitFingerprint:
-    """The fingerprint of a split. If its files have not changed since they were last read to the
-    end, it comes from the cache; else from :func:`read_split`.
-    """
-    state = rows.stat_fingerprint() if hasattr(rows, "stat_fingerprint") else None
-    if not state:
-        return read_split(rows, name, wanted, labels)
-    split = labels.name if labels else ""
-    key = cache.key(FORMAT, state, code_fingerprint(type(rows)), split, *sorted(wanted))
-    path = cache.entry("fingerprint", key)
-    if cache.is_whole(path):
-        found = json.loads((path / "fingerprint").read_text("utf-8"))
-        sets = {field: set(found[field]) for field in ("known", "labels")}
-        return SplitFingerprint(**{**found, **sets})
-    result = read_split(rows, name, wanted, labels)
-    with cache.filling(path) as folder:
-        text = json.dumps(vars(result), default=sorted)
-        (folder / "fingerprint").write_text(text, "utf-8")
-    return result
-
-
 def read_split(
     rows: Examples,
     name: str,
     wanted: frozenset[str] = frozenset(),
-    labels: CellLabels | None = None,
+    labels: Labels | None = None,
 ) -> SplitFingerprint:
     """Read a split once to its end, so that every error in it is found now.
 
@@ -135,7 +105,7 @@ def read_split(
             result.known.update(wanted.intersection(source for source, _ in chunk))
         if labels:
             cells = {target for _, target in chunk}
-            result.labels.update(chain.from_iterable(map(labels.of, cells)))
+            result.labels.update(chain.from_iterable(map(labels, cells)))
     if result.examples == 0:
         raise BadData(f"{getattr(rows, 'path', name)}: no text")
     result.source, result.target = (digest.hexdigest() for digest in digests)

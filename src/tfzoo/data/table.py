@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.base.registry import task_for
-from tfzoo.data.lines import check_unicode, read_lines, stat_fingerprint
+from tfzoo.data.lines import check_unicode, read_lines
 from tfzoo.data.pairs import Pair, joined, names_of
 from tfzoo.errors import BadData, did_you_mean, listing
 
@@ -63,12 +63,6 @@ class Table:
     def rows(self) -> Iterator[Row]:
         """The rows with their places."""
         return FORMS.get(self.form, sentences)(self)  # CoNLL files have endings of many kinds
-
-    def stat_fingerprint(self) -> str | None:
-        """See :func:`tfzoo.data.lines.stat_fingerprint`."""
-        known = stat_fingerprint(*self.files)
-        options = type(self).__name__, str(self.header), self.delimiter, *self.columns
-        return known and "\n".join((known, *options))
 
     def location(self, row: int) -> str:
         """File and line of a row, for an error message."""

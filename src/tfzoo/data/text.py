@@ -94,11 +94,6 @@ class JoinedText:
         """The first of them, for an error message."""
         return f"{self.parts[0].path} and {len(self.parts) - 1} more"
 
-    def stat_fingerprint(self) -> str | None:
-        """See :func:`tfzoo.data.lines.stat_fingerprint`."""
-        known = [part.stat_fingerprint() for part in self.parts]
-        return None if None in known else "\n\n".join(map(str, known))
-
     def location(self, row: int) -> str:
         """File and line of a row, for an error message."""
         for part in self.parts[:-1]:

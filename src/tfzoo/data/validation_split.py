@@ -10,7 +10,6 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from tfzoo.data.code_fingerprint import code_fingerprint
 from tfzoo.data.prepare import Examples
 from tfzoo.errors import BadData
 
@@ -96,13 +95,6 @@ class ValidationSplit:
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return compress(self.division.whole, self._flags)
-
-    def stat_fingerprint(self) -> str | None:
-        """See :func:`tfzoo.data.lines.stat_fingerprint`."""
-        whole, division = self.division.whole, self.division
-        known = whole.stat_fingerprint() if hasattr(whole, "stat_fingerprint") else None
-        code = code_fingerprint(type(whole)) + code_fingerprint(Division)
-        return known and f"{known}\n{code} {division.fraction} {division.seed} {self.held_out}"
 
     def location(self, row: int) -> str:
         """Where a row stands in the whole text, for an error message."""
