@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfzoo.base.registry import Entry
 from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.data import tokenizer_trial
 from tfzoo.errors import BadOption
 
 if TYPE_CHECKING:
@@ -45,17 +44,11 @@ LINE_ENDS = re.compile(r"[\r\n]")
 
 
 class Compiled:
-    """A tokenizer around that of a library which is not Python: a wrong text can end the process or
-    take all memory.
-    """
+    """A tokenizer around that of a library which is not Python."""
 
     entry: ClassVar[Entry]
     library: Any = None
     """The library's tokenizer, after training or restoring."""
-
-    def examine(self, state: str) -> None:
-        """Load and use a stranger's tokenizer in a process of its own."""
-        tokenizer_trial.try_out(state)
 
     def _trained(self) -> Any:
         if self.library is None:
@@ -90,15 +83,13 @@ class LibraryTokenizer(Compiled):
 
     def state(self) -> str:
         """The library's own JSON."""
-        state: str = self._trained().to_str()
-        tokenizer_trial.trust(state)
-        return state
+        return str(self._trained().to_str())
 
     def restore(self, state: str) -> None:
-        from tokenizers import Tokenizer
-
-        quiet_forks()
-        self.library = Tokenizer.from_str(state)
+        self.library = loaded(state)
+        ids = self.library.get_vocab().values()
+        if sorted(ids) != list(range(len(ids))):
+            raise ValueError("its vocabulary has other ids than 0, 1, 2 and so on")
 
     def _fit(self, fresh: tokenizers.Tokenizer, trainer: Any, lines: Iterable[str]) -> None:
         """Let the library train a tokenizer on these lines."""
@@ -129,6 +120,18 @@ def untrained(model: Any, *, lowercase: bool, pieces: str = PIECES) -> tokenizer
         [decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
     return tokenizer
+
+
+def loaded(text: str) -> tokenizers.Tokenizer:
+    """The library's tokenizer, which encodes the names of special tokens as any other text."""
+    from tokenizers import Tokenizer
+
+    quiet_forks()
+    library = Tokenizer.from_str(text)
+    library.no_padding()
+    library.no_truncation()
+    library.encode_special_tokens = True
+    return library
 
 
 @cache

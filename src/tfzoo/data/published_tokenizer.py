@@ -17,16 +17,14 @@ from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfzoo.base import bounded_files
 from tfzoo.base.loading import require
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.data import tokenizer_trial
+from tfzoo.data.library import loaded
+from tfzoo.data.tokenizer import of_a_stranger
 from tfzoo.errors import BadRun
-
-if TYPE_CHECKING:
-    import tokenizers
 
 FILE = "tokenizer.json"
 NAMED = ("tokenizer_config.json", "special_tokens_map.json")
@@ -38,8 +36,6 @@ USUAL = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 """Their special tokens where no file says others."""
 SIZES = ("vocab_size", "decoder_vocab_size")
 """The keys of ``config.json`` that say how many ids source and target have."""
-KEYS = frozenset({"library", "special", "size"})
-"""The keys of a state: the text of ``tokenizer.json``, special ids, size of the vocabulary."""
 
 
 def found_in(folder: Path) -> tuple[str, str]:
@@ -67,15 +63,12 @@ def state_of(folder: Path) -> str:
             "transformers write it"
         )
     text = bounded_files.text_of(folder / FILE, bounded_files.TEXT)
-    tried = text_of_state(text, SpecialIds(pad=None, bos=0, eos=0), 2**31)
-    tokenizer_trial.try_out(tried, str(folder / FILE))
-    library = loaded(text)
-    around, pair = library.encode("").ids, library.encode("", "").ids
+    with of_a_stranger(str(folder / FILE)):
+        library = loaded(text)
+        around, pair = library.encode("").ids, library.encode("", "").ids
+        least = max(library.get_vocab(with_added_tokens=True).values()) + 1
     special = special_ids(folder, library.token_to_id, around, pair)
-    least = max(one for one in library.get_vocab(with_added_tokens=True).values()) + 1
-    state = text_of_state(text, special, size_of(folder, least, SIZES[0], special))
-    tokenizer_trial.trust(state)
-    return state
+    return text_of_state(text, special, size_of(folder, least, SIZES[0], special))
 
 
 def sentencepiece_files(folder: Path) -> list[Path] | None:
@@ -95,8 +88,6 @@ def sentencepiece_of(folder: Path) -> str:
         TfzooError: the library is not installed.
     """
     require("sentencepiece", "sentencepiece")
-    from sentencepiece import SentencePieceProcessor
-
     files = sentencepiece_files(folder)
     if files is None:
         raise BadRun(f"{folder} has neither source.spm and target.spm nor spiece.model")
@@ -110,11 +101,9 @@ def sentencepiece_of(folder: Path) -> str:
     models = []
     for file in files:
         bounded_files.regular(file, bounded_files.TEXT)
-        models.append(b64encode(file.read_bytes()).decode())
-    content = {"models": models, "vocabularies": texts}
-    tried = {**content, "special": asdict(SpecialIds(pad=None, bos=0, eos=0)), "sizes": [2**31]}
-    tokenizer_trial.try_out(json.dumps({**tried, "side": 0}), f"the tokenizer in {folder}")
-    library = SentencePieceProcessor(model_file=str(files[0]))
+        models.append(file.read_bytes())
+    with of_a_stranger(f"the tokenizer in {folder}"):
+        library, *_ = map(pieces_of, models)
 
     def id_of(piece: str) -> int | None:
         if vocabularies:
@@ -127,9 +116,17 @@ def sentencepiece_of(folder: Path) -> str:
     special = special_ids(folder, id_of, around, around * 2, USUAL)
     least = [max(one.values()) + 1 for one in vocabularies] or [int(library.get_piece_size())]
     sizes = [size_of(folder, *one, special) for one in zip(least, SIZES, strict=False)]
-    state = json.dumps({**content, "special": kept_of(special), "sizes": sizes, "side": 0})
-    tokenizer_trial.trust(state)
-    return state
+    content = {"models": [b64encode(model).decode() for model in models], "vocabularies": texts}
+    return json.dumps({**content, "special": asdict(special), "sizes": sizes, "side": 0})
+
+
+def pieces_of(model: bytes) -> Any:
+    """The library SentencePiece with a model."""
+    from sentencepiece import SentencePieceProcessor
+
+    library = SentencePieceProcessor()
+    library.LoadFromSerializedProto(model)
+    return library
 
 
 def vocabulary_in(path: Path) -> dict[str, int]:
@@ -169,17 +166,12 @@ def check_sum(state: str, sha256: str | None, folder: str) -> str:
 
 def text_of_state(library: str, special: SpecialIds, size: int) -> str:
     """A state as text."""
-    return json.dumps({"library": library, "special": kept_of(special), "size": size})
+    return json.dumps({"library": library, "special": asdict(special), "size": size})
 
 
 def sha256_of(state: str) -> str:
     """The sum of a state, in hexadecimal."""
     return sha256(state.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def is_published(state: str) -> bool:
-    """Whether a text begins as :func:`text_of_state` writes it."""
-    return state.startswith('{"library":')
 
 
 def parts_of_state(state: str) -> tuple[str, SpecialIds, int]:
@@ -189,17 +181,9 @@ def parts_of_state(state: str) -> tuple[str, SpecialIds, int]:
         ValueError, KeyError, TypeError: it is none.
     """
     found = json.loads(state)
-    if not isinstance(found, dict) or found.keys() != KEYS or type(found["size"]) is not int:
-        raise ValueError("it is no tokenizer")
+    if type(found["size"]) is not int:
+        raise ValueError("its size is no number")
     return found["library"], special_of(found["special"]), found["size"]
-
-
-def kept_of(special: SpecialIds) -> dict[str, Any]:
-    """Special ids as JSON keeps them; without ``forced_bos`` the sum is that of older versions."""
-    kept = asdict(special)
-    if kept["forced_bos"] is None:
-        del kept["forced_bos"]
-    return kept
 
 
 def special_of(found: Mapping[str, Any]) -> SpecialIds:
@@ -212,17 +196,6 @@ def json_of(path: Path) -> dict[str, Any]:
     """The content of a file of JSON; empty where there is none."""
     found = bounded_files.json_of(path) if path.is_file() else {}
     return found if isinstance(found, dict) else {}
-
-
-def loaded(text: str) -> tokenizers.Tokenizer:
-    """The library's tokenizer, which encodes the names of special tokens as any other text."""
-    from tokenizers import Tokenizer
-
-    library = Tokenizer.from_str(text)
-    library.no_padding()
-    library.no_truncation()
-    library.encode_special_tokens = True
-    return library
 
 
 def special_ids(

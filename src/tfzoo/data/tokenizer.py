@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tfzoo.base.registry import Spec, create
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.errors import BadOption, BadRun
+from tfzoo.errors import BadOption, BadRun, TfzooError
 
 
 class Tokenizer(Protocol):
@@ -48,8 +49,8 @@ class Tokenizer(Protocol):
         """Everything that :meth:`train` has chosen, as text."""
 
     def restore(self, state: str) -> None:
-        """Load what :meth:`state` returned. A tokenizer for which a wrong state is dangerous also
-        has ``examine(state)``, which is called before with what a stranger may have written.
+        """Load what :meth:`state` returned. A wrong state, which a stranger may have written, is an
+        error of any type.
         """
 
 
@@ -62,12 +63,34 @@ def token_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
 
 
 def restored(spec: Spec, state: Any) -> Tokenizer:
-    """The tokenizer of a spec, from a state that a stranger may have written."""
+    """The tokenizer of a spec, from a state that a stranger may have written.
+
+    Raises:
+        BadRun: it cannot be used.
+    """
     tokenizer: Tokenizer = create("tokenizer", spec)
-    if hasattr(tokenizer, "examine"):
-        tokenizer.examine(state)
-    tokenizer.restore(state)
+    with of_a_stranger("the checkpoint's contents do not match: its tokenizer"):
+        tokenizer.restore(state)
+        tokenizer.decode(tokenizer.encode(["one two", ""]))
+        if hasattr(tokenizer, "of_target"):
+            tokenizer.of_target()
     return tokenizer
+
+
+@contextmanager
+def of_a_stranger(called: str) -> Iterator[None]:
+    """Say in one line what is wrong with what is ``called`` so and given to a library.
+
+    Raises:
+        BadRun: the library fails.
+    """
+    try:
+        yield
+    except (TfzooError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # a PanicException of the library tokenizers is no Exception
+        reason = [*str(error).splitlines(), type(error).__name__][0]
+        raise BadRun(f"{called} is refused: {reason[:200]}") from None
 
 
 @dataclass

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tfzoo.base.registry import register
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range
-from tfzoo.data import published_tokenizer, tokenizer_trial
-from tfzoo.data.library import LARGEST, LINE_ENDS, Compiled, quiet_forks
-
-if TYPE_CHECKING:
-    pass
+from tfzoo.data import published_tokenizer
+from tfzoo.data.library import LARGEST, LINE_ENDS, Compiled, loaded
 
 OWN = ("<|padding|>", "<|endoftext|>")
 """The special tokens of a tokenizer that was trained here."""
@@ -94,14 +90,11 @@ class Pretrained(Compiled):
     def state(self) -> str:
         """The text of ``tokenizer.json``, with special ids and size."""
         self._trained()
-        state = published_tokenizer.text_of_state(self.text, self.special, self.size)
-        tokenizer_trial.trust(state)
-        return state
+        return published_tokenizer.text_of_state(self.text, self.special, self.size)
 
     def restore(self, state: str) -> None:
-        quiet_forks()
         self.text, self.ids, self.size = published_tokenizer.parts_of_state(state)
-        self.library = published_tokenizer.loaded(self.text)
+        self.library = loaded(self.text)
 
     def files(self) -> dict[str, bytes]:
         """The files of which ``transformers`` makes a tokenizer of its ``transformers_class``."""
