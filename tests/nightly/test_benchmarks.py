@@ -27,7 +27,6 @@ LITTLE = {
     "power": ["--sweeps", "20"],
     "preparation": ["--rows", "2000"],
     "published": ["--dim", "32", "--layers", "1", "--rows", "600", "--rounds", "1"],
-    "pruning": ["--sweeps", "20"],
     "recurrent": ["--lengths", "32", "--pairs", "1"],
     "round_trip": ["bert", "--lines", "100"],
     "scaling": ["--grow", "--small"],

@@ -15,8 +15,7 @@ from tests.typed import typed
 from tfzoo import TranslationData, TranslationTask
 from tfzoo.base.signals import INTERRUPTED, STOPPED, heard
 from tfzoo.commands.main import main
-from tfzoo.training.last_checkpoint import HostGroup
-from tfzoo.training.signals import PAUSE, Signals
+from tfzoo.training.signals import Signals
 
 CODES = {"SIGTERM": STOPPED, "SIGUSR1": STOPPED, "SIGINT": INTERRUPTED}
 FIT = (
@@ -46,20 +45,6 @@ def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step()
         with pytest.raises(SystemExit, match=str(STOPPED)):
             signals.on_train_batch_end(trainer, task, None, None, 1)
     assert answers == [0, STOPPED]
-    assert last.save.called
-
-
-def test_a_pause_comes_after_the_step_that_follows_it(monkeypatch):
-    monkeypatch.setenv(PAUSE, "2")
-    last = Mock()
-    last.processes = HostGroup()
-    signals = Signals(last)
-    trainer = SimpleNamespace(accumulate_grad_batches=1, is_last_batch=False, global_step=2)
-    signals.on_train_batch_end(trainer, Mock(), None, None, 1)
-    assert not last.save.called
-    trainer.global_step = 3
-    with heard(), pytest.raises(SystemExit, match=str(STOPPED)):
-        signals.on_train_batch_end(trainer, Mock(), None, None, 2)
     assert last.save.called
 
 

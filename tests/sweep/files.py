@@ -1,16 +1,17 @@
 """Sweep files for tests, and a replacement for training that takes no time."""
 
-import json
+import os
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tfzoo.sweep.plan.sweep_file import Plan
-from tfzoo.sweep.run import execution, state
+from tfzoo.runs.folder import write_summary
+from tfzoo.sweep.run import execution, process, state
 from tfzoo.sweep.run.state import Run
-from tfzoo.training.signals import PAUSE
 
 TINY = {
     **{
@@ -52,16 +53,33 @@ def sweep_file(folder: Path, **changes: Any) -> Path:
     return path
 
 
+class Killed(BaseException):
+    """A signal ends a training."""
+
+
+class Ended:
+    """The process of a training that has ended."""
+
+    def __init__(self, code: int) -> None:
+        self.sentinel, other = os.pipe()
+        os.close(other)
+        self.exitcode = code
+
+    def join(self) -> None:
+        os.close(self.sentinel)
+
+    def kill(self) -> None: ...
+
+    terminate = kill
+
+
 class Trainings:
-    """Takes the place of the child process: knows which runs were trained, and lets those fail that
-    it is told to.
+    """Takes the place of ``fit`` and its process: knows which runs were trained, and lets those
+    fail that it is told to.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.trained: list[str] = []
-        self.paused: list[tuple[str, int]] = []
-        """Runs that were to pause, and after which step; they do."""
-        self.words: list[list[str]] = []
         self.codes: dict[str, int] = {}
         """Exit codes of runs whose folder holds the key."""
         self.scores: dict[str, float | None] = {}
@@ -71,51 +89,46 @@ class Trainings:
         self.constant_loss: float | None = None
         self.seconds = 20.0
         """What each takes, of which ``fit`` records 2."""
-        patch.setattr(execution, "spawn", self.spawn)
+        self.environment: Mapping[str, str] = {}
+        """Of the last one."""
+        patch.setattr(process, "start", self.start)
 
-    def spawn(self, run: Run, plan: Plan, environment: Any, *args: Any) -> int:
-        self.trained.append(run.name)
-        if rung := environment.get(PAUSE):
-            self.paused.append((run.name, int(rung)))
-        self.words.append(plan.fit_arguments(run.cell, run.tuned))
+    def start(self, run: Run, words: Any, environment: Mapping[str, str], imports: Any) -> Ended:
+        run.folder.mkdir(parents=True, exist_ok=True)
+        self.environment = environment
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(execution, "call", partial(self.fit, run))
+            try:
+                code = execution.train(run, words)
+            except Killed:
+                code = self.code(run)
+        state.add_wall_seconds(run.folder, self.seconds)
+        return Ended(code)
+
+    def code(self, run: Run) -> int:
         place = run.folder.as_posix()
-        told = next((code for key, code in self.codes.items() if key in place), None)
-        code = (75 if rung else 0) if told is None else told
+        return next((code for key, code in self.codes.items() if key in place), 0)
+
+    def fit(self, run: Run, words: Any) -> int:
+        self.trained.append(run.name)
+        code, place = self.code(run), run.folder.as_posix()
         loss = next((loss for key, loss in self.scores.items() if key in place), 1.0)
-        ended = (
-            "completed"
-            if code == 0
-            else "running"
-            if code < 0
-            else "interrupted"
-            if code in (75, 130)
-            else "failed: it broke"
+        ended = {0: "completed", 75: "interrupted", 130: "interrupted"}.get(
+            code, "failed: it broke"
         )
-        summary: dict[str, Any] = {
-            "fit": {
-                "ended": ended,
-                "scores": {"val/loss": loss},
-                "constant_loss": self.constant_loss,
-                "steps": 4,
-                "seconds": 2.0,
-            }
+        fit = {
+            "ended": "running" if code < 0 else ended,
+            "scores": {"val/loss": loss},
+            "constant_loss": self.constant_loss,
+            "steps": 4,
+            "seconds": 2.0,
         }
         lines = [f"{step},{value}" for step, value in enumerate(self.losses)]
         (run.folder / "metrics.csv").write_text("\n".join(["step,train/loss", *lines, ""]))
-        if rung:
-            summary["fit"]["steps"] = int(rung) + 1 if told is None else 1
-            rows = [f"{rung},{loss}", f"{int(rung) + 1},99.0"]
-            (run.folder / "metrics.csv").write_text("\n".join(["step,val/loss", *rows, ""]))
-        summary |= (
-            {
-                "test": {
-                    "ended": "completed",
-                    "scores": {"test/bleu": 1.0, "test/long/exact_match": 0.0},
-                }
-            }
-            if code == 0
-            else {}
-        )
-        (run.folder / "summary.json").write_text(json.dumps(summary))
-        state.add_wall_seconds(run.folder, self.seconds)
+        write_summary(run.folder, "fit", fit)
+        if code < 0:
+            raise Killed
+        if code == 0:
+            scores = {"test/bleu": 1.0, "test/long/exact_match": 0.0}
+            write_summary(run.folder, "test", {"ended": "completed", "scores": scores})
         return code

@@ -1,16 +1,21 @@
 """One run from its folder as it is to its end, with a stand-in for training."""
 
 import json
+import os
+import signal
+import time
+from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 
-from tests.sweep.files import Trainings, sweep_file
+from tests.sweep.files import Ended, Trainings, sweep_file
 from tfzoo.errors import BadRun
-from tfzoo.runs.folder import read_config, write_summary
+from tfzoo.runs.folder import read_config, write_config, write_summary
 from tfzoo.runs.lock import holding
 from tfzoo.sweep import start
 from tfzoo.sweep.plan.load import load
-from tfzoo.sweep.run import execution, state, tune
+from tfzoo.sweep.run import execution, local, process, state, tune
 
 
 @pytest.fixture
@@ -42,24 +47,28 @@ def reason(run):
     return str(run.outcome.reason)
 
 
+def complete(run, plan, told=lambda run, status: None):
+    """What a run of this machine comes to, and whether a signal stopped it."""
+    local.run(plan, run.folder.parents[1], [run], 1, told)
+    return state.status(run)
+
+
 def test_a_run_is_trained_once(run, plan, trainings):
     assert state.status(run) == "missing"
     told = []
-    assert [
-        execution.execute(run, plan, on_change=lambda _, status: told.append(status))
-        for _ in range(2)
-    ] == ["completed"] * 2
+    for _ in range(2):
+        assert complete(run, plan, lambda _, status: told.append(status)) == "completed"
     assert trainings.trained == ["norm=layer seed 1"]
-    assert told == ["running", "completed"]
+    assert told[:2] == ["running", "completed"]
     assert state.status(run) == "completed"
 
 
 def test_a_run_that_did_not_test_is_not_complete(run, plan, trainings):
-    execution.execute(run, plan)
+    complete(run, plan)
     summary = json.loads((run.folder / "summary.json").read_text())
     (run.folder / "summary.json").write_text(json.dumps({"fit": summary["fit"]}))
     assert state.status(run) == "interrupted"
-    assert execution.execute(run, plan) == "completed"
+    assert complete(run, plan) == "completed"
     assert len(trainings.trained) == 2
 
 
@@ -67,7 +76,7 @@ def test_two_processes_do_not_work_on_one_run(run, plan, trainings):
     run.folder.mkdir(parents=True)
     with holding(run.folder):
         assert state.status(run) == "running"
-        assert execution.execute(run, plan) == "running"
+        assert complete(run, plan) == "running"
     assert trainings.trained == []
 
 
@@ -87,18 +96,19 @@ def test_a_run_that_ends_while_its_sweep_is_killed_comes_to_the_same(
     trainings.scores, trainings.constant_loss = scores, 2.0
     plan = load(sweep_file(tmp_path, **changes))
     watched, alone = (state.planned_runs(plan, tmp_path / name)[0] for name in ("one", "other"))
-    assert execution.execute(watched, plan) == state_of
+    assert complete(watched, plan) == state_of
 
     def killed(*args):
-        trainings.spawn(*args)
-        raise SystemExit  # nobody sees how it ended
+        trainings.start(*args)
+        raise SystemExit  # the sweep does not see how it ended
 
-    monkeypatch.setattr(execution, "spawn", killed)
+    monkeypatch.setattr(process, "start", killed)
     with pytest.raises(SystemExit):
-        execution.execute(alone, plan)
+        complete(alone, plan)
     assert alone.outcome == watched.outcome
+    monkeypatch.setattr(process, "start", trainings.start)
     trainings.trained.clear()
-    assert execution.execute(alone, plan) == state_of
+    assert complete(alone, plan) == state_of
     assert trainings.trained == []
 
 
@@ -106,24 +116,25 @@ def test_a_run_that_ends_while_its_sweep_is_killed_comes_to_the_same(
 def test_a_run_that_is_interrupted_goes_on_at_the_next_start(
     run, plan, trainings, monkeypatch, code, summary
 ):
-    stop = execution.Stop()
 
-    def interrupted(run, plan, *rest):
-        stop.request(2)
-        stop.request(2)
+    def interrupted(run, *rest):
+        run.folder.mkdir(parents=True)
+        write_config(run.folder, run.recipe)
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
         if summary == "test":  # trained to its end
             write_summary(run.folder, "fit", {"ended": "completed", "scores": {"val/loss": 1.0}})
-        return code
+        return Ended(code)
 
-    monkeypatch.setattr(execution, "spawn", interrupted)
-    assert execution.execute(run, plan, stop=stop) == "interrupted"
-    monkeypatch.setattr(execution, "spawn", trainings.spawn)
-    assert execution.execute(run, plan) == "completed"
+    monkeypatch.setattr(process, "start", interrupted)
+    assert complete(run, plan) == "interrupted"
+    monkeypatch.setattr(process, "start", trainings.start)
+    assert complete(run, plan) == "completed"
 
 
 def test_a_killed_run_goes_on_once_by_itself(run, plan, trainings):
     trainings.codes[run.folder.name] = -9
-    assert execution.execute(run, plan) == "failed"
+    assert complete(run, plan) == "failed"
     assert len(trainings.trained) == 2
     assert "SIGKILL twice" in reason(run)
 
@@ -135,7 +146,7 @@ def test_a_run_diverged_if_a_constant_prediction_has_no_larger_loss_in_validatio
     trainings.constant_loss = 0.673  # the entropy of labels of 60 and 40 %
     trainings.scores = {"": loss}
     trainings.losses = [9.0, 9.0]
-    assert execution.execute(run, plan) == ends
+    assert complete(run, plan) == ends
     if ends == "diverged":
         assert reason(run) == (
             "val/loss ended at 0.674; the same prediction for every label has 0.673"
@@ -168,13 +179,13 @@ def test_a_run_that_could_say_nothing_itself_is_known_by_its_last_words(
     tmp_path, output, code, said
 ):
     (tmp_path / execution.OUTPUT).write_text(output)
-    assert execution.exit_reason(tmp_path, code).startswith(said)
+    assert execution.last_words(tmp_path, code).startswith(said)
 
 
 def test_a_run_whose_checkpoints_cannot_be_read_begins_anew(run, plan):
     (run.folder / "checkpoints").mkdir(parents=True)
     (run.folder / "checkpoints/last.ckpt").write_bytes(b"torn")
-    assert execution.execute(run, plan) == "completed"
+    assert complete(run, plan) == "completed"
     assert not (run.folder / "checkpoints").exists()
 
 
@@ -183,7 +194,7 @@ def test_the_best_value_is_tuned_for_each_cell_alone_and_taken_by_all_its_seeds(
 ):
     trainings.scores = {"norm=layer/tune/0.003": 0.5, "norm=rms/tune/0.001": 0.5}
     runs = state.planned_runs(tuning, tmp_path)
-    assert {execution.execute(run, tuning) for run in runs} == {"completed"}
+    assert {complete(run, tuning) for run in runs} == {"completed"}
     assert len(trainings.trained) == 2 * 2 + 4
     chosen = {
         run.cell.name: json.loads((run.folder.parent / tune.FILE).read_text()) for run in runs
@@ -203,9 +214,9 @@ def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
 ):
     trainings.codes, trainings.scores = {"tune/0.001": 1, "norm=rms/tune": 1}, {"tune/0.003": 9.0}
     layer, rms = state.planned_runs(tuning, tmp_path)[:2]
-    assert execution.execute(layer, tuning) == "completed"
+    assert complete(layer, tuning) == "completed"
     assert read_config(layer.folder)["optim"]["lr"] == 0.003
-    assert execution.execute(rms, tuning) == "failed"
+    assert complete(rms, tuning) == "failed"
     assert (
         reason(rms)
         == "no value of optim.lr could be trained: 0.001: failed: it broke; 0.003: failed: it broke"
@@ -213,17 +224,32 @@ def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
 
 
 def test_values_tried_before_are_not_mixed_with_others(tuning, tmp_path, trainings):
-    execution.execute(state.planned_runs(tuning, tmp_path)[0], tuning)
+    complete(state.planned_runs(tuning, tmp_path)[0], tuning)
     other = load(sweep_file(tmp_path, tune={"key": "optim.lr", "values": [1e-3, 9e-3]}))
     with pytest.raises(BadRun, match=r"was tuned with optim.lr \['0.001', '0.003'\]"):
-        execution.execute(state.planned_runs(other, tmp_path)[2], other)
+        complete(state.planned_runs(other, tmp_path)[2], other)
 
 
-def test_no_value_is_chosen_after_a_signal_and_trials_of_another_process_are_waited_for(
-    tuning, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(tune, "POLL_SECONDS", 0.0)
+def test_no_value_is_chosen_after_a_signal(tuning, tmp_path, trainings, monkeypatch):
+    trainings.codes = {"tune/0.003": -15}
     run = state.planned_runs(tuning, tmp_path)[0]
-    ends = ["running", "completed", "running", "interrupted"]
-    assert tune.choose(run, tuning, lambda trial: ends.pop(0)) is None
-    assert ends == []
+
+    def stopped(run, *rest):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return trainings.start(run, *rest)
+
+    monkeypatch.setattr(process, "start", stopped)
+    assert local.run(tuning, tmp_path, [run], 1, lambda run, status: None) == 75
+    assert not (run.folder.parent / tune.FILE).exists()
+
+
+def test_trials_of_another_process_are_waited_for(tuning, tmp_path, trainings, monkeypatch):
+    run = state.planned_runs(tuning, tmp_path)[0]
+    trial = tune.trials(run, tuning)[0]
+    trial.folder.mkdir(parents=True)
+    with ExitStack() as other:
+        other.enter_context(holding(trial.folder))
+        clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: other.close())
+        monkeypatch.setattr(local, "time", clock)
+        assert complete(run, tuning) == "completed"
+    assert len(trainings.trained) == 3

@@ -11,10 +11,11 @@ from torch import nn
 
 import tfzoo
 from tests.docs.pages import blocks
+from tests.sweep.files import Ended
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, BadRecipe, TfzooError
 from tfzoo.sweep.plan.load import load
-from tfzoo.sweep.run import execution, job, train_module
+from tfzoo.sweep.run import execution, job, process
 from tfzoo.sweep.run.runs_csv import table
 from tfzoo.sweep.run.state import planned_runs
 
@@ -42,11 +43,11 @@ def somebodys(own_folder, monkeypatch):
 def in_process(monkeypatch):
     """Runs train in this process."""
 
-    def spawn(run, plan, *rest):
-        metrics = [metric.name for metric in (plan.metric, *plan.also)]
-        return train_module.main(run.folder, plan.module, plan.data, metrics)
+    def start(run, words, *rest):
+        run.folder.mkdir(parents=True, exist_ok=True)
+        return Ended(execution.train(run, words))
 
-    monkeypatch.setattr(execution, "spawn", spawn)
+    monkeypatch.setattr(process, "start", start)
 
 
 def sweep(**changes):

@@ -1,54 +1,43 @@
-"""Real processes: a training ends as it did, with a signal, and with whoever started it, in a new
-Python and as a fork of the warm parent; and a fork is as much a process of its own.
-"""
+"""Real processes: a training ends as it did, with a signal, and with the sweep that started it."""
 
 import os
 import signal
 import sys
 import time
 from contextlib import suppress
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from pathlib import Path
 
 import pytest
 
 from tests.sweep.files import sweep_file
 from tests.waiting import soon
-from tfzoo.sweep.run import processes, warm_parent
-from tfzoo.sweep.run.processes import WarmParent
+from tfzoo.sweep.plan.sweep_file import Budget, Cell
+from tfzoo.sweep.run import process
+from tfzoo.sweep.run.state import Run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
-LARGE = 300 * 2**20
 TRAINING = """
-import os, resource, signal, subprocess, sys, time
-if __name__ != "__main__":
-    bytes(300 * 2**20)  # the warm parent once took this much
-else:
-    what = sys.argv[1]
-    def say(name, value):
-        open(f"{name}.tmp", "w").write(str(value))
-        os.replace(f"{name}.tmp", name)
-    if what == "say":
-        imported = "training" in sys.modules
-        threads = len(os.listdir("/proc/self/task"))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        pids = os.getpid(), os.getppid(), os.getpgid(0)
-        given = os.environ["WORD"], sys.argv[2:], sys.stdin.read() == ""
-        print(*given, imported, threads, peak, *pids)
-    elif what == "wait":
-        worker = subprocess.Popen(["sleep", "1000"])
-        say("worker", worker.pid)
-        say("command", os.getpid())
+import os, signal, subprocess, sys, time
+def say(name, value):
+    open(f"{name}.tmp", "w").write(str(value))
+    os.replace(f"{name}.tmp", name)
+def main(words):
+    what, *rest = words
+    print(what, os.environ["WORD"], sys.stdin.read() == "", os.getpid() == os.getpgid(0))
+    if what == "wait":
+        say("worker", subprocess.Popen(["sleep", "1000"]).pid)
+        say("training", os.getpid())
         time.sleep(100)
     elif what == "stop":
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
-        say("command", os.getpid())
+        say("training", os.getpid())
         time.sleep(100)
     elif what == "exit":
-        sys.exit(int(sys.argv[2]))
+        return int(rest[0])
     elif what == "kill":
-        os.kill(os.getpid(), int(sys.argv[2]))
+        os.kill(os.getpid(), int(rest[0]))
 """
 
 
@@ -68,125 +57,55 @@ def gone(*pids):
     return soon(lambda: not any(map(alive, pids)), 20)
 
 
+def begin(folder, *words):
+    cell = Cell({}, {}, name="a", recipes={"": {"data": {}}})
+    run = Run(cell, 1, folder / "a" / f"seed-{'-'.join(words)}", "val/loss", Budget())
+    environment = {**os.environ, "WORD": "given", "OMP_NUM_THREADS": "1"}
+    return run, process.start(run, ("training", *words), environment, [process.__name__])
+
+
 @pytest.fixture
-def parent(own_folder):
+def here(own_folder, monkeypatch):
     (own_folder / "training.py").write_text(TRAINING)
-    made = WarmParent(["training"], [], os.environ)
-    yield made
-    made.close()
+    monkeypatch.syspath_prepend(str(own_folder))
+    return own_folder
 
 
-def starter(start):
-    def begin(*words):
-        with Path("output.txt").open("ab") as output:
-            environment = {**os.environ, "WORD": "given"}
-            return start(["-m", "training", *words], environment, output)
-
-    return begin
-
-
-@pytest.fixture
-def begin(parent):
-    return starter(parent.start)
-
-
-@pytest.fixture(params=["in a new Python", "forked"])
-def begin_either(request, parent):
-    return starter(parent.start if request.param == "forked" else processes.start)
-
-
-def finish(child):
-    code = child.wait()
-    if child.stdin:
-        child.stdin.close()
-    return code
-
-
-def test_a_supervisor_ends_as_its_training_does(begin_either):
-    ends = [("exit", "0"), ("exit", "75"), ("kill", "9"), ("kill", "15")]
-    children = [begin_either(*words) for words in ends]
-    assert [finish(child) for child in children] == [0, 75, -9, -15]
-
-
-def test_a_signal_to_the_supervisor_stops_the_training(begin_either):
-    child = begin_either("stop")
-    number(Path("command"))
-    child.send_signal(signal.SIGTERM)
-    assert finish(child) == 75
-
-
-def test_a_training_and_its_workers_end_with_the_sweep(begin_either):
-    child = begin_either("wait")
-    family = number(Path("worker")), number(Path("command"))
-    assert all(map(alive, family))
-    child.stdin.close()
-    assert gone(*family)
-    assert finish(child) == -9
-
-
-def test_a_training_ends_with_a_supervisor_that_is_killed(begin_either):
-    child = begin_either("stop")
-    command = number(Path("command"))
-    os.kill(child.pid, signal.SIGKILL)
-    assert finish(child) == -9
-    assert gone(command)
-
-
-def test_a_fork_is_a_process_of_its_own(begin, parent):
-    child = begin("say", "a", "b")
-    assert finish(child) == 0
-    word, _, rest = Path("output.txt").read_text().partition(" ")
-    assert word == "given", "its environment"
-    assert rest.startswith("['a', 'b'] True True 1 "), (
-        "its arguments, an empty standard input, what its parent has imported, one thread"
+def test_a_training_ends_as_it_did_and_its_folder_says_what_it_came_to(here):
+    ends = [("exit", "0"), ("exit", "75"), ("exit", "4"), ("kill", "9"), ("kill", "15")]
+    began = [begin(here, *words) for words in ends]
+    for _, child in began:
+        child.join()
+    assert [child.exitcode for _, child in began] == [0, 75, 4, -9, -15]
+    states = [run.outcome.state for run, _ in began]
+    assert states == ["interrupted", "interrupted", "failed", "interrupted", "interrupted"]
+    said = (began[0][0].folder / "output.txt").read_text()
+    assert said == "exit given True True\n", (
+        "its environment, an empty standard input, a process group of its own"
     )
-    peak, pid, above, group = map(int, rest.split()[5:])
-    assert peak * 1024 < LARGE, "what the parent once took is not the run's"
-    assert pid != above == group == child.pid, "its supervisor leads the group"
-    assert parent.process.pid != above
 
 
-def test_a_parent_that_died_is_replaced_and_its_trainings_go_on(begin, parent, capsys):
-    child = begin("stop")
-    command = number(Path("command"))
-    parent.process.kill()
-    parent.process.wait()
-    assert finish(begin("exit", "3")) == 3
-    assert "the process that forks trainings ended (exit code -9)" in capsys.readouterr().err
-    assert alive(command)
-    child.send_signal(signal.SIGTERM)
-    assert finish(child) == 75
+def test_a_signal_stops_a_training(here):
+    _, child = begin(here, "stop")
+    number(Path("training"))
+    child.terminate()
+    child.join()
+    assert child.exitcode == 75
 
 
-def test_where_no_parent_lives_trainings_start_by_themselves(begin, monkeypatch):
-    monkeypatch.setattr(warm_parent, "__name__", "no.such.module")
-    assert finish(begin("exit", "3")) == 3
-
-
-def test_the_parent_ends_with_the_sweep(begin, parent):
-    assert finish(begin("exit", "0")) == 0
-    parent.requests.close()
-    assert parent.process.wait(20) == 0
-
-
-def test_the_parent_ends_with_a_sweep_that_is_killed_while_it_imports(own_folder):
-    (own_folder / "slow.py").write_text(
-        "import os, pathlib, time\n"
-        "pathlib.Path('importing.tmp').write_text(str(os.getpid()))\n"
-        "os.replace('importing.tmp', 'importing')\n"
-        "time.sleep(60)\n"
-    )
+def test_a_training_and_its_workers_end_with_the_sweep(here):
     sweep = os.fork()
     if not sweep:
         with suppress(BaseException):
-            parent = WarmParent(["slow"], [], os.environ)
-            parent.launch()
+            forkserver._forkserver._forkserver_pid = None  # that of the process above
+            begin(here, "wait")
             time.sleep(60)
         os._exit(0)
-    importing = number(Path("importing"))
+    family = number(Path("worker")), number(Path("training"))
+    assert all(map(alive, family))
     os.kill(sweep, signal.SIGKILL)
     os.waitpid(sweep, 0)
-    assert gone(importing)
+    assert gone(*family)
 
 
 def sweep_in(folder, file, mark):

@@ -60,19 +60,13 @@ def machine_of(process):
 def trainings(folder):
     """The processes that train in a sweep's folder, with their run."""
     found = {}
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*/fd/1"):
         try:
-            words = path.read_bytes().decode().split("\0")
+            output = path.readlink()
         except OSError:
             continue
-        if (
-            "fit" in words
-            and "supervisor.py" not in words[3]
-            and any(word.startswith(str(folder)) for word in words)
-        ):
-            found[int(path.parent.name)] = next(
-                word for word in words if word.startswith(str(folder))
-            )
+        if output.is_relative_to(folder):
+            found[int(path.parts[2])] = str(output.parent)
     return found
 
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from wandb.proto.wandb_internal_pb2 import Record
 
-from tests.sweep.files import TINY, sweep_file
+from tests.sweep.files import TINY, Trainings, sweep_file
 from tests.sweep.stand_in import Sweep
 from tfzoo.commands.sweep import make_parser
 from tfzoo.sweep.plan.load import load
@@ -39,25 +39,14 @@ def test_an_agent_runs_each_cell_by_its_number(tmp_path, monkeypatch):
 
 
 def test_a_training_gets_its_group_its_threads_and_no_rank(tmp_path, monkeypatch):
-    class Child:
-        stdin = None
-
-        def wait(self):
-            return 0
-
-    def start(words, env, output):
-        started.append((words, env))
-        return Child()
-
-    started = []
+    trainings = Trainings(monkeypatch)
     monkeypatch.delenv("WANDB_RUN_GROUP", raising=False)
     monkeypatch.setenv("RANK", "1")
-    sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
-    (run,) = sweep.runs
-    run.folder.mkdir(parents=True)
-    assert execution.spawn(run, sweep.plan, {"OMP_NUM_THREADS": "3"}, execution.Stop(), start) == 0
-    ((words, env),) = started
-    assert words[-4:] == ["--run", str(run.folder), "--seed=1", "--model.norm=layer"]
+    plan, folder = load(sweep_file(tmp_path, threads=3)), tmp_path / "tiny"
+    run = state.planned_runs(plan, folder)[0]
+    assert execution.command(run, plan)[3:6] == ("--run", str(run.folder), "--seed=1")
+    local.run(plan, folder, [run], 1, lambda run, status: None)
+    env = trainings.environment
     assert (env["WANDB_RUN_GROUP"], env["OMP_NUM_THREADS"], "RANK" in env) == ("tiny", "3", False)
 
 

@@ -18,8 +18,7 @@ A file names a recipe, what is varied, and the score that is compared:
   seeds: [1, 2, 3]
   metric: {name: val/loss, mode: min}
 
-An axis can also be sampled, {low: 1.0e-4, high: 1.0e-2, log: true, count: 5}, and hopeless cells
-given up early, prune: {after: 0.5, keep: 0.5}.
+An axis can also be sampled: {low: 1.0e-4, high: 1.0e-2, log: true, count: 5}.
 
   tfzoo sweep small.yaml --dry-run
   tfzoo sweep small.yaml --jobs 2
@@ -61,8 +60,8 @@ def run(given: Namespace) -> int:
     plan = load(given.file, trust=given.trust, seeds=seeds)
     folder = sweep_folder(plan, given.run, seeds)
     if given.export:
-        if plan.module or plan.prune:
-            raise TfzooError("--export wandb is for the sweep of a recipe, without prune")
+        if plan.module:
+            raise TfzooError("--export wandb is for the sweep of a recipe")
         from tfzoo.sweep.run.job import wandb_sweep
 
         print_result(wandb_sweep(plan, folder, given.seeds or "").rstrip())

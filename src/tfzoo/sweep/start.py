@@ -10,13 +10,12 @@ from importlib import import_module
 from pathlib import Path
 
 from tfzoo.base.terminal import notify, print_error, print_result, relative_path
-from tfzoo.errors import BadOption
 from tfzoo.runs.folder import RUNS, is_complete, read_summary, write_summary
 from tfzoo.runs.lock import Held, holding
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.report import write
-from tfzoo.sweep.run import creation, execution, local, prune, state, tune
+from tfzoo.sweep.run import creation, execution, local, state, tune
 from tfzoo.sweep.run.live_table import Table
 from tfzoo.sweep.run.outcome import FAILED
 from tfzoo.sweep.run.state import Run
@@ -43,18 +42,9 @@ def start(
 
     Returns 0 if every cell has an answer, 1 if a run failed or nothing was learnt, the exit code of
     a signal otherwise.
-
-    Raises:
-        BadOption: an engine other than ``local`` for a sweep that prunes.
     """
-    if made.prune and engine != "local":
-        raise BadOption(
-            f"{made.file}: prune compares all runs before they go on, which the command does on "
-            "this machine: leave out --engine, or remove prune"
-        )
     creation.create(made, path, stored_command(arguments))
     runs = state.planned_runs(made, path)
-    prune.check_unchanged(made, path)
     if retry:
         forget_failures(made, runs)
     notify(f"sweep: {relative_path(path)}")
@@ -92,11 +82,6 @@ def start_one(
     themselves; ``tfzoo report`` writes the report.
     """
     made = load(file, number, trust, seeds)
-    if made.prune:
-        raise BadOption(
-            f"{made.file}: prune compares all runs before they go on: leave out --cell, or remove "
-            "prune"
-        )
     where = sweep_folder(made, path, seeds)
     if not creation.is_created(made, where):
         made = load(file, trust=trust, seeds=seeds)
@@ -150,7 +135,6 @@ def print_outcome(made: Plan, runs: list[Run], arguments: list[str]) -> int:
     unfinished = len(runs) - sum(count.values())
     refused = sum(bool(one.refused) for one in made.cells)
     others = f", {count['diverged']} diverged" if count["diverged"] else ""
-    others += f", {count['pruned']} pruned" if made.prune else ""
     print_result(
         f"{count['completed']} of {len(runs)} runs completed, {count['failed']} failed{others}; "
         f"{refused} of {len(made.cells)} cells refused"

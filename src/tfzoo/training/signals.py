@@ -1,6 +1,5 @@
-"""A signal ends training after a step, with a checkpoint; a second Ctrl-C ends it at once. So does
-:data:`PAUSE`, by which a sweep pauses runs. A job of SLURM that is about to reach its time limit is
-requeued.
+"""A signal ends training after a step, with a checkpoint; a second Ctrl-C ends it at once. A job of
+SLURM that is about to reach its time limit is requeued.
 """
 
 from __future__ import annotations
@@ -14,11 +13,6 @@ from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
 from tfzoo.base.signals import ARRIVALS, STOPPED
 from tfzoo.training.last_checkpoint import LastCheckpoint, step_is_over
-
-PAUSE = "TFZOO_PAUSE_AFTER"
-"""The environment variable with the number of steps after which training ends as after SIGTERM. It
-ends after one step more, when the validation that may be due has been made.
-"""
 
 
 class Signals(L.Callback):
@@ -34,7 +28,6 @@ class Signals(L.Callback):
     def __init__(self, last: LastCheckpoint) -> None:
         self.last = last
         self.code = 0
-        self.pause = int(os.environ.get(PAUSE, 0)) or None
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         ARRIVALS.install()  # after Lightning's own, which would not agree with other processes
@@ -53,8 +46,6 @@ class Signals(L.Callback):
     ) -> None:
         if not step_is_over(trainer, batch_idx):
             return
-        if self.pause is not None and trainer.global_step > self.pause:
-            ARRIVALS.code = max(ARRIVALS.code, STOPPED)
         self.code = self.last.processes.maximum(ARRIVALS.code)
         if self.code == 0:
             return

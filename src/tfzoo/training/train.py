@@ -270,8 +270,7 @@ class TrainingRun:
         """Return the exit code after a signal or Ctrl-C; requeue the job if the scheduler asks."""
         after_checkpoint = isinstance(stop, SystemExit) and stop.code == STOPPED
         self.ended = "interrupted" if after_checkpoint else AT_ONCE
-        why = "paused" if self.signals.pause else "stopped by a signal"
-        notify(f"tfzoo: {why} after step {self.trainer.global_step}")
+        notify(f"tfzoo: stopped by a signal after step {self.trainer.global_step}")
         if not after_checkpoint:
             return INTERRUPTED
         if ARRIVALS.requeues and not rank() and (message := requeue()):

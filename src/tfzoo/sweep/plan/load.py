@@ -70,7 +70,6 @@ def load(
             if left > QUIET_SECONDS:
                 notify(f"checking all {len(checked):,} cells: about {left:.0f} s")
     plan = replace(plan, cells=cells)
-    check_prune(plan)
     if not plan.module:
         check_metrics(plan)
     return plan
@@ -155,36 +154,6 @@ def resolve_recipe(
         where = "" if message.startswith(("--", recipe[-1].origin)) else f"cell {cell.name}: "
         error.args = (f"{plan.file}: {where}{message.removeprefix('--')}",)
         raise
-
-
-def check_prune(plan: Plan) -> None:
-    """Check that cells can be compared on the way.
-
-    Raises:
-        BadRecipe: runs cannot be paused or have different lengths, or no validation is before the
-            first rung.
-    """
-    if plan.prune is None:
-        return
-    if plan.module:
-        raise BadRecipe(f"{plan.file}: prune is for recipes: the runs of a module cannot pause")
-    if plan.budget.tokens:
-        raise BadRecipe(f"{plan.file}: prune counts steps: set budget.steps, not budget.tokens")
-    trainers = [recipe["trainer"] for cell in plan.cells for recipe in cell.recipes.values()]
-    lengths = {trainer.get("max_steps") or -1 for trainer in trainers}
-    if trainers and (len(lengths) > 1 or min(lengths) < 1):
-        raise BadRecipe(f"{plan.file}: prune needs runs of equal length: set budget.steps")
-    length = lengths.pop() if trainers else 2
-    rungs = plan.prune.rungs(length) if trainers else [1]
-    if not rungs:
-        raise BadRecipe(f"{plan.file}: prune.after {plan.prune.after} is not before the last step")
-    every = [trainer.get("val_check_interval") for trainer in trainers]
-    if late := [one for one in every if type(one) is int and one > rungs[0]]:
-        raise BadRecipe(
-            f"{plan.file}: prune.after {plan.prune.after} is before the first validation "
-            f"({rungs[0]} of {length} steps, trainer.val_check_interval: {late[0]}); write "
-            f"overrides: {{trainer.val_check_interval: {rungs[0]}}}"
-        )
 
 
 def check_metrics(plan: Plan) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from math import ceil, inf
+from math import inf
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -33,7 +33,6 @@ KEYS = (
     "threads",
     "devices",
     "tune",
-    "prune",
     "claim",
 )
 KEY = re.compile(r"\w+(\.\w+)+")
@@ -115,32 +114,6 @@ class Tune:
 
 
 @dataclass(frozen=True)
-class Prune:
-    """Successive halving: after ``after`` steps, or that share of them, the best cells go on.
-    ``keep`` is their share, and the next rung is ``1 / keep`` times as far; or their number, and
-    there is one rung.
-    """
-
-    after: int | float
-    keep: int | float
-
-    def rungs(self, steps: int) -> list[int]:
-        """The steps after which cells are pruned, of runs of ``steps`` steps."""
-        rung = self.after if isinstance(self.after, int) else ceil(round(self.after * steps, 6))
-        found = []
-        while rung < steps:
-            found.append(rung)
-            rung = steps if isinstance(self.keep, int) else ceil(round(rung / self.keep, 6))
-        return found
-
-    def kept(self, cells: int) -> int:
-        """How many of so many cells are kept."""
-        if isinstance(self.keep, int):
-            return min(self.keep, cells)
-        return ceil(round(self.keep * cells, 6))
-
-
-@dataclass(frozen=True)
 class Plan:
     """A checked sweep file with all its cells. ``axes`` maps axis and label to settings.
 
@@ -162,7 +135,6 @@ class Plan:
     threads: int | None
     devices: int | None
     tune: Tune | None
-    prune: Prune | None
     claim: str
     looks: list[int] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
@@ -195,7 +167,6 @@ class Plan:
             "also": [given(one) for one in self.also],
             "budget": given(self.budget),
             "tune": self.tune and {**vars(self.tune), "values": [*self.tune.values.values()]},
-            "prune": self.prune and vars(self.prune),
         }
         return {key: value for key, value in found.items() if value not in (None, {}, [], "")}
 
@@ -231,7 +202,6 @@ def parse(file: Path, tree: Mapping[str, Any]) -> Plan:
         threads=fields.count("threads"),
         devices=fields.count("devices"),
         tune=fields.tune(seeds),
-        prune=fields.prune(),
         claim=fields.text("claim"),
         module=fields.text("module"),
         data=fields.text("data"),
@@ -450,21 +420,6 @@ class Fields:
         own = [baseline[axis]] if isinstance(baseline, Mapping) and axis in baseline else []
         found = own + [one for one in drawn if one not in own]
         return sorted(found) if all(isinstance(one, int | float) for one in own) else found
-
-    def prune(self) -> Prune | None:
-        """When cells are pruned, and how many are kept; None if they are not."""
-        if not self.tree.get("prune"):
-            return None
-        tree = self.mapping("prune", self.tree["prune"], ("after", "keep"))
-        for key, what in (("after", "steps"), ("keep", "cells")):
-            value = tree.get(key)
-            share = type(value) is float and 0 < value < 1
-            if not share and (type(value) is not int or value < 1):
-                self.refuse(
-                    f"prune.{key} is a number of {what}, or a share of them between 0 and 1, "
-                    f"not {value!r}"
-                )
-        return Prune(tree["after"], tree["keep"])
 
     def baseline(self, axes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         """The baseline's label on each axis; the first label if none is given."""

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -20,10 +22,11 @@ from tfzoo.errors import BadOption
 from tfzoo.runs.folder import as_yaml
 from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Plan
-from tfzoo.sweep.run import state, supervisor
+from tfzoo.sweep.run import state
 from tfzoo.sweep.run.creation import SWEEP
+from tfzoo.sweep.run.execution import STOPPED
 from tfzoo.sweep.run.outcome import OVER, record_failure
-from tfzoo.sweep.run.state import STOPPED, Run, Status
+from tfzoo.sweep.run.state import Run, Status
 
 IS_POSIX = os.name == "posix"
 CHECKPOINT_SECONDS = 60.0
@@ -32,6 +35,10 @@ POLL_SECONDS = 2.0
 """Seconds between two questions to a cluster."""
 MAX_TRIES = 3
 """A run that ends this often without recording a reason has failed."""
+
+
+PR_SET_PDEATHSIG = 1
+"""From ``<sys/prctl.h>``."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +66,12 @@ class Job:
             return Ended(host, 2, f"this machine does not see {self.folder}")
         with TemporaryFile() as output:
             self.child = subprocess.Popen(
-                [sys.executable, "-I", "-S", supervisor.__file__, sys.executable, *self.arguments],
-                stdin=subprocess.PIPE,
+                [sys.executable, *self.arguments],
+                stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 process_group=0,
+                preexec_fn=die_with_parent,
             )
             try:
                 # Not wait(): a signal handler that waits too would block on it.
@@ -94,6 +102,12 @@ class Job:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "child": None}
+
+
+def die_with_parent() -> None:
+    """Let Linux kill this process when the thread that started it ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def run_job(job: Job) -> Ended:

@@ -19,7 +19,7 @@ from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify
 from tfzoo.runs.logged import FILE as METRICS
 from tfzoo.sweep.plan.sweep_file import Plan
-from tfzoo.sweep.run import prune, state
+from tfzoo.sweep.run import state
 from tfzoo.sweep.run.execution import tail
 from tfzoo.sweep.run.outcome import scores
 from tfzoo.sweep.run.preview import format_clock, seconds_left, taken
@@ -89,8 +89,6 @@ class Table:
         text = f"[{over}/{len(self.runs)}] {run.name}: "
         if run.name in self.reasons:
             return text + self.reasons[run.name]
-        if status == "pruned":
-            return text + prune.reason(prune.decision(run), run.cell.name)
         text += status
         if status == "completed":
             name = self.plan.metric.name
@@ -113,16 +111,14 @@ class Table:
     def render(self) -> Group:
         """The live table."""
         with self.lock:
-            completed, diverged, failed, pruned = (
+            completed, diverged, failed = (
                 sum(status == wanted for status in self.statuses.values()) for wanted in state.OVER
             )
-            over = completed + diverged + failed + pruned
-            waiting = max(0, len(self.runs) - over - len(self.running))
-            stopped = f"{pruned} pruned, " * bool(pruned)
+            waiting = max(0, len(self.runs) - completed - diverged - failed - len(self.running))
             left = f", about {format_clock(self.left())} left" if self.left() else ""
             head = (
                 f"{completed + diverged} done, {len(self.running)} running, {failed} failed, "
-                f"{stopped}{waiting} to come{left}"
+                f"{waiting} to come{left}"
             )
             rows = Rows(box=None, show_header=False, padding=(0, 2, 0, 0))
             for name, (run, began) in self.running.items():

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import signal
-import sys
+import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from queue import SimpleQueue
 from types import FrameType
-from typing import Any
 
+from tfzoo.base.loading import task_class
+from tfzoo.base.signals import CODES
 from tfzoo.base.terminal import notify
-from tfzoo.errors import TfzooError
+from tfzoo.runs.folder import read_summary
+from tfzoo.runs.lock import Held, holding
+from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Plan
-from tfzoo.sweep.run import processes, prune
-from tfzoo.sweep.run.execution import Stop, execute, inherited
-from tfzoo.sweep.run.processes import Start, WarmParent
-from tfzoo.sweep.run.prune import Notify
+from tfzoo.sweep.run import execution, process, state, tune
+from tfzoo.sweep.run.process import Stop
 from tfzoo.sweep.run.resources import slots, warn_of_other_threads
-from tfzoo.sweep.run.state import Run, Status
-from tfzoo.sweep.run.supervisor import HANDLED
+from tfzoo.sweep.run.state import Notify, Run
 
-RECIPE_IMPORTS = ("tfzoo.training.train", "matplotlib.backends.backend_agg")
-MODULE_IMPORTS = ("tfzoo.training.swap_parts",)
-"""What all trainings of a recipe, or of a module, import. The module itself is not among it: a fork
-runs its code as it stands in its file by then.
-"""
+KILLED = -9
+"""The exit code of a process that got SIGKILL."""
+POLL_SECONDS = 0.5
 
 
 def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, on_change: Notify) -> int:
@@ -35,64 +34,107 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, on_change: Not
 
     Returns 0, or the exit code of the signal that stopped it: 130 after Ctrl-C, 75 after SIGTERM.
     Running trainings then end with a checkpoint; after a second Ctrl-C they end at once.
+
+    Raises:
+        NoMetric: a module does not log a metric that the sweep names; no run does.
     """
-    stop, free = Stop(), SimpleQueue[dict[str, str]]()
-    environments = slots(plan, jobs)
+    stop = Stop()
+    environments = [{**process.inherited(folder.name), **slot} for slot in slots(plan, jobs)]
     warn_of_other_threads(plan, folder, int(environments[0]["OMP_NUM_THREADS"]))
-    for slot in environments:
-        free.put(slot)
-    with (
-        signals(stop),
-        starting(plan, folder, runs, environments[0]) as start,
-        ThreadPoolExecutor(jobs) as pool,
-    ):
-
-        def one(run: Run, pause: int | None) -> Status | None:
-            if stop.code:
-                return None
-            slot = free.get()
-            try:
-                return execute(
-                    run,
-                    plan,
-                    on_change=on_change,
-                    environment=slot,
-                    stop=stop,
-                    start=start,
-                    pause=pause,
-                )
-            except TfzooError:  # of all runs: none goes on
-                stop.request(signal.SIGTERM)
-                raise
-            finally:
-                free.put(slot)
-
-        def train(some: Sequence[Run], pause: int | None) -> int:
-            finish(pool, stop, {pool.submit(one, run, pause) for run in some})
-            return stop.code
-
-        return prune.run(plan, folder, runs, train, on_change)
+    pool = Pool(plan, environments, stop, on_change)
+    with signals(stop):
+        if plan.tune:
+            complete_trials(pool, tune.all_trials(runs, plan), stop)
+            runs = [] if stop.code else tune.decided(runs, plan, on_change)
+        pool.complete(runs)
+    return stop.code
 
 
-def finish(pool: ThreadPoolExecutor, stop: Stop, waiting: set[Future[Any]]) -> None:
-    """Wait until all are done; after an error none goes on."""
-    announced = False
-    try:
-        while waiting:
-            if stop.code and stop.children and not announced:
-                announced = True
-                notify(
-                    "stopping: running trainings end with a checkpoint; "
-                    "a second Ctrl-C ends them at once"
-                )
-            # The timeout lets this thread handle signals.
-            done, waiting = wait(waiting, timeout=1, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        stop.request(signal.SIGTERM)
-        raise
+def complete_trials(pool: Pool, trials: Sequence[Run], stop: Stop) -> None:
+    """Complete the trials of tuning, also those that another process is training."""
+    while not stop.code:
+        found = {trial.folder: state.status(trial) for trial in trials}
+        if {*found.values()} <= {*state.OVER}:
+            return
+        pool.complete([trial for trial in trials if found[trial.folder] != "running"])
+        time.sleep(POLL_SECONDS * ("running" in found.values()))
+
+
+class Pool:
+    """The processes of a sweep, one for each of the ``environments`` at a time."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        environments: Sequence[Mapping[str, str]],
+        stop: Stop,
+        on_change: Notify,
+    ) -> None:
+        self.plan, self.stop, self.on_change = plan, stop, on_change
+        self.free = list(environments)
+        self.running: dict[int, tuple[Run, BaseProcess, Mapping[str, str], float]] = {}
+        self.kills: Counter[str] = Counter()
+
+    def complete(self, runs: Sequence[Run]) -> None:
+        """Train runs until all have ended, or a signal came and the running ones have stopped."""
+        queue, announced = list(runs), False
+        try:
+            while self.running or (queue and not self.stop.code):
+                while queue and self.free and not self.stop.code:
+                    self.start(queue.pop(0))
+                if self.stop.code and self.running and not announced:
+                    announced = True
+                    notify(
+                        "stopping: running trainings end with a checkpoint; "
+                        "a second Ctrl-C ends them at once"
+                    )
+                ready = wait([*self.running], timeout=1)
+                for sentinel in [one for one in self.running if one in ready]:
+                    queue += self.end(sentinel)
+        except BaseException:
+            self.stop.request(signal.SIGTERM)
+            raise
+
+    def start(self, run: Run) -> None:
+        """Start the process of a run."""
+        environment = self.free.pop(0)
+        words = execution.command(run, self.plan)
+        child = process.start(run, words, environment, imports(run, self.plan))
+        self.running[child.sentinel] = run, child, environment, time.monotonic()
+        self.stop.processes.add(child)
+        if self.stop.code:  # by a signal that came meanwhile
+            child.terminate()
+        self.on_change(run, "running")
+
+    def end(self, sentinel: int) -> list[Run]:
+        """Report a run whose process has ended; returns it if it is to be trained again, as one
+        is, once, that was killed.
+        """
+        run, child, environment, began = self.running.pop(sentinel)
+        child.join()
+        self.stop.processes.discard(child)
+        self.free.append(environment)
+        state.add_wall_seconds(run.folder, time.monotonic() - began)
+        code = child.exitcode or 0
+        if code == NoMetric.code and self.plan.module:  # so would all others
+            why = str(read_summary(run.folder)["fit"]["ended"]).removeprefix("interrupted: ")
+            raise NoMetric(f"{self.plan.file}: {why}")
+        self.kills[run.name] += code == KILLED
+        again = code == KILLED and self.kills[run.name] == 1 and not self.stop.code
+        if code not in (0, *execution.STOPPED) and not again and not self.stop.code:
+            with suppress(Held), holding(run.folder, state.MOMENT):
+                execution.fail(run, code)
+        if not again:
+            self.on_change(run, state.status(run))
+        return [run] if again else []
+
+
+def imports(run: Run, plan: Plan) -> list[str]:
+    """The modules that all trainings of a sweep import, but for those of a user."""
+    if plan.module:
+        return [process.__name__, "tfzoo.sweep.run.train_module"]
+    task = task_class(next(iter(run.cell.recipes.values()))["task"]).__module__
+    return [process.__name__, "tfzoo.training.train", task, "matplotlib.backends.backend_agg"]
 
 
 @contextmanager
@@ -102,32 +144,9 @@ def signals(stop: Stop) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         stop.request(number)
 
-    before = {number: signal.signal(number, handle) for number in HANDLED}
+    before = {number: signal.signal(number, handle) for number in CODES}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def starting(
-    plan: Plan, folder: Path, runs: Sequence[Run], environment: Mapping[str, str]
-) -> Iterator[Start]:
-    """How trainings start: as forks of a warm parent, where that is safe and worth it. macOS's
-    libraries and CUDA do not work in a fork, and a single run is started as fast by itself.
-    """
-    if sys.platform != "linux" or "CUDA_VISIBLE_DEVICES" in environment or len(runs) < 2:
-        yield processes.start
-        return
-    modules: Sequence[str] = MODULE_IMPORTS
-    arguments: list[str] = []
-    if not plan.module:
-        first = runs[0].cell
-        modules, arguments = RECIPE_IMPORTS, plan.fit_arguments(first, next(iter(first.recipes)))
-    parent = WarmParent(modules, arguments, inherited(folder.name, environment))
-    parent.launch()  # by this thread: Linux ends the process with the thread that started it
-    try:
-        yield parent.start
-    finally:
-        parent.close()

@@ -31,17 +31,15 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
         if not trial.outcome.is_over
     ]
     failed = sum(status == "failed" for status in statuses.values())
-    pruned = sum(status == "pruned" for status in statuses.values())
     left = [run for run in runs if statuses[run.number] not in state.OVER] + trials
     tuning = f", {len(trials)} of them to tune {plan.tune.key}" if plan.tune and trials else ""
     retry = f"; {failed} failed, repeated only with --retry failed" if failed else ""
-    stopped = f"; {pruned} pruned" if pruned else ""
     yield (
         f"{len(plan.cells) - refused} cells x {len(plan.seeds)} seeds in {relative_path(folder)}, "
-        f"{refused} cells refused; {len(left)} runs left{tuning}{stopped}{retry}"
+        f"{refused} cells refused; {len(left)} runs left{tuning}{retry}"
     )
     completed = [run for run in runs if statuses[run.number] == "completed"]
-    yield describe_time(completed, left, jobs, plan.prune is not None)
+    yield describe_time(completed, left, jobs)
 
 
 def cell_lines(plan: Plan, statuses: dict[int, state.Status]) -> Iterator[str]:
@@ -55,7 +53,6 @@ def cell_lines(plan: Plan, statuses: dict[int, state.Status]) -> Iterator[str]:
             for wanted in ("completed", "failed")
         )
         ran = f"{done} of {count} done" + (f", {failed} failed" if failed else "")
-        ran += ", pruned" * any(statuses.get(number) == "pruned" for number in numbers)
         yield f"  {span:>9}  {cell.name}: {f'refused: {cell.refused}' if cell.refused else ran}"
 
 
@@ -96,16 +93,14 @@ def format_clock(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
 
-def describe_time(completed: Sequence[Run], left: Sequence[Run], jobs: int, prunes: bool) -> str:
+def describe_time(completed: Sequence[Run], left: Sequence[Run], jobs: int) -> str:
     """The time that the remaining runs take, and where the number comes from."""
     times = [(run, taken(run.folder)) for run in completed]
     total = seconds_left(left, times, jobs)
     if total is None:
-        hint = "" if prunes else "; run --cell 0 alone to get one"
-        return f"no estimate of the time: no run is completed yet{hint}"
+        return "no estimate of the time: no run is completed yet; run --cell 0 alone to get one"
     each = format_clock(fmean(seconds for _, seconds in times))
-    less = ", less what is pruned" if prunes else ""
     return (
-        f"about {format_clock(total)} with --jobs {jobs}{less}: {each} a run, the mean of "
+        f"about {format_clock(total)} with --jobs {jobs}: {each} a run, the mean of "
         f"{len(times)} completed runs, start-up included"
     )

@@ -13,7 +13,6 @@ from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import job, state
-from tfzoo.sweep.run.execution import Stop
 from tfzoo.sweep.run.job import (
     CHECKPOINT_SECONDS,
     POLL_SECONDS,
@@ -24,9 +23,9 @@ from tfzoo.sweep.run.job import (
 )
 from tfzoo.sweep.run.local import signals
 from tfzoo.sweep.run.outcome import record_failure
-from tfzoo.sweep.run.prune import Notify
+from tfzoo.sweep.run.process import Stop
 from tfzoo.sweep.run.resources import gpus_per_run, threads_per_run, warn_of_other_threads
-from tfzoo.sweep.run.state import Run
+from tfzoo.sweep.run.state import Notify, Run
 
 OUT_OF_MEMORY = 137
 """The exit code recorded for a run that Ray ended because its machine was out of memory."""

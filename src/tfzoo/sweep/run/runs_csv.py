@@ -19,7 +19,7 @@ from tfzoo.runs.folder import read_config, read_summary
 from tfzoo.runs.logged import logged_curves
 from tfzoo.sweep.plan.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS, TEXT_COLUMNS
 from tfzoo.sweep.plan.sweep_file import Budget
-from tfzoo.sweep.run import prune, state, tune
+from tfzoo.sweep.run import tune
 from tfzoo.sweep.run.creation import CELLS, SWEEP
 from tfzoo.sweep.run.outcome import outcome, scores
 
@@ -129,10 +129,7 @@ def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
     path = folder.path / cell["name"] / f"seed-{seed}"
     fit = read_summary(path).get("fit", {})
     found = outcome(path, folder.metric, folder.budget)
-    status: str = found.state if found.is_over else "missing"
-    reason = found.reason
-    if status in ("completed", "missing") and (pruned := object_of(path.parent / state.PRUNED)):
-        status, reason = "pruned", prune.reason(pruned, cell["name"])
+    status = found.state if found.is_over else "missing"
     values = {**scores(path), **explained(path)} if status in ("completed", "diverged") else {}
     peak = fit.get("peak_memory") or {}
     measured = {key: fit.get(key) for key in MEASURED_COLUMNS} | {
@@ -145,7 +142,7 @@ def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
         **first,
         "tuned": tuned_value(path.parent),
         "status": status,
-        "reason": reason,
+        "reason": found.reason,
         **values,
         **measured,
     }

@@ -19,13 +19,12 @@ from tfzoo.runs.files import replace_text
 from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import job, state
-from tfzoo.sweep.run.execution import Stop
 from tfzoo.sweep.run.job import POLL_SECONDS, Ended, Job, RetryPolicy, load_library
 from tfzoo.sweep.run.local import signals
 from tfzoo.sweep.run.outcome import OVER
-from tfzoo.sweep.run.prune import Notify
+from tfzoo.sweep.run.process import Stop
 from tfzoo.sweep.run.resources import gpus_per_run, threads_per_run, warn_of_other_threads
-from tfzoo.sweep.run.state import Run
+from tfzoo.sweep.run.state import Notify, Run
 
 FILE = "slurm.json"
 """The job id of each run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,21 +14,14 @@ from tfzoo.runs.files import replace_text
 from tfzoo.runs.folder import read_summary
 from tfzoo.runs.lock import Held, holding
 from tfzoo.sweep.plan.sweep_file import Budget, Cell, Plan
+from tfzoo.sweep.run.outcome import OVER as OVER
 from tfzoo.sweep.run.outcome import Outcome, outcome
 
 TIMING = "timing.json"
 """Wall-clock seconds that the run's processes took, start-up included, in the run's folder."""
 MOMENT = 0.1
 """Seconds that the look for a status waits for a lock."""
-STOPPED = (75, 130)
-"""Exit codes of ``tfzoo fit`` after a signal: the run can be resumed."""
-PRUNED = "pruned.json"
-"""Why a cell was pruned, in the cell's folder."""
-Status = Literal[
-    "completed", "diverged", "failed", "pruned", "running", "paused", "interrupted", "missing"
-]
-OVER = ("completed", "diverged", "failed", "pruned")
-"""The statuses of a run that will not be trained further."""
+Status = Literal["completed", "diverged", "failed", "running", "interrupted", "missing"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +60,10 @@ class Run:
         return outcome(self.folder, self.metric, self.budget)
 
 
+Notify = Callable[[Run, str], object]
+"""Is told that a run has another status."""
+
+
 def planned_runs(plan: Plan, folder: Path) -> list[Run]:
     """All runs of a plan without those of refused cells: all cells with the first seed, then all
     with the second, and so on.
@@ -88,20 +86,13 @@ def planned_runs(plan: Plan, folder: Path) -> list[Run]:
 
 def status(run: Run) -> Status:
     """The status of a run: what it came to, unless a process is training it."""
-    if not run.folder.is_dir():
-        return "pruned" if is_pruned(run) else "missing"
-    try:
-        with holding(run.folder, MOMENT):
-            pass
-    except Held:
-        return "running"
-    found = run.outcome
-    return "pruned" if is_pruned(run) and not found.is_over else found.state
-
-
-def is_pruned(run: Run) -> bool:
-    """Whether a run's cell was pruned."""
-    return run.number >= 0 and (run.folder.parent / PRUNED).is_file()
+    if run.folder.is_dir():
+        try:
+            with holding(run.folder, MOMENT):
+                pass
+        except Held:
+            return "running"
+    return run.outcome.state
 
 
 def trained_threads(folder: Path) -> int | None:

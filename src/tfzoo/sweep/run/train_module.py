@@ -1,14 +1,12 @@
-"""Trains one run of a sweep of a module:
-``python -m tfzoo.sweep.run.train_module FOLDER MODULE DATA METRIC ...``.
+"""Trains one run of a sweep of a module.
 
-The sweep, which the user started with ``--trust``, passes the names of the classes on the command
-line. Only their arguments are read from the folder, so that a changed file there cannot run other
-code. A run that was interrupted starts from the beginning.
+The sweep, which the user started with ``--trust``, passes the names of the classes. Only their
+arguments are read from the folder, so that a changed file there cannot run other code. A run that
+was interrupted starts from the beginning.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 import traceback
 import warnings
@@ -70,8 +68,13 @@ def check_metrics(metrics: Sequence[str], known: Collection[str]) -> None:
             )
 
 
-def main(folder: Path, module: str, data: str, metrics: Sequence[str] = ()) -> int:
-    """Train, validate, and write the run's summary; returns the exit code."""
+def main(words: Sequence[str]) -> int:
+    """Train, validate, and write the run's summary; returns the exit code.
+
+    Args:
+        words: the run's folder, the module, its data (may be ``""``) and the metrics.
+    """
+    folder, (module, data, *metrics) = Path(words[0]), words[1:]
     settings = read_config(folder)
     fit: dict[str, Any] = {"ended": "running"}
     write = {**fit, **environment(["sweep"])}
@@ -133,7 +136,3 @@ def train(
         "parameters": sum(parameter.numel() for parameter in task.parameters()),
         "peak_memory": peak_memory(),
     }
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +13,10 @@ from tfzoo.errors import BadRun
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep.plan import layout
 from tfzoo.sweep.plan.sweep_file import Metric, Plan
-from tfzoo.sweep.run.outcome import OVER, scores
-from tfzoo.sweep.run.state import Run, Status
+from tfzoo.sweep.run.outcome import record_failure, scores
+from tfzoo.sweep.run.state import Notify, Run
 
 FILE = "tuned.json"
-POLL_SECONDS = 0.5
 
 
 def trials(run: Run, plan: Plan) -> list[Run]:
@@ -74,20 +72,25 @@ def tuned(run: Run, plan: Plan) -> Run | None:
     return replace(run, tuned=found["label"])
 
 
-def choose(run: Run, plan: Plan, execute: Callable[[Run], Status]) -> Run | None:
-    """The run with the best value, after all values are tried; its ``tuned`` stays empty if every
-    value failed. None if a signal stopped a trial.
+def all_trials(runs: Sequence[Run], plan: Plan) -> list[Run]:
+    """The trials for the cells of which no value was chosen yet."""
+    untuned = [run for run in runs if tuned(run, plan) is None]
+    return [*{trial.folder: trial for run in untuned for trial in trials(run, plan)}.values()]
 
-    Waits for trials that another process is training.
+
+def decided(runs: Sequence[Run], plan: Plan, on_change: Notify) -> list[Run]:
+    """The runs with the best value of their cells, all of which were tried. A run for which no
+    value could be trained has failed.
     """
-    while (chosen := tuned(run, plan)) is None:
-        found = {execute(trial) for trial in trials(run, plan)}
-        if found <= {*OVER}:
-            return decide(run, plan)
-        if "interrupted" in found:
-            return None
-        time.sleep(POLL_SECONDS)
-    return chosen
+    found = []
+    for run in runs:
+        chosen = tuned(run, plan) or decide(run, plan)
+        if chosen.tuned:
+            found.append(chosen)
+        else:
+            record_failure(run.folder, failure(run, plan))
+            on_change(run, "failed")
+    return found
 
 
 def decide(run: Run, plan: Plan) -> Run:
