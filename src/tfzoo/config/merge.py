@@ -16,8 +16,8 @@ from tfzoo.base.values import is_plain
 from tfzoo.config.sections import TOP, Section, sections, union_members
 from tfzoo.config.security import CLASS_KEYS
 from tfzoo.config.sources import ConfigSource, Option, Source, nested
-from tfzoo.data.hub import is_saved
 from tfzoo.data.remote import is_address
+from tfzoo.data.rows import is_saved
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.models.architectures import options_like
 
@@ -48,7 +48,7 @@ class Origins(dict[str, str]):
 
 
 def merge(task: Any, sources: Sequence[Source]) -> Merged:
-    """Merge sources; ``data.dataset`` that is a folder becomes ``data.root``.
+    """Merge sources.
 
     Raises:
         BadRecipe: a key that is unknown, in the wrong section, or without its value.

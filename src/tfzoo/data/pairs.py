@@ -21,8 +21,6 @@ TAB = "\t"
 class Pair(str):
     """The names of the two columns that hold the texts of a pair, with a tab between them."""
 
-    __slots__ = ()
-
 
 def names_of(column: str) -> list[str]:
     """The columns of a file that ``column`` is read from.

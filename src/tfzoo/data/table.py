@@ -358,13 +358,9 @@ def cell(row: Mapping[str, Any], column: str, where: str) -> str:
 class Numbers(str):
     """The name of a column whose cells may be numbers with fractions."""
 
-    __slots__ = ()
-
 
 class Lists(str):
     """The name of a column whose cells may be lists of texts, which are given as JSON."""
-
-    __slots__ = ()
 
 
 class Words(str):
@@ -372,13 +368,9 @@ class Words(str):
     CoNLL file it may be the number of a column.
     """
 
-    __slots__ = ()
-
 
 class WordLabels(Words):
     """The name of a column whose cells are labels of words."""
-
-    __slots__ = ()
 
 
 def list_in(text: str, column: str, where: str) -> list[Any] | None:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.base.registry import Spec, create
-from tfzoo.data.hub import fetched, is_saved, saved, split_names
 from tfzoo.data.prepare import Examples
 from tfzoo.data.remote import check_address, is_address
-from tfzoo.data.rows import Split, given_rows
+from tfzoo.data.rows import Split, fetched, given_rows, is_saved, saved, split_names
 from tfzoo.data.stream import Files
 from tfzoo.data.text import TextFormat, files_of, find_tests, find_texts, named_tests
 from tfzoo.errors import BadOption
