@@ -1,9 +1,7 @@
 """Training text that is read as a stream."""
 
 import gzip
-import os
 import pickle
-import signal
 from collections import Counter
 from contextlib import contextmanager
 from itertools import islice
@@ -161,26 +159,6 @@ def test_a_place_of_other_processes_goes_on_unless_there_are_other_readers(text)
     data.places = places
     with pytest.raises(BadRun, match=r"the checkpoint has 8 readers .* 3 processes have 6"):
         process(data, 0, 3)
-
-
-def test_a_killed_worker_is_replaced_by_one_that_goes_on(text, capfd):
-    wanted = read(of(text), of(text, stream=60).train_dataloader())
-    data = of(text, stream=60, workers=2)
-    loader = data.train_dataloader()
-    batches = iter(loader)
-    found = read(data, islice(batches, 7))
-    for worker in loader._iterator._workers:
-        os.kill(worker.pid, signal.SIGKILL)
-    assert found + read(data, batches) == wanted
-    assert "a worker process has ended; another one goes on" in capfd.readouterr().err
-
-
-@pytest.mark.nightly  # PyTorch looks every five seconds whether a worker is alive
-def test_workers_that_end_again_and_again_are_an_error(text, monkeypatch):
-    data = of(text, workers=1)
-    monkeypatch.setattr(stream.TextStream, "__iter__", lambda own: os._exit(1))
-    with pytest.raises(BadRun, match="ended 3 times without a batch"):
-        next(iter(data.train_dataloader()))
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -69,18 +69,6 @@ def values_to_log(trainer: Any) -> dict[str, float] | None:
     return {key: float(value) for key, value in connector.metrics["log"].items()}
 
 
-def unwatch_workers(batches: Any) -> None:
-    """Let a worker process of a DataLoader's iterator be killed without an error in whatever the
-    main process does then: the iterator raises it where it waits for a batch of that worker.
-    """
-    import torch
-
-    core: Any = torch._C
-    if getattr(batches, "_worker_pids_set", False):
-        core._remove_worker_pids(id(batches))
-        batches._worker_pids_set = False
-
-
 def trainer_of(module: Any) -> Any:
     """The Trainer of a LightningModule, or None; ``module.trainer`` raises where there is none."""
     return module._trainer

@@ -42,7 +42,7 @@ def make_parser() -> CommandParser:
         "--port", type=int, default=8000, metavar="N", help="0: a free one (default: %(default)s)"
     )
     parser.add_device()
-    for name, default in Limits()._asdict().items():
+    for name, default in zip(LIMITS, Limits(), strict=True):
         parser.add_argument(
             f"--max-{name}",
             type=type(default),
@@ -60,7 +60,7 @@ def run(given: Namespace) -> int:
         TfzooError: no such run or device; the address is taken; FastAPI is not installed.
     """
     limits = Limits(*(getattr(given, f"max_{name}") for name in LIMITS))
-    for name, value in limits._asdict().items():
+    for name, value in zip(LIMITS, limits, strict=True):
         if not 0 < value < MOST:
             raise TfzooError(f"--max-{name} {value:g} must be above 0, below {MOST:,}")
     check_exists(given.run)

@@ -11,14 +11,14 @@ there are, and a place in it is a few numbers for each reader.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from threading import Thread
 from time import sleep
 from typing import Any
 
@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from tfzoo.base import adapters, cache
+from tfzoo.base import cache
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.remote import PAUSES, Unreachable, release
@@ -42,9 +42,6 @@ ROWS, CHARACTERS = 65_536, 16_000_000
 
 SAMPLE = 200_000, 50_000_000
 """How much text the tokenizer is trained on, as :data:`ROWS` and :data:`CHARACTERS`."""
-
-RESTARTS = 3
-"""How often in a row a worker process may end before it has made a batch."""
 
 Pair = tuple[str, str]
 Encode = Callable[[Sequence[Pair]], tuple[Any, Mapping[str, int]]]
@@ -86,15 +83,14 @@ class Place:
     """Where a reader stands.
 
     ``passes`` are those over its files that are over, ``file`` the number of its file in this one,
-    ``row`` the row in it at which the block begins, and ``version`` its state. ``block`` counts
-    blocks, ``taken`` the batches of this one that were taken, ``rows`` the rows of those before
-    and ``skipped`` those that were left out.
+    and ``row`` the row in it at which the block begins. ``block`` counts blocks, ``taken`` the
+    batches of this one that were taken, ``rows`` the rows of those before and ``skipped`` those
+    that were left out.
     """
 
     passes: int = 0
     file: int = 0
     row: int = 0
-    version: str = ""
     block: int = 0
     taken: int = 0
     rows: int = 0
@@ -117,22 +113,21 @@ class Reader:
     """
 
     def __init__(self, stream: TextStream, number: int, place: Place) -> None:
-        self.stream, self.number = stream, number
+        self.stream, self.number, self.place = stream, number, place
         self.rows = self._rows(place)
-        self.next = started(self._block, replace(place, taken=0))
-        self.skip = place.taken
 
     def __iter__(self) -> Iterator[tuple[Place, Any]]:
-        while True:
-            block: Block = self.next.result()
-            self.next = started(self._block, block.end)
-            for taken, rows in enumerate(block.batches, 1):
-                if taken <= self.skip:
-                    continue
-                last = taken == len(block.batches)
-                place = block.end if last else replace(block.begin, taken=taken)
-                yield place, block.dataset[rows]
-            self.skip = 0
+        skip = self.place.taken
+        with ThreadPoolExecutor(1) as thread:
+            following = thread.submit(self._block, replace(self.place, taken=0))
+            while True:
+                block = following.result()
+                following = thread.submit(self._block, block.end)
+                for taken, rows in enumerate(block.batches[skip:], skip + 1):
+                    last = taken == len(block.batches)
+                    place = block.end if last else replace(block.begin, taken=taken)
+                    yield place, block.dataset[rows]
+                skip = 0
 
     def _block(self, begin: Place) -> Block:
         """The block at a place. One of which no row is left is passed over.
@@ -145,12 +140,9 @@ class Reader:
             rows, end = self._take(begin)
             if rows:
                 dataset, left_out = stream.encode(rows)
-                skipped = {
-                    why: begin.skipped.get(why, 0) + left_out.get(why, 0)
-                    for why in {**begin.skipped, **left_out}
-                }
-                end = replace(end, block=begin.block + 1, rows=begin.rows + len(rows))
-                end = replace(end, skipped=skipped)
+                skipped = dict(Counter(begin.skipped) + Counter(left_out))
+                total = begin.rows + len(rows)
+                end = replace(end, block=begin.block + 1, rows=total, skipped=skipped)
                 if len(dataset):
                     return Block(dataset, self._batches(dataset, begin.block), begin, end)
             if end.passes > passes + 1:
@@ -171,7 +163,6 @@ class Reader:
         rows: list[Pair] = []
         for place, row in self.rows:
             end = replace(begin, passes=place.passes, file=place.file, row=place.row)
-            end = replace(end, version=place.version)
             if row is None:
                 break
             rows.append(row)
@@ -188,11 +179,8 @@ class Reader:
             for file in range(place.file, len(names)):
                 row = place.row if file == place.file else 0
                 text = self.stream.files.open(names[file])
-                version = state_of(text)
-                if row and place.version != version:
-                    print(f"data: {names[file]} has changed since row {row:,}", file=sys.stderr)
                 for number, pair in enumerate(islice(iter(text), row, None), row + 1):
-                    yield Place(place.passes, file, number, version), pair
+                    yield Place(place.passes, file, number), pair
                 for path in text.files:
                     release(path)
             place = Place(place.passes + 1)
@@ -276,18 +264,16 @@ class TextStream(IterableDataset[Any]):
 
 class StreamLoader:
     """The batches of a stream, in epochs of so many ``batches``; the first one, until the Trainer
-    sets an epoch, without those that were ``begun`` before. A worker process that is killed is
-    replaced by one that goes on where it stood.
+    sets an epoch, without those that were ``begun`` before.
 
     Raises (while iterating):
         BadData: from the reader of the files.
-        BadRun: worker processes end again and again.
     """
 
     def __init__(self, stream: TextStream, batches: int, workers: int) -> None:
         self.stream, self.batches, self.begun = stream, batches, 0
         self.num_workers = stream.workers(workers)
-        self._iterator: Any = None
+        self._batches: Any = None
 
     @property
     def sampler(self) -> StreamLoader:
@@ -307,8 +293,13 @@ class StreamLoader:
 
     def _epoch(self, begun: int) -> Iterator[Any]:
         before = self.skipped()
-        for _ in range(begun, self.batches):
-            yield self._next()
+        self._batches = self._batches or iter(self._loader())
+        for item in islice(self._batches, self.batches - begun):
+            if isinstance(item, TfzooError):
+                raise item
+            number, self.stream.places[number], batch = item
+            self.stream.done += 1
+            yield batch
         if (skipped := self.skipped()) != before:
             rows = sum(place.rows for place in self.stream.places.values())
             reasons = ", ".join(f"{number:,} {why}" for why, number in skipped.items())
@@ -322,36 +313,7 @@ class StreamLoader:
 
     def skipped(self) -> dict[str, int]:
         """The rows that were left out so far, by reason."""
-        found: dict[str, int] = {}
-        for place in self.stream.places.values():
-            for why, number in place.skipped.items():
-                found[why] = found.get(why, 0) + number
-        return found
-
-    def _next(self) -> Any:
-        for _ in range(RESTARTS):
-            if self._iterator is None:
-                self._iterator = iter(self._loader())
-                adapters.unwatch_workers(self._iterator)
-            try:
-                item = next(self._iterator)
-            except (RuntimeError, OSError, EOFError) as error:
-                # a queue that breaks off; what a worker raises itself says its traceback
-                if not self.num_workers or "in DataLoader worker process" in str(error):
-                    raise
-                print("data: a worker process has ended; another one goes on", file=sys.stderr)
-                self._iterator = None
-                continue
-            if isinstance(item, TfzooError):
-                raise item
-            number, place, batch = item
-            self.stream.places[number] = place
-            self.stream.done += 1
-            return batch
-        raise BadRun(
-            f"the worker processes that read data.train ended {RESTARTS} times without a batch, "
-            "killed perhaps as they need too much memory; lower data.workers"
-        )
+        return dict(sum((Counter(one.skipped) for one in self.stream.places.values()), Counter()))
 
     def _loader(self) -> DataLoader[Any]:
         return DataLoader(
@@ -370,27 +332,3 @@ def limited(rows: Iterator[Pair], most: int, characters: int) -> Iterator[Pair]:
         characters -= len(row[0]) + len(row[1])
         if characters < 0:
             return
-
-
-def started(function: Callable[[Place], Block], place: Place) -> Future[Block]:
-    """A call in a thread that does not keep the process from ending."""
-    future: Future[Block] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(function(place))
-        except BaseException as error:  # of any kind: for who asks for the result
-            future.set_exception(error)
-
-    Thread(target=run, daemon=True).start()
-    return future
-
-
-def state_of(text: Table) -> str:
-    """What changes when a text changes: sizes, and times or what a copy in the cache is named."""
-    parts = []
-    for path in text.files:
-        stat = path.stat()
-        copied = path.parent.name.startswith("download-")
-        parts += [str(stat.st_size), path.parent.name if copied else str(stat.st_mtime_ns)]
-    return cache.key(*parts)
