@@ -677,7 +677,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "batches are padded with 0, whatever the tokenizer says": (
         "data/parallel_batch:padded",
         replace("np.full(shape, special.fill, dtype=_)", "np.zeros(shape, dtype=_)"),
-        "task translation special_ids_are_those_of_the_tokenizer",
+        "tests/tasks/test_special_ids.py::test_batches_take_the_ids_that_they_are_given",
     ),
     "masks are the same in each epoch": (
         "Masking.__call__",
@@ -710,7 +710,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "mass of the end is no mass where padding has its id": (
         "SpecialIds.unpredicted",
         replace("None if _ else self.pad", "self.pad"),
-        "tests/tasks/test_padding.py::test_smoothed_targets_sum_to_one_whatever_padding_is",
+        "tests/tasks/test_padding.py::test_smoothing_gives_mass_to_every_id_that_can_be_right",
     ),
     "search ends with the first of several ends alone": (
         "search:search",
