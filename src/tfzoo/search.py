@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isnan
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
 from tfzoo.base.host_copies import HostCopies
 from tfzoo.base.special_ids import SpecialIds
+from tfzoo.base.values import type_name
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.masks import Mask, keys_of
 
@@ -22,6 +23,7 @@ MAX_RATIO = 1000
 """The largest value of ``max_length``, in target tokens per source token."""
 EXTRA_TOKENS = 10
 """Target tokens allowed in addition to ``max_length`` times the number of source tokens."""
+Until = Literal["best", "beam"]
 BLOCK = 64
 """Tokens of a vocabulary whose largest log probability is found at once."""
 
@@ -93,6 +95,9 @@ class Search:
         max_length: a translation has at most ``max_length`` times the number of source tokens, plus
             10, tokens; EOS counts on both sides. ``model.max_positions`` is another limit.
         n_best: number of hypotheses returned per sentence, at most ``beam``.
+        until: when a sentence is done of which ``beam`` hypotheses have ended. ``best``: when no
+            open one can become better than the best, however it goes on. ``beam``: at once. Before,
+            it is done when none can come among its ``n_best``.
 
     Raises:
         BadOption: a number out of range.
@@ -102,8 +107,11 @@ class Search:
     length_penalty: float = 0.6
     max_length: float = 2.0
     n_best: int = 1
+    until: Until = "best"
 
     def __post_init__(self) -> None:
+        if self.until not in get_args(Until):
+            raise BadOption(f"until must be {type_name(Until)}, not {self.until!r}")
         if type(self.beam) is not int or self.beam < 1:
             raise BadOption(f"beam={self.beam} must be a whole number from 1 on (1 is greedy)")
         if type(self.n_best) is not int or not 1 <= self.n_best <= self.beam:
@@ -327,9 +335,10 @@ class _Batch:
 
 
 class _Found:
-    """The hypotheses of each sentence, on the device: up to ``2 beam`` that ended with EOS, then up
-    to ``beam`` that reached the limit. ``state`` ``(b)`` is 0 while a sentence is decoded, then 1,
-    or 2 where there is no next token. What is written behind the last sentence belongs to none.
+    """The hypotheses of each sentence, on the device: up to ``2 beam`` that ended with EOS, among
+    them the ``beam`` best, then up to ``beam`` that reached the limit. ``state`` ``(b)`` is 0 while
+    a sentence is decoded, then 1, or 2 where there is no next token. What is written behind the
+    last sentence belongs to none.
     """
 
     def __init__(self, limits: list[int], options: Search, device: torch.device) -> None:
@@ -364,10 +373,16 @@ class _Found:
         """The candidates that end with EOS and are among the best ``beam``."""
         parent, ends, top = (x[:, : self.options.beam] for x in (parent, ends, top))
         here = ends & ~top.isneginf() & (self.state[alive] == 0)[:, None]
-        slot = self.count[alive][:, None] + here.cumsum(1) - 1
+        # A step adds up to `beam`, in place of the worst of twice as many: the best stay.
+        worst = self.finished(alive).sort(dim=1, stable=True).indices
+        slot = worst.gather(1, (here.cumsum(1) - 1).clamp(min=0))
         prefixes = prefixes.gather(1, parent[..., None].expand(-1, -1, prefixes.shape[2]))
         self.put(alive, slot, here, prefixes, top, eos=1)
         self.count[alive] += here.sum(1)
+
+    def finished(self, alive: Tensor) -> Tensor:
+        """The scores of what has ended, ``(s 2*beam)``; -inf where a place is free."""
+        return self.score[:-1].view(-1, self.slots)[alive, : 2 * self.options.beam]
 
     def add_unfinished(self, alive: Tensor, prefixes: Tensor, scores: Tensor) -> None:
         """The hypotheses of sentences that have reached their limit."""
@@ -379,20 +394,21 @@ class _Found:
     def close(self, alive: Tensor, best: Tensor, n: int) -> None:
         """Note the sentences that are done.
 
-        They are when ``beam`` hypotheses are finished, when all others have probability 0, or when
-        no continuation of up to the limit can have a score among the ``n_best``. ``best`` ``(s)``
-        is the highest log probability of the unfinished hypotheses, which have ``n`` tokens.
+        They are when no continuation of up to the limit can have a score among the ``n_best``; or
+        when ``beam`` hypotheses are finished and none can be the best, or with ``until: beam``
+        whatever it can be. ``best`` ``(s)`` is the highest log probability of the unfinished
+        hypotheses, which have ``n`` tokens.
         """
         options, best = self.options, best.to(self.log_p.dtype)
         # log p never rises, and the penalty is monotonic in the length: one of both ends is best.
         reachable = torch.maximum(
             best / options.penalty(n + 1), best / self.penalty_at_limit[alive]
         )
-        finished = self.score[:-1].view(-1, self.slots)[alive, : 2 * options.beam]
-        # -inf while there are fewer
-        least = finished.topk(options.n_best).values[:, -1]
-        goes_on = (reachable > least) & (self.count[alive] < options.beam)
-        goes_on &= self.limit[alive] > n
+        finished = self.finished(alive).topk(options.n_best).values  # -inf while there are fewer
+        enough = self.count[alive] >= options.beam
+        if options.until == "best":
+            enough &= reachable <= finished[:, 0]
+        goes_on = (reachable > finished[:, -1]) & ~enough & (self.limit[alive] > n)
         state = self.state[alive]
         self.state[alive] = torch.where(state == 0, (~goes_on).to(torch.int8) + best.isnan(), state)
 
@@ -410,22 +426,13 @@ class _Found:
         """Those of each sentence, finished ones first."""
         self.check(self.state.cpu())
         ids, log_p, length = (x.tolist() for x in (self.ids, self.log_p, self.length))
-        found = []
-        for sentence, count in enumerate(self.count.tolist()):
-            first = sentence * self.slots
-            cut = range(first + 2 * self.options.beam, first + self.slots)
-            found.append(
-                [
-                    Hypothesis(
-                        ids[place][: length[place]],
-                        log_p[place] / self.options.penalty(length[place] + finished),
-                        finished,
-                    )
-                    for places, finished in ((range(first, first + count), True), (cut, False))
-                    for place in places
-                    if log_p[place] > float("-inf")
-                ]
-            )
+        found: list[list[Hypothesis]] = [[] for _ in self.limit]
+        for place in range(len(found) * self.slots):
+            if log_p[place] > float("-inf"):
+                finished = place % self.slots < 2 * self.options.beam
+                score = log_p[place] / self.options.penalty(length[place] + finished)
+                one = Hypothesis(ids[place][: length[place]], score, finished)
+                found[place // self.slots].append(one)
         return found
 
 
