@@ -35,9 +35,6 @@ CELL = """
     said("begin")
     if "broken" in run.parent.name:
         sys.exit("tfzoo: it broke")
-    if "metricless" in run.parent.name:
-        print("tfzoo: no metric 'val_los'. Did you mean 'val_loss'?")
-        sys.exit(3)
     def stop(*_):
         said("stop")
         os._exit(75)

@@ -231,12 +231,3 @@ def test_what_cells_share_is_parsed_once_and_belongs_to_each(tmp_path, monkeypat
     assert [one["gradient_clip_val"] for one in own] == [1, 1.0, 2.0] * 2
     own[0]["max_steps"] = 99
     assert own[3]["max_steps"] == 4
-
-
-def test_a_check_that_takes_long_says_how_long(tmp_path, monkeypatch, capsys):
-    file = sweep_file(tmp_path, axes={"optim.lr": [0.001 * (1 + cell) for cell in range(12)]})
-    load(file)
-    assert "checking" not in capsys.readouterr().err
-    monkeypatch.setattr("tfzoo.sweep.plan.load.QUIET_SECONDS", 0.0)
-    load(file)
-    assert capsys.readouterr().err.count("checking all 12 cells: about ") == 1

@@ -1,8 +1,5 @@
 """Runs as tasks of a Ray cluster of two machines on this one; one dies in the middle."""
 
-import os
-import shutil
-import signal
 import subprocess
 import sys
 from itertools import accumulate
@@ -18,7 +15,7 @@ from tfzoo.runs.folder import read_summary
 from tfzoo.runs.lock import holding
 from tfzoo.sweep.plan.sweep_file import parse
 from tfzoo.sweep.run import job, ray, runs_csv
-from tfzoo.sweep.run.job import Ended, RetryPolicy
+from tfzoo.sweep.run.job import Ended, Job, RetryPolicy
 from tfzoo.sweep.run.resources import gpus_per_run, threads_per_run
 
 MEASURED = (
@@ -143,45 +140,11 @@ def test_fifty_runs_at_a_time(cluster, tmp_path, monkeypatch):
     assert max(accumulate({"begin": 1, "end": -1}[word] for word in words)) <= 50, "at a time"
 
 
-@pytest.mark.nightly
-def test_a_machine_that_does_not_see_the_folder_is_named_before_the_first_run(
-    cluster, tmp_path, monkeypatch
-):
-    if (
-        not shutil.which("unshare")
-        or subprocess.run(
-            ["unshare", "--mount", "true"], capture_output=True, check=False
-        ).returncode
-    ):
-        pytest.skip("this system lets nobody hide a folder from one machine (unshare --mount)")
-    blind = tmp_path / "blind"
-    blind.mkdir()
-    hidden = [
-        "unshare",
-        "--mount",
-        "sh",
-        "-c",
-        f"mount -t tmpfs none {blind} && "
-        f"exec ray start --address={cluster.address} --num-cpus=1 --block",
-    ]
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    node = subprocess.Popen(hidden, env={**os.environ, "PATH": path}, process_group=0)
-    try:
-        sweep = Sweep(blind, ["layer"], 1.0, monkeypatch)
-
-        def refused():  # once the third machine is up
-            began = sweep.did("begin")
-            try:
-                ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, cluster.address)
-            except BadRun as error:
-                assert sweep.did("begin") == began
-                return f"does not see {sweep.folder}" in str(error)
-            return False
-
-        soon(refused, 400)
-        assert not list(sweep.folder.glob(".probe*"))
-    finally:
-        os.killpg(node.pid, signal.SIGKILL)
+def test_a_machine_that_does_not_see_the_folder_is_named(tmp_path, monkeypatch):
+    sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
+    ended = Job(tmp_path / "elsewhere", [])()
+    with pytest.raises(BadRun, match=f"{ended.host} does not see {sweep.runs[0].folder}: name a"):
+        RetryPolicy().settle(sweep.runs[0], ended)
 
 
 def test_an_address_without_a_cluster_is_an_error(tmp_path, monkeypatch):

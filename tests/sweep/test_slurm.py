@@ -16,7 +16,6 @@ from submitit.slurm.slurm import SlurmInfoWatcher, SlurmJob
 from tests.sweep.stand_in import Sweep
 from tests.waiting import soon
 from tfzoo.errors import BadOption
-from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Budget
 from tfzoo.sweep.run import job, slurm
 
@@ -64,17 +63,6 @@ def test_all_runs_are_one_array_and_a_broken_one_has_its_reason(cluster, tmp_pat
     ):
         assert f"#SBATCH {line}\n" in script
     assert [status for name, status in sweep.heard if name == "rms"][-1] == "completed"
-
-
-def test_a_metric_that_no_run_logs_ends_all_jobs(cluster, tmp_path, monkeypatch):
-    """As on one machine: the first run that says so ends the sweep, and its jobs are cancelled."""
-    sweep = Sweep(tmp_path, ["metricless", "layer", "rms"], 60, monkeypatch)
-    with pytest.raises(NoMetric, match="Did you mean 'val_loss'"):
-        slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)
-    jobs = [cluster / path.stem for path in cluster.glob("*.pid")]
-    soon(lambda: all(path.read_text() != "RUNNING" for path in jobs), 20)
-    assert sweep.did("end") == []
-    assert sweep.did("begin").count("metricless") == 1, "it is not tried again"
 
 
 @pytest.mark.nightly

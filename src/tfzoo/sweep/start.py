@@ -57,7 +57,7 @@ def start(
     jobs = jobs or (1 if engine == "local" else None)
     with Table(made, runs, jobs or 1) as table:
         missing = [run for run in runs if table.statuses[run.name] not in state.OVER]
-        code = train(made, path, missing, jobs, table.update) if missing else 0
+        code = train(made, path, missing, jobs, table.update_run) if missing else 0
     if code:
         notify(f"tfzoo: stopped by a signal. Continue with: {command(arguments)}")
         return code

@@ -9,12 +9,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from tfzoo.base.loading import task_class
 from tfzoo.base.registry import create
-from tfzoo.base.terminal import notify
 from tfzoo.config.resolve import resolve
 from tfzoo.config.sources import (
     Arguments,
@@ -29,11 +27,6 @@ from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing, wi
 from tfzoo.runs.folder import SCHEME
 from tfzoo.sweep.plan.own_module import module_settings
 from tfzoo.sweep.plan.sweep_file import Cell, Plan, parse
-
-QUIET_SECONDS = 2.0
-"""How long cells may be checked without a word on how long it will take."""
-TRIAL = 10
-"""Times after which that is known: of the start, and of so many cells less one."""
 
 
 def load(
@@ -60,15 +53,10 @@ def load(
     if recipe and number is None:
         check_starts(plan, recipe)
     checked = range(len(plan.cells)) if number is None else [cell_index(plan, number)]
-    cells, times = list(plan.cells), [monotonic()]
+    cells = list(plan.cells)
     for index in checked:
         refused, recipes = resolve_cell(plan, recipe, cells[index])
         cells[index] = replace(cells[index], refused=refused, recipes=recipes)
-        times.append(monotonic())
-        if len(times) == TRIAL:  # the first one imports what all need
-            left = (times[-1] - times[1]) / (TRIAL - 2) * (len(checked) - TRIAL + 1)
-            if left > QUIET_SECONDS:
-                notify(f"checking all {len(checked):,} cells: about {left:.0f} s")
     plan = replace(plan, cells=cells)
     if not plan.module:
         check_metrics(plan)

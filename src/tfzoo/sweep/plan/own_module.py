@@ -20,14 +20,6 @@ LIMITS = ("max_steps", "max_epochs", "max_time")
 """Arguments of the Trainer that limit training; one must be set."""
 
 
-class NoMetric(BadRecipe):
-    """A module does not log a metric that the sweep names, in none of its runs. The exit code tells
-    it from other mistakes.
-    """
-
-    code = 3
-
-
 def module_settings(plan: Plan, cell: Cell, tuned: str) -> dict[str, Any]:
     """The constructor arguments of a cell's module, data and Trainer, and what is swapped.
 

@@ -16,18 +16,15 @@ from tfzoo.runs import checkpoints
 from tfzoo.runs.files import remove_leftovers
 from tfzoo.runs.folder import CONFIG, write_config
 from tfzoo.runs.lock import LOCK, LOCK_OWNER, PASSED, Held, holding
-from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run.outcome import record_failure
-from tfzoo.sweep.run.state import Run
+from tfzoo.sweep.run.state import STOPPED, Run
 from tfzoo.training.out_of_memory import WORDS
 
 OUTPUT = "output.txt"
 """What ``fit`` printed, in the run's folder."""
 TAIL = 8192
 """The bytes at its end that are read of a text."""
-STOPPED = (75, 130, -signal.SIGTERM, -signal.SIGINT)
-"""Exit codes of a training that somebody stopped: it can go on."""
 
 
 def command(run: Run, plan: Plan) -> tuple[str, ...]:
@@ -52,7 +49,7 @@ def train(run: Run, words: Sequence[str]) -> int:
             os.environ[PASSED] = passed
             prepare(run)
             code = call(words)
-            if code not in (0, NoMetric.code, *STOPPED):
+            if code not in (0, *STOPPED):
                 fail(run, code)
             return code
     except Held:

@@ -18,21 +18,21 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from tfzoo.errors import BadOption
+from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.folder import as_yaml
-from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import state
 from tfzoo.sweep.run.creation import SWEEP
-from tfzoo.sweep.run.execution import STOPPED
 from tfzoo.sweep.run.outcome import OVER, record_failure
-from tfzoo.sweep.run.state import Run, Status
+from tfzoo.sweep.run.state import STOPPED, Run, Status
 
 IS_POSIX = os.name == "posix"
 CHECKPOINT_SECONDS = 60.0
 """Seconds that a stopped run has for its last checkpoint."""
 POLL_SECONDS = 2.0
 """Seconds between two questions to a cluster."""
+UNSEEN = 3
+"""The exit code of a job whose machine does not see the folder."""
 MAX_TRIES = 3
 """A run that ends this often without recording a reason has failed."""
 
@@ -63,7 +63,7 @@ class Job:
         host = socket.gethostname()
         # A machine that joined later may not see the folder, and would create a new one.
         if not (self.folder / SWEEP).is_file():
-            return Ended(host, 2, f"this machine does not see {self.folder}")
+            return Ended(host, UNSEEN, "")
         with TemporaryFile() as output:
             self.child = subprocess.Popen(
                 [sys.executable, *self.arguments],
@@ -117,14 +117,6 @@ def run_job(job: Job) -> Ended:
     return job()
 
 
-def read_probe(path: Path) -> str:
-    """The text of a file as this machine sees it; ``""`` if it does not see it."""
-    try:
-        return path.read_text("utf-8")
-    except OSError:
-        return ""
-
-
 class RetryPolicy:
     """Decides whether a run whose job ended is over or is submitted again."""
 
@@ -138,10 +130,13 @@ class RetryPolicy:
         still holds it, or if it ended without a reason fewer than ``MAX_TRIES`` times.
 
         Raises:
-            NoMetric: it does not log a metric that the sweep names; no run does.
+            BadRun: the machine does not see the sweep's folder.
         """
-        if ended and ended.code == NoMetric.code:
-            raise NoMetric(ended.message)
+        if ended and ended.code == UNSEEN:
+            raise BadRun(
+                f"the machine {ended.host} does not see {run.folder}: name a folder that all "
+                "machines share with --run"
+            )
         found = state.status(run)
         if found in OVER:
             return found

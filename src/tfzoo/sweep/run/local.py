@@ -15,9 +15,7 @@ from types import FrameType
 from tfzoo.base.loading import task_class
 from tfzoo.base.signals import CODES
 from tfzoo.base.terminal import notify
-from tfzoo.runs.folder import read_summary
 from tfzoo.runs.lock import Held, holding
-from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import execution, process, state, tune
 from tfzoo.sweep.run.process import Stop
@@ -34,9 +32,6 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, on_change: Not
 
     Returns 0, or the exit code of the signal that stopped it: 130 after Ctrl-C, 75 after SIGTERM.
     Running trainings then end with a checkpoint; after a second Ctrl-C they end at once.
-
-    Raises:
-        NoMetric: a module does not log a metric that the sweep names; no run does.
     """
     stop = Stop()
     environments = [{**process.inherited(folder.name), **slot} for slot in slots(plan, jobs)]
@@ -116,12 +111,9 @@ class Pool:
         self.free.append(environment)
         state.add_wall_seconds(run.folder, time.monotonic() - began)
         code = child.exitcode or 0
-        if code == NoMetric.code and self.plan.module:  # so would all others
-            why = str(read_summary(run.folder)["fit"]["ended"]).removeprefix("interrupted: ")
-            raise NoMetric(f"{self.plan.file}: {why}")
         self.kills[run.name] += code == KILLED
         again = code == KILLED and self.kills[run.name] == 1 and not self.stop.code
-        if code not in (0, *execution.STOPPED) and not again and not self.stop.code:
+        if code not in (0, *state.STOPPED) and not again and not self.stop.code:
             with suppress(Held), holding(run.folder, state.MOMENT):
                 execution.fail(run, code)
         if not again:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from tfzoo.base import adapters
 from tfzoo.base.terminal import notify
@@ -29,8 +28,6 @@ from tfzoo.sweep.run.state import Notify, Run
 
 OUT_OF_MEMORY = 137
 """The exit code recorded for a run that Ray ended because its machine was out of memory."""
-PROBE_SECONDS = 120.0
-"""Seconds that a machine has to report whether it sees the folder; Ray starts a process there."""
 
 
 def run(
@@ -49,7 +46,7 @@ def run(
 
     Raises:
         BadOption: Ray is not installed.
-        BadRun: there is no cluster, or one of its machines does not see the folder.
+        BadRun: there is no cluster, or a machine of it does not see the folder.
     """
     ray = load_library("ray", "ray")
     try:
@@ -58,9 +55,7 @@ def run(
         raise BadRun(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
     adapters.silence_ray_workers(ray)  # it would print every worker's errors by the page
     try:
-        threads = threads_per_run(plan)
-        warn_of_other_threads(plan, folder, threads)
-        check_visible(ray, folder, threads, gpus_per_run(plan))
+        warn_of_other_threads(plan, folder, threads_per_run(plan))
         return Tasks(ray, plan, folder, on_change).finish(runs, jobs or len(runs))
     finally:
         ray.shutdown()
@@ -148,51 +143,6 @@ class Tasks:
             self.ray.wait(
                 list(self.waiting), num_returns=len(self.waiting), timeout=CHECKPOINT_SECONDS
             )
-
-
-def check_visible(ray: Any, folder: Path, cores: int, gpus: int) -> None:
-    """Check that every machine that can take a run sees the folder.
-
-    Raises:
-        BadRun: naming a machine that does not.
-    """
-    probe, word = folder / f".probe-{uuid4().hex}", uuid4().hex
-    probe.write_text(word, "utf-8")
-    on_node = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-    read = ray.remote(num_cpus=0, max_retries=0)(job.read_probe)
-    try:
-        fit = [node for node in ray.nodes() if node["Alive"] and has_room(node, cores, gpus)]
-        if not fit:
-            wanted = f"{cores} cores{f' and {gpus} GPUs' if gpus else ''}"
-            notify(f"Ray: no machine has {wanted} yet; waiting for one")
-        asked = [
-            (
-                node,
-                read.options(scheduling_strategy=on_node(node["NodeID"], soft=False)).remote(probe),
-            )
-            for node in fit
-        ]
-        end = time.monotonic() + PROBE_SECONDS
-        for node, ref in asked:
-            name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
-            try:
-                found = ray.get(ref, timeout=max(1.0, end - time.monotonic()))
-            except Exception as error:  # tfzoo is not installed, another Python, no answer
-                raise BadRun(f"Ray's machine {name} cannot run tfzoo: {one_line(error)}") from None
-            if found != word:
-                raise BadRun(
-                    f"Ray's machine {name} does not see {folder}: "
-                    "name a folder that all machines share with --run"
-                )
-    finally:
-        probe.unlink(missing_ok=True)
-
-
-def has_room(node: dict[str, Any], cores: int, gpus: int) -> bool:
-    """Whether a machine is large enough for a run."""
-    return bool(
-        node["Resources"].get("CPU", 0) >= cores and node["Resources"].get("GPU", 0) >= gpus
-    )
 
 
 def one_line(error: Exception) -> str:

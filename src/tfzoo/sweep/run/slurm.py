@@ -16,7 +16,6 @@ from tfzoo.base.bounded_files import object_of
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.files import replace_text
-from tfzoo.sweep.plan.own_module import NoMetric
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import job, state
 from tfzoo.sweep.run.job import POLL_SECONDS, Ended, Job, RetryPolicy, load_library
@@ -155,19 +154,14 @@ class Array:
         """Wait until all runs are over, or a signal comes.
 
         Raises:
-            NoMetric: a run does not log a metric that the sweep names; the others are cancelled.
+            BadRun: a machine does not see the folder; the other jobs continue.
         """
         stop = Stop()
-        try:
-            with signals(stop):
-                while self.jobs and not stop.code:
-                    runs = [self.runs[number] for number in self.jobs]
-                    self.submit([run for run in runs if not self.over(run)])
-                    time.sleep(POLL_SECONDS if self.jobs else 0)
-        except NoMetric:  # no run can succeed
-            for submitted in self.jobs.values():
-                submitted.cancel()
-            raise
+        with signals(stop):
+            while self.jobs and not stop.code:
+                runs = [self.runs[number] for number in self.jobs]
+                self.submit([run for run in runs if not self.over(run)])
+                time.sleep(POLL_SECONDS if self.jobs else 0)
         if self.jobs:
             names = self.names(self.jobs.values())
             notify(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,8 @@ from tfzoo.sweep.run.outcome import Outcome, outcome
 
 TIMING = "timing.json"
 """Wall-clock seconds that the run's processes took, start-up included, in the run's folder."""
+STOPPED = (75, 130, -signal.SIGTERM, -signal.SIGINT)
+"""Exit codes of a training that somebody stopped: it can go on."""
 MOMENT = 0.1
 """Seconds that the look for a status waits for a lock."""
 Status = Literal["completed", "diverged", "failed", "running", "interrupted", "missing"]

@@ -22,11 +22,11 @@ from tfzoo.base import adapters
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.scores import logged_scores
 from tfzoo.base.terminal import notify, print_error, silence_lightning
-from tfzoo.errors import TfzooError, did_you_mean, listing
+from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing
 from tfzoo.runs.folder import read_config, write_summary
 from tfzoo.runs.machine import environment, peak_memory
 from tfzoo.swapping.swap import SWAPPED
-from tfzoo.sweep.plan.own_module import NoMetric, load_class
+from tfzoo.sweep.plan.own_module import load_class
 from tfzoo.training.swap_parts import SwapParts
 
 QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
@@ -37,7 +37,7 @@ class LogsMetrics(L.Callback):
     has one, unless all of these metrics were logged.
 
     Raises:
-        NoMetric: one was not.
+        BadRecipe: one was not.
     """
 
     def __init__(self, metrics: Sequence[str]) -> None:
@@ -59,10 +59,10 @@ class LogsMetrics(L.Callback):
 
 
 def check_metrics(metrics: Sequence[str], known: Collection[str]) -> None:
-    """Raise NoMetric if one of the metrics is not known."""
+    """Raise BadRecipe if one of the metrics is not known."""
     for name in metrics:
         if name not in known:
-            raise NoMetric(
+            raise BadRecipe(
                 f"the module logs no metric {name!r}.{did_you_mean(name, known)} It has logged: "
                 f"{listing(known, 30)}"
             )
@@ -83,8 +83,7 @@ def main(words: Sequence[str]) -> int:
     try:
         fit = train(folder, settings, module, data, metrics)
     except TfzooError as error:
-        word = "interrupted" if isinstance(error, NoMetric) else "failed"
-        fit, code = {"ended": f"{word}: {error}"}, error.code
+        fit, code = {"ended": f"failed: {error}"}, error.code
         print_error(error)
     except Exception as error:  # of any kind: it is somebody else's
         traceback.print_exc()
