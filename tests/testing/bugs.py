@@ -804,7 +804,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     ),
     "each document counts alike in bits per byte": (
         "tasks/language_modeling:LanguageModelingScores.add",
-        replace("self.bits.update(_, weight=_1)", "self.bits.update(_)"),
+        replace("self.bits.update(_, _1)", "self.bits.update(_)"),
         SCORES + "test_scores_of_language_models_are_sums_over_all_tokens",
     ),
     "special tokens are masked": (
