@@ -853,11 +853,8 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         SCORES + "test_scores_are_those_of_scikit_learn",
     ),
     "F1 is over texts, not over classes": (
-        "ClassificationScores.__init__",
-        replace(
-            "MulticlassF1Score(_, average='macro', validate_args=False)",
-            "MulticlassF1Score(_, average='micro', validate_args=False)",
-        ),
+        "ClassificationScores.compute",
+        replace("(_ / _1)[_2].mean()", "_.sum() / _1.sum()"),
         SCORES + "test_scores_are_those_of_scikit_learn",
     ),
     "texts of an interval are drawn without replacement": (

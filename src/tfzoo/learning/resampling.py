@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
 
+from tfzoo.learning.statistics import Mean
+
 DRAWS = 500
 COVERAGE = 0.95
 
@@ -38,6 +40,18 @@ class RowScores:
         self.add(*columns)
         if self.kept is not None:
             self.kept.append(columns)
+
+
+class TextScores(nn.Module, RowScores):
+    """The scores of a task that reads one text: beside others the mean ``loss``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loss = Mean()
+
+    def update(self, *columns: Any) -> None:
+        """Add a batch: a column for each argument of :meth:`add`."""
+        self.record(*columns)
 
 
 def intervals(scores: nn.Module, draws: int = DRAWS) -> dict[str, tuple[float, float]]:

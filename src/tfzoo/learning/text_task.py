@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Unpack
 
 from torch import Tensor, nn
 
 from tfzoo.base.registry import task_for
+from tfzoo.base.terminal import tsv_cell
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.inference_batches import text_batches
 from tfzoo.data.pairs import parts
@@ -26,7 +28,7 @@ class TextTask(Task):
 
     A subclass writes :meth:`answers_of`, :meth:`output_line`, :meth:`outputs` where they are no
     labels, and what a :class:`~tfzoo.learning.task.Task` leaves to it: ``training_step``,
-    ``new_scores``, ``score``, ``prediction_rows`` and ``facts``; ``Data``, ``Answer``,
+    ``new_scores``, ``scored``, ``prediction_rows`` and ``facts``; ``Data``, ``Answer``,
     ``example``, ``command``, ``command_help``, ``monitor`` and ``higher_is_better``.
     """
 
@@ -104,12 +106,34 @@ class TextTask(Task):
             return foreign.check_logits(self.model, self.model(batch.tokens), shape, "b classes")
         return self.model(batch.tokens, mask=batch.mask())  # type: ignore[no-any-return]
 
+    def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Any, ...]:
+        """What the scores of a batch are updated with; ``logits`` is what the model gives."""
+        raise NotImplementedError
+
+    def score(self, batch: ClassificationBatch, scores: Any) -> None:
+        with self.throughput.timed(self.device, len(batch)):
+            logits = self.logits(batch)
+        scores.update(*self.scored(logits, batch))
+
+    def output_header(self, given: Namespace) -> str | None:
+        probabilities = getattr(given, "probabilities", False)
+        return "\t".join(map(tsv_cell, self.labels)) if probabilities else None
+
     def forward_batch(self, batch: ClassificationBatch) -> object:
         return self.logits(batch)
 
     def tokens_in(self, batch: ClassificationBatch) -> Tensor | int:
         """The number of tokens of a batch that are no padding."""
         return batch.tokens.numel() if batch.lengths is None else batch.lengths.sum()
+
+
+def add_probabilities(parser: ArgumentParser) -> None:
+    """Add the option of a command that writes a table of probabilities."""
+    parser.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="write a table of the probabilities of all labels",
+    )
 
 
 def most_probable(probabilities: Mapping[str, float]) -> str:

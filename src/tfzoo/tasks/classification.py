@@ -14,11 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torchmetrics.classification import (
-    MulticlassAccuracy,
-    MulticlassConfusionMatrix,
-    MulticlassF1Score,
-)
+from torchmetrics.classification import MulticlassConfusionMatrix
 
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
@@ -30,10 +26,10 @@ from tfzoo.errors import BadOption, TfzooError
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.loss import Loss, class_losses, constant_loss
 from tfzoo.learning.optim import Optim
-from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.statistics import Column, Mean, exact
+from tfzoo.learning.resampling import TextScores
+from tfzoo.learning.statistics import Column, exact
 from tfzoo.learning.task import Figures, Reading, rows_of
-from tfzoo.learning.text_task import TextTask, most_probable
+from tfzoo.learning.text_task import TextTask, add_probabilities, most_probable
 from tfzoo.plots.decisions import calibration_figure, confusion_figure
 
 EPILOG = """\
@@ -48,7 +44,7 @@ BINS = 15
 """Intervals of probability in which confidence and accuracy are compared."""
 
 
-class ClassificationScores(nn.Module, RowScores):
+class ClassificationScores(TextScores):
     """The scores of one data set, all but ``loss`` from 0 to 1.
 
     ``loss`` is the weighted mean of the label-smoothed cross entropy; ``accuracy`` the share of
@@ -68,20 +64,13 @@ class ClassificationScores(nn.Module, RowScores):
 
     def __init__(self, classes: int) -> None:
         super().__init__()
-        self.loss = Mean()
-        self.accuracy = MulticlassAccuracy(classes, average="micro", validate_args=False)
-        self.f1 = MulticlassF1Score(classes, average="macro", validate_args=False)
         self.confidence, self.right = Column(), Column()
         self.matrix = MulticlassConfusionMatrix(classes, validate_args=False)
 
-    def update(self, logits: Tensor, label: Tensor, loss: Tensor, weight: Tensor) -> None:
-        """Add a batch: logits ``(b c)``, and label, loss and class weight of each text, ``(b)``."""
-        self.record(logits, label, loss, weight)
-
     def add(self, *columns: Tensor) -> None:
+        """Add a batch: logits ``(b c)``, and label, loss and class weight of each text, ``(b)``."""
         logits, label, loss, weight = columns
-        for metric in (self.accuracy, self.f1, self.matrix):
-            metric.update(logits, label)
+        self.matrix.update(logits, label)
         confidence, found = logits.to(exact(logits.device)).softmax(-1).max(-1)
         self.confidence.update(confidence)
         self.right.update(found == label)
@@ -90,10 +79,12 @@ class ClassificationScores(nn.Module, RowScores):
     def compute(self) -> dict[str, Tensor]:
         """``loss``, ``accuracy``, ``macro_f1``, ``calibration_error``, over all processes."""
         texts, confidence, accuracy = self.reliability().T
+        matrix = self.confusion().to(texts.dtype)
+        either = matrix.sum(0) + matrix.sum(1)
         return {
             "loss": self.loss.compute(),
-            "accuracy": self.accuracy.compute(),
-            "macro_f1": self.f1.compute(),
+            "accuracy": matrix.trace() / matrix.sum(),
+            "macro_f1": (2 * matrix.diag() / either)[either > 0].mean(),
             "calibration_error": (texts / texts.sum() * (accuracy - confidence).abs()).sum(),
         }
 
@@ -238,11 +229,9 @@ class ClassificationTask(TextTask):
     def new_scores(self) -> ClassificationScores:
         return ClassificationScores(len(self.labels))
 
-    def score(self, batch: ClassificationBatch, scores: ClassificationScores) -> None:
-        with self.throughput.timed(self.device, len(batch)):
-            logits = self.logits(batch)
+    def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, ...]:
         smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
-        scores.update(logits, batch.label, smoothed, self.class_weights[batch.label])
+        return logits, batch.label, smoothed, self.class_weights[batch.label]
 
     def on_test_start(self) -> None:
         super().on_test_start()
@@ -342,19 +331,12 @@ class ClassificationTask(TextTask):
         parser.add_argument(
             "--top-k", type=int, metavar="N", help="write the N most probable labels of each line"
         )
-        parser.add_argument(
-            "--probabilities",
-            action="store_true",
-            help="write a table of the probabilities of all labels",
-        )
+        add_probabilities(parser)
 
     @classmethod
     def check_arguments(cls, given: Namespace) -> None:
         if given.top_k is not None and (given.top_k < 1 or given.probabilities):
             raise TfzooError("--top-k must be at least 1, and --probabilities has all labels")
-
-    def output_header(self, given: Namespace) -> str | None:
-        return "\t".join(map(tsv_cell, self.labels)) if given.probabilities else None
 
     def output_lines(
         self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]

@@ -27,10 +27,10 @@ from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
 from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption
-from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.statistics import Column, Mean, roc_area
+from tfzoo.learning.resampling import TextScores
+from tfzoo.learning.statistics import Column, roc_area
 from tfzoo.learning.task import Figures, Settings, rows_of
-from tfzoo.learning.text_task import TextTask, most_probable
+from tfzoo.learning.text_task import TextTask, add_probabilities, most_probable
 from tfzoo.plots.decisions import threshold_figure
 
 EPILOG = """\
@@ -129,7 +129,7 @@ def labels_of_cell(cell: str, delimiter: str) -> list[str]:
     return [label for label in labels if label]
 
 
-class MultilabelScores(nn.Module, RowScores):
+class MultilabelScores(TextScores):
     """The scores of one data set. A label is predicted where its probability is over ``threshold``.
 
     ``loss`` is the mean binary cross entropy over texts and labels. With the true positives TP,
@@ -151,14 +151,10 @@ class MultilabelScores(nn.Module, RowScores):
     def __init__(self, labels: int, threshold: Tensor) -> None:
         super().__init__()
         self.labels, self.threshold = labels, threshold
-        self.loss = Mean()
         self.logit, self.label = Column(), Column()
 
-    def update(self, logits: Tensor, label: Tensor) -> None:
-        """Add a batch: logits, and labels as 0 and 1, ``(b labels)``."""
-        self.record(logits, label)
-
     def add(self, *columns: Tensor) -> None:
+        """Add a batch: logits, and labels as 0 and 1, ``(b labels)``."""
         logits, label = columns
         losses = label_losses(logits.double(), label)
         self.loss.update(losses, losses.numel())
@@ -292,10 +288,8 @@ class MultilabelClassificationTask(TextTask):
     def new_scores(self) -> MultilabelScores:
         return MultilabelScores(len(self.labels), self.threshold)
 
-    def score(self, batch: ClassificationBatch, scores: MultilabelScores) -> None:
-        with self.throughput.timed(self.device, len(batch)):
-            logits = self.logits(batch)
-        scores.update(logits, batch.label)
+    def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, ...]:
+        return logits, batch.label
 
     def on_validation_epoch_end(self) -> None:
         """While training, choose the threshold; log the scores with it."""
@@ -362,14 +356,7 @@ class MultilabelClassificationTask(TextTask):
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:
         parser.epilog = EPILOG
-        parser.add_argument(
-            "--probabilities",
-            action="store_true",
-            help="write a table of the probabilities of all labels",
-        )
-
-    def output_header(self, given: Namespace) -> str | None:
-        return "\t".join(map(tsv_cell, self.labels)) if given.probabilities else None
+        add_probabilities(parser)
 
     def output_line(self, answer: MultilabelAnswer, given: Namespace) -> str:
         if given.probabilities:

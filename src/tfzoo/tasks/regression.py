@@ -24,8 +24,8 @@ from tfzoo.data.prepare import Encoder, location
 from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.adapter import is_adapted
-from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.statistics import Column, Mean, correlation, ranks
+from tfzoo.learning.resampling import TextScores
+from tfzoo.learning.statistics import Column, correlation, ranks
 from tfzoo.learning.task import Settings, rows_of
 from tfzoo.learning.text_task import TextTask
 
@@ -97,7 +97,7 @@ def training_labels(data: Any) -> NDArray[np.float64] | None:
     return None if train is None else np.asarray(train.labels[train.rows], np.float64)
 
 
-class RegressionScores(nn.Module, RowScores):
+class RegressionScores(TextScores):
     """The scores of one data set, in float64.
 
     ``loss`` is the mean squared error in units of the training labels' variance; ``mse`` the mean
@@ -108,14 +108,10 @@ class RegressionScores(nn.Module, RowScores):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loss = Mean()
         self.predicted, self.label = Column(), Column()
 
-    def update(self, predicted: Tensor, label: Tensor, loss: Tensor) -> None:
-        """Add a batch: predictions, labels and losses, ``(b)`` each."""
-        self.record(predicted, label, loss)
-
     def add(self, *columns: Tensor) -> None:
+        """Add a batch: predictions, labels and losses, ``(b)`` each."""
         predicted, label, loss = columns
         self.loss.update(loss, len(loss))
         self.predicted.update(predicted)
@@ -231,7 +227,11 @@ class RegressionTask(TextTask):
 
     def predicted(self, batch: ClassificationBatch) -> Tensor:
         """The number of each text: ``(b)``, float64."""
-        return self.logits(batch)[:, 0].double() * self.std + self.mean
+        return self.numbers(self.logits(batch))
+
+    def numbers(self, logits: Tensor) -> Tensor:
+        """What the model gives, in the labels' own unit: ``(b 1) -> (b)``, float64."""
+        return logits[:, 0].double() * self.std + self.mean
 
     def losses(self, predicted: Tensor, label: Tensor) -> Tensor:
         """``((p - y) / std)^2`` of each text: ``(b), (b) -> (b)``."""
@@ -245,10 +245,9 @@ class RegressionTask(TextTask):
     def new_scores(self) -> RegressionScores:
         return RegressionScores()
 
-    def score(self, batch: ClassificationBatch, scores: RegressionScores) -> None:
-        with self.throughput.timed(self.device, len(batch)):
-            predicted = self.predicted(batch)
-        scores.update(predicted, batch.label, self.losses(predicted, batch.label))
+    def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, ...]:
+        predicted = self.numbers(logits)
+        return predicted, batch.label, self.losses(predicted, batch.label)
 
     def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
         """The mean squared error of always predicting the mean of the training labels."""

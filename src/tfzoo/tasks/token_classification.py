@@ -14,7 +14,7 @@ from unicodedata import normalize
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torchmetrics import Metric
 
 from tfzoo.base.registry import register
@@ -38,8 +38,7 @@ from tfzoo.data.words import (
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning import foreign
 from tfzoo.learning.loss import class_losses, constant_loss
-from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.statistics import Mean
+from tfzoo.learning.resampling import TextScores
 from tfzoo.learning.task import Figures, rows_of
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
@@ -223,7 +222,7 @@ class LabelCounts(Metric):
         return self.spans, self.words, self.errors
 
 
-class TokenScores(nn.Module, RowScores):
+class TokenScores(TextScores):
     """The scores of one data set, all but ``loss`` from 0 to 1.
 
     ``loss`` is the mean cross entropy of the words; ``accuracy`` the share of words whose label is
@@ -235,16 +234,22 @@ class TokenScores(nn.Module, RowScores):
 
     def __init__(self, labels: Sequence[str]) -> None:
         super().__init__()
-        self.loss = Mean()
         self.counts = LabelCounts(sorted({parse(label)[1] for label in labels} - {""}))
 
-    def update(self, predicted: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> None:
-        """Add the labels of the words of each text."""
+    def update(
+        self,
+        predicted: Sequence[Sequence[str]],
+        true: Sequence[Sequence[str]],
+        loss: Tensor | float = 0.0,
+        words: Tensor | int = 0,
+    ) -> None:
+        """Add the labels of the words of each text; the summed loss of words, and their number."""
+        self.loss.update(loss, words)
         if not predicted:
             return
         counts = map(self.counts.of, predicted, true)
-        spans, words, errors = map(self.counts.words.new_tensor, zip(*counts, strict=True))
-        self.record(spans.reshape(len(words), -1, 3), words, errors)
+        spans, right, errors = map(self.counts.words.new_tensor, zip(*counts, strict=True))
+        self.record(spans.reshape(len(right), -1, 3), right, errors)
 
     def add(self, *columns: Tensor) -> None:
         self.counts.update(*columns)
@@ -410,12 +415,8 @@ class TokenClassificationTask(TextTask):
     def new_scores(self) -> TokenScores:
         return TokenScores(self.labels)
 
-    def score(self, batch: WordBatch, scores: TokenScores) -> None:
-        with self.throughput.timed(self.device, len(batch)):
-            logits = self.logits(batch)
-        loss, words = self.loss(logits, batch, 0.0)
-        scores.loss.update(loss, words)
-        scores.update(self.predicted(logits, batch), self.true(batch))
+    def scored(self, logits: Tensor, batch: WordBatch) -> tuple[Any, ...]:  # type: ignore[override]
+        return self.predicted(logits, batch), self.true(batch), *self.loss(logits, batch, 0.0)
 
     def true(self, batch: WordBatch) -> list[list[str]]:
         """The label of each word."""
