@@ -18,8 +18,6 @@ A file names a recipe, what is varied, and the score that is compared:
   seeds: [1, 2, 3]
   metric: {name: val/loss, mode: min}
 
-An axis can also be sampled: {low: 1.0e-4, high: 1.0e-2, log: true, count: 5}.
-
   tfzoo sweep small.yaml --dry-run
   tfzoo sweep small.yaml --jobs 2
   tfzoo sweep small.yaml --jobs 2 --seeds 4-6 --run runs/small_again

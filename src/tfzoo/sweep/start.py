@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from tfzoo.base.terminal import notify, print_error, print_result, relative_path
+from tfzoo.base.terminal import notify, print_result, relative_path
 from tfzoo.runs.folder import RUNS, is_complete, read_summary, write_summary
 from tfzoo.runs.lock import Held, holding
 from tfzoo.sweep.plan.load import load
@@ -64,7 +64,8 @@ def start(
     code = print_outcome(made, runs, arguments)
     if why := nothing_learnt(runs):
         notify(f"Nothing was learnt: {why}")
-    report(path)
+    for written in write([path]):
+        print_result(relative_path(written))
     return 1 if why else code
 
 
@@ -177,14 +178,3 @@ def command(arguments: list[str], more: str = "") -> str:
 def stored_command(arguments: list[str]) -> str:
     """The command as the folder keeps it: nothing that is stored asks for ``--trust``."""
     return shlex.join(["tfzoo", "sweep", *(word for word in arguments if word != "--trust")])
-
-
-def report(path: Path) -> None:
-    """Write the report. An error here is printed and does not change the exit code."""
-    try:
-        paths = write([path])
-    except Exception as error:
-        print_error(f"no report: {type(error).__name__}: {error}")
-        return
-    for written in paths:
-        print_result(relative_path(written))

@@ -15,7 +15,7 @@ from tfzoo.errors import BadRecipe, did_you_mean, listing
 from tfzoo.sweep.judge.design import parse_margin
 from tfzoo.sweep.judge.paired import MAX_SEEDS
 from tfzoo.sweep.judge.sequential import FIRST
-from tfzoo.sweep.plan import layout, sample
+from tfzoo.sweep.plan import layout
 
 KEYS = (
     "recipe",
@@ -385,8 +385,6 @@ class Fields:
         where = f"axes: {axis}"
         if axis in RESERVED or "/" in axis:
             self.refuse(f"{where}: this is the name of a column of runs.csv; give the axis another")
-        if sample.is_sample(values):
-            values = self.sampled(axis, values)
         if isinstance(values, Mapping) and values:
             found = {
                 layout.label(label): self.settings(f"{where}: {label}", sets or {})
@@ -407,19 +405,6 @@ class Fields:
         if len(set(names)) < len(names) or "" in names:
             self.refuse(f"{where}: two of {listing(found)} would have the same folder; rename one")
         return found
-
-    def sampled(self, axis: str, given: Mapping[str, Any]) -> list[Any]:
-        """The values of a sampled axis and the baseline's, if that is given, from low to high."""
-        where = f"axes: {axis}"
-        self.mapping(where, given, sample.KEYS)
-        try:
-            drawn = sample.draw(axis, given)
-        except ValueError as error:
-            self.refuse(f"{where}: {error}")
-        baseline = self.tree.get("baseline")
-        own = [baseline[axis]] if isinstance(baseline, Mapping) and axis in baseline else []
-        found = own + [one for one in drawn if one not in own]
-        return sorted(found) if all(isinstance(one, int | float) for one in own) else found
 
     def baseline(self, axes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         """The baseline's label on each axis; the first label if none is given."""
