@@ -84,10 +84,5 @@ def flat(sentences: list[list[int]]) -> tuple[NDArray[np.int32], NDArray[np.int6
 
 
 def mapped(path: Path, dtype: str) -> Integers:
-    """The integers in a file, memory-mapped."""
-    size = path.stat().st_size
-    if size % np.dtype(dtype).itemsize:
-        raise ValueError(f"{path}: {size} bytes are not a whole number of integers")
-    if size == 0:
-        return np.zeros(0, dtype)  # an empty file cannot be mapped
-    return np.memmap(path, dtype=dtype, mode="r")
+    """The integers in a file, memory-mapped; an empty file cannot be."""
+    return np.memmap(path, dtype, "r") if path.stat().st_size else np.zeros(0, dtype)

@@ -96,8 +96,6 @@ class TextData(L.LightningDataModule):
     content = ""
     """A hash of the training text."""
     _streaming: StreamLoader | None = None
-    _described: tuple[Any, LengthBucketedSampler] | None = None
-    """The training set and the sampler that :meth:`describe` made, for training to use."""
 
     def __init__(
         self,
@@ -153,10 +151,6 @@ class TextData(L.LightningDataModule):
         self.sets: dict[str, Any] = {}
         self.overlap: dict[str, int] = {}
         self.skipped: dict[str, int] = {}
-        self.carriage_returns: dict[str, int] = {}
-        """By split, the cells with a carriage return inside, which other programs may read as the
-        end of a line.
-        """
 
     def prepare_data(self) -> None:
         """Check the text, train the tokenizers and tokenize, or take both from the cache; print on
@@ -236,27 +230,19 @@ class TextData(L.LightningDataModule):
 
     def describe(self) -> str:
         """The size of each split, one per line, for the beginning of a training."""
+        sizes = {name: f"{name} {len(rows):,} {self.unit}s" for name, rows in self.sets.items()}
         if self.files is not None:
-            return self._describe_stream(self.files)
+            train = f"train is a stream of {len(self.files.names):,} files, "
+            return "\n".join([f"{train}{self.stream:,} batches an epoch", *sizes.values()])
         sampler = self._sampler("train", shuffle=True)
-        padding = sampler.padding()
-        self._described = self.sets["train"], sampler
         note = f"; skipped: {self._skips()}" if self.skipped else ""
-        sizes = {name: f"{len(split):,} {self.unit}s" for name, split in self.sets.items()}
-        batches = f"{len(sampler):,} batches an epoch, padding {padding:.1%}"
-        lines = [f"train {sizes['train']}, {batches}{note}", f"val {sizes['val']}"]
+        batches = f"{len(sampler):,} batches an epoch, padding {sampler.padding():.1%}"
+        lines = [f"{sizes['train']}, {batches}{note}", sizes["val"]]
         for name in self.test_names:
-            lines.append(
-                f"{name} {sizes[name]}, {self.overlap[name]:,} of their sources in training"
-            )
+            lines.append(f"{sizes[name]}, {self.overlap[name]:,} of their sources in training")
         if self.holds_out:
             lines.append(f"val is held out of training (data.val_fraction {self.val_fraction:g})")
         return "\n".join(lines)
-
-    def _describe_stream(self, files: Files) -> str:
-        sizes = [f"{name} {len(rows):,} {self.unit}s" for name, rows in self.sets.items()]
-        epoch = f"{self.stream:,} batches an epoch"
-        return "\n".join([f"train is a stream of {len(files.names):,} files, {epoch}", *sizes])
 
     def _prepare(self) -> None:
         """Fill ``splits``, ``sets``, ``skipped`` and ``overlap``."""
@@ -291,7 +277,6 @@ class TextData(L.LightningDataModule):
         read |= {name: read_split(rows, name, labels=labels) for name, rows in held.items()}
         whole = f"{read['train'].source} {read['train'].target}"
         self.content = self.files.content if self.files else whole
-        self.carriage_returns = {name: one.carriage_returns for name, one in read.items()}
         self.overlap = {
             name: sum(source in read["train"].known for source, _ in held[name])
             for name in self.test_names
@@ -304,12 +289,7 @@ class TextData(L.LightningDataModule):
 
     def _remarks(self) -> list[str]:
         """What :meth:`prepare_data` prints."""
-        skips = [f"training skips {self._skips()}"] if self.skipped else []
-        counts = {f"in {name}": count for name, count in self.carriage_returns.items() if count}
-        if not counts:
-            return skips
-        kept = "a carriage return inside a cell is kept and does not end a line"
-        return [*skips, f"{kept}: {counted(counts, 'cell')}"]
+        return [f"training skips {self._skips()}"] if self.skipped else []
 
     @staticmethod
     def _remarks_of(*tokenizers: Tokenizer) -> list[str]:
@@ -324,18 +304,17 @@ class TextData(L.LightningDataModule):
 
     def _sampler(self, split: str, *, shuffle: bool, sort: bool = True) -> LengthBucketedSampler:
         trainer = self.trainer
-        options: dict[str, Any] = {
-            "max_tokens": self.max_tokens,
-            "seed": self.seed,
-            "rank": trainer.global_rank if trainer else 0,
-            "world_size": trainer.world_size if trainer else 1,
-            "shuffle": shuffle,
-            "sort": sort,
-        }
-        known, self._described = self._described, None
-        if known and known[0] is self.sets[split] and options.items() <= vars(known[1]).items():
-            return known[1]
-        return LengthBucketedSampler(*self.sets[split].lengths(), **options)
+        source, target = self.sets[split].lengths()
+        return LengthBucketedSampler(
+            source,
+            target,
+            self.max_tokens,
+            seed=self.seed,
+            rank=trainer.global_rank if trainer else 0,
+            world_size=trainer.world_size if trainer else 1,
+            shuffle=shuffle,
+            sort=sort,
+        )
 
     def _stream_loader(self, files: Files, done: int) -> StreamLoader:
         encoder = copy(self)  # worker processes that are spawned get it

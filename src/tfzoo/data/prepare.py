@@ -66,12 +66,11 @@ class SplitFingerprint:
     """What one pass over a split finds out.
 
     ``source`` and ``target`` are hashes of the two columns, ``examples`` the number of rows,
-    ``carriage_returns`` the number of cells with a carriage return inside, ``known`` those of
-    the wanted sources that the split has, and ``labels`` the different labels of its targets.
+    ``known`` those of the wanted sources that the split has, and ``labels`` the different labels of
+    its targets.
     """
 
     examples: int = 0
-    carriage_returns: int = 0
     source: str = ""
     target: str = ""
     known: set[str] = field(default_factory=set)
@@ -96,10 +95,7 @@ def read_split(
             lines = [row[side] for row in chunk]
             # the lengths mark where each line ends: a cell may hold line feeds
             digest.update(array("q", map(len, lines)).tobytes())
-            joined = "".join(lines)
-            if "\r" in joined:
-                result.carriage_returns += sum("\r" in line for line in lines)
-            digest.update(joined.encode())
+            digest.update("".join(lines).encode())
         result.examples += len(chunk)
         if wanted:
             result.known.update(wanted.intersection(source for source, _ in chunk))
