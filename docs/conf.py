@@ -38,7 +38,7 @@ napoleon_custom_sections = [("Options", "params_style")]
 # There is no network when the site is built, so names of other projects have no link; nor do those
 # that no user meets.
 INTERNAL = (
-    *("models.constructor.StackKeywords", "models.rules.Parts", "models.transformer_layer"),
+    *("models.rules.Parts", "models.transformer_layer"),
     *("base.kinds", "base.registry", "search.K", "search.search", "base.values"),
     "plots.curves.RunMetrics",
     *(

@@ -9,7 +9,6 @@ import pytest
 import tfzoo
 from tfzoo.errors import BadOption, Clash, UnknownName
 from tfzoo.mixer.multihead import SelfAttention
-from tfzoo.models.constructor import LayerKeywords, StackKeywords
 from tfzoo.models.multihead import CrossAttention
 from tfzoo.models.options import STACK_KEYS, StackOptions, option_types
 from tfzoo.models.transformer_layer import TransformerLayer
@@ -84,14 +83,11 @@ def test_values_of_a_command_line_are_converted():
     assert (options.layers, options.dropout, options.kv_heads) == (2, 0.1, None)
 
 
-def test_the_keywords_of_a_model_are_the_options_of_a_stack():
-    keywords = get_type_hints(StackKeywords, include_extras=True)
-    assert keywords == {
-        key: option_types()[key] for key in option_types() if key not in ("layers", "heads")
-    }
-    layer = get_type_hints(LayerKeywords, include_extras=True)
-    of_stack = {"position", *STACK_KEYS}
-    assert layer == {key: keywords[key] for key in keywords if key not in of_stack}
+def test_a_layer_has_the_options_that_are_not_of_a_whole_stack():
+    layer = inspect.signature(tfzoo.DecoderLayer).parameters
+    options = {field.name for field in fields(StackOptions)}
+    assert options & layer.keys() == options - {*STACK_KEYS}
+    assert layer["position"].default == "none"
 
 
 @pytest.mark.parametrize("model", [tfzoo.Transformer, tfzoo.TransformerClassifier])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from tfzoo.contracts import Pooling
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, keys_of
 from tfzoo.models.clashes import check_clashes
-from tfzoo.models.constructor import StackKeywords, with_stack_options
+from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
 from tfzoo.models.inputs import check_ids
@@ -87,7 +87,7 @@ class TransformerClassifier(nn.Module):
         init_std: float | None = None,
         embedding_std: float | None = None,
         allow: list[str] | None = None,
-        **stack: Unpack[StackKeywords],
+        **stack: Any,
     ) -> None:
         super().__init__()
         check_range("classes", classes, ge=1, whole=True)

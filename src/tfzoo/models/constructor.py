@@ -5,70 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, Literal, ParamSpec, TypedDict, cast, get_args, get_type_hints
+from typing import Any, ParamSpec, cast, get_type_hints
 
-from tfzoo.base.registry import (
-    AttentionSpec,
-    FeedForwardSpec,
-    MixerSpec,
-    NormSpec,
-    PositionSpec,
-    ResidualSpec,
-    WeightingSpec,
-)
 from tfzoo.errors import did_you_mean
 from tfzoo.models.architectures import options_like
 from tfzoo.models.clashes import check_attention_options
-from tfzoo.models.options import StackOptions, option_types
+from tfzoo.models.options import STACK_KEYS, StackOptions, option_types
 
 P = ParamSpec("P")
 
 
-class LayerKeywords(TypedDict, total=False):
-    """The options of one layer as keyword arguments of a constructor, except ``heads`` and
-    ``position``, which it declares itself. Defaults are those of :class:`StackOptions`.
-    """
-
-    attention: AttentionSpec
-    weighting: WeightingSpec
-    norm: NormSpec
-    feedforward: FeedForwardSpec
-    head_dim: int | None
-    value_head_dim: int | None
-    kv_heads: int | None
-    share_query_key: bool
-    projections: Literal["linear", "none"]
-    bias: bool
-    temperature: float
-    cap: float | None
-    window: int | None
-    query_key_norm: dict[str, Any] | None
-    gate: bool
-    head_scale: bool
-    dropout: float
-    attention_dropout: float
-    feedforward_dropout: float
-    mixer: MixerSpec
-    residual: ResidualSpec
-    parallel: Literal["one_norm", "two_norms"] | None
-    max_length: int
-
-
-class StackKeywords(LayerKeywords, total=False):
-    """The options of a stack as keyword arguments of a constructor, except ``heads`` and
-    ``layers``, which it declares itself.
-    """
-
-    position: PositionSpec
-    pattern: list[dict[str, Any]] | None
-    embedding_norm: NormSpec | None
-    embedding_projection: bool
-    first_norm: bool
-
-
 def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
-    """Decorate an ``__init__`` that ends with ``**stack: Unpack[...]`` of :class:`StackKeywords` or
-    :class:`LayerKeywords`.
+    """Decorate an ``__init__`` that ends with ``**stack: Any``: the options of a stack that it does
+    not declare itself; of one without ``layers``, those of a layer.
 
     - The decorated signature lists each of these options with type and default. ``help`` shows it,
       and recipes are checked against it.
@@ -114,7 +63,8 @@ def _signature(init: Callable[..., None]) -> inspect.Signature:
         for name, one in inspect.signature(init).parameters.items()
         if one.kind is not one.VAR_KEYWORD
     ]
-    (keywords,) = get_args(hints["stack"])  # of Unpack[...]
+    known = {one.name for one in own}
+    known |= set() if "layers" in known else {*STACK_KEYS}
     stack = [
         inspect.Parameter(
             field.name,
@@ -123,6 +73,6 @@ def _signature(init: Callable[..., None]) -> inspect.Signature:
             annotation=option_types()[field.name],
         )
         for field in fields(StackOptions)
-        if field.name in keywords.__optional_keys__
+        if field.name not in known
     ]
     return inspect.Signature(sorted([*own, *stack], key=lambda one: one.kind))

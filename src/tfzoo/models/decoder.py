@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 from torch import Tensor
 
 from tfzoo.base.registry import PositionSpec
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
-from tfzoo.models.constructor import LayerKeywords, StackKeywords, with_stack_options
+from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack, WithCache
 from tfzoo.models.standalone_layer import StandaloneLayer
@@ -68,58 +68,10 @@ class Decoder(Stack):
         cross_attention: bool = True,
         causal: bool = True,
         allow: list[str] | None = None,
-        **stack: Unpack[StackKeywords],
+        **stack: Any,
     ) -> None:
         options = StackOptions(layers, heads, **stack)
         super().__init__(dim, options, causal=causal, cross=cross_attention, allow=allow or ())
-
-    def forward(  # type: ignore[override]  # it returns all tokens
-        self,
-        x: Tensor,
-        memory: Tensor | None = None,
-        *,
-        mask: Mask | None = None,
-        memory_mask: Mask | None = None,
-        positions: Tensor | None = None,
-        prefix: Tensor | None = None,
-        cache: DecoderCache | None = None,
-    ) -> Tensor:
-        """``(b n d), (b k d) -> (b n d)``. Outputs at padding are without meaning, and what
-        stands there, also NaN, has no influence on others and their gradients.
-
-        Args:
-            memory: the output of an encoder.
-            mask: ``Mask(keys=non_padding)``, boolean ``(b n)``, False at padding, or
-                :meth:`tfzoo.Mask.right`, which is faster; None: no padding.
-                ``Mask(causal=True, allowed=...)`` ``(b|1 1|h n k)``, False where a token may not
-                attend to one of the ``k`` cached and new tokens that precede it. Without ``causal``
-                it contradicts a decoder that is causal, and is refused.
-            memory_mask: the same for the memory, ``(b k)``.
-            positions: ``(b n)`` or ``(1 n)``, integers, for packed or shifted sequences. Default:
-                0, 1, ... in each row, or the next after those in the cache; padding is not counted.
-            prefix: ``(b)``, integers: the first tokens of each row, that many, are seen by all
-                tokens of it, as in an encoder; padding is not counted (prefix language model;
-                Raffel et al. 2020, arXiv:1910.10683, section 3.2.1). A window reaches as far ahead
-                in it as back. ``relative_bias`` and ``continuous_bias`` of a causal stack count a
-                later token as at distance 0. With a cache, pass it in the first call.
-            cache: from :meth:`init_cache`, and changed by the call; ``x`` and its mask are then
-                those of the new tokens only. They may be padded on either side.
-
-        Raises:
-            BadOption: a shape does not fit, a memory is missing, a token has no position in a
-                bounded positional encoding, a mask contradicts ``causal``, or a mixer cannot read
-                the mask or prefix.
-            Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
-        """
-        return super().forward(
-            x,
-            memory,
-            mask=mask,
-            memory_mask=memory_mask,
-            positions=positions,
-            prefix=prefix,
-            cache=cache,
-        )
 
 
 class DecoderLayer(WithCache, StandaloneLayer):
@@ -159,7 +111,7 @@ class DecoderLayer(WithCache, StandaloneLayer):
         causal: bool = True,
         position: PositionSpec = "none",
         allow: list[str] | None = None,
-        **stack: Unpack[LayerKeywords],
+        **stack: Any,
     ) -> None:
         options = StackOptions(1, heads, position=position, **stack)
         super().__init__(dim, options, causal=causal, cross=cross_attention, allow=allow or ())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 from torch import Tensor
 
 from tfzoo.base.registry import PositionSpec
 from tfzoo.masks import Mask
-from tfzoo.models.constructor import LayerKeywords, StackKeywords, with_stack_options
+from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.inputs import check_tokens
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
@@ -46,7 +46,7 @@ class Encoder(Stack):
         layers: int = 6,
         *,
         allow: list[str] | None = None,
-        **stack: Unpack[StackKeywords],
+        **stack: Any,
     ) -> None:
         options = StackOptions(layers, heads, **stack)
         super().__init__(dim, options, causal=False, cross=False, allow=allow or ())
@@ -113,7 +113,7 @@ class EncoderLayer(StandaloneLayer):
         *,
         position: PositionSpec = "none",
         allow: list[str] | None = None,
-        **stack: Unpack[LayerKeywords],
+        **stack: Any,
     ) -> None:
         options = StackOptions(1, heads, position=position, **stack)
         super().__init__(dim, options, causal=False, cross=False, allow=allow or ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
-from tfzoo.models.constructor import StackKeywords, with_stack_options
+from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import reset_output
 from tfzoo.models.inputs import check_ids
@@ -74,7 +74,7 @@ class LanguageModel(nn.Module):
         init_std: float | None = None,
         embedding_std: float | None = None,
         allow: list[str] | None = None,
-        **stack: Unpack[StackKeywords],
+        **stack: Any,
     ) -> None:
         super().__init__()
         check_range("logit_cap", logit_cap, gt=0, optional=True)

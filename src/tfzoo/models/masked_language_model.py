@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Any, ClassVar, Literal, Unpack, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from tfzoo.base.values import check_range, type_name
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, keys_of
-from tfzoo.models.constructor import StackKeywords, with_stack_options
+from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
 from tfzoo.models.inputs import check_ids
@@ -77,7 +77,7 @@ class MaskedLanguageModel(nn.Module):
         init_std: float | None = None,
         embedding_std: float | None = None,
         allow: list[str] | None = None,
-        **stack: Unpack[StackKeywords],
+        **stack: Any,
     ) -> None:
         super().__init__()
         check_range("init_std", init_std, gt=0, optional=True)

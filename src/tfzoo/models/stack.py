@@ -211,12 +211,35 @@ class Stack(WithCache):
         cache: DecoderCache | None = None,
         read: Tensor | None = None,
     ) -> Tensor:
-        """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
-        :meth:`tfzoo.Decoder.forward`, without a memory those of :meth:`tfzoo.Encoder.forward`.
+        """``(b n d), (b k d) -> (b n d)``. Outputs at padding are without meaning, and what
+        stands there, also NaN, has no influence on others and their gradients.
 
-        ``read`` are the tokens whose output is needed, by their index among all ``b n``: ``(b m)``,
-        some of each text, or ``(1 m)``, any. The output is then ``(b|1 m d)``; where no other
-        output has an influence on these, the last layer does not compute it.
+        Args:
+            memory: the output of an encoder.
+            mask: ``Mask(keys=non_padding)``, boolean ``(b n)``, False at padding, or
+                :meth:`tfzoo.Mask.right`, which is faster; None: no padding.
+                ``Mask(causal=True, allowed=...)`` ``(b|1 1|h n k)``, False where a token may not
+                attend to one of the ``k`` cached and new tokens that precede it. Without ``causal``
+                it contradicts a decoder that is causal, and is refused.
+            memory_mask: the same for the memory, ``(b k)``.
+            positions: ``(b n)`` or ``(1 n)``, integers, for packed or shifted sequences. Default:
+                0, 1, ... in each row, or the next after those in the cache; padding is not counted.
+            prefix: ``(b)``, integers: the first tokens of each row, that many, are seen by all
+                tokens of it, as in an encoder; padding is not counted (prefix language model;
+                Raffel et al. 2020, arXiv:1910.10683, section 3.2.1). A window reaches as far ahead
+                in it as back. ``relative_bias`` and ``continuous_bias`` of a causal stack count a
+                later token as at distance 0. With a cache, pass it in the first call.
+            cache: from :meth:`init_cache`, and changed by the call; ``x`` and its mask are then
+                those of the new tokens only. They may be padded on either side.
+            read: the tokens whose output is needed, by their index among all ``b n``: ``(b m)``,
+                some of each text, or ``(1 m)``, any. The output is then ``(b|1 m d)``; where no
+                other output has an influence on these, the last layer does not compute it.
+
+        Raises:
+            BadOption: a shape does not fit, a memory is missing, a token has no position in a
+                bounded positional encoding, a mask contradicts ``causal``, or a mixer cannot read
+                the mask or prefix.
+            Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
         """
         context = self.decoder_context(x, memory, mask, memory_mask, positions, prefix, cache)
         y = self.run(self.zero_padding(x, mask), mask, context, read)

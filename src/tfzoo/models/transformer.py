@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from tfzoo.base.values import check_range, type_name
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
-from tfzoo.models.constructor import StackKeywords, with_stack_options
+from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import reset_output
 from tfzoo.models.inputs import check_ids
@@ -77,7 +77,7 @@ class Transformer(nn.Module):
         encoder: dict[str, Any] | None = None,
         decoder: dict[str, Any] | None = None,
         allow: list[str] | None = None,
-        **stack: Unpack[StackKeywords],
+        **stack: Any,
     ) -> None:
         super().__init__()
         check_range("source_vocab_size", source_vocab_size, ge=1, whole=True, optional=True)
