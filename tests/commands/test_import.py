@@ -388,7 +388,7 @@ def test_training_starts_with_a_published_model_and_parts_are_changed_on_top(own
     assert main(["export", "rms", "--to", "safetensors", "--output", "rms-later"]) == 0
     for folder in ("rms-shared", "rms-later"):  # and after training went on
         card = (own_folder / folder / "README.md").read_text("utf-8")
-        assert "\nfrom: bert\n" in card
+        assert "- It began with the weights of bert." in card
         assert re.search(r"- Kept: \d+ of \d+ tensors", card)
         assert re.search(r"- Dropped: .*head_norm", card)
         assert "- Swapped: norm: layer is now rms." in card

@@ -116,7 +116,7 @@ def test_a_run_with_an_adapter_is_written_merged_and_alone(own_folder, no_pictur
     assert main(["fit", "mine.yaml", "--run", "run"]) == 0
     for to in ("transformers", "peft"):
         assert main(["export", "run", "--to", to, "--output", to]) == 0
-    assert "\nadapter:\n" in Path("transformers/README.md").read_text("utf-8")
+    assert "an adapter, lora of rank 2, beside query" in Path("transformers/README.md").read_text()
     auto = transformers.AutoModelForSequenceClassification
     base = auto.from_pretrained("bert")
     ids = transformers.AutoTokenizer.from_pretrained("transformers")(LINES[0], return_tensors="pt")

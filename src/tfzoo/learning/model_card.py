@@ -20,8 +20,7 @@ A {task} model of {parameters:,} parameters, made with tfzoo.
 {usage}
 ## Training
 
-```yaml
-{training}```
+{training}
 
 ## Scores
 
@@ -61,7 +60,7 @@ tokenizer = AutoTokenizer.from_pretrained("{address}")
 ```
 """
 """How a model is used that was exported for ``transformers``."""
-SHOWN = ("task", "from", "seed", "model", "adapter", "data", "optim", "search")
+SHOWN = ("task", "seed", "model", "data", "optim", "search")
 """The sections of the recipe that the card shows."""
 
 
@@ -88,11 +87,31 @@ def model_card(
         task=kept["task"],
         parameters=parameters,
         usage=PEERS.format(cls=peer, address=name) if peer else usage,
-        training=as_yaml({"batches": int(kept["batches"]), **kept.get("began", {})}),
+        training=training(
+            pretrained.without_folders(kept["recipe"]), int(kept["batches"]), kept.get("began", {})
+        ),
         scores=table(kept["results"]),
         recipe=as_yaml(without_none(pretrained.without_folders(recipe))),
         versions=", ".join(f"{name} {one}" for name, one in versions().items()),
     )
+
+
+def training(recipe: Mapping[str, Any], batches: int, began: Mapping[str, str]) -> str:
+    """What the model began with, which of it was kept, and what was trained, one line each."""
+    lines = [f"- {batches:,} batches." if batches else "- Not trained by tfzoo."]
+    if source := recipe.get("from"):
+        lines.append(f"- It began with the weights of {source}.")
+        lines += [f"- {kind.capitalize()}: {said}." for kind, said in began.items()]
+    adapter = recipe.get("adapter") or {}
+    if adapter.get("name"):
+        rank = f" of rank {adapter['rank']}" if adapter.get("rank") else ""
+        beside = ", ".join(adapter.get("targets") or ())
+        lines.append(f"- Trained was an adapter, {adapter['name']}{rank}, beside {beside}; merged.")
+    if frozen := (recipe.get("optim") or {}).get("freeze"):
+        steps = recipe["optim"].get("freeze_steps")
+        until = f" for {steps:,} steps" if steps else ""
+        lines.append(f"- Not trained{until}: {', '.join(frozen)}.")
+    return "\n".join(lines)
 
 
 def metadata(task: Any, tokenizer: Mapping[str, Any], library: str) -> dict[str, Any]:

@@ -30,11 +30,6 @@ from tfzoo.learning.task import Settings, rows_of
 from tfzoo.learning.text_task import TextTask
 
 LARGEST = float(np.finfo(np.float32).max)
-UNTRAINED = {
-    "mean": torch.tensor(0.0, dtype=torch.float64),
-    "std": torch.tensor(1.0, dtype=torch.float64),
-}
-"""Mean and standard deviation of the labels, of a model that gives numbers in their own unit."""
 
 
 class RegressionData(LabelledText):
@@ -95,6 +90,12 @@ def training_labels(data: Any) -> NDArray[np.float64] | None:
     """
     train = getattr(data, "sets", {}).get("train")
     return None if train is None else np.asarray(train.labels[train.rows], np.float64)
+
+
+def untrained() -> dict[str, Tensor]:
+    """Mean and standard deviation of labels for a model that gives numbers in their own unit."""
+    numbers = {"mean": 0.0, "std": 1.0}
+    return {name: torch.tensor(one, dtype=torch.float64) for name, one in numbers.items()}
 
 
 class RegressionScores(TextScores):
@@ -188,12 +189,12 @@ class RegressionTask(TextTask):
     ) -> None:
         super().__init__(model, tokenizer, **settings)
         # Buffers, so that a checkpoint has those of its training set.
-        for name, value in UNTRAINED.items():
-            self.register_buffer(name, value.clone())
+        for name, value in untrained().items():
+            self.register_buffer(name, value)
 
     @classmethod
     def complete(cls, found: dict[str, Any], folder: Path) -> None:
-        found["state_dict"] |= UNTRAINED
+        found["state_dict"] |= untrained()
 
     @classmethod
     def outputs(cls, vocabulary: Vocabulary | None) -> int:
