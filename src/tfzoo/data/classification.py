@@ -8,7 +8,7 @@ from unicodedata import normalize
 import numpy as np
 
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
-from tfzoo.data.encoded import Encoded, Integers
+from tfzoo.data.encoded import Integers
 from tfzoo.data.labelled_text import LabelledText, check_classes
 from tfzoo.errors import listing
 
@@ -36,9 +36,9 @@ class ClassificationData(LabelledText):
         """Raise BadData unless these can be classes."""
         check_classes(labels, {name: self.splits[name] for name in ("train", "val")})
 
-    def targets(self, labels: Encoded) -> Integers:
+    def targets(self, name: str, cells: Sequence[str]) -> Integers:
         """The class of each example."""
-        return labels.ids
+        return self.label_ids(name, cells).ids
 
     def _remarks(self) -> list[str]:
         remarks = super()._remarks()

@@ -4,10 +4,9 @@ labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
-from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -192,29 +191,3 @@ class Vocabulary:
         if len(texts) not in (1, 2) or not all(isinstance(name, str) for name in texts):
             raise BadRun("the checkpoint's contents do not match: an example has one or two texts")
         return cls(tokenizer, list(state["labels"]), state["tokenizer"], texts)
-
-
-class UnknownLabel(ValueError):
-    """A label that has no number."""
-
-
-class LabelEncoder:
-    """The numbers of the labels in a cell, in the form of a tokenizer, so that they are cached like
-    token ids. ``labels_of`` finds the labels.
-
-    Raises (while encoding):
-        UnknownLabel: it is none of ``labels``.
-    """
-
-    def __init__(self, labels: Sequence[str], labels_of: Callable[[str], Iterable[str]]) -> None:
-        self.number = {normalize("NFC", label): k for k, label in enumerate(labels)}
-        self.labels_of = labels_of
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        try:
-            return [[self.number[label] for label in self.labels_of(cell)] for cell in texts]
-        except KeyError as error:
-            raise UnknownLabel(*error.args) from None
-
-    def state(self) -> str:
-        return "\n".join(self.number)

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 from unicodedata import normalize
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tfzoo.base.registry import task_for
 from tfzoo.base.values import check_range
 from tfzoo.data.classification_batch import (
     ClassificationDataset,
-    LabelEncoder,
-    UnknownLabel,
     Vocabulary,
 )
-from tfzoo.data.encoded import Encoded
+from tfzoo.data.encoded import Encoded, Sentences
 from tfzoo.data.pairs import TAB, Pair, names_of, parts
 from tfzoo.data.prepare import (
     Column,
-    Encoder,
     Examples,
     SplitFingerprint,
     encode_columns,
@@ -49,8 +45,8 @@ class LabelledKeywords(SingleKeywords, total=False):
 
 class LabelledText(SingleTexts):
     """Batches of texts, each with a label. A subclass says what the labels in a cell are
-    (:meth:`labels_of`, :meth:`check_labels`, or :meth:`label_cells` and :meth:`label_encoder` for
-    what are no names) and what batches have of them (:meth:`targets`).
+    (:meth:`labels_of`, :meth:`check_labels`, :meth:`label_cells`) and what batches have of them
+    (:meth:`targets`).
 
     The text is one of
 
@@ -140,7 +136,7 @@ class LabelledText(SingleTexts):
                     f"a test set cannot be named {name + UNSEEN!r}: that is the name of the part "
                     f"of {name!r} that is not in training"
                 )
-        _, held, read = self._read_splits(self.labels_of)
+        _, held, read = self._read_splits(cells=True)
         held_out = {text for text, _ in held["val"]} if self.holds_out else set()
         self._separate_unseen(held, read, read["train"].known | held_out)
         if self._vocabulary is None:
@@ -148,11 +144,9 @@ class LabelledText(SingleTexts):
         self._check_pairs(self._vocabulary)
         sets, columns = {}, self._columns(self._vocabulary)
         for name, rows in self.splits.items():
-            try:
-                found = encode_columns(held.get(name, rows), read[name], columns, name)
-            except UnknownLabel:
-                raise self.label_error(name) from None
-            sets[name] = self._set(name, held.get(name, []), found)
+            labels = self.targets(name, read[name].cells)
+            encoded = encode_columns(held.get(name, rows), read[name], columns, name)
+            sets[name] = self._set(name, held.get(name, []), encoded, labels)
         self._filter(sets)
         self.sets = sets
 
@@ -173,7 +167,8 @@ class LabelledText(SingleTexts):
             content, count = f"{content} pairs", 2 * count
             lines = (text for pair in lines for text in parts(pair))
         tokenizer = train_tokenizer(lines, content, self.tokenizer, count, self.tokenizer_states)
-        found = read["train"].labels | (read["val"].labels if self.holds_out else set())
+        cells = {*read["train"].cells, *(read["val"].cells if self.holds_out else ())}
+        found = {label for cell in cells for label in self.labels_of(cell)}
         labels = sorted(label for label in found if label.strip())
         self.check_labels(labels)
         return Vocabulary(tokenizer, labels, self.tokenizer, names)
@@ -191,23 +186,22 @@ class LabelledText(SingleTexts):
             if 0 < len(new) < len(held[name]):
                 unseen = name + UNSEEN
                 self.splits[unseen] = held[unseen] = new
-                read[unseen] = read_split(new, unseen)
+                read[unseen] = read_split(new, unseen, cells=True)
                 self.overlap[unseen] = 0
 
     def _columns(self, vocabulary: Vocabulary) -> list[Column]:
         """What is encoded of each row."""
         made_by = identity("tokenizer", vocabulary.spec)
-        labels = self.label_encoder(vocabulary.labels)
-        return [Column(0, vocabulary.encoder, made_by), Column(1, labels, self.labels_name)]
+        return [Column(0, vocabulary.encoder, made_by)]
 
     def _set(
-        self, name: str, held: list[tuple[str, str]], columns: Sequence[Encoded]
+        self, name: str, held: list[tuple[str, str]], columns: Sequence[Encoded], labels: Any
     ) -> ClassificationDataset:
-        """A split, of its encoded columns."""
-        ids, labels = columns
+        """A split, of its encoded columns and its :meth:`targets`."""
+        (ids,) = columns
         return ClassificationDataset(
             ids,
-            self.targets(labels),
+            labels,
             np.arange(len(ids)),
             self.max_length,
             self.vocabulary.special,
@@ -221,11 +215,6 @@ class LabelledText(SingleTexts):
         p = self.token_dropout if name == "train" else 0.0
         return TokenDropout(p, self.seed, self.vocabulary.special) if p else None
 
-    @property
-    def labels_name(self) -> str:
-        """Names what :meth:`labels_of` and the encoder of labels do, in keys of the cache."""
-        return type(self).__qualname__
-
     def labels_of(self, cell: str) -> Iterable[str]:
         """The labels in a cell to which the vocabulary gives numbers; none where labels are no
         names.
@@ -235,17 +224,35 @@ class LabelledText(SingleTexts):
     def check_labels(self, labels: Sequence[str]) -> None:
         """Raise BadData if these, all of training and of what is held out of it, are not enough."""
 
-    def label_encoder(self, labels: Sequence[str]) -> Encoder:
-        """Turns cells into numbers, of which the vocabulary has given one to each label."""
-        return LabelEncoder(labels, self.labels_of)
+    def targets(self, name: str, cells: Sequence[str]) -> Any:
+        """What batches have of the cells of labels of a split.
 
-    def targets(self, labels: Encoded) -> NDArray[Any]:
-        """What batches have of the encoded labels of a split."""
+        Raises:
+            BadData: a label that cannot be; the message names its place.
+        """
         raise NotImplementedError
 
-    def label_error(self, name: str) -> BadData:
-        """The error for the first label of a split that cannot be encoded."""
-        return unknown_label_error(self.splits[name], self.labels_of, self.vocabulary.labels, name)
+    def label_ids(self, name: str, cells: Sequence[str]) -> Sentences:
+        """The numbers of the labels in each cell of a split.
+
+        Raises:
+            BadData: one is none of training's.
+        """
+        labels = self.vocabulary.labels
+        number = {normalize("NFC", label): k for k, label in enumerate(labels)}
+        try:
+            ids = {cell: [number[label] for label in self.labels_of(cell)] for cell in {*cells}}
+        except KeyError:
+            row, label = next(
+                (row, label)
+                for row, cell in enumerate(cells)
+                for label in self.labels_of(cell)
+                if label not in number
+            )
+            what = f"the label {label!r} is not one of the labels of training: {listing(labels)}"
+            where = location(self.splits[name], row, name)
+            raise BadData(f"{where}: {what if label.strip() else 'no label'}") from None
+        return Sentences.of([ids[cell] for cell in cells])
 
     def _filter(self, sets: Mapping[str, ClassificationDataset]) -> None:
         """Leave sequences without a token out of training, and count those that are cut."""
@@ -336,18 +343,3 @@ def _first(splits: Mapping[str, Examples], label: str) -> str:
         for i, (_, other) in enumerate(rows)
         if normalize("NFC", other) == label
     )
-
-
-def unknown_label_error(
-    rows: Examples, labels_of: Callable[[str], Iterable[str]], labels: Sequence[str], name: str
-) -> BadData:
-    """The error for the first label in a split that is none of ``labels``."""
-    known = set(labels)
-    row, label = next(
-        (row, label)
-        for row, (_, cell) in enumerate(rows)
-        for label in labels_of(cell)
-        if label not in known
-    )
-    what = f"the label {label!r} is not one of the labels of training: {listing(labels)}"
-    return BadData(f"{location(rows, row, name)}: {what if label.strip() else 'no label'}")

@@ -19,7 +19,7 @@ from tfzoo.base.registry import DatasetSpec, TokenizerSpec, create
 from tfzoo.base.values import check_range
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
-from tfzoo.data.prepare import Examples, Labels, SplitFingerprint, read_split
+from tfzoo.data.prepare import Examples, SplitFingerprint, read_split
 from tfzoo.data.rows import Split
 from tfzoo.data.stream import Files, StreamLoader, TextStream
 from tfzoo.data.text_source import Columns, TextSource
@@ -265,16 +265,16 @@ class TextData(L.LightningDataModule):
         return found
 
     def _read_splits(
-        self, labels: Labels | None = None
+        self, *, cells: bool = False
     ) -> tuple[Examples, dict[str, list[tuple[str, str]]], dict[str, SplitFingerprint]]:
         """Read each split once. Returns the rows that tokenizers are trained on, those of all other
-        splits, and what was found out of each, also of their ``labels``.
+        splits, and what was found out of each, with the ``cells`` of labels.
         """
         held = {name: list(rows) for name, rows in self.splits.items() if name != "train"}
         tested = frozenset(source for name in self.test_names for source, _ in held[name])
         train = self.files.sample() if self.files else self.splits["train"]
-        read = {"train": read_split(train, "train", tested, labels)}
-        read |= {name: read_split(rows, name, labels=labels) for name, rows in held.items()}
+        read = {"train": read_split(train, "train", tested, cells=cells)}
+        read |= {name: read_split(rows, name, cells=cells) for name, rows in held.items()}
         whole = f"{read['train'].source} {read['train'].target}"
         self.content = self.files.content if self.files else whole
         self.overlap = {

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import islice
+from sys import intern
 from typing import Protocol, TypeVar
 
 from tfzoo.base import cache
@@ -57,33 +58,31 @@ class Column:
     made_by: str
 
 
-Labels = Callable[[str], Iterable[str]]
-"""Finds the labels in a cell."""
-
-
 @dataclass
 class SplitFingerprint:
     """What one pass over a split finds out.
 
     ``source`` and ``target`` are hashes of the two columns, ``examples`` the number of rows,
-    ``known`` those of the wanted sources that the split has, and ``labels`` the different labels of
-    its targets.
+    ``known`` those of the wanted sources that the split has, and ``cells`` its targets, where they
+    are kept.
     """
 
     examples: int = 0
     source: str = ""
     target: str = ""
     known: set[str] = field(default_factory=set)
-    labels: set[str] = field(default_factory=set)
+    cells: list[str] = field(default_factory=list)
 
 
 def read_split(
     rows: Examples,
     name: str,
     wanted: frozenset[str] = frozenset(),
-    labels: Labels | None = None,
+    *,
+    cells: bool = False,
 ) -> SplitFingerprint:
-    """Read a split once to its end, so that every error in it is found now.
+    """Read a split once to its end, so that every error in it is found now. ``cells``: keep the
+    targets.
 
     Raises:
         BadData: from the reader of the files; also if the split has no row.
@@ -99,9 +98,8 @@ def read_split(
         result.examples += len(chunk)
         if wanted:
             result.known.update(wanted.intersection(source for source, _ in chunk))
-        if labels:
-            cells = {target for _, target in chunk}
-            result.labels.update(chain.from_iterable(map(labels, cells)))
+        if cells:
+            result.cells += [intern(target) for _, target in chunk]
     if result.examples == 0:
         raise BadData(f"{getattr(rows, 'path', name)}: no text")
     result.source, result.target = (digest.hexdigest() for digest in digests)

@@ -22,7 +22,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
-from tfzoo.data.encoded import Encoded
 from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
 from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
@@ -72,10 +71,6 @@ class MultilabelData(LabelledText):
         train = self.sets["train"]
         return f"{super().describe()}; {train.labels[train.rows].sum(1).mean():.2g} a text"
 
-    @property
-    def labels_name(self) -> str:
-        return f"{super().labels_name} {self.label_delimiter!r}"
-
     def labels_of(self, cell: str) -> list[str]:
         """The labels of a text."""
         return labels_of_cell(cell, self.label_delimiter)
@@ -108,8 +103,9 @@ class MultilabelData(LabelledText):
             "separates labels, set data.label_delimiter to it",
         ]
 
-    def targets(self, labels: Encoded) -> NDArray[np.bool_]:
+    def targets(self, name: str, cells: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each example has each label: ``(examples, labels)``."""
+        labels = self.label_ids(name, cells)
         flags = np.zeros((len(labels), len(self.vocabulary.labels)), np.bool_)
         flags[np.repeat(np.arange(len(labels)), labels.lengths), labels.ids] = True
         return flags

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import floor, isnan, log10, nan
+from math import floor, log10, nan
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from tfzoo.base import adapters
 from tfzoo.base.registry import register
 from tfzoo.base.values import parse_number
-from tfzoo.data.classification_batch import ClassificationBatch, UnknownLabel, Vocabulary
-from tfzoo.data.encoded import Encoded
+from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.labelled_text import LabelledText
-from tfzoo.data.prepare import Encoder, location
+from tfzoo.data.prepare import location
 from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.adapter import is_adapted
@@ -42,37 +41,14 @@ class RegressionData(LabelledText):
 
     label_cells = Numbers
 
-    def label_encoder(self, labels: Sequence[str]) -> Encoder:
-        """Cells as numbers of 64 bits."""
-        return NumberEncoder()
-
-    def targets(self, labels: Encoded) -> NDArray[np.float64]:
+    def targets(self, name: str, cells: Sequence[str]) -> NDArray[np.float64]:
         """The number of each example."""
-        return labels.ids.view(np.float64)
-
-    def label_error(self, name: str) -> BadData:
-        rows = self.splits[name]
-        row, cell = next((row, cell) for row, (_, cell) in enumerate(rows) if isnan(number(cell)))
-        return BadData(f"{location(rows, row, name)}: the label {cell!r} is no finite number")
-
-
-class NumberEncoder:
-    """Numbers in float64, of which each half is read as an integer, so that they are cached like
-    token ids.
-
-    Raises (while encoding):
-        UnknownLabel: a cell that is no finite number.
-    """
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        found = np.array([*map(number, texts)], np.float64)
+        found = np.array([*map(number, cells)], np.float64)
         if np.isnan(found).any():
-            raise UnknownLabel
-        bits: list[list[int]] = found.view(np.int32).reshape(-1, 2).tolist()
-        return bits
-
-    def state(self) -> str:
-        return "float64"
+            row = int(np.isnan(found).argmax())
+            where = location(self.splits[name], row, name)
+            raise BadData(f"{where}: the label {cells[row]!r} is no finite number")
+        return found
 
 
 def number(cell: str) -> float:

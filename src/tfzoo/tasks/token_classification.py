@@ -19,7 +19,7 @@ from torchmetrics import Metric
 
 from tfzoo.base.registry import register
 from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
-from tfzoo.data.encoded import Encoded
+from tfzoo.data.encoded import Encoded, Sentences
 from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
 from tfzoo.data.pairs import Pair
 from tfzoo.data.prepare import (
@@ -137,28 +137,31 @@ class TokenData(LabelledText):
             raise BadData("train: fewer than two labels; each word needs one")
 
     def _columns(self, vocabulary: Vocabulary) -> list[Column]:
-        words, labels = super()._columns(vocabulary)
+        (words,) = super()._columns(vocabulary)
         tokenizer = vocabulary.tokenizer
         return [
             replace(words, encoder=WordEncoder(tokenizer)),
             replace(words, encoder=WordLengths(tokenizer)),
-            labels,
         ]
 
+    def targets(self, name: str, cells: Sequence[str]) -> Sentences:
+        """The classes of the words of each example."""
+        return self.label_ids(name, cells)
+
     def _set(
-        self, name: str, held: list[tuple[str, str]], columns: Sequence[Encoded]
+        self, name: str, held: list[tuple[str, str]], columns: Sequence[Encoded], labels: Any
     ) -> ClassificationDataset:
-        ids, lengths, classes = columns
-        wrong = (classes.lengths != lengths.lengths).nonzero()[0]
+        ids, lengths = columns
+        wrong = (labels.lengths != lengths.lengths).nonzero()[0]
         if len(wrong):
             row = int(wrong[0])
             raise BadData(
                 f"{location(self.splits[name], row, name)}: {lengths.lengths[row]:,} words and "
-                f"{classes.lengths[row]:,} labels"
+                f"{labels.lengths[row]:,} labels"
             )
         lines, special = [text for text, _ in held], self.vocabulary.special
         dropout = self._dropout(name)
-        return WordDataset(ids, lengths, classes, self.max_length, special, lines, dropout)
+        return WordDataset(ids, lengths, labels, self.max_length, special, lines, dropout)
 
 
 class LabelCounts(Metric):
