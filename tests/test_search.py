@@ -369,6 +369,7 @@ def test_a_batch_without_sentences_has_no_translations():
     "wrong",
     [
         {"beam": 0},
+        {"beam": 1001},
         {"beam": 2, "n_best": 3},
         {"n_best": 0},
         {"until": "never"},

@@ -19,6 +19,7 @@ from tfzoo.masks import Mask, keys_of
 
 MAX_PENALTY = 10
 """The largest absolute value of ``length_penalty``; 0 to 1 is usual."""
+MAX_BEAM = 1000
 MAX_RATIO = 1000
 """The largest value of ``max_length``, in target tokens per source token."""
 EXTRA_TOKENS = 10
@@ -112,8 +113,10 @@ class Search:
     def __post_init__(self) -> None:
         if self.until not in get_args(Until):
             raise BadOption(f"until must be {type_name(Until)}, not {self.until!r}")
-        if type(self.beam) is not int or self.beam < 1:
-            raise BadOption(f"beam={self.beam} must be a whole number from 1 on (1 is greedy)")
+        if type(self.beam) is not int or not 1 <= self.beam <= MAX_BEAM:
+            raise BadOption(
+                f"beam={self.beam} must be a whole number from 1 to {MAX_BEAM} (1 is greedy)"
+            )
         if type(self.n_best) is not int or not 1 <= self.n_best <= self.beam:
             raise BadOption(
                 f"n_best={self.n_best} must be a whole number from 1 to beam={self.beam}"

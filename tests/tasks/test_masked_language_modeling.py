@@ -3,6 +3,7 @@
 from argparse import ArgumentParser
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,7 +33,6 @@ from tfzoo.errors import BadOption
 from tfzoo.tasks.masked_language_modeling import (
     MaskedLanguageModelingScores,
     MaskedLanguageModelingTask,
-    guesses,
 )
 
 V = 40
@@ -242,34 +242,15 @@ def test_masks_are_filled_alike_in_any_company():
     assert list(lines) == [one.text for one in together[:4]]
 
 
-def test_baselines_are_those_that_are_counted_by_hand():
-    train, test = documents(), documents()
-    masking = Masking(0.3, 1, OWN, V)
-    sets = MaskedDataset(train, 8, masking), MaskedDataset(test, 8, masking, ["x"] * len(test))
-    texts = [[*one, 3] for one in np.split(sets[0].parts.ids, sets[0].parts.offsets[1:-1])]
-    counted = Counter(one for text in texts for one in text[:-1])
-    between = {}
-    for text in texts:
-        for left, middle, right in zip([3, *text], text, text[1:], strict=False):
-            between.setdefault((int(left), int(right)), Counter())[int(middle)] += 1
-    frequent = max(counted.values())
-    right_by_frequency = least = most = total = 0
-    for item in range(len(sets[1])):
-        batch = sets[1][[item]]
-        for place, label in zip(batch.places.tolist(), batch.labels.tolist(), strict=True):
-            row, column = divmod(place, batch.tokens.shape[1])
-            read = [3, *batch.tokens[row].tolist(), 3]
-            known = between.get((read[column], read[column + 2]))
-            total += 1
-            right_by_frequency += label == min(k for k, n in counted.items() if n == frequent)
-            if known is None:
-                continue
-            best = {one for one, n in known.items() if n == max(known.values())}
-            least += best == {label}
-            most += label in best
-    first, second = guesses(*sets)
-    assert first == pytest.approx(right_by_frequency / total)
-    assert least / total <= second <= (most + right_by_frequency) / total
+def test_the_baseline_is_that_which_is_counted_by_hand():
+    masking, ids = Masking(0.3, 1, OWN, V), documents()
+    test = MaskedDataset(ids, 8, masking, ["x"] * len(ids))
+    data = SimpleNamespace(sets={"train": MaskedDataset(ids, 8, masking), "test": test})
+    ((frequent, _),) = Counter(sorted(ids.ids.tolist())).most_common(1)
+    labels = [one for item in range(len(test)) for one in test[[item]].labels.tolist()]
+    task = MaskedLanguageModelingTask(small(), Vocabulary(Counted(OWN, V), []))
+    found = task.baselines(data, "test")["accuracy"]["most frequent"]
+    assert found == pytest.approx(labels.count(frequent) / len(labels))
 
 
 def test_a_model_of_another_class_is_trained():
@@ -299,6 +280,6 @@ def test_what_cannot_be_masked_is_refused():
 
 
 @pytest.mark.nightly
-def test_training_finds_more_than_the_neighbours_say(tmp_path):
-    data, scores = trained_on_agreement(MaskedLanguageModelingTask, tmp_path, steps=400)
-    assert scores["test/accuracy"] > guesses(data.sets["train"], data.sets["test"])[1] + 0.02
+def test_training_finds_more_than_neighbours_say(tmp_path):
+    _, scores = trained_on_agreement(MaskedLanguageModelingTask, tmp_path, steps=400)
+    assert scores["test/accuracy"] > 0.48  # the most frequent word between the same two has 0.457

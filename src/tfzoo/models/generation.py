@@ -18,8 +18,6 @@ from tfzoo.search import Search, best_continuations
 
 CONTINUED = ("max_positions", "init_cache", "hidden", "logits", "decode_step")
 """What :func:`generate` uses of a model."""
-MAX_BEAM = 100
-"""The widest beam of a continuation."""
 
 
 @torch.no_grad()
@@ -186,8 +184,6 @@ def check_options(
     if temperature == 0 and not (top_k is None and top_p is None):
         raise BadOption("top_k and top_p choose what is sampled from: set temperature over 0")
     _search_of(beam, length_penalty)
-    if beam > MAX_BEAM:
-        raise BadOption(f"beam={beam} must be at most {MAX_BEAM} in a continuation")
     if beam > 1 and temperature > 0:
         raise BadOption(
             "beams search for the most probable text and temperature samples one: give one of both"

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tfzoo.base.registry import register
@@ -18,7 +17,6 @@ from tfzoo.data.masked_documents import (
     MASK,
     MaskedBatch,
     MaskedData,
-    MaskedDataset,
     filled,
     text_with_masks_batches,
 )
@@ -38,8 +36,6 @@ the same order: the text with the most probable token in place of each [MASK].
 """
 SHOWN = 5
 """The most probable tokens of which an answer has the probability."""
-COUNTED = 2_000_000
-"""The tokens of training, from the first on, that baselines are counted in."""
 
 
 class MaskedLanguageModelingScores(nn.Module, RowScores):
@@ -154,11 +150,10 @@ class MaskedLanguageModelingTask(DocumentTask):
         scores.update(loss, *sums_by(batch.owner, len(batch.index), *columns))
 
     def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
-        """The accuracy of the most frequent token of training, and of the most frequent one between
-        the same two neighbours.
-        """
-        frequent, neighbours = guesses(data.sets["train"], data.sets[name])
-        return {"accuracy": {"most frequent": frequent, "between the same neighbours": neighbours}}
+        """The accuracy of the most frequent token of training."""
+        frequent, test = np.bincount(data.sets["train"].sequences.ids).argmax(), data.sets[name]
+        labels = torch.cat([test[[item]].labels for item in range(len(test))])
+        return {"accuracy": {"most frequent": float((labels == int(frequent)).double().mean())}}
 
     def constant_loss(self, data: Any) -> float:
         ids = data.sets["val"].sequences.ids
@@ -250,40 +245,3 @@ class MaskedLanguageModelingTask(DocumentTask):
 
     def output_line(self, answer: MaskedLanguageModelingAnswer, given: Namespace) -> str:
         return answer.text
-
-
-def guesses(train: MaskedDataset, test: MaskedDataset) -> tuple[float, float]:
-    """The accuracy, on the tokens to find of a test set, of the most frequent token of training;
-    and of the most frequent one between the tokens that stand beside it, as they are read.
-    """
-    special, size = train.masking.special, train.masking.size
-    ids = np.full(COUNTED, special.eos, np.int64)[: len(train.parts.ids) + len(train.parts)]
-    ends = (train.parts.offsets[1:] + np.arange(1, len(train.parts) + 1)).astype(np.int64) - 1
-    inner = np.delete(np.arange(len(train.parts.ids) + len(train.parts)), ends)
-    inner = inner[inner < len(ids)]
-    ids[inner] = train.parts.ids[: len(inner)]
-    frequent = int(np.bincount(ids[inner], minlength=size).argmax())
-    beside = key_of(np.roll(ids, 1), np.roll(ids, -1), size)[inner] * size + ids[inner]
-    known, count = np.unique(beside, return_counts=True)
-    known = known[np.lexsort((count, known // size))]  # the most frequent one of a key is last
-    last = np.append(np.flatnonzero(np.diff(known // size)), len(known) - 1)
-    keys, tokens = known[last] // size, known[last] % size
-    right, total = np.zeros(2), 0
-    for item in range(len(test)):
-        batch = test[[item]]
-        n = batch.tokens.shape[1]
-        read = np.pad(batch.tokens.numpy(), ((0, 0), (1, 1)), constant_values=special.eos)
-        place, labels = batch.places.numpy(), batch.labels.numpy()
-        row, column = place // n, place % n + 1
-        key = key_of(read[row, column - 1], read[row, column + 1], size)
-        at = np.searchsorted(keys, key).clip(max=len(keys) - 1)
-        guess = np.where(keys[at] == key, tokens[at], frequent)
-        right += (labels == frequent).sum(), (labels == guess).sum()
-        total += len(labels)
-    first, second = right / max(total, 1)
-    return float(first), float(second)
-
-
-def key_of(left: NDArray[np.int64], right: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """A number for each pair of tokens."""
-    return left * size + right

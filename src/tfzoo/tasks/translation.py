@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base import adapters, memory
+from tfzoo.base import adapters
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import check_range
@@ -41,8 +40,6 @@ For each input line, also an empty one, one line is written, in the same order. 
 there are up to N lines for each, best first, none twice. With --scores each line begins with its
 score (log probability divided by the length penalty) and a tab. An empty line becomes an empty one.
 """
-COUNTED_BEAM = 100
-"""The largest beam whose memory is not counted before it is taken."""
 LANGUAGES = ("source", "target")
 """What the languages of a published model are called, which its folder does not say."""
 
@@ -129,7 +126,6 @@ class TranslationTask(Task):
         super().__init__(model, tokenizer, optim=optim, compute=compute, seed=seed)
         self.search = search or Search()
         self.decodes = foreign.can_decode(model)
-        self.sentences_at_once(self.search)
         self._examples: dict[int, tuple[str, str, str]] = {}
 
     @property
@@ -414,59 +410,16 @@ class TranslationTask(Task):
             for one in best:
                 yield f"{one.score:.4f}\t{one.text}" if given.scores else one.text
 
-    def sentences_at_once(self, options: Search) -> int:
-        """How many sentences can be decoded at a time so that their hypotheses take at most half of
-        the memory. They are counted for a beam over 100 of tfzoo's own model alone.
-
-        Raises:
-            BadOption: the hypotheses of one sentence need more memory than there is.
-        """
-        if self.foreign or options.beam <= COUNTED_BEAM:
-            return sys.maxsize
-        one = options.beam * self._hypothesis_size(options)
-        place = max(memory.here(), memory.gpu(), key=lambda place: place.bytes)
-        if one > place.bytes:
-            what = "the hypotheses of one sentence take"
-            memory.refuse(f"beam={options.beam}", what, one, place, BadOption)
-        return max(1, place.bytes // (2 * one))
-
-    def _hypothesis_size(self, options: Search) -> int:
-        """The bytes of the cache of a hypothesis of as many tokens as a translation of one token
-        may have, and of its logits and log probabilities.
-        """
-        training = self.model.training
-        token = torch.full((1,), self.tokenizer.special.eos, device=self.device)
-        try:
-            with torch.no_grad():
-                cache = self.model.eval().init_cache(token[None])
-                sizes, logits = [], token
-                for _ in range(2):
-                    logits = self.model.decode_step(token, cache)
-                    sizes.append(sum(layer.nbytes for layer in cache.target))
-        finally:
-            self.model.train(training)
-        first, second = sizes
-        (tokens,) = options.limits([1], self.model.max_positions)
-        return int(first + (tokens - 1) * (second - first) + 2 * logits.nbytes)
-
     def _search(self, batch: ParallelBatch, options: Search) -> list[list[Translation]]:
         every = options if options.n_best == 1 else replace(options, n_best=options.beam)
-        special, source, mask = self.tokenizer.special, batch.source, batch.source_mask()
-        at_once = min(len(source), self.sentences_at_once(options))
-        parts = torch.arange(len(source), device=source.device).split(at_once or 1)
+        special, mask = self.tokenizer.special, batch.source_mask()
         with self.throughput.timed(self.device):
-            found = [
-                best
-                for rows in parts
-                for best in search(
-                    self.model, source[rows], every, special=special, mask=mask.select(rows)
-                )
-            ]
+            found = search(self.model, batch.source, every, special=special, mask=mask)
         self.throughput.items += sum(len(best.ids) + best.finished for best, *_ in found)
         ids = [hypothesis.ids for hypotheses in found for hypothesis in hypotheses]
         texts = iter(self.tokenizer.target.decode(ids))
         each = []
-        lengths = row_lengths(source, batch.source_lengths)
+        lengths = row_lengths(batch.source, batch.source_lengths)
         for hypotheses, length in zip(found, lengths, strict=True):
             distinct: dict[str, Translation] = {}
             for hypothesis in hypotheses:
