@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweep.files import TINY, sweep_file
+from tests.sweep.files import LEARNS, sweep_file
 from tests.sweep.stand_in import Sweep
 from tests.waiting import soon
 from tfzoo.errors import BadOption, BadRun
@@ -70,7 +70,7 @@ def trainings(folder):
 @pytest.mark.nightly
 def test_runs_of_a_lost_machine_run_again_elsewhere(cluster, tmp_path):
     file = sweep_file(
-        tmp_path, overrides={**TINY, "trainer.max_steps": 400, "trainer.val_check_interval": 100}
+        tmp_path, overrides={**LEARNS, "trainer.max_steps": 400, "trainer.val_check_interval": 100}
     )
     words = [sys.executable, "-m", "tfzoo", "sweep", str(file), "--run"]
     with (tmp_path / "ray.txt").open("wb") as output:
