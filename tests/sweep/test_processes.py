@@ -142,7 +142,6 @@ def test_a_sweep_that_is_killed_at_any_moment_leaves_no_process(tmp_path):
         started += bool(marked(mark))
         sweep.kill()
         sweep.join()
-        time.sleep(2)
-        assert not marked(mark), f"after kill {kill}"
+        soon(lambda mark=mark: not marked(mark), 15)  # the fork server ends when it has imported
     print(f"{started} of 20 sweeps had processes of their own when they were killed")
     assert started >= 5, "too few to tell"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import inf
@@ -36,6 +36,8 @@ KEYS = (
     "claim",
 )
 KEY = re.compile(r"\w+(\.\w+)+")
+TIME = re.compile(r"(\d+:)?\d\d:\d\d:\d\d")
+MODES = ("grid", "one_at_a_time")
 MAX_CELLS = 1000
 SEED_LIMIT = 2**32
 RESERVED = {*layout.CELL_COLUMNS, *layout.STATUS_COLUMNS, *layout.MEASURED_COLUMNS}
@@ -181,7 +183,7 @@ def parse(file: Path, tree: Mapping[str, Any]) -> Plan:
     fields = Fields(file, tree)
     axes = fields.axes()
     seeds = fields.seeds()
-    mode: Any = fields.choice("mode", ("grid", "one_at_a_time"))
+    mode = fields.mode()
     baseline = fields.baseline(axes)
     budget = Budget(
         fields.count("budget.steps"), fields.count("budget.tokens"), fields.time("budget.time")
@@ -263,38 +265,30 @@ class Fields:
                 return str(path.resolve())
         return given
 
+    def value(self, key: str, is_right: Callable[[Any], bool], words: str) -> Any:
+        """The value of a key, None if it is not given; ``words`` say what it must be."""
+        found = self.tree.get(key)
+        if found is not None and not is_right(found):
+            self.refuse(f"{key} is {words}, not {found!r}")
+        return found
+
     def text(self, key: str) -> str:
         """A string; ``""`` if it is not given."""
-        found = self.tree.get(key)
-        if not isinstance(found, str | None):
-            self.refuse(f"{key} is a text, not {found!r}")
-        return found or ""
+        return str(self.value(key, lambda found: isinstance(found, str), "a text") or "")
 
-    def choice(self, key: str, choices: Sequence[str]) -> str:
-        """One of ``choices``, the first if none is given."""
-        found = self.tree.get(key) or choices[0]
-        if found not in choices:
-            close = did_you_mean(str(found), choices)
-            self.refuse(f"{key} is {' or '.join(choices)}, not {found!r}.{close}")
-        return str(found)
+    def mode(self) -> Any:
+        """``grid``, unless something else is given."""
+        return self.value("mode", MODES.__contains__, " or ".join(MODES)) or MODES[0]
 
-    def count(self, key: str) -> int | None:
+    def count(self, key: str) -> Any:
         """A whole number from 1 on; None if it is not given."""
-        found = self.tree.get(key)
-        if found is not None and (type(found) is not int or found < 1):
-            self.refuse(f"{key} is a whole number from 1 on, not {found!r}")
-        return found
+        words = "a whole number from 1 on"
+        return self.value(key, lambda found: type(found) is int and found > 0, words)
 
-    def time(self, key: str) -> str | None:
+    def time(self, key: str) -> Any:
         """A time such as ``00:10:00``; None if it is not given."""
-        found = self.tree.get(key)
-        if found is not None and not (
-            isinstance(found, str) and re.fullmatch(r"(\d+:)?\d\d:\d\d:\d\d", found)
-        ):
-            self.refuse(
-                f"{key} is a time such as 00:10:00 (hours, minutes, seconds), not {found!r}"
-            )
-        return found
+        words = "a time such as 00:10:00 (hours, minutes, seconds)"
+        return self.value(key, lambda found: TIME.fullmatch(str(found)) is not None, words)
 
     def seeds(self) -> list[int]:
         """The seeds, each from 0 to 2^32 - 1 and given once; a number stands for as many, from 1
