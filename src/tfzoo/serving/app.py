@@ -16,7 +16,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    TypeAdapter,
     ValidationError,
     create_model,
     model_validator,
@@ -35,6 +34,8 @@ from tfzoo.serving.model import Model
 
 PAGE = Path(__file__).parent / "serve.html"
 EXPECTED = 'send {"text": "..."} or {"texts": ["...", "..."]}'
+STATUSES = (400, 403, 413, 415, 422, 500, 503, 504)
+ERROR = {"description": 'no answer: {"error": "one sentence"}'}
 SHOW = "/show"
 """Where the page sends its form; all that is answered there is a page."""
 HEADERS = {
@@ -156,27 +157,14 @@ def add_routes(app: FastAPI, model: Model, run: str) -> None:
 
     answer.__annotations__["asked"] = shape
     about = f"{name.replace('_', ' ').capitalize()} of one text, or of several"
-    app.post(f"/{command}", operation_id=command, summary=about, responses=described(task.Answer))(
-        answer
-    )
+    one: Any = task.Answer
+    several: Any = create_model("Answers", answers=(list[one], ...))
+    said: dict[int | str, Any] = {200: {"model": one | several}, **dict.fromkeys(STATUSES, ERROR)}
+    app.post(f"/{command}", operation_id=command, summary=about, responses=said)(answer)
 
     @app.get("/health", summary="Which run is served, and how many requests are being answered")
     async def health() -> dict[str, Any]:
         return {"status": "ok", "run": run, "task": name, "requests": model.requests}
-
-
-def described(answer: Any) -> dict[int | str, dict[str, Any]]:
-    """What ``/openapi.json`` says of answers, each an ``answer``, and of errors."""
-    schema = TypeAdapter(answer).json_schema()
-    several = {"type": "object", "properties": {"answers": {"type": "array", "items": schema}}}
-    content = {
-        "application/json": {"schema": {"anyOf": [schema, several]}},
-        "text/event-stream": {"schema": {"type": "string"}},
-    }
-    about = "One answer for each text, in the same order; with stream, events"
-    error = {"description": 'no answer: {"error": "one sentence"}'}
-    statuses = (400, 403, 413, 415, 422, 500, 503, 504)
-    return {200: {"description": about, "content": content}, **dict.fromkeys(statuses, error)}
 
 
 async def events(first: Any, rest: AsyncIterator[Any]) -> AsyncIterator[str]:
