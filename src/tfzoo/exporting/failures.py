@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from traceback import walk_tb
 
 from torch import nn
 
-from tfzoo.base.kinds import KINDS
-from tfzoo.base.registry import registry
 from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
 from tfzoo.learning.task import Task
-
-FILES = {kind: re.escape(one.package.replace(".", "/")) for kind, one in KINDS.items()}
-"""The folder of each kind, as it stands in the path of a file."""
 
 
 def own_model(task: Task, to: str, *, keep_adapter: bool = False) -> nn.Module:
@@ -43,8 +37,7 @@ def cannot_export(to: str, error: BaseException) -> BadOption:
 def part_at_fault(error: BaseException) -> tuple[str, str] | None:
     """Kind and name of the component in whose code an error arose; None where none is known.
 
-    It is the innermost one among the frames of the error and of its causes, or, where the error
-    arose later, among the lines of code that its message quotes.
+    It is the innermost one among the frames of the error and of its causes.
     """
     for one in chain(error):
         found = None
@@ -54,14 +47,7 @@ def part_at_fault(error: BaseException) -> tuple[str, str] | None:
                 found = module.entry.kind, module.entry.name
         if found is not None:
             return found
-    text = "\n".join(map(str, chain(error)))
-    quoted = [
-        (match.start(), kind, match[1])
-        for kind, folder in FILES.items()
-        for match in re.finditer(rf"{folder}/(\w+)\.py", text)
-        if match[1] in registry(kind).names()
-    ]
-    return max(quoted)[1:] if quoted else None
+    return None
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -360,7 +360,7 @@ class TrainingRun:
             **({"at_start": self.at_start} if self.at_start else {}),
             "untrained": self.task.untrained_scores,
             "constant_loss": self.task.constant_loss(self.data)
-            if "val" in self.data.sets
+            if "val" in getattr(self.data, "sets", {})
             else None,
             "best": {str(self.best.monitor): float(best)} if best is not None else {},
             **self.throughput.counts(),
