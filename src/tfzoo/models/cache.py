@@ -42,11 +42,6 @@ class LayerCache:
             joined.append(one)
         return tuple(joined)
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all tensors."""
-        return sum(one.nbytes for one in self.tensors.values())
-
     def reorder(self, rows: Tensor) -> None:
         """Select rows by index; an index may occur several times."""
         for name, one in self.tensors.items():

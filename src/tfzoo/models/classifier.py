@@ -92,7 +92,6 @@ class TransformerClassifier(nn.Module):
         super().__init__()
         check_range("classes", classes, ge=1, whole=True)
         check_range("pooled_dropout", pooled_dropout, ge=0, lt=1)
-        check_range("init_std", init_std, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)
         check_clashes(options.last_layer().parts(causal, pooling), allow or ())
         self.embedding = Embedding(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.linear import Experts
+from tfzoo.base.values import check_range
 from tfzoo.models.embedding import Embedding
 
 
@@ -44,19 +45,23 @@ def reset_output(model: Any) -> None:
     """Initialise an untied output projection from ``N(0, 1/dim)``, or ``N(0, init_std^2)`` if the
     model has one, the bias as 0, and apply ``init_std`` to all other modules.
     """
+    if model.init_std is not None:
+        rescale(model, model.init_std)
     if model.projection is not None:
         nn.init.normal_(model.projection, std=model.init_std or model.projection.shape[1] ** -0.5)
     if model.output_bias is not None:
         nn.init.zeros_(model.output_bias)
-    if model.init_std is not None:
-        rescale(model, model.init_std)
 
 
 @torch.no_grad()
 def rescale(model: nn.Module, std: float) -> None:
     """Scale the weight of each embedding and linear layer to a root mean square of ``std``, except
     embeddings with a standard deviation of their own.
+
+    Raises:
+        BadOption: ``std`` is not over 0.
     """
+    check_range("init_std", std, gt=0)
     for module in model.modules():
         if isinstance(module, Embedding) and module.std is not None:
             continue

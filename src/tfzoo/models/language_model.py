@@ -78,7 +78,6 @@ class LanguageModel(nn.Module):
     ) -> None:
         super().__init__()
         check_range("logit_cap", logit_cap, gt=0, optional=True)
-        check_range("init_std", init_std, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)
         self.decoder = Stack(dim, options, causal=True, cross=False, allow=allow or ())
         self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings, std=embedding_std)

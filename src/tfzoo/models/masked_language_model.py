@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tfzoo.base.linear import Linear
 from tfzoo.base.products import linear
 from tfzoo.base.registry import create
-from tfzoo.base.values import check_range, type_name
+from tfzoo.base.values import type_name
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, keys_of
@@ -80,7 +80,6 @@ class MaskedLanguageModel(nn.Module):
         **stack: Any,
     ) -> None:
         super().__init__()
-        check_range("init_std", init_std, gt=0, optional=True)
         if approximate not in get_args(Approximate):
             raise BadOption(f"approximate must be {type_name(Approximate)}, not {approximate!r}")
         options = StackOptions(layers, heads, **stack)

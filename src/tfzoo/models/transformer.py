@@ -81,7 +81,6 @@ class Transformer(nn.Module):
     ) -> None:
         super().__init__()
         check_range("source_vocab_size", source_vocab_size, ge=1, whole=True, optional=True)
-        check_range("init_std", init_std, gt=0, optional=True)
         if tie not in get_args(Tie):
             raise BadOption(f"tie must be {type_name(Tie)}, not {tie!r}")
         joint = tie in ("all", "embeddings")
