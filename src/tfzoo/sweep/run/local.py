@@ -39,20 +39,21 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, on_change: Not
     pool = Pool(plan, environments, stop, on_change)
     with signals(stop):
         if plan.tune:
-            complete_trials(pool, tune.all_trials(runs, plan), stop)
-            runs = [] if stop.code else tune.decided(runs, plan, on_change)
+            complete_trials(pool, tune.all_trials(runs, plan))
+            runs = tune.decided(runs, plan, on_change)
         pool.complete(runs)
     return stop.code
 
 
-def complete_trials(pool: Pool, trials: Sequence[Run], stop: Stop) -> None:
-    """Complete the trials of tuning, also those that another process is training."""
-    while not stop.code:
+def complete_trials(pool: Pool, trials: Sequence[Run]) -> None:
+    """Complete the trials of tuning, and wait for those that another process is training."""
+    while not pool.stop.code:
         found = {trial.folder: state.status(trial) for trial in trials}
-        if {*found.values()} <= {*state.OVER}:
+        left = [trial for trial in trials if found[trial.folder] not in state.OVER]
+        pool.complete([trial for trial in left if found[trial.folder] != "running"])
+        if "running" not in found.values():
             return
-        pool.complete([trial for trial in trials if found[trial.folder] != "running"])
-        time.sleep(POLL_SECONDS * ("running" in found.values()))
+        time.sleep(POLL_SECONDS)
 
 
 class Pool:

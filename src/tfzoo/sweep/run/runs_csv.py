@@ -29,12 +29,16 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """A sweep's folder: the command that created it, the resolved sweep file, and the cells."""
+    """A sweep's folder: the command that created it, the resolved sweep file, the cells, and what
+    each run is to measure and to use.
+    """
 
     path: Path
     command: str
     file: dict[str, Any]
     cells: list[dict[str, Any]]
+    metric: str
+    budget: Budget
 
     @classmethod
     def open(cls, given: str | Path) -> SweepFolder:
@@ -60,6 +64,8 @@ class SweepFolder:
                 str(cells["command"]),
                 dict(file),
                 [read_cell(cell) for cell in cells["cells"]],
+                str(file["metric"]["name"]),
+                Budget(**(file.get("budget") or {})),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
             why = " ".join(str(error).split())[:120]
@@ -72,16 +78,6 @@ class SweepFolder:
     def seeds(self) -> list[int]:
         """The seeds of the sweep file."""
         return [int(seed) for seed in self.file.get("seeds") or []]
-
-    @property
-    def metric(self) -> str:
-        """The metric that every run is to measure."""
-        return str(self.file["metric"]["name"])
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of every run."""
-        return Budget(**(self.file.get("budget") or {}))
 
     def recipe(self, cell: str) -> dict[str, Any]:
         """The configuration of a cell's runs; empty if it has none."""

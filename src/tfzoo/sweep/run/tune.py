@@ -79,12 +79,15 @@ def all_trials(runs: Sequence[Run], plan: Plan) -> list[Run]:
 
 
 def decided(runs: Sequence[Run], plan: Plan, on_change: Notify) -> list[Run]:
-    """The runs with the best value of their cells, all of which were tried. A run for which no
-    value could be trained has failed.
+    """The runs with the best value of their cells, where all were tried. A run for which no value
+    could be trained has failed.
     """
     found = []
     for run in runs:
-        chosen = tuned(run, plan) or decide(run, plan)
+        chosen = tuned(run, plan)
+        if chosen is None and not all(trial.outcome.is_over for trial in trials(run, plan)):
+            continue
+        chosen = chosen or decide(run, plan)
         if chosen.tuned:
             found.append(chosen)
         else:
