@@ -308,6 +308,11 @@ COMMENTED = {
         {},
         [("Anna sings", "B-PER O")],
     ),
+    "keys and values": (
+        "# text = a O\na _ _ _ O\n\n# sent_id = 4 O\n# _ _ _ O\n",
+        {},
+        [("a", "O"), ("#", "O")],
+    ),
     "tabs and no comment": (
         "#\tO\n#Anna\tB-PER\n1990-1991\tO\n",
         {},
@@ -331,8 +336,11 @@ def test_comments_and_ranges_are_no_words_and_a_sign_of_a_comment_may_be_one(nam
 
 
 def test_a_comment_that_could_be_a_word_is_refused_with_its_line(tmp_path):
-    (tmp_path / "a.conll").write_text("a _ _ O\n\n# sent_id = 1\nb _ _ O\n")
-    with pytest.raises(BadData, match=r"a.conll, line 3: a comment, or a word with the label '1'"):
+    (tmp_path / "a.conll").write_text("a O\n\n# newdoc\n# newdoc\n# O\nb O\n")
+    with pytest.raises(BadData, match=r"a.conll, line 3: a comment, or a word with .* 'newdoc'"):
+        prepared(train=str(tmp_path / "a.conll"), val=TEXTS)
+    (tmp_path / "a.conll").write_text("a _ _ O\n\n# id 1 en\nb _ _ O\n")
+    with pytest.raises(BadData, match=r"a.conll, line 3: a comment, or a word with the label 'en'"):
         prepared(train=str(tmp_path / "a.conll"), val=TEXTS)
 
 

@@ -180,7 +180,7 @@ def sentences(table: Table) -> Iterator[Row]:
     them. Comments are left out, and so are CoNLL-U's ranges of words (``2-3``) and empty words.
     """
     layout = Layout.of(table)
-    begun, words, labels = 0, list[str](), list[str]()
+    begun, opened, words, labels = 0, False, list[str](), list[str]()
     known, doubtful = set[str](), dict[str, int]()
     for number, line in enumerate(chain(read_lines(table.files[0]), [""]), 1):
         row, where = words_of(line), f"{table.path}, line {number:,}"
@@ -189,19 +189,20 @@ def sentences(table: Table) -> Iterator[Row]:
                 check_words(words, f"{table.path}, line {begun:,}")
             if words:
                 yield begun, " ".join(words), " ".join(labels)
-            begun, words, labels = 0, [], []
+            begun, opened, words, labels = 0, False, [], []
             continue
-        if number == layout.header or layout.is_no_word(line, row, not words):
+        if number == layout.header or layout.is_no_word(line, row, not opened):
             continue
         if len(row) != layout.width:
             raise BadData(
                 f"{where}: {columns(row)} instead of the {layout.width} of the first line"
             )
         begun, label = begun or number, row[layout.label]
-        if line.startswith(COMMENT) and not words:
-            doubtful.setdefault(label, number)
-        else:
+        opened = opened or not line.startswith(COMMENT)
+        if opened or (layout.tabs and row[0] != COMMENT):
             known.add(label)
+        else:
+            doubtful.setdefault(label, number)
         words.append(row[layout.word])
         labels.append(label)
     for label, number in doubtful.items():
@@ -254,12 +255,13 @@ class Layout:
     def is_no_word(self, line: str, row: Sequence[str], begins: bool) -> bool:
         """Whether a line is a comment, a range of words or an empty word. ``begins``: no word of
         the sentence stands before it, as it is with comments. A comment that has as many columns
-        as words may differ in what separates them.
+        as words may differ in what separates them, or be ``# KEY = VALUE``.
         """
         if self.indexed:
             return line.startswith(COMMENT) or RANGE.fullmatch(row[0]) is not None
         head, tab, _ = line.partition("\t")
         separated = bool(tab) == self.tabs and not (self.tabs and " " in head)
+        separated = separated and row[::2][:2] != [COMMENT, "="]
         return line.startswith(COMMENT) and (not separated or (begins and len(row) != self.width))
 
 
