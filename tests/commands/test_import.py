@@ -172,7 +172,7 @@ def test_marians_files_of_sentencepiece_are_read_and_trained_on(apart, own_folde
     assert main(["export", "there", "--to", "transformers", "--output", "back"]) == 0
     again = transformers.AutoTokenizer.from_pretrained("back")
     assert again(LINES, text_target=LINES) == tokenizer(LINES, text_target=LINES)
-    files = {*published_tokenizer.SENTENCEPIECE[0], *published_tokenizer.VOCABULARIES[: 1 + apart]}
+    files = {*published_tokenizer.SENTENCEPIECE, *published_tokenizer.VOCABULARIES[: 1 + apart]}
     for file in files:
         assert Path("back", file).read_bytes() == (there / file).read_bytes()
     before, after = (load_file(Path(one, "model.safetensors")) for one in ("there", "back"))

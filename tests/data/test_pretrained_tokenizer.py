@@ -1,16 +1,19 @@
 """Tokenizers of published models give the ids that ``transformers`` gives."""
 
 import json
+import os
 from typing import Any
 
 import pytest
+from sentencepiece import SentencePieceProcessor
 
+from tests.data.test_sentencepiece import library
 from tests.json_files import edit
 from tests.published_folders import LINES, TOKENIZERS, mixed_lines, save_tokenizer
 from tfzoo.base.registry import create
 from tfzoo.data.published_tokenizer import found_in, state_of
 from tfzoo.data.tokenizer import restored
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadRun, TfzooError
 
 SPECIAL: dict[str, dict[str, Any]] = {
     "gpt2": {"pad": None, "bos": 0, "eos": 0, "cls": None, "prompt_bos": False},
@@ -72,7 +75,7 @@ def changed(change):
 
 
 REFUSED: list[tuple[Any, str]] = [
-    (lambda folder: (folder / "tokenizer.json").unlink(), "has no tokenizer.json"),
+    (lambda folder: (folder / "tokenizer.json").unlink(), "has no tokenizer.json|refused"),
     (lambda folder: (folder / "tokenizer.json").write_text("[1", "utf-8"), "refused"),
     (changed(lambda state: state.update(model={"type": "Code"})), "refused"),
     (changed(lambda state: state["model"].update(vocab={})), "refused"),
@@ -89,10 +92,47 @@ def test_a_hostile_tokenizer_is_refused_in_one_line(spoil, says, tmp_path):
     assert "\n" not in str(raised.value)
 
 
-def test_other_files_of_a_tokenizer_are_refused_with_what_to_do(tmp_path):
-    (tmp_path / "tokenizer.model").write_bytes(b"")
-    with pytest.raises(BadRun, match=r"only tokenizer\.model, of SentencePiece: AutoTokenizer"):
-        found_in(tmp_path)
+@pytest.fixture
+def t5(tmp_path):
+    """A folder with T5's file of SentencePiece alone."""
+    model = library(LINES, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    (tmp_path / "spiece.model").write_bytes(model)
+    config = {"model_type": "t5", "vocab_size": 400, "decoder_start_token_id": 0}
+    (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
+    return tmp_path
+
+
+def test_transformers_makes_a_tokenizer_of_other_files(t5):
+    name, state = found_in(t5)
+    ours = restored(name, state)
+    peer = SentencePieceProcessor(model_file=str(t5 / "spiece.model"))
+    texts = [*LINES, "", " two  spaces ", "🙂 ﬁ Å", *("x" * n for n in range(4))]
+    assert ours.encode(texts) == peer.encode(texts)
+    assert ours.decode([[399, *ids, 1] for ids in ours.encode(LINES)]) == LINES
+    special = ours.special
+    assert (special.pad, special.eos, special.unk, special.start) == (0, 1, 2, 0)
+    assert (name, len(ours)) == ("pretrained", 400)
+
+
+def test_other_files_than_a_tokenizers_are_refused_in_one_line(t5, monkeypatch):
+    def refused(error, match):
+        with pytest.raises(error, match=match) as raised:
+            found_in(t5)
+        assert "\n" not in str(raised.value)
+
+    (t5 / "spiece.model").write_bytes(b"\xff" * 100)
+    refused(BadRun, "the tokenizer in .* is refused")
+    (t5 / "spiece.model").unlink()
+    refused(BadRun, "has no tokenizer.json|is refused")
+    os.mkfifo(t5 / "spiece.model")
+    refused(BadRun, "has other things than files and folders")
+    (t5 / "spiece.model").unlink()
+    code = {"auto_map": {"AutoTokenizer": ["evil.Evil", None]}, "tokenizer_class": "Evil"}
+    (t5 / "tokenizer_config.json").write_text(json.dumps(code), "utf-8")
+    (t5 / "evil.py").write_text("raise SystemExit('code ran')", "utf-8")
+    refused(BadRun, "has no tokenizer.json|is refused")
+    monkeypatch.setattr("tfzoo.data.published_tokenizer.find_spec", lambda name: None)
+    refused(TfzooError, "pip install transformers")
 
 
 OWN = {

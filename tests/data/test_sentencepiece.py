@@ -113,19 +113,6 @@ def test_the_pieces_of_both_languages_in_a_checkpoint_are_tried(tmp_path):
         restored("sentencepiece", json.dumps(state))
 
 
-def test_t5s_ids_are_those_of_the_library(tmp_path):
-    model = library(LINES, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
-    (tmp_path / "spiece.model").write_bytes(model)
-    (tmp_path / "config.json").write_text('{"vocab_size": 400, "decoder_start_token_id": 0}')
-    name, state = found_in(tmp_path)
-    ours, peer = restored(name, state), SentencePieceProcessor(model_proto=model)
-    assert ours.encode(TEXTS) == peer.encode(TEXTS)
-    assert ours.decode([[399, *ids, 1] for ids in ours.encode(LINES)]) == LINES
-    special = ours.special
-    assert (special.pad, special.eos, special.unk, special.start) == (0, 1, 2, 0)
-    assert len(ours) == 400
-
-
 def test_text_comes_back_from_one_that_was_trained_here():
     tokenizer = create("tokenizer", {"name": "sentencepiece", "vocab_size": 400})
     tokenizer.train(LINES * 20)

@@ -1,6 +1,6 @@
 """The tokenizer in a folder that ``save_pretrained`` of Hugging Face's ``transformers`` wrote: the
-text of ``tokenizer.json``, or the files of SentencePiece, and the ids of padding, begin, end and
-others.
+text of ``tokenizer.json``, which ``transformers`` makes of other files, or Marian's files of
+SentencePiece, and the ids of padding, begin, end and others.
 
 Which ids those are is said in several files. ``config.json`` and ``generation_config.json`` say
 what a model reads and writes, ``tokenizer_config.json`` has names, and ``tokenizer.json`` puts
@@ -15,6 +15,8 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from hashlib import sha256
+from importlib.util import find_spec
+from os.path import lexists
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,12 +26,12 @@ from tfzoo.base.loading import require
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.library import loaded
 from tfzoo.data.tokenizer import of_a_stranger
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadRun, TfzooError
 
 FILE = "tokenizer.json"
 NAMED = ("tokenizer_config.json", "special_tokens_map.json")
-SENTENCEPIECE = (("source.spm", "target.spm"), ("spiece.model",))
-"""The files of SentencePiece: Marian's, and T5's."""
+SENTENCEPIECE = ("source.spm", "target.spm")
+"""Marian's files of SentencePiece."""
 VOCABULARIES = ("vocab.json", "target_vocab.json")
 """Marian's ids of pieces: of both languages or of the source, and of the target."""
 USUAL = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
@@ -44,39 +46,55 @@ def found_in(folder: Path) -> tuple[str, str]:
     Raises:
         BadRun: there is none, or it is damaged or refused.
     """
-    if (folder / FILE).is_file() or sentencepiece_files(folder) is None:
-        return "pretrained", state_of(folder)
-    return "sentencepiece", sentencepiece_of(folder)
+    if not lexists(folder / FILE) and (folder / SENTENCEPIECE[0]).is_file():
+        return "sentencepiece", sentencepiece_of(folder)
+    return "pretrained", state_of(folder)
 
 
 def state_of(folder: Path) -> str:
     """The state of a folder's tokenizer (:class:`tfzoo.data.tokenizers.pretrained.Pretrained`).
 
     Raises:
-        BadRun: there is no ``tokenizer.json``, or it is damaged or refused.
+        BadRun: there is none, or it is damaged or refused.
+        TfzooError: only ``transformers`` can read it, and is not installed.
     """
-    if not (folder / FILE).is_file():
-        other = sorted(path.name for path in folder.glob("*.model"))
-        has = f", only {other[0]}, of SentencePiece" if other else ""
-        raise BadRun(
-            f"{folder} has no {FILE}{has}: AutoTokenizer.from_pretrained and save_pretrained of "
-            "transformers write it"
-        )
-    text = bounded_files.text_of(folder / FILE, bounded_files.TEXT)
-    with of_a_stranger(str(folder / FILE)):
+    names: Mapping[str, str] = {}
+    if lexists(folder / FILE):
+        text = bounded_files.text_of(folder / FILE, bounded_files.TEXT)
+    else:
+        text, names = converted(folder)
+    with of_a_stranger(f"the tokenizer in {folder}"):
         library = loaded(text)
         around, pair = library.encode("").ids, library.encode("", "").ids
         least = max(library.get_vocab(with_added_tokens=True).values()) + 1
-    special = special_ids(folder, library.token_to_id, around, pair)
+    special = special_ids(folder, library.token_to_id, around, pair, names)
     return text_of_state(text, special, size_of(folder, least, SIZES[0], special))
 
 
-def sentencepiece_files(folder: Path) -> list[Path] | None:
-    """The models of SentencePiece in a folder, of source and target or of all text."""
-    for names in SENTENCEPIECE:
-        if all((folder / name).is_file() for name in names):
-            return [folder / name for name in names]
-    return None
+def converted(folder: Path) -> tuple[str, dict[str, str]]:
+    """The text of ``tokenizer.json`` that ``transformers`` makes of the other files of a folder,
+    and the names of special tokens.
+
+    Raises:
+        BadRun: it makes none.
+        TfzooError: it is not installed.
+    """
+    if find_spec("transformers") is None:
+        raise TfzooError(
+            f"{folder} has no {FILE}, and transformers, which makes it of other files, is not "
+            "installed: pip install transformers"
+        )
+    if not all(path.is_file() or path.is_dir() for path in folder.iterdir()):
+        raise BadRun(f"{folder} has other things than files and folders")
+    from transformers import AutoTokenizer
+
+    with of_a_stranger(f"the tokenizer in {folder}"):
+        made: Any = AutoTokenizer.from_pretrained(
+            str(folder), trust_remote_code=False, local_files_only=True
+        )
+        if not any((folder / name).is_file() for name in made.vocab_files_names.values()):
+            raise BadRun(f"{folder} has no {FILE}, nor a vocabulary of which one is made")
+        return str(made.backend_tokenizer.to_str()), dict(made.special_tokens_map)
 
 
 def sentencepiece_of(folder: Path) -> str:
@@ -84,37 +102,28 @@ def sentencepiece_of(folder: Path) -> str:
     (:class:`tfzoo.data.tokenizers.sentencepiece.SentencePiece`).
 
     Raises:
-        BadRun: there are no files of SentencePiece, or they are damaged or refused.
+        BadRun: files are missing, damaged or refused.
         TfzooError: the library is not installed.
     """
     require("sentencepiece", "sentencepiece")
-    files = sentencepiece_files(folder)
-    if files is None:
-        raise BadRun(f"{folder} has neither source.spm and target.spm nor spiece.model")
     apart = json_of(folder / NAMED[0]).get("separate_vocabs")
-    names = VOCABULARIES[: (2 if apart else 1) if (folder / VOCABULARIES[0]).is_file() else 0]
+    names = VOCABULARIES[: 2 if apart else 1]
     texts = [bounded_files.text_of(folder / name, bounded_files.TEXT) for name in names]
     vocabularies = [vocabulary_in(folder / name) for name in names]
     for piece in USUAL.values() if len(names) == 2 else ():
         if len({one.get(piece) for one in vocabularies}) == 2:
             raise BadRun(f"{folder} has another id for {piece} in each of {' and '.join(names)}")
     models = []
-    for file in files:
+    for file in (folder / name for name in SENTENCEPIECE):
         bounded_files.regular(file, bounded_files.TEXT)
         models.append(file.read_bytes())
     with of_a_stranger(f"the tokenizer in {folder}"):
-        library, *_ = map(pieces_of, models)
-
-    def id_of(piece: str) -> int | None:
-        if vocabularies:
-            return vocabularies[0].get(piece)
-        found = int(library.piece_to_id(piece))
-        return found if library.id_to_piece(found) == piece else None
-
-    end = id_of("</s>")
+        for model in models:
+            pieces_of(model)
+    end = vocabularies[0].get("</s>")
     around = [] if end is None else [end]
-    special = special_ids(folder, id_of, around, around * 2, USUAL)
-    least = [max(one.values()) + 1 for one in vocabularies] or [int(library.get_piece_size())]
+    special = special_ids(folder, vocabularies[0].get, around, around * 2, USUAL)
+    least = [max(one.values()) + 1 for one in vocabularies]
     sizes = [size_of(folder, *one, special) for one in zip(least, SIZES, strict=False)]
     content = {"models": [b64encode(model).decode() for model in models], "vocabularies": texts}
     return json.dumps({**content, "special": asdict(special), "sizes": sizes, "side": 0})

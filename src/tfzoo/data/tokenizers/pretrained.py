@@ -18,7 +18,8 @@ OWN = ("<|padding|>", "<|endoftext|>")
 @register("tokenizer", "pretrained")
 class Pretrained(Compiled):
     """The tokenizer of a published model, with its ids: ``tokenizer.json`` in a ``folder`` that
-    ``save_pretrained`` of ``transformers`` wrote.
+    ``save_pretrained`` of ``transformers`` wrote; of other files the library ``transformers``
+    makes it.
 
     Text becomes the same ids as there; those of padding, begin, end, mask and separators are used
     as they are. What a text gives back depends on the tokenizer: BERT's adds spaces. A text that
@@ -28,7 +29,7 @@ class Pretrained(Compiled):
 
     Raises:
         BadOption: ``vocab_size`` is under 258 (256 bytes and two special ids) or over 10 million.
-        BadRun: the folder has no ``tokenizer.json``, or it is damaged or another one.
+        BadRun: the folder has no tokenizer, or it is damaged or another one.
     """
 
     transformers_class = "PreTrainedTokenizerFast"

@@ -29,8 +29,7 @@ LONGEST_LINE = 2**20
 class SentencePiece(Compiled):
     """The pieces of the library SentencePiece (Kudo and Richardson 2018), with the ids of a
     published model: ``source.spm``, ``target.spm`` and ``vocab.json`` (and ``target_vocab.json``,
-    where each language has its own ids) of Marian's translators, or ``spiece.model`` of T5's, in a
-    ``folder``.
+    where each language has its own ids) of Marian's translators, in a ``folder``.
 
     Text becomes the same ids as in ``transformers``; a text for Marian may begin with the language
     that it is to be translated to, ``>>fra<<``. Without a ``folder``, a unigram model of at most
@@ -143,7 +142,7 @@ class SentencePiece(Compiled):
         if self.id_of is None:
             return {}
         pieces = zip(
-            published_tokenizer.SENTENCEPIECE[0],
+            published_tokenizer.SENTENCEPIECE,
             map(b64decode, self.content["models"]),
             strict=True,
         )
