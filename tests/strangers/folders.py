@@ -1,4 +1,4 @@
-"""What stands in the place of a file."""
+"""What stands in the place of a file, and files with other contents."""
 
 import os
 import socket
@@ -6,6 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 Change = Callable[[Path], None]
+TOKENIZER = "tokenizer.json"
+
+
+def text(content: str | bytes, name: str = TOKENIZER) -> Change:
+    raw = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+    return lambda folder: (folder / name).write_bytes(raw) and None
+
+
+def large(opening: str, repeated: str, count: int, closing: str, name: str = TOKENIZER) -> Change:
+    """A file that is long, made when it is needed."""
+    return lambda folder: text(opening + repeated * count + closing, name)(folder)
 
 
 def pipe(path: Path) -> None:
