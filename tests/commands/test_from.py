@@ -75,6 +75,14 @@ def test_a_tokenizer_that_is_named_by_hand_is_made_anew(capsys):
     assert state("two") != state("one")
 
 
+def test_other_labels_in_the_place_of_the_runs_are_told(capsys):
+    for path in Path("second").glob("*.tsv"):
+        text = path.read_text("utf-8")
+        path.write_text(text.replace("\t0\n", "\tcat\n").replace("\t1\n", "\tdog\n"), "utf-8")
+    assert main(["fit", "second.yaml", "--from", "one", "--run", "two"]) == 0
+    assert "others: a row of the head stood for 0, 1" in capsys.readouterr().out
+
+
 def test_the_run_is_read_once(monkeypatch):
     paths = []
     monkeypatch.setattr(checkpoints, "read", lambda path: paths.append(path) or read(path))
