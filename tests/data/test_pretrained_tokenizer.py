@@ -75,7 +75,7 @@ def changed(change):
 
 
 REFUSED: list[tuple[Any, str]] = [
-    (lambda folder: (folder / "tokenizer.json").unlink(), "has no tokenizer.json|refused"),
+    (lambda folder: (folder / "tokenizer.json").unlink(), r"has no tokenizer\.json, "),
     (lambda folder: (folder / "tokenizer.json").write_text("[1", "utf-8"), "refused"),
     (changed(lambda state: state.update(model={"type": "Code"})), "refused"),
     (changed(lambda state: state["model"].update(vocab={})), "refused"),
@@ -121,16 +121,16 @@ def test_other_files_than_a_tokenizers_are_refused_in_one_line(t5, monkeypatch):
         assert "\n" not in str(raised.value)
 
     (t5 / "spiece.model").write_bytes(b"\xff" * 100)
-    refused(BadRun, "the tokenizer in .* is refused")
+    refused(BadRun, r"has no tokenizer\.json, .* is refused: .")
     (t5 / "spiece.model").unlink()
-    refused(BadRun, "has no tokenizer.json|is refused")
+    refused(BadRun, r"has no tokenizer\.json, ")
     os.mkfifo(t5 / "spiece.model")
     refused(BadRun, "has other things than files and folders")
     (t5 / "spiece.model").unlink()
     code = {"auto_map": {"AutoTokenizer": ["evil.Evil", None]}, "tokenizer_class": "Evil"}
     (t5 / "tokenizer_config.json").write_text(json.dumps(code), "utf-8")
     (t5 / "evil.py").write_text("raise SystemExit('code ran')", "utf-8")
-    refused(BadRun, "has no tokenizer.json|is refused")
+    refused(BadRun, r"has no tokenizer\.json, ")
     monkeypatch.setattr("tfzoo.data.published_tokenizer.find_spec", lambda name: None)
     refused(TfzooError, "pip install transformers")
 

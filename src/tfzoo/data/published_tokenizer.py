@@ -88,7 +88,7 @@ def converted(folder: Path) -> tuple[str, dict[str, str]]:
         raise BadRun(f"{folder} has other things than files and folders")
     from transformers import AutoTokenizer
 
-    with of_a_stranger(f"the tokenizer in {folder}"):
+    with of_a_stranger(f"{folder} has no {FILE}, and what transformers makes of its other files"):
         made: Any = AutoTokenizer.from_pretrained(
             str(folder), trust_remote_code=False, local_files_only=True
         )
