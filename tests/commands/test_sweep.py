@@ -15,6 +15,7 @@ import tfzoo
 from tests.sweep.files import LEARNS, Trainings, sweep_file
 from tests.waiting import soon
 from tfzoo.commands.main import main
+from tfzoo.sweep import start
 
 FOLDER = Path("runs/tiny")
 
@@ -85,6 +86,12 @@ def test_a_cell_of_which_all_runs_diverged_is_an_answer(trainings, capsys):
     trainings.scores = {"norm=rms": None}
     assert sweep() == 0
     assert "2 of 4 runs completed, 0 failed, 2 diverged" in capsys.readouterr().out
+
+
+def test_a_signal_while_the_report_is_written_has_its_exit_code(trainings, monkeypatch, capsys):
+    monkeypatch.setattr(start, "write", lambda folders: os.kill(os.getpid(), signal.SIGTERM))
+    assert sweep() == 75
+    assert "sweep was stopped by a signal" in capsys.readouterr().err
 
 
 def test_a_changed_file_adds_only_the_new_runs(trainings):

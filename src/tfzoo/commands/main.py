@@ -48,7 +48,7 @@ COMMANDS = {
 completion are made, and ``run`` gets their values.
 """
 
-LONG = ("fit", "validate", "test", "predict")
+LONG = ("fit", "validate", "test", "predict", "sweep")
 """The commands that a scheduler may end, and expects the exit code of."""
 
 OF_A_FILE = (
