@@ -139,19 +139,11 @@ def test_a_product_by_onednn_takes_any_rows_and_strides():
                     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_views_and_changes_in_place():
+def test_changes_in_place_are_counted():
     x = torch.zeros(2, 3)
     view = x.view(6)
-    assert adapters.viewed(view) is adapters.viewed(x) is x
     view.add_(1.0)
     assert adapters.version(x) == adapters.version(view) == 1
-
-
-def test_the_hooks_for_what_autograd_keeps():
-    assert adapters.saved_tensors_hooks() is None
-    hooks = torch.nn.Identity(), torch.nn.Identity()
-    with torch.autograd.graph.saved_tensors_hooks(*hooks):
-        assert adapters.saved_tensors_hooks() == hooks
 
 
 def test_tensors_are_scaled_in_place():

@@ -12,7 +12,6 @@ from tfzoo.attention._flex import flex, flex_is_faster
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.precision import at_least_fp32
-from tfzoo.base.recomputed import computed_again
 from tfzoo.base.soft_cap import soft_cap
 from tfzoo.contracts import Attention
 from tfzoo.masks import LANES, Mask, Pairs, check_type, dense, largest
@@ -79,8 +78,7 @@ def inner_product_attention(
         return fused(q, k, v, mask, bias, scale, dropout)
     scores = at_least_fp32((q * scale) @ k.mT)
     scores = scores if cap is None else soft_cap(scores, cap)
-    weights, v = drop(mask.softmax(scores, bias, finite=True).to(v.dtype), dropout), v.contiguous()
-    return computed_again(weights @ v, torch.matmul, weights, v)
+    return drop(mask.softmax(scores, bias, finite=True).to(v.dtype), dropout) @ v.contiguous()
 
 
 def fused_is_faster(

@@ -163,19 +163,6 @@ def version(x: Any) -> int:
     return int(x._version)
 
 
-def viewed(x: Any) -> Any:
-    """The tensor of which another one is a view, or this one itself."""
-    return x if x._base is None else x._base
-
-
-def saved_tensors_hooks() -> tuple[Any, Any] | None:
-    """The hooks that autograd calls for a tensor that it keeps, pack and unpack, if there are."""
-    import torch
-
-    found: tuple[Any, Any] | None = torch._C._autograd._top_saved_tensors_default_hooks(True)
-    return found
-
-
 def onednn_linear_operation() -> Any:
     """PyTorch's operation of :func:`onednn_linear`; None in a PyTorch without oneDNN."""
     import torch

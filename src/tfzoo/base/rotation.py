@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.base import kernels
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.precision import compute_dtype
 
@@ -39,23 +38,6 @@ class Rotation:
         rotate = rotate_halves if self.halves else rotate_pairs
         dtype = compute_dtype(x, self.cos)
         return rotate(x.to(dtype), self.cos.to(dtype), self.sin.to(dtype)).to(x.dtype)
-
-    def both(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and keys of the same tokens, in one kernel on CUDA, where it applies: ``(b h n
-        c), (b kv_heads n c)``, to the same shapes.
-        """
-        cos, sin = self.cos, self.sin
-        if (
-            not kernels.triton_applies(q, k, cos, sin)
-            or q.dtype != k.dtype
-            or cos.requires_grad
-            or sin.requires_grad
-        ):
-            return self(q), self(k)
-        from tfzoo.base._rotation_triton import RotateInTriton
-
-        dtype = compute_dtype(q, cos)
-        return RotateInTriton.apply(q, k, cos.to(dtype), sin.to(dtype), self.halves)  # type: ignore[no-any-return,no-untyped-call]
 
 
 def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

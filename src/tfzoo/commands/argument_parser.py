@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -183,6 +183,11 @@ class CommandParser(argparse.ArgumentParser):
             *(f"--{name}" for name in sorted(self._names())),
             *(f"--{name}." for name in self.sections),
         ]
+
+    def offer(self, words: Mapping[str, Sequence[str] | None]) -> None:
+        """Say what can stand for arguments that the help calls by these names."""
+        for action in self._actions:
+            action.choices = words.get(str(action.metavar)) or action.choices
 
     def first_word(self) -> str:
         """What the help calls the first word that is no option; "" if there is none."""

@@ -49,8 +49,6 @@ def every_command() -> ArgumentParser:
             choices = registry(kind).names()
             parser.add_argument(f"--model.{kind}", choices=choices, help=f"the {kind}")
         words = {"RECIPE": recipes, "FILE": sweeps, "KIND": list(KINDS)}
-        for action in parser._actions:
-            if action.metavar in words and not (action.metavar == "FILE" and name != "sweep"):
-                action.choices = words[str(action.metavar)]
+        parser.offer(words if name == "sweep" else {**words, "FILE": None})
         commands.add_parser(name, parents=[parser], add_help=False, help=summary)
     return whole

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor, nn
 
 from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.products import call
-from tfzoo.base.recomputed import linear_of
 from tfzoo.base.values import check_range
 from tfzoo.contracts import FeedForward
 
@@ -18,9 +15,6 @@ class Plain(FeedForward):
 
     Matrices start uniform by Glorot's rule, biases at zero.
     """
-
-    recomputed: ClassVar[bool] = True
-    """Whether the backward computes the activation again, in place of keeping it."""
 
     def __init__(self, dim: int, *, hidden: int | None = None, bias: bool = True) -> None:
         super().__init__()
@@ -48,8 +42,6 @@ class Plain(FeedForward):
         raise NotImplementedError
 
     def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
-        if self.recomputed and not dropout:
-            return linear_of(self.activation, call(self.inner, x), self.outer)
         return call(self.outer, drop(self.activation(call(self.inner, x)), dropout))
 
 
@@ -88,8 +80,6 @@ class Gated(FeedForward):
         raise NotImplementedError
 
     def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
-        if not dropout:
-            return linear_of(self.gated, call(self.inner, x), self.outer)
         return call(self.outer, drop(self.gated(call(self.inner, x)), dropout))
 
     def gated(self, z: Tensor) -> Tensor:

@@ -31,7 +31,5 @@ class ReLU(Plain):
     torch.Size([2, 3, 8])
     """
 
-    recomputed = False  # its output is all that is kept
-
     def activation(self, z: Tensor) -> Tensor:
         return F.relu(z)

@@ -43,7 +43,7 @@ class SelfAttention(SelfOrCrossAttention, Mixer):
             return y.expand_as(x)  # that of other tokens is not read
         (q, k), v = self.queries_and_keys(x), self.values(x)
         if context.rotation is not None:
-            q, k = context.rotation.both(q, k)
+            q, k = context.rotation(q), context.rotation(k)
         k = self.prepare_keys(k)
         if context.cache is not None:
             k, v = context.cache.target[layer].append(k=k, v=v, keep=context.kept)

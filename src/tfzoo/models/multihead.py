@@ -10,7 +10,6 @@ from einops import rearrange, repeat
 from torch import Tensor, nn
 
 from tfzoo.base.linear import Linear
-from tfzoo.base.recomputed import follows
 from tfzoo.base.registry import create
 from tfzoo.contracts import Attention, Norm, Weighting, value_matrices
 from tfzoo.masks import Mask, Pairs
@@ -149,7 +148,7 @@ class SelfOrCrossAttention(nn.Module):
         )
         if self.head_scale is not None:
             y = y * self.head_scale[:, None, None].to(y.dtype)
-        y = follows(join_heads(y), join_heads, y)
+        y = join_heads(y)
         if self.gate is not None:
             y = y * self.gate(x).sigmoid()
         return self.output(y)

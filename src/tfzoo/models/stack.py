@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -12,7 +11,6 @@ from torch import Tensor, nn
 from tfzoo.base.adapters import has_hooks
 from tfzoo.base.dropout import dropout
 from tfzoo.base.linear import Linear
-from tfzoo.base.recomputed import computing_again, formulas_are_kept
 from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption, within
@@ -287,10 +285,8 @@ class Stack(WithCache):
         early = read is not None and self.reads_early(context)
         if early:
             contexts[-1] = replace(contexts[-1], read=read)
-        compiled = any(getattr(layer, "compiled", False) for layer in self.layers)
-        with nullcontext() if compiled or not formulas_are_kept(x) else computing_again():
-            for index, layer in enumerate(self.layers):
-                x = layer(x, contexts[index], index)
+        for index, layer in enumerate(self.layers):
+            x = layer(x, contexts[index], index)
         x = x if self.final_norm is None else self.final_norm(x, context.valid)
         return x if early else context.select(x)
 

@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfzoo.base.precision import compute_dtype
-from tfzoo.base.recomputed import computed_again
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Norm
@@ -55,10 +54,4 @@ class Layer(Norm):
             dtype = compute_dtype(x, weight)
             weight, wide = weight.to(dtype), x.to(dtype)
             bias = None if bias is None else bias.to(dtype)
-
-        given = x.dtype
-
-        def formula(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-            return F.layer_norm(x, weight.shape, weight, bias, self.eps).to(given)
-
-        return computed_again(formula(wide, weight, bias), formula, wide, weight, bias)
+        return F.layer_norm(wide, weight.shape, weight, bias, self.eps).to(x.dtype)

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.precision import compute_dtype
-from tfzoo.base.recomputed import computed_again
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Norm
@@ -52,9 +51,4 @@ class RMS(Norm):
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         dtype = compute_dtype(x, self.weight)
-        wide, weight, given = x.to(dtype), self.factor(dtype), x.dtype
-
-        def formula(x: Tensor, weight: Tensor) -> Tensor:
-            return rms_norm(x, weight, self.eps).to(given)
-
-        return computed_again(formula(wide, weight), formula, wide, weight)
+        return rms_norm(x.to(dtype), self.factor(dtype), self.eps).to(x.dtype)

@@ -18,7 +18,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
 from tfzoo.base import adapters
-from tfzoo.base.recomputed import OnlyLooks
 from tfzoo.contracts import Component
 from tfzoo.learning.cross_entropy import cross_entropy
 from tfzoo.models.language_model import LanguageModel
@@ -82,12 +81,12 @@ class Counter:
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count what is computed inside the context."""
-        saving = torch.autograd.graph.saved_tensors_hooks(OnlyLooks(self.save), lambda saved: saved)
+        saving = torch.autograd.graph.saved_tensors_hooks(self.save, lambda saved: saved)
         with ExitStack() as hooks, saving, Operations(self):
             for name, module in self.model.named_modules():
                 part, parent = self.part_of[module], name.rpartition(".")[0]
                 if name and part == self.part_of[self.model.get_submodule(parent)]:
-                    continue  # a hook would change what a layer keeps (base/recomputed.py)
+                    continue
                 hooks.enter_context(module.register_forward_pre_hook(self.entering(part)))
                 hooks.enter_context(module.register_forward_hook(self.leave, always_call=True))
             yield
@@ -107,14 +106,13 @@ class Counter:
     def leave(self, module: nn.Module, args: Any, output: Any) -> None:
         self.inside.pop()
 
-    def save(self, tensor: Tensor) -> None:
-        """Count the bytes of a saved tensor. Views of one tensor are counted once, and what the
-        backward saves for itself, when it computes something again, is not.
-        """
+    def save(self, tensor: Tensor) -> Tensor:
+        """Count the bytes of a tensor that autograd keeps; views of one are counted once."""
         storage = tensor.untyped_storage()
         if self.inside and storage not in self.storages:
             self.storages.add(storage)
             self.costs[self.part].saved += storage.nbytes()
+        return tensor
 
 
 class Operations(TorchDispatchMode):
