@@ -182,6 +182,13 @@ def onednn_order(weight: Any, rows: int) -> Any:
     return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
 
 
+def run_exit_functions() -> None:
+    """What a process does when it ends, which multiprocessing leaves out."""
+    import atexit
+
+    atexit._run_exitfuncs()
+
+
 def forward_mode() -> bool:
     """Whether forward-mode differentiation may be running."""
     from torch.autograd import forward_ad

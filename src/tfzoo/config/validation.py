@@ -149,7 +149,8 @@ def check_averaging(recipe: Mapping[str, Any], origins: Origins) -> None:
     name = str(strategy.get("class_path") if isinstance(strategy, Mapping) else strategy)
     callbacks = [one["class_path"] for one in as_list(recipe["trainer"].get("callbacks"))]
     averages = [one.rpartition(".")[2] for one in callbacks if one.endswith("WeightAveraging")]
-    averages += ["optim.average"] * (recipe["optim"].get("average") is not None)
+    averaged = recipe["optim"].get("average")
+    averages += ["optim.average"] if averaged else []
     if averages and SHARDING.search(name):
         raise BadRecipe(
             f"{origins.of('trainer.strategy')}: trainer.strategy {name} shards the weights, of "

@@ -31,9 +31,6 @@ class Sharded(ModelParallelStrategy):
     may have unequal numbers of batches and decode for unequal numbers of steps.
     """
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(save_distributed_checkpoint=False, **options)
-
     def setup_environment(self) -> None:
         adapters.set_parallel_sizes(self, data=self.num_nodes * self.num_processes)
         super().setup_environment()
@@ -89,4 +86,10 @@ def by_name(state: Mapping[str, Any], optimizer: Optimizer, module: nn.Module) -
 
 def register() -> None:
     """Register it, so that ``trainer.strategy: fsdp2`` finds it."""
-    StrategyRegistry.register(NAME, Sharded, description="FSDP2 over all processes", override=True)
+    StrategyRegistry.register(
+        NAME,
+        Sharded,
+        description="FSDP2 over all processes",
+        override=True,
+        save_distributed_checkpoint=False,
+    )

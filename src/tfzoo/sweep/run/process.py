@@ -5,7 +5,6 @@ sweep that started it.
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import sys
@@ -17,6 +16,7 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any
 
+from tfzoo.base import adapters
 from tfzoo.sweep.run.execution import OUTPUT, train
 from tfzoo.sweep.run.state import Run
 
@@ -70,7 +70,7 @@ def main(run: Run, words: Sequence[str], environment: Mapping[str, str]) -> None
 
     torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
     code = train(run, words)
-    atexit._run_exitfuncs()  # multiprocessing leaves them out
+    adapters.run_exit_functions()
     sys.exit(code)
 
 
