@@ -151,7 +151,7 @@ def train(case, data, rank, folder, weights=None):
         getattr(task.model, name).register_forward_hook(keep)
     strategy = "auto" if rank is None else "ddp"
     if case.sharded and rank is not None:
-        strategy = Sharded(process_group_backend="gloo")
+        strategy = Sharded(process_group_backend="gloo", save_distributed_checkpoint=False)
     scored = SCORED[rank] if rank is not None else [batch for share in SCORED for batch in share]
     trainer = quiet(
         folder,
