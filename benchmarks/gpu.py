@@ -349,7 +349,7 @@ def rotary(run: Run) -> Rows:
 
             yield [layout, str(length), *roof(run, 12 * q.numel(), 8 * q.nbytes), *measured(
                 run,
-                both_ways(lambda a=angles, q=q, k=k: torch.cat(a.both(q, k)), [q, k]),
+                both_ways(lambda a=angles, q=q, k=k: torch.cat((a(q), a(k))), [q, k]),
                 both_ways(lambda h=halves, q=q, k=k: torch.cat((h(q), h(k))), [q, k]),
             )]  # fmt: skip
 

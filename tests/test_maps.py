@@ -15,6 +15,7 @@ from tfzoo.testing.samples import randomize
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])
 TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 9, 4]])
+MASK = tfzoo.Mask.right(torch.tensor([5, 3]), 5)
 every_attention = pytest.mark.parametrize("name", registry("attention").names())
 
 
@@ -38,8 +39,8 @@ def is_as_before(model):
 def test_every_layer_has_its_maps_and_the_output_is_the_same(name):
     model = translator(name)
     with tfzoo.attention_maps(model) as maps:
-        found = model(SOURCE, TARGET)
-    assert torch.equal(found, model(SOURCE, TARGET))
+        found = model(SOURCE, TARGET, source_mask=MASK)
+    assert torch.equal(found, model(SOURCE, TARGET, source_mask=MASK))
     assert is_as_before(model)
     shapes = {"encoder.self": (5, 5), "decoder.self": (4, 4), "decoder.cross": (4, 5)}
     sides = [f"{n.partition('.')[0]}.{n.split('.')[3].partition('_')[0]}" for n in maps]

@@ -22,9 +22,9 @@ from benchmarks.claims.shared import (
     SEEDS,
     Found,
     arguments,
-    decoder_input,
     mean_and_range,
     publish,
+    real_tokens,
     table,
     trained,
     unseen,
@@ -95,10 +95,9 @@ def correlation(x: Tensor, y: Tensor, visible: Tensor) -> float:
 
 def visible_keys(task: TranslationTask, batch: ParallelBatch, name: str) -> Tensor:
     """The keys that each real query sees: ``(b q k)``."""
-    pad, target = task.model.pad, decoder_input(batch)
-    queries = batch.source if name.startswith("encoder") else target
-    keys = target if name.startswith("decoder") else batch.source
-    visible = (queries != pad)[:, :, None] & (keys != pad)[:, None, :]
+    queries = real_tokens(batch, "encoder" if name.startswith("encoder") else "decoder")
+    keys = real_tokens(batch, "decoder" if name.startswith("decoder") else "encoder")
+    visible = queries[:, :, None] & keys[:, None, :]
     return visible.tril() if name.startswith("decoder") else visible
 
 

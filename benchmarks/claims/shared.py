@@ -146,6 +146,16 @@ def unseen(task: TranslationTask, run: Path) -> tuple[ParallelBatch, list[tuple[
     return ParallelBatch.collate(list(zip(*sides, strict=True))), pairs
 
 
+def real_tokens(batch: ParallelBatch, side: str) -> Tensor:
+    """True at the real tokens that the encoder or the decoder reads: ``(b n)``."""
+    mask, ids = (
+        (batch.source_mask(), batch.source)
+        if side == "encoder"
+        else (batch.target_mask(), decoder_input(batch))
+    )
+    return torch.ones_like(ids, dtype=torch.bool) if mask.keys is None else mask.keys
+
+
 def decoder_input(batch: ParallelBatch) -> Tensor:
     """What the decoder reads, the target without its EOS: ``(b q)``."""
     return batch.target[:, :-1] * (batch.target[:, 1:] != PAD)

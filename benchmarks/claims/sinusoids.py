@@ -25,6 +25,7 @@ from benchmarks.claims.shared import (
     decoder_input,
     mean_and_range,
     publish,
+    real_tokens,
     table,
     trained,
     unseen,
@@ -126,7 +127,8 @@ def score_parts(
         for one in PARTS
         for other in PARTS
     }
-    visible = (ids != task.model.pad)[:, None, None, :] & (ids != task.model.pad)[:, None, :, None]
+    real = real_tokens(batch, side)
+    visible = real[:, None, None, :] & real[:, None, :, None]
     if side == "decoder":
         visible = visible & torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).tril()
     return terms, visible

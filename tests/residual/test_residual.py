@@ -73,7 +73,7 @@ def test_a_layer_with_rezero_starts_as_the_identity_and_learns():
         causal=False, cross=False, allow=(),
     )  # fmt: skip
     x = torch.randn(2, 3, 8)
-    out = stack.run(x, None, stack.context(x, None, None, None))
+    out = stack.run(x, None, stack.context(x, None, None))
     assert torch.equal(out, x)
     out.square().sum().backward()
     layer = stack.layers[0]

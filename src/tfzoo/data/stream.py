@@ -293,7 +293,8 @@ class StreamLoader:
 
     def _epoch(self, begun: int) -> Iterator[Any]:
         before = self.skipped()
-        self._batches = self._batches or iter(self._loader())
+        if self._batches is None:
+            self._batches = iter(self._loader())
         for item in islice(self._batches, self.batches - begun):
             if isinstance(item, TfzooError):
                 raise item
