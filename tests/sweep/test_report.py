@@ -5,6 +5,7 @@ import html
 import json
 import re
 import shutil
+from dataclasses import replace
 from importlib import import_module
 
 import pytest
@@ -15,7 +16,7 @@ from tests.sweep.made import LEAKY, make
 from tfzoo.plots.style import new_figure
 from tfzoo.sweep.judge.paired import interval
 from tfzoo.sweep.report import write
-from tfzoo.sweep.report.figures import band, inline, limits, sign
+from tfzoo.sweep.report.figures import band, inline, limits, sign, tradeoffs
 from tfzoo.sweep.report.results import gather
 from tfzoo.sweep.run.runs_csv import read_csv, table
 
@@ -260,6 +261,14 @@ def test_a_mark_tells_its_verdict_by_shape_as_well():
 
 def test_a_picture_escapes_what_it_is_called():
     assert inline(new_figure(1, 1), '<b> "a"').startswith('<img alt="&lt;b&gt; &#34;a&#34;" ')
+
+
+def test_a_score_of_0_is_drawn_over_speed(folder):
+    results = gather([folder])
+    for cell in results.cells:
+        if one := cell.judged[0]:
+            cell.judged[0] = replace(one, mean=0.0)
+    assert len(tradeoffs(results)) == 2
 
 
 def test_one_wild_value_leaves_the_others_their_room():

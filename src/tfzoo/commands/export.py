@@ -29,8 +29,7 @@ EPILOG = """\
                     model that training began with
 
 An adapter is merged in all other formats but ckpt.
-What is written is read back and compared with the run before it gets its name. A checkpoint that is
-a folder, of a run on several machines or with --trainer.strategy fsdp2, is exported alike.
+What is written for another program is compared with the run before it gets its name.
 """
 KEPT = ("state_dict", "tfzoo", "epoch", "global_step", "pytorch-lightning_version")
 OUTPUTS = {

@@ -24,7 +24,7 @@ def render(template: Path, *, served: bool = False, **given: object) -> str:
     style = BASE.read_text("utf-8") + beside(template, ".css")
     script = beside(template, ".js")
     own = "'self'" if served else "'none'"
-    pictures = "'self' data:" if served else "data:"
+    pictures = own if served else "data:"
     policy = (
         f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; "
         f"frame-src {own}; img-src {pictures}; connect-src {own}; base-uri 'none'; "

@@ -56,8 +56,6 @@ def facts(results: Results) -> list[tuple[str, str]]:
     if tune := file.get("tune"):
         values = ", ".join(str(one) for one in tune.get("values", []))
         found.append(("Tuned", f"{tune['key']}, for each cell separately, among {values}"))
-    if prune := file.get("prune"):
-        found.append(("Pruned", pruning(prune)))
     return [*found, ("Runs", runs(results))]
 
 
@@ -141,24 +139,6 @@ def legend(results: Results) -> str:
     )
 
 
-def pruning(prune: dict[str, Any]) -> str:
-    """When cells were pruned, and how many went on."""
-    after, keep = prune["after"], prune["keep"]
-    share = isinstance(keep, float)
-    when = f"{after:.0%} of the steps" if isinstance(after, float) else f"{after:,} steps"
-    every = f", and each {1 / keep:.3g} times as far" if share else ""
-    return f"after {when}{every}: the best {f'{keep:.0%}' if share else keep} of the cells went on"
-
-
-def pruned(results: Results) -> list[tuple[str, str]]:
-    """The pruned cells: name and reason."""
-    return [
-        (cell.title, next(row["reason"] for row in cell.rows if row["status"] == "pruned"))
-        for cell in results.cells
-        if cell.status == "pruned"
-    ]
-
-
 def budget(results: Results) -> str:
     """The limit of each run, and what the runs used."""
     given = results.file.get("budget") or {}
@@ -190,7 +170,7 @@ def runs(results: Results) -> str:
     parts = [f"{counted['completed']} of {sum(counted.values())} completed"]
     parts += [
         f"{counted[status]} {status}"
-        for status in ("diverged", "failed", "pruned", "missing")
+        for status in ("diverged", "failed", "missing")
         if counted[status]
     ]
     return ", ".join(parts) + (f"; {refused} cell{'s' * (refused != 1)} refused" if refused else "")

@@ -220,7 +220,11 @@ def tradeoffs(results: Results) -> list[Markup]:
     drawn = []
     for column, words in SPEEDS.items():
         measured = [(cell, cell.judged[0], cell.mean(column)) for cell in results.cells]
-        cells = [(cell, one, speed) for cell, one, speed in measured if speed and one and one.mean]
+        cells = [
+            (cell, one, speed)
+            for cell, one, speed in measured
+            if speed and one and one.mean is not None
+        ]
         if len(cells) > 1:
             drawn.append(tradeoff(results.verdicts[0], cells, words))
     return drawn

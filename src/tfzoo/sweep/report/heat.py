@@ -124,8 +124,6 @@ def field(cell: CellResult, index: int, shade: Shade) -> Field:
     judged = cell.judged[index]
     if cell.refused:
         return Field("refused", "", "none", cell.refused)
-    if cell.status == "pruned":
-        return Field("pruned", "", "none", judged.sentence if judged else "")
     if judged is None or judged.mean is None:
         ended = [(row["status"], row["reason"]) for row in cell.rows if row["reason"]]
         status, reason = next(iter(ended), ("not run", "no run is completed"))

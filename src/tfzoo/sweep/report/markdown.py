@@ -40,9 +40,6 @@ def markdown(results: Results, timed: tables.Table) -> str:
     heads = tables.cell_columns(results)
     rows = [[entry.whole for entry in tables.cell_entries(results, cell)] for cell in results.cells]
     lines += [*table([name for name, _ in heads], rows, [numeric for _, numeric in heads]), ""]
-    if pruned := facts.pruned(results):
-        lines += ["## Pruned cells", "", "They are in no test, interval or ranking.", ""]
-        lines += [f"- {escape(which)}: {escape(reason)}" for which, reason in pruned] + [""]
     if troubles := facts.troubles(results):
         lines += ["## Refused, failed and missing", ""]
         lines += [

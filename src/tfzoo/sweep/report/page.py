@@ -44,7 +44,6 @@ def page(results: Results, timed: tables.Table) -> str:
         tradeoffs=tradeoffs(best),
         columns=tables.cell_columns(results),
         lines=[tables.cell_entries(best, cell) for cell in best.cells],
-        pruned=facts.pruned(results),
         troubles=facts.troubles(results),
         made_with=facts.made_with(results),
     )

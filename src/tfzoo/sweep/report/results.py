@@ -23,7 +23,7 @@ from tfzoo.sweep.report import looks
 from tfzoo.sweep.run.creation import differences
 from tfzoo.sweep.run.runs_csv import Row, SweepFolder, align, table
 
-COMPARED_KEYS = ("recipe", "module", "data", "overrides", "budget", "devices", "tune", "prune")
+COMPARED_KEYS = ("recipe", "module", "data", "overrides", "budget", "devices", "tune")
 """Keys of the sweep file that must be equal for two folders to be merged."""
 PATH_KEYS = ("data.root", "data.train", "data.val")
 """Keys of the recipe that may differ between machines."""
@@ -63,8 +63,6 @@ class CellResult:
         """The status of all its runs together."""
         if self.refused:
             return "refused"
-        if any(row["status"] == "pruned" for row in self.rows):
-            return "pruned"
         if all(row["status"] in ("completed", "diverged") for row in self.rows):
             return "completed"
         return "failed" if any(row["status"] == "failed" for row in self.rows) else "missing"
