@@ -5,7 +5,7 @@ Replace the runs of one sweep, then write the page:
 
     tfzoo sweep ablations/norm --jobs 2 && python benchmarks/ablations.py runs/norm
 
-Replace the runs of its repeat with other seeds, which are pooled with the first:
+Replace the runs of its repeat with other seeds:
 
     tfzoo sweep ablations/norm --seeds 6-10 --jobs 2 --run runs/norm_again
     python benchmarks/ablations.py runs/norm_again
@@ -20,18 +20,18 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
+from typing import get_args
 
 from tfzoo.config.sources import read_yaml
 from tfzoo.sweep.judge.design import Design, parse_margin
 from tfzoo.sweep.judge.effects import axis_name
-from tfzoo.sweep.judge.interactions import interactions
-from tfzoo.sweep.judge.repeats import OF_VERDICTS, Repeats, repeats
+from tfzoo.sweep.judge.repeats import Repeats, Repetition, repeats
 from tfzoo.sweep.judge.sentences import format_p
-from tfzoo.sweep.judge.verdicts import Judged, judge
+from tfzoo.sweep.judge.verdicts import Judged, interactions, judge
 from tfzoo.sweep.plan.sweep_file import Metric, Plan, parse
 from tfzoo.sweep.report.heat import sign
 from tfzoo.sweep.report.numbers import NONE, format_interval, format_mean, format_memory
@@ -65,8 +65,7 @@ runs; it is the share below which reports had called a difference not worth more
 **found** is said of the first runs of a sweep. A verdict **held** if the repeat with other seeds,
 by itself, confirms it: p of its one-sided test in the direction of the first verdict is below 0.05
 after Holm's correction for all verdicts that were repeated. Otherwise it is **not confirmed**,
-which does not refute it, or it **turned round**, if the repeat has the opposite verdict. One that
-**appeared** is a verdict of the repeat alone. Both together are an estimate and no verdict
+which does not refute it, or it **turned round**, if the repeat has the opposite verdict
 ([repeats](judging.md#repeats)). Sweeps with the same recipe and seeds share some runs, so that
 their verdicts are not independent. The **smallest effect** is what the first runs detect [with a
 probability of 0.8](judging.md#the-smallest-effect). Tokens per second and memory are medians.
@@ -87,15 +86,14 @@ def repeated(files: list[Path]) -> str:
     count = 0
     for file in files:
         plan, rows = parse(file, read_yaml(file)), read_csv(file.with_suffix(".csv"))
-        pooled = [one for where, one in second_runs(plan, file, rows, plan.metric) if not where]
-        outcomes.update(one.outcome for found in pooled for one in found.all)
-        count += bool(pooled)
-    before = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in OF_VERDICTS)
-    total = sum(outcomes[outcome] for outcome in OF_VERDICTS)
+        if found := second_runs(plan, file, rows, plan.metric):
+            outcomes.update(one.outcome for one in found.all)
+            count += 1
+    became = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in get_args(Repetition))
     return (
-        f"{count} of {len(files)} sweeps were run again with other seeds. Of the {total} verdicts "
-        f"of their first runs, each by the metric of its sweep: {before}; "
-        f"{outcomes['appeared']} appeared."
+        f"{count} of {len(files)} sweeps were run again with other seeds. Of the "
+        f"{outcomes.total()} verdicts of their first runs, each by the metric of its sweep: "
+        f"{became}."
     )
 
 
@@ -158,20 +156,19 @@ def capital(text: str) -> str:
 
 def again(plan: Plan, file: Path, rows: list[Row]) -> Iterator[str]:
     """What repeats say of the verdicts, and a table of the sweep's metric for each."""
-    by_metric = [list(second_runs(plan, file, rows, one)) for one in (plan.metric, *plan.also)]
-    if not by_metric[0]:
+    own = second_runs(plan, file, rows, plan.metric)
+    if own is None:
         yield from ("**Again.** Not repeated with other seeds yet.", "")
-    for found in zip(*by_metric, strict=True):
-        where, own = found[0]
-        heads = ["first", where] if where else ["first", "again", "together"]
-        said = "; ".join(summary(one) for _, one in found)
-        yield f"**Again.** {f'{capital(where)}, not pooled: ' if where else ''}{said}."
-        yield ""
-        yield f"| {plan.metric.name}: difference | {' | '.join(heads)} | p | |"
-        yield f"|---|{'---|' * len(heads)}---|---|"
+        return
+    others = [second_runs(plan, file, rows, one) for one in plan.also]
+    said = "; ".join(summary(one) for one in (own, *others) if one)
+    yield from (f"**Again.** {said}.", "")
+    if own.all:
+        yield f"| {plan.metric.name}: difference | first | again | p | |"
+        yield "|---|---|---|---|---|"
         for one in own.all:
             p = NONE if one.p is None else format_p(one.p)
-            fields = [row_name(plan, one.labels), *differences(one)[: len(heads)], p, one.outcome]
+            fields = [row_name(plan, one.labels), *differences(one), p, one.outcome]
             yield f"| {' | '.join(fields)} |"
         yield ""
 
@@ -184,23 +181,14 @@ def row_name(plan: Plan, labels: Mapping[str, str]) -> str:
     return f"{axis_name(plan.axes, axis)} {label}, on average"
 
 
-def second_runs(
-    plan: Plan, file: Path, rows: list[Row], metric: Metric
-) -> Iterator[tuple[str, Repeats]]:
-    """The repeats of a sweep, which are beside it as NAME.again.csv, with "". Those of other names
-    may have another number of steps, which is given in words: they are not pooled.
-    """
+def second_runs(plan: Plan, file: Path, rows: list[Row], metric: Metric) -> Repeats | None:
+    """The repeat of a sweep, which is beside it as NAME.again.csv; None if there is none."""
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
-    for path in sorted(SWEEPS.glob(f"{file.stem}.*.csv")):
-        others = read_csv(path)
-        same = steps_of(others) == steps_of(rows)
-        yield (
-            "" if same else f"at {steps_of(others):,.0f} steps",
-            repeats(
-                *(rows, others, axes, plan.baseline, metric.name, metric.mode, design(metric)),
-                pool=same,
-            ),
-        )
+    path = file.with_suffix(".again.csv")
+    if not path.exists():
+        return None
+    others = read_csv(path)
+    return repeats(rows, others, axes, plan.baseline, metric.name, metric.mode, design(metric))
 
 
 def steps_of(rows: list[Row]) -> float:
@@ -321,24 +309,19 @@ def verdict_groups(plan: Plan, file: Path) -> Iterator[str]:
     judged = judge(
         rows, axes, plan.baseline, plan.metric.name, plan.metric.mode, design(plan.metric)
     ).axes
-    outcomes: dict[str, list[str]] = defaultdict(list)
-    for where, found in second_runs(plan, file, rows, plan.metric):
-        for one in found.axes:
-            said = f"{one.outcome} {where}".strip()
-            if one.outcome == "appeared":
-                said += f": {one.again.verdict}{', a hint' * one.again.is_hint}"
-            outcomes[str(one.labels)].append(said)
+    again = second_runs(plan, file, rows, plan.metric)
+    outcomes = {str(one.labels): one.outcome for one in again.all} if again else {}
     for verdict in ("better", "worse", "equivalent", "not yet known", "not judged"):
         names = []
         for one in (one for one in judged if one.verdict == verdict):
             kept = ["a hint"] * one.is_hint
-            kept += [outcome for outcome in outcomes[str(one.labels)] if outcome != verdict]
+            kept += [outcomes[str(one.labels)]] if str(one.labels) in outcomes else []
             ((axis, label),) = one.labels.items()
             label = label if len(axes) == 1 else f"{axis_name(axes, axis)} {label}"
             names.append(f"{label} ({', '.join(kept)})" if kept else label)
         if names:
             yield f"{verdict}: {', '.join(names)}"
-    if not any(outcomes.values()):
+    if again is None:
         yield "not repeated yet"
 
 

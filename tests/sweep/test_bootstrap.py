@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
-
-from tfzoo.commands import predict
 from tfzoo.sweep.judge.bootstrap import (
     Resampled,
     Translations,
@@ -19,6 +17,8 @@ from tfzoo.sweep.judge.bootstrap import (
     tokenizer,
     with_sentence,
 )
+
+from tfzoo.commands import predict
 from tfzoo.sweep.judge.sentences import format_estimate
 
 AXES = {"norm": ["layer", "rms"]}

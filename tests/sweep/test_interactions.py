@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.stats import binom, ttest_1samp
-
 from tfzoo.sweep.judge.interactions import interactions
+
 from tfzoo.sweep.judge.paired import holm
 
 AXES = {"norm": ["layer", "rms"], "position": ["index", "rotary", "alibi"]}

@@ -45,11 +45,14 @@ def make_parser() -> CommandParser:
 def run(given: Namespace) -> int:
     """Compare, print the verdicts, and write the report."""
     from tfzoo.sweep.report import save
+    from tfzoo.sweep.report.answer import answer
     from tfzoo.sweep.report.facts import quote
     from tfzoo.sweep.report.results import gather
     from tfzoo.sweep.report.tables import repeats
 
     results = gather(given.folders, given.metric)
+    for line in answer(results):
+        print_result(line)
     if line := quote(results):
         print_result(line)
     for verdicts in results.verdicts:
@@ -60,8 +63,8 @@ def run(given: Namespace) -> int:
             print_result(f"{metric}: {pair.sentence}")
     for found in repeats(results):
         print_result(f"again: {found.caption.removesuffix('.')}")
-        for name, first, again, together, p, outcome in found.lines:
-            shown = f"first {first}, again {again} ({p}), together {together}"
+        for name, first, again, p, outcome in found.lines:
+            shown = f"first {first}, again {again} ({p})"
             print_result(f"  {name}: {outcome}: {shown}")
     try:
         paths = save(results)
@@ -77,7 +80,9 @@ def run(given: Namespace) -> int:
 def lines(verdicts: Verdicts) -> Iterator[str]:
     """What is printed of the verdicts by one metric."""
     yield f"{verdicts.metric}, {'lower' if verdicts.mode == 'min' else 'higher'} is better"
-    yield from (f"  {one.sentence}" for one in verdicts.axes if one.verdict != "baseline")
+    for one in verdicts.axes:
+        if one.verdict != "baseline":
+            yield "; ".join([f"  {one.sentence}", *one.notes])
     yield from (f"  {one.sentence}" for one in verdicts.diverged)
     if verdicts.smallest:
         yield f"  {verdicts.smallest}"

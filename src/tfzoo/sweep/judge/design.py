@@ -1,4 +1,4 @@
-"""What a sweep declared before it was judged: a margin, and how its number of seeds was chosen."""
+"""What a sweep declared before it was judged: a margin, and at which numbers of seeds."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ class Design:
 
     Attributes:
         margin: differences within it do not matter; None if nothing was declared.
-        most: the largest number of seeds that the sweep declared it may grow to. Its verdicts then
-            hold at 5 % however often somebody looks on the way.
+        looks: the numbers of seeds, in rising order, at which the sweep declared that it would be
+            judged: its verdicts at all of them together then hold at 5 %. Empty: once, with all
+            seeds.
         earlier: the numbers of seeds at which it was judged before, if it has other seeds now.
     """
 
     margin: Margin | None = None
-    most: int | None = None
+    looks: tuple[int, ...] = ()
     earlier: tuple[int, ...] = ()
 
     def margins(self, one: Comparison) -> list[float]:
@@ -58,8 +59,8 @@ class Design:
         """
         if failed:
             return f"{listed(failed)} failed"
-        if self.most is not None:
-            return f"it grew past the {self.most} seeds that it declared" * (count > self.most)
+        if self.looks:
+            return ""
         if unfinished:
             return f"{listed(unfinished)} {'is' if len(unfinished) == 1 else 'are'} not finished"
         if self.earlier:

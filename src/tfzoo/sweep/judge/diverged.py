@@ -1,16 +1,17 @@
-"""Whether a run diverged, and how often the runs of a cell did, beside the baseline's."""
+"""Whether a run diverged, and how often the runs of each value of an axis did."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from tfzoo.sweep.judge import effects, sequential
 from tfzoo.sweep.judge.design import Design
-from tfzoo.sweep.judge.effects import Comparison
+from tfzoo.sweep.judge.effects import Axes
 from tfzoo.sweep.judge.paired import ALPHA, EQUAL, correct
-from tfzoo.sweep.judge.sentences import format_corrected, hint
-from tfzoo.sweep.judge.sequential import FIRST, LATE
+from tfzoo.sweep.judge.scores_by_seed import Scores, Setting
+from tfzoo.sweep.judge.sentences import format_p, hint
 
 Count = tuple[int, int]
 """How many runs diverged, of how many."""
@@ -45,69 +46,73 @@ def why_diverged(
 
 
 @dataclass(frozen=True)
-class Divergence:
-    """How many of a cell's runs diverged, and of the baseline's, with p of Fisher's exact test and
-    the same after Holm's correction for all cells of which a run diverged, here or at the baseline.
+class Rate:
+    """How many of a value's runs diverged, and of the baseline's, over all settings of the other
+    axes, with p of Boschloo's test (1970), after Holm's correction for all values; and why the
+    sample has no verdict, else ``""``.
     """
 
     labels: dict[str, str]
+    name: str
+    against: str
     own: Count
     base: Count
     p: float
-    p_corrected: float
-    sentence: str
+    why_open: str
 
+    @property
+    def sentence(self) -> str:
+        """``rms: 2 of 5 runs diverged, 0 of 5 of layer: not yet known whether ...``."""
+        from scipy.stats import binomtest
 
-def divergences(cells: Sequence[Comparison], design: Design) -> list[Divergence]:
-    """One entry for each cell of which a run diverged, or at whose baseline one did. A cell without
-    any has p = 1 whatever else is true, so it is not counted in the correction (Tarone 1990). A
-    pruned cell is counted and has no entry: its other runs did not come to their end.
-    """
-    compared, counts, p, pruned = [], [], [], 0
-    for one in cells:
-        own, base = (
-            (len(gone), len(gone) + len(scores))
-            for gone, scores in zip(one.diverged, (one.own, one.base), strict=True)
+        (gone, runs), (others, of) = self.own, self.base
+        said = f"{self.name}: {gone} of {runs} runs diverged, {others} of {of} of {self.against}"
+        fewer = min(self.own, self.base, key=lambda one: one[0] / one[1])
+        most = binomtest(*fewer, alternative="less").proportion_ci(1 - ALPHA).high
+        numbers = (
+            f"{format_p(self.p)} (Boschloo's test, Holm's correction); "
+            f"{fewer[0]} of {fewer[1]}: a rate of up to {100 * most:.0f} %"
         )
-        if own[0] + base[0] and one.pruned:
-            pruned += 1
-        elif own[0] + base[0] and own[1] and base[1]:
-            compared.append(one)
-            counts.append((own, base))
-            p.append(min(1.0, fisher(own, base) / share(min(own[1], base[1]), design)))
-    count = len(p) + pruned
-    return [
-        Divergence(one.labels, *both, alone, holm, sentence(one, both, holm, count, design))
-        for one, both, alone, holm in zip(compared, counts, p, correct(p, pruned), strict=True)
-    ]
+        if self.why_open or self.p >= ALPHA:
+            because = self.why_open and f", because {self.why_open}"
+            return f"{said}: not yet known whether that differs{because}, {numbers}"
+        more = "more" if fewer == self.base else "less"
+        return f"{said}: {hint(self.p)}{more} often, {numbers}"
 
 
-def fisher(own: Count, base: Count) -> float:
-    """p of Fisher's exact test (1935) of two shares."""
-    from scipy.stats import fisher_exact
-
-    table = [[count, runs - count] for count, runs in (own, base)]
-    return float(fisher_exact(table).pvalue)
-
-
-def share(seeds: int, design: Design) -> float:
-    """The share of the level that a look at so many seeds may spend: all of it unless the sample
-    was declared to grow.
+def rates(scores: Scores, axes: Axes, base: Setting, design: Design) -> list[Rate]:
+    """One entry for each value of an axis of which a run diverged, or of whose baseline one did. A
+    value without any has p = 1 whatever else is true, so it is not counted in the correction
+    (Tarone 1990). Of declared looks, the last one counts.
     """
-    if design.most is None or not FIRST <= seeds <= design.most:
-        return 1.0
-    before = 0 if seeds == FIRST else seeds - 1
-    return float((seeds**LATE - before**LATE) / design.most**LATE)
+    from scipy.stats import boschloo_exact
+
+    found = []
+    for axis, label, contexts in effects.values_of_axes(scores, axes, base):
+        both = [one for one in contexts if all(ended(scores, setting) for setting in one)]
+        settings = [setting for one in both for setting in one]
+        fewest = min((len(ended(scores, one)) for one in settings), default=0)
+        look = max((one for one in design.looks if one <= fewest), default=None)
+        own, other = (count(scores, [one[side] for one in both], look) for side in (0, 1))
+        if own[0] + other[0] and label != (against := base[list(axes).index(axis)]):
+            p = float(boschloo_exact([[gone, runs - gone] for gone, runs in (own, other)]).pvalue)
+            why = design.why_no_verdict(fewest, (), effects.what_became(scores, settings)[1])
+            if look:
+                p = min(1.0, p / sequential.spent(look, design.looks))
+            elif design.looks:
+                why = f"the first look is at {design.looks[0]} seeds"
+            name = label if len(axes) == 1 else f"{effects.axis_name(axes, axis)} {label}"
+            found.append(Rate({axis: label}, name, against, own, other, p, why))
+    corrected = correct([one.p for one in found])
+    return [replace(one, p=p) for one, p in zip(found, corrected, strict=True)]
 
 
-def sentence(
-    one: Comparison, counts: tuple[Count, Count], p: float, comparisons: int, design: Design
-) -> str:
-    """``rms: 2 of 5 runs diverged, 0 of 5 of layer: not yet known whether ...``."""
-    (gone, runs), (base_gone, base_runs) = counts
-    said = f"{one.name}: {gone} of {runs} runs diverged, {base_gone} of {base_runs}"
-    numbers = f"{format_corrected(p, comparisons)} (Fisher's exact test)"
-    if p >= ALPHA or design.why_no_verdict(*one.sample):
-        return f"{said} of {one.against}: not yet known whether that differs, {numbers}"
-    more = gone / runs > base_gone / base_runs
-    return f"{said} of {one.against}: {hint(p)}{'more' if more else 'less'} often, {numbers}"
+def ended(scores: Scores, setting: Setting) -> list[int]:
+    """The seeds of a setting whose runs ended, in order."""
+    return sorted({*scores.of(setting), *scores.diverged.get(setting, ())})
+
+
+def count(scores: Scores, settings: list[Setting], look: int | None) -> Count:
+    """The runs of these settings that diverged, and all that ended, up to a look."""
+    runs = [(one, seed) for one in settings for seed in ended(scores, one)[:look]]
+    return sum(seed in scores.diverged.get(one, ()) for one, seed in runs), len(runs)

@@ -1,13 +1,15 @@
-"""The comparisons of a sweep: each cell with the baseline, and the main effect of each value of an
-axis.
+"""The comparisons of a sweep: each cell with the baseline, the main effects of axes, and their
+interactions.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations, product
+from statistics import fmean
 
 from tfzoo.errors import UnknownName
 from tfzoo.sweep.judge.paired import has_variance
@@ -15,6 +17,8 @@ from tfzoo.sweep.judge.scores_by_seed import BySeed, Scores, Setting
 from tfzoo.sweep.judge.sequential import FIRST
 
 Axes = Mapping[str, Sequence[str]]
+Side = tuple[Setting, ...]
+"""One setting, or two whose difference counts."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +26,9 @@ class Comparison:
     """The scores of one side and of the baseline by seed, with their names and notes.
 
     Attributes:
-        pruned: what of it was pruned: then it has no test.
         failed, unfinished: the seeds whose runs failed, or are not finished, on either side.
-        diverged: the seeds at which a cell diverged, and at which the baseline did.
+        diverged: how many of its runs diverged.
+        fewest: how many pairs a test needs.
     """
 
     labels: dict[str, str]
@@ -34,10 +38,10 @@ class Comparison:
     base: BySeed
     notes: tuple[str, ...]
     is_baseline: bool
-    pruned: str = ""
     failed: Sequence[int] = ()
     unfinished: Sequence[int] = ()
-    diverged: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
+    diverged: int = 0
+    fewest: int = FIRST
 
     @cached_property
     def pairs(self) -> list[int]:
@@ -61,38 +65,31 @@ class Comparison:
 
     @property
     def is_testable(self) -> bool:
-        """Whether there is a test: at least three pairs, and differences with a variance."""
+        """Whether there is a test: enough pairs, and differences with a variance."""
         return (
             not self.is_baseline
-            and len(self.pairs) >= FIRST
+            and len(self.pairs) >= self.fewest
             and has_variance(self.differences, self.scale)
         )
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a test was planned and there is none: a cell was pruned, or runs are not
-        finished.
+        """Whether there is no test before its runs are finished."""
+        return bool(self.unfinished) and not self.is_baseline and not self.is_testable
+
+    def at_look(self, looks: Sequence[int]) -> Comparison:
+        """What the last of the declared looks has seen: the first pairs, up to the first seed whose
+        run is not finished. Itself where no looks are declared.
         """
-        missing = self.pruned or self.unfinished
-        return bool(missing) and not self.is_baseline and not self.is_testable
-
-    @property
-    def is_same(self) -> bool:
-        """Whether there are at least three pairs and all are equal."""
-        return len(self.pairs) >= FIRST and not has_variance([0.0, *self.differences], self.scale)
-
-    def unpaired(self) -> list[str]:
-        """Notes on seeds that only one side has."""
-        if not self.own or not self.base:
-            return []
-        alone = [
-            f"seed {seed} has no partner: {self.against} has no score there"
-            for seed in sorted(self.own.keys() - self.base.keys())
-        ]
-        return alone + [
-            f"seed {seed} of {self.against} has no partner here"
-            for seed in sorted(self.base.keys() - self.own.keys())
-        ]
+        if not looks:
+            return self
+        before = min(self.unfinished, default=max(self.pairs, default=0) + 1)
+        pairs = [seed for seed in self.pairs if seed < before]
+        count = max((look for look in looks if look <= len(pairs)), default=0)
+        if count:
+            pairs = pairs[:count]
+        own, base = ({seed: side[seed] for seed in pairs} for side in (self.own, self.base))
+        return replace(self, own=own, base=base, fewest=looks[0])
 
 
 def baseline(axes: Axes, given: Mapping[str, str]) -> Setting:
@@ -107,34 +104,6 @@ def baseline(axes: Axes, given: Mapping[str, str]) -> Setting:
     return tuple(str(given.get(axis, labels[0])) for axis, labels in axes.items())
 
 
-def cells(scores: Scores, axes: Axes, base: Setting) -> list[Comparison]:
-    """The comparison of each cell with the baseline, in the order of the rows."""
-    return [
-        Comparison(
-            labels=dict(zip(axes, setting, strict=True)),
-            name=name(axes, setting, base),
-            against=baseline_name(setting, base),
-            own=own,
-            base=scores.of(base),
-            notes=tuple(scores.notes[setting]),
-            is_baseline=setting == base,
-            pruned=scores.pruned.get(setting, ""),
-            failed=seeds_in(scores.failed, [setting, base]),
-            unfinished=seeds_in(scores.unfinished, [setting, base]),
-            diverged=(
-                frozenset(scores.diverged.get(setting, ())),
-                frozenset(scores.diverged.get(base, ())),
-            ),
-        )
-        for setting, own in scores.values.items()
-    ]
-
-
-def seeds_in(by_setting: Mapping[Setting, set[int]], settings: Iterable[Setting]) -> list[int]:
-    """All seeds of these settings, in order."""
-    return sorted({seed for one in settings for seed in by_setting.get(one, ())})
-
-
 def is_grid(scores: Scores, base: Setting) -> bool:
     """Whether some cell differs from the baseline on more than one axis. If none does, the cells
     themselves are the effects of the axes.
@@ -144,83 +113,124 @@ def is_grid(scores: Scores, base: Setting) -> bool:
     )
 
 
-def main_effects(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparison]:
-    """The main effect of each value of each axis: for each seed the mean over the settings of the
-    other axes, compared with the same mean at the baseline's value.
-
-    A setting counts for a seed if that seed has a score on both sides; notes list the others. An
-    effect of which a setting was pruned has no scores: which settings are left depends on luck.
-    """
-    for position, (axis, labels) in enumerate(axes.items()):
-        contexts = list(
-            dict.fromkeys(
-                (*setting[:position], *setting[position + 1 :]) for setting in scores.values
-            )
+def cells(scores: Scores, axes: Axes, base: Setting) -> list[Comparison]:
+    """The comparison of each cell with the baseline, in the order of the rows."""
+    return [
+        Comparison(
+            dict(zip(axes, setting, strict=True)),
+            name(axes, setting, base),
+            baseline_name(setting, base),
+            own,
+            scores.of(base),
+            tuple(scores.notes[setting]),
+            setting == base,
+            *what_became(scores, {setting, base}),
         )
-        others = ", ".join(axis_name(axes, other) for other in axes if other != axis)
-        for label in labels:
-            settings = [
-                (*context[:position], value, *context[position:])
-                for context in contexts
-                for value in (label, base[position])
-            ]
-            gone = sum(one in scores.pruned for one in settings) if label != base[position] else 0
-            found = [{} if gone else scores.of(one) for one in settings]
-            sides = list(zip(found[::2], found[1::2], strict=True))
-            shared = [own.keys() & partner.keys() for own, partner in sides]
-            seeds = sorted({seed for both in shared for seed in both})
-            used = [[index for index, both in enumerate(shared) if seed in both] for seed in seeds]
-            notes = (
-                [] if gone else unbalanced(seeds, used, shared, contexts, f"settings of {others}")
-            )
-            own, partner = (
-                {
-                    seed: sum(sides[i][side][seed] for i in use) / len(use)
-                    for seed, use in zip(seeds, used, strict=True)
-                }
-                for side in (0, 1)
-            )
-            yield Comparison(
-                labels={axis: label},
-                name=f"{axis_name(axes, axis)} {label}, averaged over {others}",
-                against=base[position],
-                own=own,
-                base=partner,
-                notes=tuple(notes),
-                is_baseline=label == base[position],
-                pruned=f"{gone} of the {len(settings)} cells that it compares were pruned"
-                if gone
-                else "",
-                failed=seeds_in(scores.failed, settings),
-                unfinished=seeds_in(scores.unfinished, settings),
-            )
-
-
-def unbalanced(
-    seeds: Sequence[int],
-    used: Sequence[Sequence[int]],
-    shared: Sequence[set[int]],
-    contexts: Sequence[Setting],
-    what: str,
-) -> list[str]:
-    """Notes on what a main effect omits: settings that no seed has on both sides, and settings that
-    single seeds lack.
-    """
-    notes, there = [], [index for index, both in enumerate(shared) if both]
-    if len(there) < len(contexts):
-        lost = "; ".join(
-            ", ".join(context) for index, context in enumerate(contexts) if index not in there
-        )
-        notes.append(
-            f"unbalanced: averaged over {len(there)} of {len(contexts)} {what}, "
-            f"without {lost}, where one side has no scores"
-        )
-    notes += [
-        f"unbalanced: seed {seed} is averaged over {len(use)} of {len(there)} {what}"
-        for seed, use in zip(seeds, used, strict=True)
-        if len(use) < len(there)
+        for setting, own in scores.values.items()
     ]
-    return notes
+
+
+def what_became(scores: Scores, settings: Iterable[Setting]) -> tuple[list[int], list[int], int]:
+    """The seeds of these settings whose runs failed, and are not finished, and how many runs
+    diverged.
+    """
+    settings = set(settings)
+    failed, unfinished = (
+        sorted({seed for one in settings for seed in group.get(one, ())})
+        for group in (scores.failed, scores.unfinished)
+    )
+    return failed, unfinished, sum(len(scores.diverged.get(one, ())) for one in settings)
+
+
+def main_effects(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparison]:
+    """The main effect of each value of each axis, averaged over the settings of the others."""
+    for axis, label, contexts in values_of_axes(scores, axes, base):
+        others = ", ".join(axis_name(axes, other) for other in axes if other != axis)
+        against = base[list(axes).index(axis)]
+        yield averaged(
+            scores,
+            [((own,), (other,)) for own, other in contexts],
+            {axis: label},
+            f"{axis_name(axes, axis)} {label}, averaged over {others}",
+            against,
+            label == against,
+        )
+
+
+def values_of_axes(
+    scores: Scores, axes: Axes, base: Setting
+) -> Iterator[tuple[str, str, list[tuple[Setting, Setting]]]]:
+    """Each axis and each of its values with, for each setting of the other axes, the cell of this
+    value and that of the baseline's.
+    """
+    for at, (axis, labels) in enumerate(axes.items()):
+        others = dict.fromkeys((one[:at], one[at + 1 :]) for one in scores.values)
+        for label in labels:
+            pairs = [((*a, label, *b), (*a, base[at], *b)) for a, b in others]
+            yield axis, label, pairs
+
+
+def interactions(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparison]:
+    """For each two axes and values ``a`` and ``b`` that are not the baseline's ``a0`` and ``b0``:
+    ``y[a, b] - y[a0, b]``, compared with ``y[a, b0] - y[a0, b0]``, averaged over the settings of
+    the other axes.
+    """
+    for one, other in combinations(axes, 2):
+        a0, b0 = (base[list(axes).index(axis)] for axis in (one, other))
+        settings = [dict(zip(axes, setting, strict=True)) for setting in scores.values]
+        for a, b in product(axes[one], axes[other]):
+            if a == a0 or b == b0:
+                continue
+            sides = dict.fromkeys(
+                tuple(
+                    tuple(tuple({**rest, one: x, other: y}.values()) for x in (a, a0))
+                    for y in (b, b0)
+                )
+                for rest in settings
+            )
+            name = f"the effect of {axis_name(axes, one)} {a} at {b}"
+            contexts = [(here, there) for here, there in sides]
+            yield averaged(scores, contexts, {one: a, other: b}, name, f"that at {b0}")
+
+
+def averaged(
+    scores: Scores,
+    contexts: Sequence[tuple[Side, Side]],
+    labels: dict[str, str],
+    name: str,
+    against: str,
+    is_baseline: bool = False,
+) -> Comparison:
+    """The comparison of two sides, for each seed the mean over the contexts in which that seed has
+    all scores; notes list the others.
+    """
+    shared = [
+        set.intersection(*({*scores.of(setting)} for side in both for setting in side))
+        for both in contexts
+    ]
+    used = {
+        seed: [index for index, seeds in enumerate(shared) if seed in seeds]
+        for seed in sorted(set.union(set(), *shared))
+    }
+    notes = [
+        f"unbalanced: seed {seed} is averaged over {len(use)} of {len(contexts)} settings"
+        for seed, use in used.items()
+        if len(use) < len(contexts)
+    ]
+
+    def score(side: Side, seed: int) -> float:
+        first, *rest = (scores.of(setting)[seed] for setting in side)
+        return first - sum(rest)
+
+    own, base = (
+        {seed: fmean(score(contexts[i][k], seed) for i in use) for seed, use in used.items()}
+        for k in (0, 1)
+    )
+    settings = {setting for both in contexts for side in both for setting in side}
+    return Comparison(
+        *(labels, name, against, own, base, tuple(notes), is_baseline),
+        *what_became(scores, settings),
+    )
 
 
 def name(axes: Axes, setting: Setting, base: Setting) -> str:

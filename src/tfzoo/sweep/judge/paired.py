@@ -1,13 +1,13 @@
 """Paired comparisons: Student's t test (1908), equivalence, Holm's correction (1979), and power.
 
-All functions work along the last axis, so that one sweep and a thousand simulated ones can be
+Functions of scores work along the last axis, so that one sweep and a thousand simulated ones can be
 computed in the same way.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tfzoo.sweep.judge import sequential
+from tfzoo.sweep.judge.scores_by_seed import Mode
 
 ALPHA = 0.05
-"""The family-wise error rate of the verdicts on one metric, and 1 - coverage of each interval."""
+"""The family-wise error rate of the verdicts on one metric, and 1 - coverage of its intervals."""
 
 CLEAR = 0.01
 """A verdict whose corrected p is not below this is a hint: one such in twenty sweeps is chance."""
@@ -29,37 +30,40 @@ NODES = 10_000
 """Quadrature points over the chi distribution; the result is then right to four decimals, and so
 it is with a tenth of them from 50 degrees of freedom on, where the distribution is narrow.
 """
+SPREADS = 50
+"""Standard deviations that stand for the unknown one, each as likely."""
 
 EQUAL = 1e-6
 """Values closer than this, relative to the largest, count as equal: runs compute in fp32."""
 
 Floats = NDArray[np.float64]
-Mode = Literal["min", "max"]
-"""Whether a lower or a higher score is better."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """The mean of ``n`` independent values, its 95 % confidence interval, and p of the t test of
-    mean 0.
+    """The mean of ``n`` independent values, its confidence interval, and p of the t test of mean 0.
+    ``sign`` is that of the mean at the look at which p was smallest.
     """
 
     mean: Any
     low: Any
     high: Any
     p: Any
+    sign: Any
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Interval and p of no difference, and p of a difference within the margin (None without one),
-    both also after Holm's correction for all comparisons of the metric.
+    """The tests of one comparison: interval and p of no difference; p of a difference within the
+    margin, None without one; and p of the permutation test, None where it cannot decide. All but
+    ``p_equivalent`` and that of ``test`` are after Holm's correction for all of the metric.
     """
 
     test: Interval
     p_corrected: float
-    p_equivalent: float | None
-    p_equivalent_corrected: float | None
+    p_equivalent: float | None = None
+    p_equivalent_corrected: float | None = None
+    p_permutation: float | None = None
 
     @property
     def is_equivalent(self) -> bool:
@@ -68,54 +72,67 @@ class Outcome:
 
     def direction(self, mode: Mode) -> Literal["better", "worse"]:
         """On which side of the baseline the mean lies."""
-        return "better" if (self.test.mean < 0) == (mode == "min") else "worse"
+        return "better" if (self.test.sign < 0) == (mode == "min") else "worse"
 
 
-def interval(values: ArrayLike, alpha: float = ALPHA, most: int | None = None) -> Interval:
+def interval(values: ArrayLike, alpha: float = ALPHA, looks: tuple[int, ...] = ()) -> Interval:
     """Student (1908): ``mean +- t(1 - alpha / 2, n - 1) sd / sqrt(n)`` and ``p = 2 P(T > |mean|
-    sqrt(n) / sd)``, over ``(..., n)`` values. If the sample may grow to ``most`` values, all its
-    intervals on the way together have the level, and p is
-    :func:`tfzoo.sweep.judge.sequential.p_value`.
+    sqrt(n) / sd)``, over ``(..., n)`` values. Of a sample with declared looks, of which the last so
+    far is at ``n``, all intervals on the way together have the level, and p is the smallest
+    :func:`tfzoo.sweep.judge.sequential.p_value` so far.
 
     >>> found = interval([1.0, 2.0, 3.0])
     >>> [round(float(value), 3) for value in (found.mean, found.low, found.high, found.p)]
     [2.0, -0.484, 4.484, 0.074]
     """
+    values = np.asarray(values, np.float64)
+    mean, error, _ = t_statistic(values)
+    reach = critical(alpha, values.shape[-1], looks) * error
+    means, p = zip(*tests(values, looks), strict=True)
+    at = np.argmin(p, 0)[None]
+    best, sign = (np.take_along_axis(np.array(one), at, 0)[0] for one in (p, np.sign(means)))
+    return Interval(mean, mean - reach, mean + reach, best, sign)
+
+
+def tests(values: Floats, looks: tuple[int, ...]) -> Iterator[tuple[Floats, Floats]]:
+    """The mean and p at each look so far; without declared looks, at the number of values."""
     from scipy.special import stdtr
 
-    values = np.asarray(values, np.float64)
-    mean, count = values.mean(-1), values.shape[-1]
-    error = values.std(-1, ddof=1) / count**0.5
+    count = values.shape[-1]
+    for seeds in looks[: looks.index(count) + 1] if looks else (count,):
+        mean, _, t = t_statistic(values[..., :seeds])
+        alone = 2 * stdtr(seeds - 1, -np.abs(t))
+        yield mean, sequential.p_value(t, seeds, looks) if looks else alone
+
+
+def t_statistic(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """The mean over the last axis, its standard error, and their ratio."""
+    mean = values.mean(-1)
+    error = values.std(-1, ddof=1) / values.shape[-1] ** 0.5
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = mean / error
-    reach = critical(alpha, count, most) * error
-    grows = is_growing(count, most)
-    p = sequential.p_value(t, count, most or count) if grows else 2 * stdtr(count - 1, -np.abs(t))
-    return Interval(mean, mean - reach, mean + reach, p)
+        return mean, error, mean / error
 
 
-def critical(alpha: float, seeds: int, most: int | None = None) -> float:
+def critical(alpha: float, seeds: int, looks: tuple[int, ...] = ()) -> float:
     """How large t must be for a level of ``alpha``."""
     from scipy.special import stdtrit
 
-    if most is not None and is_growing(seeds, most):
-        return sequential.critical(alpha, seeds, most)
+    if looks:
+        return sequential.critical(alpha, seeds, looks)
     return float(stdtrit(seeds - 1, 1 - alpha / 2))
 
 
-def is_growing(seeds: int, most: int | None) -> bool:
-    """Whether ``seeds`` are on the declared way to ``most``."""
-    return most is not None and sequential.FIRST <= seeds <= most
-
-
-def equivalence(values: ArrayLike, margin: ArrayLike, most: int | None = None) -> Floats:
+def equivalence(values: ArrayLike, margin: ArrayLike, looks: tuple[int, ...] = ()) -> Floats:
     """p of the two one-sided tests (Schuirmann 1987) that the mean of ``(..., n)`` values lies
-    within ``margin`` of 0, which is one number or one for each value: the larger of their p.
+    within ``margin`` of 0, which is one number or one for each value: the larger of their p, the
+    smallest so far where looks are declared.
     """
     values, margin = np.asarray(values, np.float64), np.asarray(margin, np.float64)
-    sides = (interval(values + margin, most=most), interval(margin - values, most=most))
-    above, below = (np.where(one.mean > 0, one.p / 2, 1 - one.p / 2) for one in sides)
-    return np.asarray(np.maximum(above, below), np.float64)
+    found = [
+        np.maximum(*(np.where(mean > 0, p / 2, 1 - p / 2) for mean, p in both))
+        for both in zip(tests(values + margin, looks), tests(margin - values, looks), strict=True)
+    ]
+    return np.asarray(np.min(found, 0), np.float64)
 
 
 def has_variance(values: ArrayLike, scale: float) -> bool:
@@ -139,66 +156,87 @@ def holm(p: ArrayLike) -> Floats:
     return corrected
 
 
-def correct(p: Sequence[float], untested: int = 0) -> list[float]:
-    """:func:`holm` for ``p`` and for ``untested`` comparisons more that were planned, and pruned or
-    not finished: each counts as if its p were 1.
+def correct(p: Sequence[float], count: int = 0) -> list[float]:
+    """:func:`holm` for ``p`` among ``count`` comparisons, of which the others have no test, or none
+    yet: each of them counts as if its p were 1.
     """
-    corrected: list[float] = holm([*p, *[1.0] * untested])[: len(p)].tolist()
+    corrected: list[float] = holm([*p, *[1.0] * (count - len(p))])[: len(p)].tolist()
     return corrected
 
 
-def selected_level(tested: int, untested: int) -> float:
-    """The level of each interval if so many of the planned comparisons were pruned (Benjamini and
-    Yekutieli 2005): those that are left were selected.
+def permutation(values: Sequence[float]) -> float:
+    """p of the permutation test of mean 0 (Fisher 1935), which only assumes that each difference
+    could as well have had the other sign: the share of sign changes whose mean is as far from 0.
     """
-    return ALPHA * tested / (tested + untested) if tested else ALPHA
+    from scipy.stats import permutation_test
+
+    found = permutation_test(
+        (values,),
+        lambda x, axis: x.mean(axis),
+        permutation_type="samples",
+        vectorized=True,
+        rng=np.random.default_rng(0),
+    )
+    return float(found.pvalue)
 
 
 def power(
-    size: float, spread: float, seeds: int, comparisons: int = 1, most: int | None = None
+    size: float,
+    spread: float,
+    seeds: int,
+    comparisons: int = 1,
+    looks: tuple[int, ...] = (),
+    free: int | None = None,
 ) -> float:
     """The probability of detecting a true mean difference of ``size`` if the differences have the
-    standard deviation ``spread``, at the level that Holm requires of the smallest p.
+    standard deviation ``spread``, at the level that Holm requires of the smallest p; if ``spread``
+    was estimated with ``free`` degrees of freedom, the mean over what it may be.
 
     ``P(|T| > t(1 - alpha / (2 comparisons), n - 1))`` for a noncentral t variable with ``n - 1``
     degrees of freedom and noncentrality ``size sqrt(n) / spread``, computed as the mean of
     ``P(|Z + shift| > bar S)`` over quantiles of ``S``, the square root of a chi-square variable
-    over its degrees of freedom. SciPy's noncentral t is NaN in its far tails.
+    over its degrees of freedom. SciPy's noncentral t is NaN in its far tails, and nearer: its
+    power of 3 seeds and 4 comparisons for 5 standard deviations.
     """
     from scipy.special import ndtr
 
-    free, shift = seeds - 1, abs(size) * seeds**0.5 / spread
-    bar = critical(ALPHA / comparisons, seeds, most) * chi_quantiles(free)
+    around = np.ones(1) if free is None else 1 / chi_quantiles(free, SPREADS)
+    shift = abs(size) * seeds**0.5 / (spread * around[:, None])
+    nodes = NODES if seeds <= 50 and free is None else NODES // 10
+    bar = critical(ALPHA / comparisons, seeds, looks) * chi_quantiles(seeds - 1, nodes)
     return float(np.mean(ndtr(shift - bar) + ndtr(-shift - bar)))
 
 
 @lru_cache(maxsize=128)
-def chi_quantiles(free: int) -> Floats:
+def chi_quantiles(free: int, nodes: int) -> Floats:
     """Equally likely values of the square root of a chi-square variable over its degrees of
     freedom.
     """
     from scipy.special import chdtri
 
-    nodes = NODES if free < 50 else NODES // 10
     found: Floats = np.sqrt(chdtri(free, (np.arange(nodes) + 0.5) / nodes) / free)
     return found
 
 
 def seeds_needed(
-    size: float, spread: float, comparisons: int = 1, most: int | None = None
+    size: float,
+    spread: float,
+    comparisons: int = 1,
+    looks: tuple[int, ...] = (),
+    free: int | None = None,
 ) -> int | None:
     """The smallest number of seeds with a power of 0.8 for a difference of ``size``; None if it is
-    more than ``most``, or than 1,000 if the sample is not declared to grow.
+    more than 1,000, or than the last of the declared looks.
     """
-    counts = range(sequential.FIRST, (most or MAX_SEEDS) + 1)
+    counts = looks or range(sequential.FIRST, MAX_SEEDS + 1)
     index = bisect_left(
-        counts, POWER, key=lambda seeds: power(size, spread, seeds, comparisons, most)
+        counts, POWER, key=lambda seeds: power(size, spread, seeds, comparisons, looks, free)
     )
     return counts[index] if index < len(counts) else None
 
 
 @lru_cache(maxsize=128)
-def detectable(seeds: int, comparisons: int = 1, most: int | None = None) -> float:
+def detectable(seeds: int, comparisons: int = 1, looks: tuple[int, ...] = ()) -> float:
     """The smallest true mean difference with a :func:`power` of 0.8, in standard deviations of the
     differences.
 
@@ -207,6 +245,6 @@ def detectable(seeds: int, comparisons: int = 1, most: int | None = None) -> flo
     """
     steps = range(10**9)  # of a ten-thousandth
     found = bisect_left(
-        steps, POWER, key=lambda step: power(step / 10_000, 1.0, seeds, comparisons, most)
+        steps, POWER, key=lambda step: power(step / 10_000, 1.0, seeds, comparisons, looks)
     )
     return found / 10_000

@@ -5,79 +5,90 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 Setting = tuple[str, ...]
 """The labels of a cell, in the order of the axes."""
 
 BySeed = dict[int, float]
+Seeds = dict[Setting, set[int]]
+Mode = Literal["min", "max"]
+"""Whether a lower or a higher score is better."""
 
 
 @dataclass
 class Scores:
-    """The scores of completed runs by setting and seed.
+    """The scores of the runs that ended, by setting and seed.
 
     Attributes:
-        pruned: the settings that were pruned, which have no scores, and the reasons.
-        diverged: the seeds of a setting whose runs diverged: they are counted, and have no score.
+        diverged: the seeds of a setting whose runs diverged. They have scores like the others.
         failed: those whose runs failed for another reason, or have no score.
         unfinished: those whose runs are not finished.
         notes: what is missing and why.
     """
 
     values: dict[Setting, BySeed] = field(default_factory=dict)
-    pruned: dict[Setting, str] = field(default_factory=dict)
-    diverged: dict[Setting, set[int]] = field(default_factory=lambda: defaultdict(set))
-    failed: dict[Setting, set[int]] = field(default_factory=lambda: defaultdict(set))
-    unfinished: dict[Setting, set[int]] = field(default_factory=lambda: defaultdict(set))
+    diverged: Seeds = field(default_factory=lambda: defaultdict(set))
+    failed: Seeds = field(default_factory=lambda: defaultdict(set))
+    unfinished: Seeds = field(default_factory=lambda: defaultdict(set))
     notes: dict[Setting, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def of(self, setting: Setting) -> BySeed:
         """The scores of a setting by seed; empty if it has none."""
         return self.values.get(setting, {})
 
+    def without_diverged(self) -> Scores:
+        """The same without the scores of the runs that diverged."""
+        kept = {
+            setting: {seed: score for seed, score in own.items() if seed not in gone}
+            for setting, own in self.values.items()
+            for gone in [self.diverged.get(setting, ())]
+        }
+        return replace(self, values=kept)
 
-def scores_by_seed(rows: Iterable[Mapping[str, Any]], axes: Iterable[str], metric: str) -> Scores:
-    """One metric of all rows, whose values may be text, as from a CSV. If a seed occurs more than
-    once, its mean counts.
+
+def scores_by_seed(
+    rows: Iterable[Mapping[str, Any]],
+    axes: Iterable[str],
+    metric: str,
+    mode: Mode,
+    untrained: float | None = None,
+) -> Scores:
+    """One metric of all rows, whose values may be text, as from a CSV.
+
+    Where a run diverged and its score is not finite, ``untrained`` stands for it, the score of a
+    model that knows nothing; if that is None, the worst score of all runs.
     """
     axes, scores = list(axes), Scores()
-    several: dict[tuple[Setting, int], list[float]] = defaultdict(list)
     alike: dict[tuple[Setting, str], list[int]] = defaultdict(list)
     for row in rows:
         setting = tuple(str(row.get(axis, "")) for axis in axes)
-        scores.values.setdefault(setting, {})
+        own = scores.values.setdefault(setting, {})
         seed, value = parse_seed(row.get("seed")), parse_number(row.get(metric))
-        status, why = str(row.get("status") or "completed"), row.get("reason") or ""
-        if status == "refused":
-            scores.notes[setting].append(f"refused: {why or 'no reason given'}")
-        elif status == "pruned":
-            scores.pruned[setting] = why or "pruned"
-        elif seed is None:
-            scores.notes[setting].append(f"a run without a seed is omitted ({status})")
+        status, why = str(row.get("status") or "completed"), str(row.get("reason") or "")
+        if seed is None:
+            scores.notes[setting].append(f"{status}: {why or 'a run without a seed'}")
         elif status == "diverged" or (value is not None and not math.isfinite(value)):
             scores.diverged[setting].add(seed)
+            own[seed] = math.nan if value is None else value
             alike[setting, f"diverged: {why or f'{metric} is {value}'}"].append(seed)
-        elif status == "failed":
+        elif status == "failed" or (status == "completed" and value is None):
             scores.failed[setting].add(seed)
-            alike[setting, f"failed: {why or 'no reason given'}"].append(seed)
-        elif status != "completed":
+            alike[setting, f"failed: {why or f'no {metric}'}"].append(seed)
+        elif status != "completed" or value is None:
             scores.unfinished[setting].add(seed)
-            scores.notes[setting].append(f"seed {seed} is not finished ({status})")
-        elif value is None:
-            scores.failed[setting].add(seed)
-            scores.notes[setting].append(f"seed {seed} has no {metric}")
+            alike[setting, f"not finished ({status})"].append(seed)
         else:
-            several[setting, seed].append(value)
+            own[seed] = value
     for (setting, what), seeds in alike.items():
         scores.notes[setting].append(f"{listed(seeds)} {what}")
-    for (setting, seed), found in several.items():
-        if setting in scores.pruned:
-            continue
-        scores.values[setting][seed] = sum(found) / len(found)
-        if len(found) > 1:
-            scores.notes[setting].append(f"seed {seed} occurs {len(found)} times; the mean is used")
+    finite = [one for own in scores.values.values() for one in own.values() if math.isfinite(one)]
+    worst = max(finite, default=math.nan) if mode == "min" else min(finite, default=math.nan)
+    stand_in = worst if untrained is None else untrained
+    for setting, own in scores.values.items():
+        known = {seed: one if math.isfinite(one) else stand_in for seed, one in own.items()}
+        scores.values[setting] = {seed: one for seed, one in known.items() if math.isfinite(one)}
     return scores
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean, median, stdev
+from statistics import fmean, median, median_low, stdev
 
 from tfzoo.sweep.judge.design import Design
 from tfzoo.sweep.judge.effects import Comparison
@@ -12,12 +12,12 @@ from tfzoo.sweep.judge.paired import (
     ALPHA,
     CLEAR,
     MAX_SEEDS,
-    Mode,
+    POWER,
     Outcome,
     detectable,
     seeds_needed,
 )
-from tfzoo.sweep.judge.sequential import FIRST
+from tfzoo.sweep.judge.scores_by_seed import Mode
 
 MIN_EFFECT = 0.01
 """Part of the baseline's mean. A smaller difference is not worth more seeds."""
@@ -28,29 +28,54 @@ def tested(
 ) -> str:
     """The sentence of a comparison that has a test."""
     test, corrected = outcome.test, outcome.p_corrected
-    mean, low, high, p = (float(value) for value in (test.mean, test.low, test.high, test.p))
-    significance = format_corrected(corrected, comparisons)
-    estimate = f"difference {format_estimate(mean, low, high)}"
     margin = design.margin.describe(one.against) if design.margin else ""
+    after = ""
+    if outcome.p_permutation is not None:
+        after = f" (permutation test: {format_p(outcome.p_permutation)})"
+    if one.diverged:
+        after += f"; so it is without the {counted(one.diverged)}"
     if verdict in ("better", "worse"):
-        ends = sorted((abs(low), abs(high)))  # both have the same sign, as p is below 5 %
-        size = format_estimate(abs(mean), *ends)
+        low, high = sorted(float(test.sign * end) for end in (test.low, test.high))
+        size = format_estimate(float(test.sign * test.mean), low, high)
         within = f"; by less than the margin of {margin}" if outcome.is_equivalent else ""
         said = f"{hint(corrected)}{verdict} than {one.against}"
-        return f"{one.name}: {said} by {size}, {significance}{within}"
+        significance = format_corrected(corrected, comparisons)
+        return f"{one.name}: {said} by {size}, {significance}{after}{within}"
     if verdict == "equivalent":
         shown = outcome.p_equivalent_corrected or 0.0
         said = f"{hint(shown)}equivalent to {one.against} within {margin}"
-        return f"{one.name}: {said}: {estimate}, {format_corrected(shown, comparisons)}"
+        return f"{one.name}: {said}: {numbers(outcome, comparisons, shown)}{after}"
     question = f"{one.name}: not yet known whether it differs from {one.against}"
     if why := design.why_no_verdict(*one.sample):
-        said = f", a hint that it is {outcome.direction(mode)}" if corrected < ALPHA else ""
-        return f"{question}, because {why}: {estimate}, {significance}{said}"
+        return f"{question}, because {why}: {numbers(outcome, comparisons)}"
     by = f" by {margin}" if margin else ""
-    return (
-        f"{question}{by}, with {len(one.pairs)} seeds: {estimate}, {significance}"
-        f"{more_seeds(one, comparisons, design)}{uncorrected_interval(low, high, p)}"
+    return f"{question}{by}, with {len(one.pairs)} seeds: {numbers(outcome, comparisons)}{after}"
+
+
+def numbers(outcome: Outcome, comparisons: int, p: float | None = None) -> str:
+    """``difference 0.01 (95 % CI -0.20 to 0.20), p = 1 after ...``."""
+    test = outcome.test
+    estimate = format_estimate(float(test.mean), float(test.low), float(test.high))
+    corrected = format_corrected(outcome.p_corrected if p is None else p, comparisons)
+    return f"difference {estimate}, {corrected}"
+
+
+def depends(
+    one: Comparison, outcome: Outcome | None, other: Outcome | None, comparisons: int
+) -> str:
+    """The sentence of a comparison whose verdict would be another without the diverged runs."""
+    every, without = (
+        "no test" if found is None else numbers(found, comparisons) for found in (outcome, other)
     )
+    return (
+        f"{one.name}: not yet known whether it differs from {one.against}: it depends on the "
+        f"{counted(one.diverged)}. With all runs {every}; without them {without}"
+    )
+
+
+def counted(diverged: int) -> str:
+    """``2 diverged runs``."""
+    return f"{diverged} diverged runs" if diverged > 1 else "diverged run"
 
 
 def hint(corrected: float) -> str:
@@ -58,97 +83,50 @@ def hint(corrected: float) -> str:
     return "a hint: " if CLEAR <= corrected < ALPHA else ""
 
 
-def uncorrected_interval(low: float, high: float, p: float) -> str:
-    """Why the interval of a difference that is not significant can exclude 0; ``""`` if it does
-    not.
-    """
-    if low <= 0 <= high:
-        return ""
-    return (
-        ". The interval excludes 0 because it is not corrected for the number of comparisons; "
-        f"the verdict is (uncorrected {format_p(p)})"
-    )
-
-
-def more_seeds(one: Comparison, comparisons: int, design: Design) -> str:
-    """How many seeds would decide: between a difference and equivalence if there is a margin, else
-    whether there is the observed difference, or 1 % of the baseline's mean if that is larger.
-    """
-    observed, spread = abs(fmean(one.differences)), stdev(one.differences)
-    if design.margin:
-        margin = fmean(design.margins(one))
-        sizes = [size for size in (observed, margin - observed) if size > 0]
-        effect = "would decide, if the difference is as large as it seems"
-    else:
-        least = MIN_EFFECT * abs(fmean(one.base[seed] for seed in one.pairs))
-        sizes = [max(observed, least)]
-        which = (
-            "this one" if observed >= least else f"{MIN_EFFECT * 100:g} % of {one.against}'s mean"
-        )
-        effect = f"would detect a difference of {format_size(sizes[0])} ({which})"
-    found = [seeds_needed(size, spread, comparisons, design.most) for size in sizes if size]
-    if not found:
-        return ""
-    counts = [count for count in found if count is not None]
-    if not counts:
-        return f"; more than {design.most or MAX_SEEDS:,} seeds {effect}"
-    if not design.margin and min(counts) <= len(one.pairs):
-        return f"; {effect.replace('would detect ', '')} would have been detected"
-    return f"; about {max(min(counts), len(one.pairs) + 1)} seeds {effect}"
-
-
 def smallest_effect(tested: Sequence[Comparison], comparisons: int, design: Design) -> str:
-    """The smallest difference that most comparisons would have detected, and how many seeds 1 % of
-    the baseline's mean would take; ``""`` without a test.
+    """The difference that the middle comparison would have detected, and how many seeds detect the
+    margin, or 1 % of the baseline's mean, with a probability of 0.8; ``""`` without a test.
     """
     if not tested:
         return ""
-    sizes = sorted(
-        detectable(len(one.pairs), comparisons, design.most) * stdev(one.differences)
-        for one in tested
-    )
-    seeds = round(median(len(one.pairs) for one in tested))
-    mean = abs(median(fmean(one.base[seed] for seed in one.pairs) for one in tested))
-    size, spread = median(sizes), median(stdev(one.differences) for one in tested)
-    if mean and size > mean:
-        return f"{seeds} seeds detect no difference smaller than the baseline's mean"
+    seeds = median_low(len(one.pairs) for one in tested)
+    spread = median(stdev(one.differences) for one in tested)
+    mean = abs(median(fmean(one.base.values()) for one in tested))
+    size = detectable(seeds, comparisons, design.looks) * spread
     share = f" ({format_size(100 * size / mean)} % of the baseline's mean)" if mean else ""
-    between = (
-        f", from {format_size(sizes[0])} to {format_size(sizes[-1])} by comparison"
-        if len(sizes) > 1
-        else ""
-    )
-    text = f"{seeds} seeds detect a difference of {format_size(size)}{share}{between}"
-    if not mean or size <= MIN_EFFECT * mean:
+    text = f"{seeds} seeds detect a difference of {format_size(size)}{share}"
+    wanted = MIN_EFFECT * mean
+    if design.margin:
+        wanted = median(fmean(design.margins(one)) for one in tested)
+    if not wanted or size <= wanted:
         return text
-    needed = seeds_needed(MIN_EFFECT * mean, spread, comparisons, design.most)
-    count = f"about {needed}" if needed else f"more than {design.most or MAX_SEEDS:,}"
-    return f"{text}; {MIN_EFFECT * 100:g} % takes {count} seeds"
+    needed = seeds_needed(wanted, spread, comparisons, design.looks, seeds - 1)
+    most = design.looks[-1] if design.looks else MAX_SEEDS
+    count = f"about {needed:,}" if needed else f"more than {most:,}"
+    which = "the margin" if design.margin else f"{MIN_EFFECT * 100:g} %"
+    return f"{text}; {count} detect {format_size(wanted)} ({which}) with a chance of {POWER:.0%}"
+
+
+def signed(value: float) -> str:
+    """``+0.12``."""
+    return f"{'-' if value < 0 else '+'}{format_size(abs(value))}"
 
 
 def untested(one: Comparison) -> str:
     """The sentence of a comparison without a test: the baseline, too few seeds, or no variance."""
     if one.is_baseline:
         return f"{one.name}: the baseline"
-    if one.pruned:
-        return f"{one.name}: not judged: {one.pruned}"
-    if one.diverged[0] and not one.own:
-        return f"{one.name}: not judged: all its runs diverged"
-    if not one.own or not one.base:
-        missing = f"{one.against} has " if one.own else ""
-        return f"{one.name}: not judged: {missing}no completed run with a score"
-    count, other = len(one.pairs), one.against
+    count = len(one.pairs)
     if not count:
-        return f"{one.name}: not judged: no seed in common with {other}"
-    if count < FIRST:
-        effect = f"{fmean(one.differences):+.3g} with {count} seed{'s' * (count != 1)}"
-        question = f"{one.name}: not yet known whether it differs from {other}"
-        return f"{question}: {effect}; a verdict needs {FIRST}"
-    no_test = "the differences have no variance, so there is no test"
-    if one.is_same:
-        return f"{one.name}: equal to {other} with each of {count} seeds; {no_test}"
-    difference = f"differs from {other} by {fmean(one.differences):+.4g}"
-    return f"{one.name}: not judged: {difference} with each of {count} seeds; {no_test}"
+        return f"{one.name}: not judged: no seed has a score of it and of {one.against}"
+    effect = f"{fmean(one.differences):+.4g} with {count} seed{'s' * (count > 1)}"
+    if count < one.fewest:
+        question = f"{one.name}: not yet known whether it differs from {one.against}"
+        return f"{question}: {effect}; a verdict needs {one.fewest}"
+    return (
+        f"{one.name}: not judged: it differs from {one.against} by {effect}; "
+        "differences without a variance have no test"
+    )
 
 
 def format_estimate(value: float, low: float, high: float) -> str:

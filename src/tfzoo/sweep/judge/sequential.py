@@ -1,9 +1,9 @@
-"""Student's t test while a sample grows: how large t must be at each number of seeds so that all
-looks on the way together have the level of one test.
+"""Student's t test while a sample grows: how large t must be at each declared number of seeds so
+that all looks on the way together have the level of one test.
 
-A group-sequential test (Jennison and Turnbull 2000, chapters 4 and 7) that looks at every number of
-seeds from 3 to a largest one, declared beforehand. By ``n`` of ``N`` seeds it has spent the share
-``(n / N)^3`` of its level (Kim and DeMets 1987): early looks cost much and gain little.
+A group-sequential test (Jennison and Turnbull 2000, chapters 4 and 7). By ``n`` of ``N`` seeds it
+has spent the share ``(n / N)^3`` of its level (Kim and DeMets 1987): early looks cost much and gain
+little.
 
 Its bounds are exact for normal differences, whatever their variance. Under the null hypothesis the
 angle between the sample and the vector of ones is a Markov chain in the number of seeds: its next
@@ -12,6 +12,7 @@ value depends on the one before and on a t variable alone. The chain is followed
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -31,36 +32,44 @@ EDGES: Floats = np.linspace(0.0, np.pi / 2, 301)
 """Of the grid of angles. An angle of 0 is a sample of equal values, whose t is infinite."""
 
 
-def p_value(t: ArrayLike, seeds: int, most: int) -> Floats:
-    """The smallest level at which a sample that may grow to ``most`` seeds is significant at
-    ``seeds`` of them. If a hypothesis is true, the probability that this falls to a level at any
-    look is that level at the most.
+def spent(seeds: int, looks: Sequence[int]) -> float:
+    """The share of the level that is spent at the look at ``seeds``."""
+    before = max((look for look in looks if look < seeds), default=0)
+    return float((seeds**LATE - before**LATE) / looks[-1] ** LATE)
+
+
+def p_value(t: ArrayLike, seeds: int, looks: tuple[int, ...]) -> Floats:
+    """The smallest level at which a sample with these looks, in rising order, is significant at
+    the look at ``seeds``. If a hypothesis is true, the probability that this falls to a level at
+    any look is that level at the most.
     """
-    bounds = _bounds(most)[seeds - FIRST]
+    bounds = _bounds(looks)[seeds]
     size = np.maximum(np.abs(np.asarray(t, np.float64)), 1e-9)
     found = np.interp(np.log(size), np.log(bounds[::-1]), np.log(LEVELS[::-1]), left=0.0)
     return np.asarray(np.exp(found), np.float64)
 
 
-def critical(level: float, seeds: int, most: int) -> float:
-    """How large t must be at ``seeds`` of at most ``most`` seeds."""
-    bounds = _bounds(most)[seeds - FIRST]
+def critical(level: float, seeds: int, looks: tuple[int, ...]) -> float:
+    """How large t must be at the look at ``seeds``."""
+    bounds = _bounds(looks)[seeds]
     return float(np.exp(np.interp(np.log(level), np.log(LEVELS), np.log(bounds))))
 
 
 @lru_cache(maxsize=8)
-def _bounds(most: int) -> Floats:
-    """The bounds of t, ``(looks, levels)``."""
-    spent, found = np.zeros_like(LEVELS), []
+def _bounds(looks: tuple[int, ...]) -> dict[int, Floats]:
+    """The bounds of t at each look: ``(levels)``."""
+    found: dict[int, Floats] = {}
     inside: Floats | None = None
-    for seeds in range(FIRST, most + 1):
+    for seeds in range(FIRST, looks[-1] + 1):
         below = _first_look() if inside is None else inside @ _transition(seeds - 1)
-        spend = LEVELS * (seeds / most) ** LATE - spent
-        angles = np.array([_angle(*pair, seeds) for pair in zip(spend, below, strict=True)])
-        found.append(np.maximum((seeds - 1) ** 0.5 / np.tan(angles), 1e-9))
-        left = np.where(angles[:, None] > EDGES, 0.0, np.maximum(below - spend[:, None], 0.0))
-        inside, spent = np.diff(left), spent + spend
-    return np.array(found)
+        if seeds in looks:
+            spend = LEVELS * spent(seeds, looks)
+            angles = np.array([_angle(*pair, seeds) for pair in zip(spend, below, strict=True)])
+            found[seeds] = np.maximum((seeds - 1) ** 0.5 / np.tan(angles), 1e-9)
+            left = np.maximum(below - spend[:, None], 0.0)
+            below = np.where(angles[:, None] > EDGES, 0.0, left)
+        inside = np.diff(below)
+    return found
 
 
 def _first_look() -> Floats:

@@ -2,51 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
-from math import prod
+from itertools import combinations, zip_longest
 from statistics import fmean
 from typing import Any, Literal, get_args
 
 from tfzoo.errors import UnknownName
 from tfzoo.sweep.judge import effects, sentences
 from tfzoo.sweep.judge.design import UNDECLARED, Design
-from tfzoo.sweep.judge.diverged import Divergence, divergences
+from tfzoo.sweep.judge.diverged import Rate, rates
 from tfzoo.sweep.judge.effects import Axes, Comparison
 from tfzoo.sweep.judge.paired import (
     ALPHA,
-    Mode,
     Outcome,
     correct,
     equivalence,
     has_variance,
     interval,
-    selected_level,
+    permutation,
 )
-from tfzoo.sweep.judge.scores_by_seed import Scores, Setting, scores_by_seed
-from tfzoo.sweep.judge.sequential import FIRST
+from tfzoo.sweep.judge.scores_by_seed import Mode, Scores, Setting, scores_by_seed
+from tfzoo.sweep.judge.shape import shape
 
 Verdict = Literal["baseline", "better", "worse", "equivalent", "not yet known", "not judged"]
+DECIDED = ("better", "worse", "equivalent")
+"""Verdicts that say something."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A cell compared with the baseline, or the main effect of one value of an axis. A number that
-    does not exist is None.
+    """A cell compared with the baseline, the main effect of one value of an axis, or an interaction
+    of two. A number that does not exist is None.
 
     Attributes:
         labels: the cell's label by axis; for a main effect, of that axis only.
         seeds, pairs: the number of seeds in the mean, and in the difference.
-        mean, low, high: the mean over seeds and its 95 % confidence interval.
+        mean, low, high: the mean over seeds and its confidence interval.
         difference, difference_low, difference_high: the mean paired difference to the baseline and
-            its 95 % confidence interval, which is not corrected for the number of comparisons.
+            its confidence interval. All intervals of a metric's differences hold together in 95 %
+            of sweeps, as do those of its means.
         p, p_corrected: of the paired t test, and after Holm's correction for all comparisons of the
             metric.
         p_equivalent, p_equivalent_corrected: of the two one-sided tests that the difference lies
             within the margin, and after Holm's correction; None without a margin.
         verdict: ``better`` or ``worse`` if ``p_corrected`` is below 0.05, else ``equivalent`` if
-            ``p_equivalent_corrected`` is.
+            ``p_equivalent_corrected`` is, with and without the runs that diverged.
+        diverged: how many of the runs that it compares diverged.
+        depends: whether there would be another verdict without them.
         why_open: why the sample has no verdict, whatever its numbers are; else ``""``.
         sentence: verdict and numbers as one sentence.
         notes: what is missing, one sentence each.
@@ -66,6 +69,8 @@ class Judged:
     p_equivalent: float | None
     p_equivalent_corrected: float | None
     verdict: Verdict
+    diverged: int
+    depends: bool
     why_open: str
     sentence: str
     notes: list[str]
@@ -74,7 +79,7 @@ class Judged:
     def is_hint(self) -> bool:
         """Whether there is a verdict whose corrected p is not clearly below 5 %."""
         p = self.p_equivalent_corrected if self.verdict == "equivalent" else self.p_corrected
-        return self.verdict != "not yet known" and p is not None and bool(sentences.hint(p))
+        return self.verdict in DECIDED and p is not None and bool(sentences.hint(p))
 
 
 @dataclass(frozen=True)
@@ -82,8 +87,9 @@ class Verdicts:
     """The verdicts by one metric on all cells and all values of axes, corrected together for
     ``comparisons`` tests. If it is no grid, the cells are the effects of the axes.
 
-    ``smallest`` says which difference they could detect, with a probability of 0.8. ``diverged``
-    has an entry for each cell that diverged, or whose baseline did.
+    ``smallest`` says which difference they could detect, and how many seeds would do better.
+    ``diverged`` has an entry for each value of an axis of which a run diverged, or of whose
+    baseline one did.
     """
 
     metric: str
@@ -94,8 +100,20 @@ class Verdicts:
     notes: list[str]
     comparisons: int
     smallest: str
-    diverged: list[Divergence]
+    diverged: list[Rate]
     design: Design
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """One sentence on whether the effect of an axis depends on another, and what it is based on:
+    for values ``a`` and ``b`` of the two, the effect of ``a`` at ``b`` (``mean``), less its effect
+    at the baseline's value of the other axis (``difference``).
+    """
+
+    axes: tuple[str, str]
+    sentence: str
+    found: list[Judged]
 
 
 def judge(
@@ -105,6 +123,7 @@ def judge(
     metric: str,
     mode: Mode,
     design: Design = UNDECLARED,
+    untrained: float | None = None,
 ) -> Verdicts:
     """Compare every cell and every value of every axis with the baseline, seed by seed.
 
@@ -117,15 +136,14 @@ def judge(
         mode: whether lower (``min``) or higher (``max``) is better.
         design: the margin within which differences do not matter, and how the number of seeds was
             chosen.
+        untrained: the score of a model that knows nothing, which stands for one that is not finite;
+            None: the worst score of all runs does.
 
     Returns:
         Cells in the order of the rows, values of axes in the order of ``axes``. If no cell differs
         from the baseline on more than one axis, the verdict of a value is that of its cell, and is
-        counted once. What was pruned has no test, but is counted, as if its p were 1: the
-        correction is then for all comparisons that were planned, whatever pruning left of them. So
-        is what has no test before its runs are finished: no verdict is taken back by them.
-        The intervals of what was not pruned are as much wider as selection demands (Benjamini and
-        Yekutieli 2005): each has the level ``1 - 0.05 tests / comparisons``.
+        counted once. What has no test before its runs are finished is counted, as if its p were 1:
+        no verdict is taken back by them.
 
     Raises:
         UnknownName: another mode, or a baseline on what is no axis.
@@ -133,70 +151,174 @@ def judge(
     if mode not in get_args(Mode):
         raise UnknownName("mode", mode, get_args(Mode))
     base = effects.baseline(axes, baseline)
-    scores = scores_by_seed(rows, axes, metric)
+    scores = scores_by_seed(rows, axes, metric, mode, untrained)
     grid = effects.is_grid(scores, base)
-    cells = effects.cells(scores, axes, base)
-    family = [*cells, *(effects.main_effects(scores, axes, base) if grid else ())]
-    tested = [one for one in family if one.is_testable]
-    alpha = selected_level(len(tested), sum(bool(one.pruned) for one in family))
-    awaited = sum(one.is_awaited for one in family)
-    count = len(tested) + awaited
-    tests = [interval(one.differences, alpha, design.most) for one in tested]
-    different = correct([float(test.p) for test in tests], awaited)
-    p = [
-        float(equivalence(one.differences, design.margins(one), design.most))
-        for one in tested
-        if design.margin
-    ]
-    outcomes = iter(
-        [
-            Outcome(*numbers)
-            for numbers in zip_longest(tests, different, p, correct(p, awaited) if p else ())
-        ]
-    )
-    judged = [
-        conclude(one, next(outcomes) if one.is_testable else None, count, mode, alpha, design)
-        for one in family
-    ]
+
+    def compare(some: Scores) -> list[Comparison]:
+        main = effects.main_effects(some, axes, base) if grid else ()
+        return [*effects.cells(some, axes, base), *main]
+
+    judged, family, count = judge_family(compare, scores, mode, design)
+    cells = judged[: len(scores.values)]
     return Verdicts(
         metric,
         mode,
         grid,
-        judged[: len(cells)],
-        judged[len(cells) :] if grid else list(one_axis_cells(judged, axes, base)),
-        remarks(scores, axes, base, metric, [one for one in family if not one.is_baseline]),
+        cells,
+        judged[len(cells) :] if grid else list(one_axis_cells(cells, axes, base)),
+        remarks(scores, base, metric, family),
         count,
-        sentences.smallest_effect(tested, count, design),
-        divergences([one for one in cells if not one.is_baseline], design),
+        sentences.smallest_effect([one for one in family if one.is_testable], count, design),
+        rates(scores, axes, base, design),
         design,
     )
 
 
+def interactions(
+    rows: Iterable[Mapping[str, Any]],
+    axes: Axes,
+    baseline: Mapping[str, str],
+    metric: str,
+    design: Design = UNDECLARED,
+    untrained: float | None = None,
+) -> list[Dependence]:
+    """Test for each pair of axes whether the effect of the first depends on the second, with
+    Holm's correction for all of them; arguments as of :func:`judge`. Empty unless cells differ from
+    the baseline on two axes at once.
+    """
+    base = effects.baseline(axes, baseline)
+    scores = scores_by_seed(rows, axes, metric, "min", untrained)
+    if not effects.is_grid(scores, base):
+        return []
+    judged, _, count = judge_family(
+        lambda some: effects.interactions(some, axes, base),
+        scores,
+        "min",
+        replace(design, margin=None),  # which is one of scores, not of effects
+    )
+    start = dict(zip(axes, base, strict=True))
+    return [
+        Dependence(both, dependence(axes, start, metric, own, count), own)
+        for both in combinations(axes, 2)
+        if (own := [one for one in judged if tuple(one.labels) == both])
+    ]
+
+
+def dependence(
+    axes: Axes, start: Mapping[str, str], metric: str, found: Sequence[Judged], comparisons: int
+) -> str:
+    """Whether the effect of the first axis depends on the second, by the clearest difference."""
+    names = [effects.axis_name(axes, axis) for axis in found[0].labels]
+    question = f"the effect of {names[0]} depends on {names[1]}"
+    tested = [one for one in found if one.p_corrected is not None]
+    if not tested:
+        return f"whether {question} is not judged: no test"
+    one = min(tested, key=lambda one: (one.verdict == "not yet known", one.p_corrected, one.p))
+    (first, a), (second, b) = one.labels.items()
+    here, difference = one.mean or 0.0, one.difference or 0.0
+    low, high = one.difference_low or 0.0, one.difference_high or 0.0
+    said = (
+        f"{a} instead of {start[first]} changes {metric} by {sentences.signed(here)} at {b} and "
+        f"by {sentences.signed(here - difference)} at {start[second]}, a difference of "
+        f"{sentences.format_estimate(difference, low, high)} over {one.pairs} seeds, "
+        f"{sentences.format_corrected(one.p_corrected or 0.0, comparisons)}"
+    )
+    if one.verdict == "not yet known":
+        why = one.why_open
+        if one.depends:
+            why = f"it depends on the {sentences.counted(one.diverged)}"
+        return f"not yet known whether {question}{why and f', because {why}'}: {said}"
+    clear = sum(other.verdict != "not yet known" for other in tested)
+    others = f"; {clear} of {len(tested)} such differences are significant" * (len(tested) > 1)
+    return f"{sentences.hint(one.p_corrected or 0.0)}{question}: {said}{others}"
+
+
+def judge_family(
+    compare: Callable[[Scores], Iterable[Comparison]], scores: Scores, mode: Mode, design: Design
+) -> tuple[list[Judged], list[Comparison], int]:
+    """Judge comparisons that are corrected together, with the scores of all runs and without those
+    of the runs that diverged: the judgements, what they are of, and for how many tests they are
+    corrected.
+    """
+    both = [
+        [one.at_look(design.looks) for one in compare(some)]
+        for some in (scores, scores.without_diverged())
+    ]
+    count = sum(
+        one.is_testable or one.is_awaited or other.is_testable
+        for one, other in zip(*both, strict=True)
+    )
+    level = ALPHA / max(1, sum(len(one.own) > 1 for one in both[0]))
+    tests = [outcomes(family, count, design) for family in both]
+    found = [
+        conclude(one, without, outcome, other, count, mode, level, design)
+        for one, without, outcome, other in zip(*both, *tests, strict=True)
+    ]
+    return found, both[0], count
+
+
+def outcomes(family: Sequence[Comparison], count: int, design: Design) -> Iterator[Outcome | None]:
+    """The tests of comparisons, corrected for ``count``; None for what has none."""
+    tested = [one for one in family if one.is_testable]
+    tests = [interval(one.differences, ALPHA / count, design.looks) for one in tested]
+    same = [
+        float(equivalence(one.differences, design.margins(one), design.looks))
+        for one in tested
+        if design.margin
+    ]
+    # With fewer seeds no permutation is rare enough, and with looks there would be several tests.
+    can = [not design.looks and 2.0 ** (1 - len(one.pairs)) * count < ALPHA for one in tested]
+    changed = correct(
+        [
+            permutation(one.differences) if able else 1.0
+            for one, able in zip(tested, can, strict=True)
+        ],
+        count,
+    )
+    made = iter(
+        [
+            Outcome(*parts)
+            for parts in zip_longest(
+                tests,
+                correct([float(test.p) for test in tests], count),
+                same,
+                correct(same, count) if same else (),
+                [p if able else None for p, able in zip(changed, can, strict=True)],
+            )
+        ]
+    )
+    return (next(made) if one.is_testable else None for one in family)
+
+
 def conclude(
     one: Comparison,
+    without: Comparison,
     outcome: Outcome | None,
-    comparisons: int,
+    other: Outcome | None,
+    count: int,
     mode: Mode,
-    alpha: float,
+    level: float,
     design: Design,
 ) -> Judged:
-    """The numbers, verdict and sentence of one comparison, the interval of its mean at ``alpha``
-    unless it is the baseline's, which was not selected.
+    """The numbers, verdict and sentence of a comparison, the interval of its mean at ``level``;
+    ``without`` and ``other`` are the same without the runs that diverged.
     """
-    values, level = list(one.own.values()), ALPHA if one.is_baseline else alpha
+    values = list(one.own.values())
+    has_interval = len(values) > 1 and len(values) >= one.fewest * bool(design.looks)
     around = (
-        interval(values, level, design.most)
-        if len(values) > 1 and has_variance(values, one.scale)
+        interval(values, level, design.looks)
+        if has_interval and has_variance(values, one.scale)
         else None
     )
-    difference = fmean(one.differences) if one.pairs and not one.is_baseline else None
-    verdict = decide(one, outcome, mode, design)
+    verdict, alone = decide(one, outcome, mode, design), decide(without, other, mode, design)
+    depends = verdict != alone and bool({verdict, alone} & {*DECIDED})
+    if depends:
+        verdict, sentence = "not yet known", sentences.depends(one, outcome, other, count)
+    elif outcome is None:
+        sentence = sentences.untested(one)
+    else:
+        sentence = sentences.tested(one, verdict, outcome, count, mode, design)
     test = None if outcome is None else outcome.test
-    notes = [*one.notes, *one.unpaired()]
-    if len(values) == 1:
-        notes.append("one seed: no confidence interval")
-    elif values and around is None:
-        notes.append(f"equal for all {len(values)} seeds: no confidence interval")
     return Judged(
         labels=one.labels,
         seeds=len(values),
@@ -204,7 +326,7 @@ def conclude(
         mean=fmean(values) if values else None,
         low=None if around is None else float(around.low),
         high=None if around is None else float(around.high),
-        difference=difference,
+        difference=fmean(one.differences) if one.pairs and not one.is_baseline else None,
         difference_low=None if test is None else float(test.low),
         difference_high=None if test is None else float(test.high),
         p=None if test is None else float(test.p),
@@ -212,11 +334,11 @@ def conclude(
         p_equivalent=None if outcome is None else outcome.p_equivalent,
         p_equivalent_corrected=None if outcome is None else outcome.p_equivalent_corrected,
         verdict=verdict,
+        diverged=one.diverged,
+        depends=depends,
         why_open=design.why_no_verdict(*one.sample),
-        sentence=sentences.untested(one)
-        if outcome is None
-        else sentences.tested(one, verdict, outcome, comparisons, mode, design),
-        notes=notes,
+        sentence=sentence,
+        notes=[*one.notes, *(shape(one) if test else ())],
     )
 
 
@@ -227,7 +349,7 @@ def decide(one: Comparison, outcome: Outcome | None, mode: Mode, design: Design)
     if one.is_baseline:
         return "baseline"
     if outcome is None:
-        return "not yet known" if one.pairs and len(one.pairs) < FIRST else "not judged"
+        return "not yet known" if one.pairs and len(one.pairs) < one.fewest else "not judged"
     if design.why_no_verdict(*one.sample):
         return "not yet known"
     if outcome.p_corrected < ALPHA:
@@ -246,13 +368,7 @@ def one_axis_cells(judged: Sequence[Judged], axes: Axes, base: Setting) -> Itera
                 yield replace(found, labels={axis: label})
 
 
-def remarks(
-    scores: Scores,
-    axes: Axes,
-    base: Setting,
-    metric: str,
-    compared: Sequence[Comparison],
-) -> list[str]:
+def remarks(scores: Scores, base: Setting, metric: str, family: Sequence[Comparison]) -> list[str]:
     """Notes on the sweep as a whole."""
     notes = []
     if not any(scores.values.values()):
@@ -262,34 +378,13 @@ def remarks(
             f"the baseline ({', '.join(base)}) has no completed run with a {metric}: "
             "no cell can be compared with it"
         )
-    for index, (axis, labels) in enumerate(axes.items()):
-        there = dict.fromkeys(setting[index] for setting in scores.values)
-        notes += [f"{axis}: {label} has no run" for label in labels if label not in there]
-        notes += [
-            f"{axis}: {label} has runs but is not a value of this axis"
-            for label in there
-            if label not in labels
-        ]
-    cells = prod(len(labels) for labels in axes.values())
-    if effects.is_grid(scores, base) and len(scores.values) < cells:
-        notes.append(f"{cells - len(scores.values)} of the grid's {cells} cells are missing")
-    pruned = sum(bool(one.pruned) for one in compared)
-    if pruned:
-        notes.append(
-            f"{pruned} of {len(compared)} comparisons have no test because cells were pruned; the "
-            "correction counts them. The cells that went on did well early, perhaps by luck; their "
-            "intervals are wider to allow for that"
-        )
+    compared = [one for one in family if not one.is_baseline]
     awaited = sum(one.is_awaited for one in compared)
-    if awaited > pruned:
-        notes.append(
-            f"{awaited - pruned} of {len(compared)} comparisons have no test before their runs are "
-            "finished; the correction counts them"
-        )
-    tested = sum(one.is_testable for one in compared)
-    if without := len(compared) - awaited - tested:
-        notes.append(
-            f"{without} of {len(compared)} comparisons have no test"
-            + (f"; the correction is for the other {tested + awaited}" if tested else "")
-        )
+    without = sum(not one.is_testable and not one.is_awaited for one in compared)
+    for number, what in (
+        (awaited, "before their runs are finished; the correction counts them"),
+        (without, "and are not counted in the correction"),
+    ):
+        if number:
+            notes.append(f"{number} of {len(compared)} comparisons have no test {what}")
     return notes

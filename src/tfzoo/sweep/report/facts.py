@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tfzoo.sweep.judge.scores_by_seed import listed
-from tfzoo.sweep.judge.sentences import format_corrected, format_estimate, hint
+from tfzoo.sweep.judge.sentences import format_corrected, format_estimate
 from tfzoo.sweep.judge.verdicts import Judged
 from tfzoo.sweep.report.numbers import format_duration, format_value
 from tfzoo.sweep.report.results import CellResult, Results
@@ -84,8 +84,9 @@ def quote(results: Results) -> str:
             f"{verdicts.metric} {change(one)}",
             f"no verdict ({one.why_open})"
             if one.why_open
-            else f"{hint(one.p_corrected or 0.0) * (one.verdict != 'not yet known')}{one.verdict}",
+            else f"{'a hint: ' * one.is_hint}{one.verdict}",
             f"{one.pairs} seeds",
+            *([f"{one.diverged} of its runs diverged"] if one.diverged else []),
             format_corrected(one.p_corrected or 0.0, verdicts.comparisons),
             *source(results),
         ]
@@ -126,16 +127,16 @@ def legend(results: Results) -> str:
     """How verdicts and intervals are to be read."""
     design = results.verdicts[0].design
     looks = (
-        f" The sweep declared that it may grow to {design.most} seeds: verdicts and intervals hold "
-        "however often it is looked at on the way."
-        if design.most
+        f" The sweep declared that it would be judged with {between(design.looks)} seeds: verdicts "
+        "and intervals hold at all of these looks together; p are sequential ones."
+        if design.looks
         else ""
     )
     return (
-        "95 % CI: 95 % confidence interval, each for itself. p and verdict are corrected for all "
-        "comparisons of a metric (Holm's method; family-wise error rate 5 %). Where the scores of "
-        "one side alone are skewed, intervals hold the difference in 88 to 91 of 100 sweeps, not "
-        f"in 95.{looks}"
+        "95 % CI: all intervals of a metric's differences together hold in 95 of 100 sweeps (each "
+        "has the level 1 - 0.05 / comparisons). p and verdicts are corrected for all comparisons of "
+        "a metric (Holm's method, which is sharper than the intervals; family-wise error rate "
+        f"5 %).{looks}"
     )
 
 

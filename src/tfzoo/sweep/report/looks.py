@@ -19,11 +19,11 @@ FILE = "judged.json"
 
 
 def design(folders: Sequence[SweepFolder]) -> Design:
-    """How many seeds the runs of these folders may be judged with, and with how many they were
-    judged before, unless the sweep had declared already then how far it may grow. A look with too
-    few seeds for a verdict does not count at the first number that has one.
+    """At how many seeds the runs of these folders may be judged, and with how many they were judged
+    before, unless the sweep had declared the same looks already then. A look with too few seeds for
+    a verdict does not count at the first number that has one.
     """
-    most = max(folders[0].file.get("looks") or [0]) or None
+    looks = declared(folders[0])
     seeds = sorted({seed for folder in folders for seed in folder.seeds})
     fewest = FIRST if len(seeds) == FIRST else 1
     earlier = {
@@ -32,14 +32,19 @@ def design(folders: Sequence[SweepFolder]) -> Design:
         for look in read(folder.path)
         if look["seeds"] != seeds
         and len(look["seeds"]) >= fewest
-        and (most is None or look.get("looks") != folders[0].file.get("looks"))
+        and (not looks or look.get("looks") != [*looks])
     }
-    return Design(most=None if earlier else most, earlier=tuple(sorted(earlier)))
+    return Design(looks=() if earlier else looks, earlier=tuple(sorted(earlier)))
+
+
+def declared(folder: SweepFolder) -> tuple[int, ...]:
+    """The numbers of seeds at which the sweep declared that it would be judged; empty if not."""
+    return tuple(folder.file.get("looks") or ())
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """The earlier looks: the ``seeds`` and ``looks`` that the sweep file had; empty if there
-    was none.
+    """The earlier looks: the ``seeds`` and ``looks`` that the sweep file had; empty if there was
+    none.
     """
     found = object_of(folder / FILE).get("looks")
     return [look for look in found if isinstance(look, dict)] if isinstance(found, list) else []
@@ -47,7 +52,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 def record(folder: SweepFolder) -> None:
     """Record that somebody has seen the verdicts of a folder."""
-    look = {"seeds": sorted(folder.seeds), "looks": folder.file.get("looks")}
+    look = {"seeds": sorted(folder.seeds), "looks": [*declared(folder)]}
     before = read(folder.path)
     if look not in before:
         text = json.dumps({"looks": [*before, look]})

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tfzoo.sweep.judge.verdicts import Judged, Verdicts
 from tfzoo.sweep.report import facts, tables
+from tfzoo.sweep.report.answer import answer
 from tfzoo.sweep.report.heat import grids
 from tfzoo.sweep.report.results import Results
 
@@ -16,22 +17,19 @@ SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 def markdown(results: Results, timed: tables.Table) -> str:
     """The report. Text from files is escaped and cannot create links or markup."""
     lines = [f"# {escape(results.name)}", ""]
+    lines += [f"- {escape(line)}" for line in answer(results)] + [""]
     if claim := results.file.get("claim"):
         lines += [escape(str(claim)), ""]
     lines += [f"- {name}: {escape(words)}" for name, words in facts.facts(results)]
     lines += ["", "## What it showed", ""]
     lines += [code(line), ""] if (line := facts.quote(results)) else []
     for number, verdicts in enumerate(results.verdicts):
-        lines += answer(results, verdicts, results.notes if not number else [])
+        lines += by_metric(results, verdicts, results.notes if not number else [])
     lines += section("### Again with other seeds", tables.repeats(results))
     lines += section(
         "### Does the effect of one axis depend on another?", tables.interactions(results)
     )
     lines += [escape(facts.legend(results)), ""]
-    if compared := results.translations.compared:
-        lines += ["### BLEU on other sentences (paired bootstrap on the test set)", ""]
-        lines += [f"- {escape(one.sentence + ('; '.join(['', *one.notes])))}" for one in compared]
-        lines += [f"- Note: {escape(note)}" for note in results.translations.notes] + [""]
     lines += ["## The grid", "", *grid(results)]
     swapped = tables.swapped(results)
     lines += section("## What a swap costs at once", [swapped] if swapped.lines else [])
@@ -60,7 +58,7 @@ def markdown(results: Results, timed: tables.Table) -> str:
     )
 
 
-def answer(results: Results, verdicts: Verdicts, notes: Sequence[str]) -> Iterator[str]:
+def by_metric(results: Results, verdicts: Verdicts, notes: Sequence[str]) -> Iterator[str]:
     """The sentences of one metric."""
     better = "lower" if verdicts.mode == "min" else "higher"
     yield f"### {escape(verdicts.metric)} ({better} is better)"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.plots.pages.render import render
-from tfzoo.sweep.judge.paired import ALPHA
 from tfzoo.sweep.judge.verdicts import Verdicts
 from tfzoo.sweep.report import facts, tables
+from tfzoo.sweep.report.answer import answer
 from tfzoo.sweep.report.figures import curves, forest, sign, tradeoffs
 from tfzoo.sweep.report.heat import grids
 from tfzoo.sweep.report.results import CellResult, Results
@@ -33,7 +33,8 @@ def page(results: Results, timed: tables.Table) -> str:
         facts=facts.facts(results),
         legend=facts.legend(results),
         cut=cut(results),
-        answers=[answer(best, one) for one in best.verdicts],
+        answer=answer(results),
+        answers=[by_metric(best, one) for one in best.verdicts],
         quote=facts.quote(results),
         interactions=list(tables.interactions(results)),
         repeats=list(tables.repeats(results)),
@@ -83,7 +84,7 @@ def cut(results: Results) -> str:
     )
 
 
-def answer(results: Results, verdicts: Verdicts) -> dict[str, Any]:
+def by_metric(results: Results, verdicts: Verdicts) -> dict[str, Any]:
     """The sentences and the forest plot of one metric."""
     return {
         "metric": verdicts.metric,
@@ -97,8 +98,4 @@ def answer(results: Results, verdicts: Verdicts) -> dict[str, Any]:
         "diverged": verdicts.diverged,
         "notes": verdicts.notes,
         "forest": forest(results, verdicts),
-        "uncorrected": any(
-            one.verdict == "not yet known" and (one.p or 1.0) < ALPHA
-            for one in (*verdicts.axes, *verdicts.cells)
-        ),
     }

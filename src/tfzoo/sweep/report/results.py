@@ -12,11 +12,9 @@ from typing import Any
 from tfzoo.errors import BadRun, UnknownName
 from tfzoo.runs.folder import set_values
 from tfzoo.sweep.judge import effects
-from tfzoo.sweep.judge.bootstrap import Bootstrap, bootstrap
 from tfzoo.sweep.judge.design import parse_margin
-from tfzoo.sweep.judge.interactions import Dependence, interactions
 from tfzoo.sweep.judge.repeats import Repeats, repeats
-from tfzoo.sweep.judge.verdicts import Judged, Verdicts, judge
+from tfzoo.sweep.judge.verdicts import Dependence, Judged, Verdicts, interactions, judge
 from tfzoo.sweep.plan.layout import STATUS_COLUMNS
 from tfzoo.sweep.plan.sweep_file import Metric
 from tfzoo.sweep.report import looks
@@ -87,7 +85,6 @@ class Results:
     baseline: dict[str, str]
     verdicts: list[Verdicts]
     cells: list[CellResult]
-    translations: Bootstrap
     notes: list[str]
     repeats: list[Repeats]
     """One per metric if the other folders have other seeds than the first, else none."""
@@ -107,7 +104,12 @@ class Results:
         """The interactions of axes by metric; empty unless the sweep is a grid."""
         found = {
             one.metric: interactions(
-                self.judged_rows, self.axes, self.baseline, one.metric, one.design
+                self.judged_rows,
+                self.axes,
+                self.baseline,
+                one.metric,
+                one.design,
+                untrained(self.folders, one.metric),
             )
             for one in self.verdicts
         }
@@ -149,7 +151,12 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
     sample = looks.design(folders[:1] if again else folders)
     judged = partial(judge, judged_rows, axes, baseline)
     verdicts = [
-        judged(one.name, one.mode, replace(sample, margin=parse_margin(one.margin)))
+        judged(
+            one.name,
+            one.mode,
+            replace(sample, margin=parse_margin(one.margin)),
+            untrained(folders, one.name),
+        )
         for one in metrics(file, rows, metric)
     ]
     if again:
@@ -161,10 +168,6 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
         cell_result(cell, title(cell["labels"], axes, baseline, file), rows, verdicts)
         for cell in cells
     ]
-    here = [
-        {**row, "run_folder": row["run_folder"] and str(folders[0].path / row["run_folder"])}
-        for row in rows
-    ]
     repeated = verdicts if again else []
     return Results(
         folders,
@@ -174,13 +177,25 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
         baseline,
         verdicts,
         made,
-        bootstrap(here, axes, baseline),
         notes,
         [
-            repeats(first, again, axes, baseline, one.metric, one.mode, one.design)
+            repeats(
+                *(first, again, axes, baseline, one.metric, one.mode, one.design),
+                untrained(folders, one.metric),
+            )
             for one in repeated
         ],
     )
+
+
+def untrained(folders: Sequence[SweepFolder], metric: str) -> float | None:
+    """What a model scores that knows nothing, as the first run knows that does; None if none."""
+    scores = (
+        one.get("fit", {}).get("untrained", {}).get(metric.rpartition("/")[2])
+        for folder in folders
+        for one in folder.summaries()
+    )
+    return next((score for score in scores if score is not None), None)
 
 
 def axes_of(cells: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

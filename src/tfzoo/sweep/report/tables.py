@@ -10,10 +10,10 @@ from statistics import mean, median
 
 import numpy as np
 
-from tfzoo.sweep.judge.paired import Mode
-from tfzoo.sweep.judge.repeats import Repeat, Repeats, of
+from tfzoo.sweep.judge.repeats import Repeat, Repeats
+from tfzoo.sweep.judge.scores_by_seed import Mode
 from tfzoo.sweep.judge.sentences import format_p
-from tfzoo.sweep.judge.verdicts import judge
+from tfzoo.sweep.judge.verdicts import Judged, judge
 from tfzoo.sweep.report.facts import has_tuned, tuned
 from tfzoo.sweep.report.figures import Curve, validated
 from tfzoo.sweep.report.heat import difference
@@ -21,7 +21,6 @@ from tfzoo.sweep.report.numbers import (
     NONE,
     format_difference,
     format_duration,
-    format_interval,
     format_mean,
     format_memory,
     format_signed,
@@ -92,9 +91,12 @@ def costs(results: Results) -> dict[str, tuple[str, Callable[[float | None], str
 def cell_entries(results: Results, cell: CellResult) -> list[Entry]:
     """The fields of a cell, in the order of the columns."""
     found = [Entry(label, label, "label") for label in cell.labels.values()]
-    count = NONE if cell.refused else f"{len(cell.done)}/{len(cell.rows)}"
-    status = "" if cell.status == "completed" else cell.status
-    found.append(Entry(count, None if cell.refused else len(cell.done), below=status))
+    gone = sum(row["status"] == "diverged" for row in cell.rows)
+    ended = len(cell.done) + gone
+    count = NONE if cell.refused else f"{ended}/{len(cell.rows)}"
+    status = [] if cell.status == "completed" else [cell.status]
+    below = ", ".join([*status, *([f"{gone} diverged"] if gone else [])])
+    found.append(Entry(count, None if cell.refused else ended, below=below))
     if has_tuned(results):
         value = tuned(results, cell)
         found.append(Entry(value or NONE, sort_key(value)))
@@ -150,9 +152,9 @@ def interactions(results: Results) -> Iterator[Table]:
                         *found.labels.values(),
                         *(
                             NONE if effect is None else format_signed(effect, 3)
-                            for effect in (found.here, found.there)
+                            for effect in effects(found)
                         ),
-                        format_interval(found.difference, found.low, found.high),
+                        difference(found),
                         "; ".join(
                             [
                                 *([format_p(found.p_corrected)] if found.p_corrected else []),
@@ -166,15 +168,22 @@ def interactions(results: Results) -> Iterator[Table]:
             )
 
 
+def effects(one: Judged) -> tuple[float | None, float | None]:
+    """The effect of the first axis at the value of the second, and at the baseline's."""
+    if one.mean is None or one.difference is None:
+        return None, None
+    return one.mean, one.mean - one.difference
+
+
 def repeats(results: Results) -> Iterator[Table]:
     """Whether verdicts held in a repeat with other seeds, for each metric: the difference to the
-    baseline three times, the repeat's p, and the outcome.
+    baseline twice, the repeat's p, and the outcome.
     """
     for found in results.repeats:
         yield Table(
             f"{summary(found)}.",
-            ("", "first", "again", "together", "p", "outcome"),
-            (False,) * 6,
+            ("", "first", "again", "p", "outcome"),
+            (False,) * 5,
             [
                 [
                     results.title(one.first),
@@ -196,8 +205,8 @@ def summary(found: Repeats) -> str:
 
 
 def differences(one: Repeat) -> list[str]:
-    """The difference with its interval and mark, by the first runs, the repeat, and together."""
-    return [difference(judged) for judged in (one.first, one.again, one.pooled)]
+    """The difference with its interval and mark, by the first runs and by the repeat."""
+    return [difference(judged) for judged in (one.first, one.again)]
 
 
 def spans(seeds: Sequence[int]) -> str:
@@ -297,7 +306,10 @@ def equal_time(results: Results) -> Table:
             [
                 cell.title,
                 f"{then[cell.name]:,.0f}",
-                *(difference(of(cell.labels, one.cells)) for one in verdicts),
+                *(
+                    difference(next(own for own in one.cells if own.labels == cell.labels))
+                    for one in verdicts
+                ),
             ]
             for cell in results.cells
             if cell.name in then and cell.labels != results.baseline

@@ -1,0 +1,94 @@
+"""The first lines of a report: what was asked, what may be kept of each axis, what was left out, and
+how to go on.
+"""
+
+from __future__ import annotations
+
+from tfzoo.sweep.judge.verdicts import Judged
+from tfzoo.sweep.report import facts
+from tfzoo.sweep.report.results import Results
+
+
+def answer(results: Results) -> list[str]:
+    """One line for the question, one for each axis by the first metric, one for what was left out,
+    and one for what to do next.
+    """
+    judged = results.verdicts[0]
+    values = "; ".join(
+        f"{results.axis_name(axis)} ({', '.join(labels)})" for axis, labels in results.axes.items()
+    )
+    lower = "lower" if judged.mode == "min" else "higher"
+    seeds = max((one.seeds for one in judged.cells), default=0)
+    return [
+        f"{values}: which has the {lower} {judged.metric}, with {seeds} seeds a cell?",
+        *(choice(results, axis) for axis in results.axes),
+        left_out(results),
+        go_on(results),
+    ]
+
+
+def choice(results: Results, axis: str) -> str:
+    """``norm: take rms: better than layer by 0.12 (...)``, or that the baseline may be kept."""
+    judged = results.verdicts[0]
+    base, name = results.baseline[axis], results.axis_name(axis)
+    values = [one for one in judged.axes if axis in one.labels and one.verdict != "baseline"]
+    by_verdict: dict[str, list[Judged]] = {}
+    for one in values:
+        by_verdict.setdefault(one.verdict, []).append(one)
+    said = f"{name}: keep {base}: nothing is known to be better"
+    if same := by_verdict.get("equivalent"):
+        margin = judged.design.margin
+        within = margin.describe(base) if margin else ""
+        said = f"{name}: keep {base}, or take {listed(axis, same)}: equivalent within {within}"
+    if better := by_verdict.get("better"):
+        best = max(better, key=lambda one: abs(one.difference or 0.0))
+        said = f"{name}: take {best.labels[axis]}, which is {best.sentence.partition(': ')[2]}"
+        if others := [one for one in better if one is not best]:
+            said += f"; also better: {listed(axis, others)}"
+    for verdict in ("worse", "not yet known", "not judged"):
+        if verdict in by_verdict:
+            said += f"; {verdict}: {listed(axis, by_verdict[verdict])}"
+    return said
+
+
+def listed(axis: str, values: list[Judged]) -> str:
+    """The labels of these values; those that are hints, or depend on diverged runs, say so."""
+    return ", ".join(
+        one.labels[axis]
+        + " (a hint)" * one.is_hint
+        + f" (it depends on {one.diverged} diverged)" * one.depends
+        for one in values
+    )
+
+
+def left_out(results: Results) -> str:
+    """How many runs ended, and whether those that did not, or diverged, change the answer."""
+    judged = results.verdicts[0]
+    every = [*judged.axes, *(judged.cells if judged.is_grid else ())]
+    said = facts.runs(results)
+    if sum(row["status"] == "diverged" for row in results.rows):
+        depend = [results.title(one) for one in every if one.depends]
+        said += "; " + (
+            f"on those that diverged depends the verdict on {', '.join(depend)}"
+            if depend
+            else "no verdict depends on those that diverged"
+        )
+    if waiting := sum(bool(one.why_open) for one in every if one.verdict != "baseline"):
+        said += f"; {waiting} of {len(every)} comparisons wait for what failed or is not finished"
+    return said
+
+
+def go_on(results: Results) -> str:
+    """What a larger sample would show, and the command that goes on."""
+    judged, command = results.verdicts[0], results.folders[0].command
+    statuses = {row["status"] for row in results.rows}
+    if "missing" in statuses:
+        return f"to go on: {command}"
+    if "failed" in statuses:
+        return f"to go on: {command} --retry failed"
+    seeds = results.folders[0].seeds
+    more = f"{max(seeds) + 1}-{max(seeds) + len(seeds)}"
+    folder = results.folders[0].path
+    again = f"{command} --seeds {more} --run {folder}_again"
+    smallest = f"{judged.smallest}. " if judged.smallest else ""
+    return f"{smallest}To repeat it: {again}"
