@@ -57,8 +57,9 @@ holds here need not hold at scale, and what does not hold here may. All were run
 EPYC), one or two at a time with one thread each; the runs are in the `.csv` files beside the sweep
 files, from which `python benchmarks/ablations.py` generates this page.
 
-Mean over the seeds ± half the width of its 95 % confidence interval; ▲ better and ▼ worse than the
-baseline, which is bold, ■ equivalent to it within 1 % of its mean, after Holm's correction ([how a
+Mean over the seeds ± half the width of its 95 % confidence interval, which all intervals of a metric
+have together (those in **Found** are of one comparison alone); ▲ better and ▼ worse than the baseline,
+which is bold, ■ equivalent to it within 1 % of its mean, after Holm's correction ([how a
 sweep is judged](judging.md)); △, ▽ and □ are hints, with a corrected p from 0.01 to 0.05. Without a
 mark it is not yet known whether there is a difference. The margin of 1 % was declared after the
 runs; it is the share below which reports had called a difference not worth more seeds. What was

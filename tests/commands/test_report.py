@@ -23,8 +23,18 @@ def test_it_says_what_the_sweep_showed_without_loading_torch(folder):
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     lines = ended.stdout.splitlines()
-    assert lines[0].startswith("norm=rms, position=rotary instead of norm=layer, ")
-    assert lines[1] == "val/loss, lower is better"
+    assert lines[0] == (
+        "norm (layer, rms); position (sinusoidal, rotary): which has the lower val/loss, "
+        "with 3 seeds a cell?"
+    )
+    assert lines[1] == "norm: keep layer: nothing is known to be better; not yet known: rms"
+    assert lines[2].startswith("position: take rotary, which is ")
+    assert lines[3] == "12 of 12 completed"
+    assert lines[4].endswith(
+        ". To repeat it: tfzoo sweep norms.yaml --jobs 2 --seeds 4-6 --run norms_again"
+    )
+    assert lines[5].startswith("norm=rms, position=rotary instead of norm=layer, ")
+    assert lines[6] == "val/loss, lower is better"
     assert any(line.startswith("  3 seeds detect a difference of 0.") for line in lines)
     assert any("whether the effect of norm depends on position: " in line for line in lines)
     assert any(

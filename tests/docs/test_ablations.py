@@ -62,7 +62,7 @@ def test_the_head_of_a_sweep_says_what_was_measured(file):
 
 @pytest.fixture
 def repeated(tmp_path, monkeypatch):
-    """Heads with a repeat that turns 16 of 4 round, and with the same runs at 700 steps."""
+    """Heads with a repeat that turns 16 of 4 round."""
     file = tmp_path / "heads.yaml"
     rows = read_csv(SWEEPS / "heads.csv")
     mean = {row["seed"]: row["test/loss"] for row in rows if row["heads"] == "4 of 16"}
@@ -70,24 +70,22 @@ def repeated(tmp_path, monkeypatch):
     for row in again:
         if row["heads"] == "16 of 4":
             row["test/loss"] = 2 * mean[row["seed"] - 5] - row["test/loss"]
-    longer = [{**row, "steps": 700} for row in rows]
-    for name, table in (("heads", rows), ("heads.again", again), ("heads.longer", longer)):
+    for name, table in (("heads", rows), ("heads.again", again)):
         write_csv(table, tmp_path / f"{name}.csv")
     file.write_text((SWEEPS / "heads.yaml").read_text("utf-8"), "utf-8")
     monkeypatch.setattr(ablations, "SWEEPS", tmp_path)
     return file
 
 
-def test_a_repeat_beside_a_sweep_is_pooled_and_other_steps_are_not(repeated):
+def test_a_repeat_beside_a_sweep_says_what_held(repeated):
     text = "\n".join(ablations.section(repeated))
     assert (
         "**Again.** test/loss with seeds 6 to 10 after 1 to 5: of 2 verdicts 1 held, "
         "1 turned round; test/exact_match with seeds 6 to 10 after 1 to 5: of 2 verdicts 2 held"
     ) in text
-    assert "**Again.** At 700 steps, not pooled: test/loss with seeds 1 to 5" in text
-    assert "| test/loss: difference | first | at 700 steps | p | |" in text
+    assert "| test/loss: difference | first | again | p | |" in text
     (line,) = (one for one in ablations.claim(repeated) if one.startswith("Verdicts by test/loss"))
-    assert "worse: 16 of 4 (turned round, held at 700 steps)" in line
+    assert "worse: 16 of 4 (turned round)" in line
 
 
 def test_a_folder_is_named_like_its_sweep_and_what_it_repeats():

@@ -77,5 +77,5 @@ def test_an_axis_of_one_value_is_averaged_over_by_nothing_and_seeds_are_counted_
     failed(made / "norm=layer,position=sinusoidal/seed-5", "its loss is not finite", "diverged")
     results = gather([made])
     assert quote(results).startswith("position=rotary instead of sinusoidal: val/loss ")
-    assert ", 4 seeds, " in quote(results)
+    assert ", 5 seeds, 1 of its runs diverged, " in quote(results)
     assert "averaged over" not in markdown(results, equal_time(results))

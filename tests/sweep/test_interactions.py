@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.stats import binom, ttest_1samp
-from tfzoo.sweep.judge.interactions import interactions
 
 from tfzoo.sweep.judge.paired import holm
+from tfzoo.sweep.judge.verdicts import interactions
 
 AXES = {"norm": ["layer", "rms"], "position": ["index", "rotary", "alibi"]}
 EFFECTS = {"rms": 0.1, "rotary": -0.3, "alibi": 0.2}
@@ -41,12 +41,14 @@ def test_a_difference_of_differences_has_the_numbers_of_a_paired_test():
         there = of(rows, "rms", "index") - of(rows, "layer", "index")
         tests.append(ttest_1samp(here - there, 0))
         assert one.labels == {"norm": "rms", "position": label}
-        assert (one.here, one.there, one.difference, one.p) == pytest.approx(
-            (here.mean(), there.mean(), (here - there).mean(), tests[-1].pvalue)
+        assert (one.mean, one.difference, one.p) == pytest.approx(
+            (here.mean(), (here - there).mean(), tests[-1].pvalue), rel=1e-12
         )
-        assert (one.low, one.high) == pytest.approx(tuple(tests[-1].confidence_interval(0.95)))
+        assert (one.difference_low, one.difference_high) == pytest.approx(
+            tuple(tests[-1].confidence_interval(1 - 0.05 / 2)), rel=1e-12
+        )
     assert [one.p_corrected for one in (rotary, alibi)] == pytest.approx(
-        holm([test.pvalue for test in tests]).tolist()
+        holm([test.pvalue for test in tests]).tolist(), rel=1e-12
     )
 
 
@@ -85,21 +87,26 @@ def test_what_is_missing_is_left_out_and_said():
     rows = [row for row in grid() if (row["norm"], row["position"]) != ("rms", "alibi")]
     rows = [row for row in rows if (row["norm"], row["seed"]) != ("rms", 3)]
     rotary, alibi = only(rows).found
-    assert (rotary.seeds, rotary.notes) == (4, ())
-    assert (alibi.seeds, alibi.p, alibi.notes) == (0, None, ("no seed is in all four cells",))
-    pruned = grid()
-    for row in pruned:
-        row["status"] = "pruned" if row["position"] == "alibi" else "completed"
-    rotary, alibi = only(pruned).found
-    whole = only(grid()).found[0]
-    assert alibi.notes == ("2 of the cells that it compares were pruned",)
-    assert rotary.p_corrected == pytest.approx(2 * (rotary.p or 0)), "pruned ones are counted"
-    assert (rotary.low or 0) < (whole.low or 0), "the interval allows for the selection"
-    for row in pruned:
-        row["status"] = "missing" if row["status"] == "pruned" else "completed"
-    rotary = only(pruned).found[0]
-    assert rotary.p_corrected == pytest.approx(2 * (rotary.p or 0)), "so are those to come"
-    assert rotary.low == whole.low, "which nothing has selected"
+    assert (rotary.pairs, rotary.notes) == (4, [])
+    assert (alibi.pairs, alibi.p, alibi.verdict) == (0, None, "not judged")
+    begun = grid()
+    for row in begun:
+        row["status"] = "missing" if row["position"] == "alibi" else "completed"
+    rotary = only(begun).found[0]
+    assert rotary.p_corrected == pytest.approx(2 * (rotary.p or 0)), "those to come are counted"
+    assert rotary.difference_low == only(grid()).found[0].difference_low
+
+
+def test_an_interaction_that_depends_on_diverged_runs_is_not_yet_known():
+    rows = grid(depends=0.0)
+    for row in rows:
+        if (row["norm"], row["position"]) == ("rms", "rotary"):
+            row |= {"status": "diverged", "val/loss": row["val/loss"] + 3}
+    (found,) = interactions(rows, AXES, {}, "val/loss")
+    assert found.sentence.startswith(
+        "not yet known whether the effect of norm depends on position, because it depends on the "
+        "5 diverged runs: "
+    )
 
 
 def test_without_cells_that_differ_on_two_axes_there_is_nothing_to_ask():

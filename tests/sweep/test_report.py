@@ -108,23 +108,6 @@ def test_the_band_of_a_curve_is_the_interval_of_the_mean_over_seeds():
     assert band([]).steps == []
 
 
-def test_an_interval_without_0_beside_a_hollow_mark_is_explained_where_it_stands(tmp_path):
-    words = "intervals are not corrected for the number of comparisons, verdicts are"
-    made = make(tmp_path / "norms", (1, 2, 3), ("layer", "rms"), ("sinusoidal",))
-    plain = write([made])[1].read_text("utf-8")
-    assert words not in plain
-    other = make(tmp_path / "more", (1, 2, 3), ("layer", "rms", "batch"), ("sinusoidal",))
-    for seed, loss in ((1, 0.1), (2, 0.15), (3, 0.2)):
-        base, rms = (
-            other / f"norm={norm},position=sinusoidal/seed-{seed}/summary.json"
-            for norm in ("layer", "rms")
-        )
-        found = json.loads(base.read_text("utf-8"))
-        found["fit"]["scores"]["val/loss"] += loss
-        rms.write_text(json.dumps(found), "utf-8")
-    assert words in write([other])[1].read_text("utf-8")
-
-
 def test_a_click_on_a_title_sorts_and_another_turns_it_round(browser, folder):
     page, said = opened(browser, folder / "report.html")
     titles = [title.strip() for title in page.locator("table.cells thead th").all_inner_texts()]

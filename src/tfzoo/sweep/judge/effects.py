@@ -13,7 +13,7 @@ from statistics import fmean
 
 from tfzoo.errors import UnknownName
 from tfzoo.sweep.judge.paired import has_variance
-from tfzoo.sweep.judge.scores_by_seed import BySeed, Scores, Setting
+from tfzoo.sweep.judge.scores_by_seed import BySeed, Scores, Setting, listed
 from tfzoo.sweep.judge.sequential import FIRST
 
 Axes = Mapping[str, Sequence[str]]
@@ -212,10 +212,13 @@ def averaged(
         seed: [index for index, seeds in enumerate(shared) if seed in seeds]
         for seed in sorted(set.union(set(), *shared))
     }
+    by_count: dict[int, list[int]] = {}
+    for seed, use in used.items():
+        by_count.setdefault(len(use), []).append(seed)
     notes = [
-        f"unbalanced: seed {seed} is averaged over {len(use)} of {len(contexts)} settings"
-        for seed, use in used.items()
-        if len(use) < len(contexts)
+        f"unbalanced: averaged over {count} of {len(contexts)} settings with {listed(seeds)}"
+        for count, seeds in by_count.items()
+        if count < len(contexts)
     ]
 
     def score(side: Side, seed: int) -> float:

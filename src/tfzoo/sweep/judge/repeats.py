@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+from tfzoo.errors import BadRun
 from tfzoo.sweep.judge.design import UNDECLARED, Design
 from tfzoo.sweep.judge.effects import Axes
 from tfzoo.sweep.judge.paired import ALPHA, correct
-from tfzoo.sweep.judge.scores_by_seed import Mode, parse_seed
+from tfzoo.sweep.judge.scores_by_seed import Mode, listed, parse_seed
 from tfzoo.sweep.judge.verdicts import DECIDED, Judged, judge
 
 Repetition = Literal["held", "not confirmed", "turned round", "too few to tell"]
@@ -99,7 +100,10 @@ def repeats(
         first, again: rows as of :func:`tfzoo.sweep.judge.verdicts.judge`, whose other arguments
             follow.
 
+    Raises:
+        BadRun: they share seeds, or have different cells.
     """
+    check_repeat(first, again, axes)
     one, two = (
         judge(rows, axes, baseline, metric, mode, design, untrained) for rows in (first, again)
     )
@@ -117,6 +121,25 @@ def repeats(
         seeds_of(again),
         [one if one.p_alone is None else replace(one, p=next(corrected)) for one in found],
     )
+
+
+def check_repeat(
+    first: Sequence[Mapping[str, Any]], again: Sequence[Mapping[str, Any]], axes: Axes
+) -> None:
+    """Check that runs can be a repeat of others.
+
+    Raises:
+        BadRun: they share seeds, or have different cells.
+    """
+    if both := {*seeds_of(first)} & {*seeds_of(again)}:
+        raise BadRun(
+            f"{listed(sorted(both))} in both: a repeat has other seeds "
+            "(tfzoo sweep FILE --seeds 6-10 --run FOLDER)"
+        )
+    one, two = ({tuple(str(row[axis]) for axis in axes) for row in rows} for rows in (first, again))
+    if one != two:
+        cell = ", ".join(min(one ^ two))
+        raise BadRun(f"{cell} is in one of the two only: a repeat has the same cells")
 
 
 def seeds_of(rows: Iterable[Mapping[str, Any]]) -> list[int]:

@@ -67,8 +67,12 @@ def scores_by_seed(
         own = scores.values.setdefault(setting, {})
         seed, value = parse_seed(row.get("seed")), parse_number(row.get(metric))
         status, why = str(row.get("status") or "completed"), str(row.get("reason") or "")
+        if seed in own:
+            alike[setting, "given more than once: the last run counts"].append(seed)
         if seed is None:
-            scores.notes[setting].append(f"{status}: {why or 'a run without a seed'}")
+            scores.notes[setting].append(
+                f"{status}: {why}" if why else f"a run without a seed is omitted ({status})"
+            )
         elif status == "diverged" or (value is not None and not math.isfinite(value)):
             scores.diverged[setting].add(seed)
             own[seed] = math.nan if value is None else value

@@ -15,6 +15,7 @@ from tfzoo.sweep.judge.paired import (
     POWER,
     Outcome,
     detectable,
+    has_variance,
     seeds_needed,
 )
 from tfzoo.sweep.judge.scores_by_seed import Mode
@@ -123,10 +124,10 @@ def untested(one: Comparison) -> str:
     if count < one.fewest:
         question = f"{one.name}: not yet known whether it differs from {one.against}"
         return f"{question}: {effect}; a verdict needs {one.fewest}"
-    return (
-        f"{one.name}: not judged: it differs from {one.against} by {effect}; "
-        "differences without a variance have no test"
-    )
+    said = f"differs from {one.against} by {effect}"
+    if not has_variance([0.0, *one.differences], one.scale):
+        said = f"equals {one.against} with {count} seeds"
+    return f"{one.name}: not judged: it {said}; differences without a variance have no test"
 
 
 def format_estimate(value: float, low: float, high: float) -> str:

@@ -1,5 +1,5 @@
-"""The first lines of a report: what was asked, what may be kept of each axis, what was left out, and
-how to go on.
+"""The first lines of a report: the question, what may be kept of each axis, what was left out,
+and how to go on.
 """
 
 from __future__ import annotations

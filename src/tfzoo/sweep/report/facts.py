@@ -127,15 +127,16 @@ def legend(results: Results) -> str:
     """How verdicts and intervals are to be read."""
     design = results.verdicts[0].design
     looks = (
-        f" The sweep declared that it would be judged with {between(design.looks)} seeds: verdicts "
+        f" The sweep declared that it would be judged with {', '.join(map(str, design.looks))} "
+        "seeds: verdicts "
         "and intervals hold at all of these looks together; p are sequential ones."
         if design.looks
         else ""
     )
     return (
         "95 % CI: all intervals of a metric's differences together hold in 95 of 100 sweeps (each "
-        "has the level 1 - 0.05 / comparisons). p and verdicts are corrected for all comparisons of "
-        "a metric (Holm's method, which is sharper than the intervals; family-wise error rate "
+        "has the level 1 - 0.05 / comparisons). p and verdicts are corrected for all comparisons "
+        "of a metric (Holm's method, which is sharper than the intervals; family-wise error rate "
         f"5 %).{looks}"
     )
 

@@ -138,11 +138,7 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
     for other in folders[1:]:
         check_comparable(folders[0], other)
     rows, notes = merge(folders)
-    cells = list(
-        {
-            cell["name"]: cell for folder in reversed(folders) for cell in reversed(folder.cells)
-        }.values()
-    )[::-1]
+    cells = cells_of(folders)
     axes = axes_of(cells)
     file = folders[0].file
     baseline = dict(zip(axes, effects.baseline(axes, file.get("baseline") or {}), strict=True))
@@ -196,6 +192,12 @@ def untrained(folders: Sequence[SweepFolder], metric: str) -> float | None:
         for one in folder.summaries()
     )
     return next((score for score in scores if score is not None), None)
+
+
+def cells_of(folders: Sequence[SweepFolder]) -> list[dict[str, Any]]:
+    """The cells of all folders, each once, in their order; the first folder's count."""
+    found = {cell["name"]: cell for folder in folders[::-1] for cell in folder.cells[::-1]}
+    return list(found.values())[::-1]
 
 
 def axes_of(cells: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
