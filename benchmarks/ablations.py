@@ -57,20 +57,20 @@ holds here need not hold at scale, and what does not hold here may. All were run
 EPYC), one or two at a time with one thread each; the runs are in the `.csv` files beside the sweep
 files, from which `python benchmarks/ablations.py` generates this page.
 
-Mean over the seeds ± half the width of its 95 % confidence interval, which all intervals of a metric
-have together (those in **Found** are of one comparison alone); ▲ better and ▼ worse than the baseline,
-which is bold, ■ equivalent to it within 1 % of its mean, after Holm's correction ([how a
-sweep is judged](judging.md)); △, ▽ and □ are hints, with a corrected p from 0.01 to 0.05. Without a
-mark it is not yet known whether there is a difference. The margin of 1 % was declared after the
-runs; it is the share below which reports had called a difference not worth more seeds. What was
-**found** is said of the first runs of a sweep. A verdict **held** if the repeat with other seeds,
-by itself, confirms it: p of its one-sided test in the direction of the first verdict is below 0.05
-after Holm's correction for all verdicts that were repeated. Otherwise it is **not confirmed**,
-which does not refute it, or it **turned round**, if the repeat has the opposite verdict
-([repeats](judging.md#repeats)). Sweeps with the same recipe and seeds share some runs, so that
-their verdicts are not independent. The **smallest effect** is what the first runs detect [with a
-probability of 0.8](judging.md#the-smallest-effect). Tokens per second and memory are medians.
-Other work shared the machine, more at one time than at another, so that the speeds do not
+Mean over the seeds ± half the width of its 95 % confidence interval, which all intervals of a
+metric have together (those in **Found** are of one comparison alone); ▲ better and ▼ worse than
+the baseline, which is bold, ■ equivalent to it within 1 % of its mean, after Holm's correction
+([how a sweep is judged](judging.md)); △, ▽ and □ are hints, with a corrected p from 0.01 to 0.05.
+Without a mark it is not yet known whether there is a difference. The margin of 1 % was declared
+after the runs; it is the share below which reports had called a difference not worth more seeds.
+What was **found** is said of the first runs of a sweep. A verdict **held** if the repeat with
+other seeds, by itself, confirms it: p of its one-sided test in the direction of the first verdict
+is below 0.05 after Holm's correction for all verdicts that were repeated. Otherwise it is **not
+confirmed**, which does not refute it, or it **turned round**, if the repeat has the opposite
+verdict ([repeats](judging.md#repeats)). Sweeps with the same recipe and seeds share some runs, so
+that their verdicts are not independent. The **smallest effect** is what the first runs detect
+[with a probability of 0.8](judging.md#the-smallest-effect). Tokens per second and memory are
+medians. Other work shared the machine, more at one time than at another, so that the speeds do not
 compare the parts.
 """
 

@@ -25,7 +25,7 @@ WHY = {
     "sacrebleu": "BLEU and chrF",
     "rich": "progress bars and tables in a terminal",
     "numpy": "ids and batches",
-    "scipy": "t and Fisher tests of sweeps",
+    "scipy": "t and Boschloo tests of sweeps",
     "datasets": "data sets of the hub, Parquet",
     "fsspec": "files at an address",
     "pyarrow": "tables in Parquet",
