@@ -19,8 +19,9 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar
 
+from tfzoo.base.arguments import VARIABLE, parameters
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import Option, convert, is_plain
@@ -211,11 +212,10 @@ class Registry:
         owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
         if owner is object or owner.__module__.partition(".")[0] == "torch":
             return (), {}  # nothing is supplied, nothing can be set
-        hints = get_type_hints(owner.__init__)  # type: ignore[misc]  # of a class, not an instance
-        signature = inspect.signature(owner.__init__)  # type: ignore[misc]  # likewise
         supplied, options = [], {}
-        for name, parameter in list(signature.parameters.items())[1:]:
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        for parameter in parameters(vars(owner)["__init__"])[1:]:
+            name = parameter.name
+            if parameter.kind in VARIABLE:
                 raise BadComponent(
                     f"{where}: no *{name} in a constructor: "
                     "a misspelt option would be dropped silently"
@@ -228,17 +228,13 @@ class Registry:
                         f"def __init__(self, ..., *, {name}: ... = ...)"
                     )
                 supplied.append(name)
-            elif (
-                name not in hints
-                or parameter.default is parameter.empty
-                or not is_plain(hints[name])
-            ):
+            elif parameter.default is parameter.empty or not is_plain(parameter.annotation):
                 raise BadComponent(
                     f"{where}: option {name!r} needs a default and a plain type "
                     "(bool, int, float, str, Literal, None)"
                 )
             else:
-                options[name] = Option(hints[name], parameter.default)
+                options[name] = Option(parameter.annotation, parameter.default)
         return tuple(supplied), options
 
 

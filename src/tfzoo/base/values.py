@@ -9,8 +9,9 @@ import re
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from inspect import Parameter
 from math import inf, isfinite
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from tfzoo.errors import BadOption, BadRecipe
 
@@ -43,7 +44,8 @@ class Option:
 
 
 def convert(value: Any, annotation: Any) -> Any:
-    """``value`` converted to ``annotation``: bool, int, float, str, Literal, None, or a union.
+    """``value`` converted to ``annotation``: bool, int, float, str, Literal, None, a list, tuple or
+    dict of them, or a union. For ``Any``, or without an annotation, it stays what it is.
 
     YAML reads ``1e-4`` as a string and ``no`` as False; a command line has only strings.
 
@@ -51,6 +53,16 @@ def convert(value: Any, annotation: Any) -> Any:
         ValueError: no conversion exists, or the number is not finite; ``must be int, not 'two'``.
     """
     choices = members(annotation)
+    for choice in choices:
+        origin, inner = get_origin(choice), get_args(choice)
+        if choice in (Any, Parameter.empty):
+            return value
+        if origin is list and isinstance(value, list | tuple):
+            return [convert(one, inner[0]) for one in value]
+        if origin is tuple and isinstance(value, list | tuple) and len(value) == len(inner):
+            return [convert(one, kind) for one, kind in zip(value, inner, strict=True)]
+        if origin is dict and isinstance(value, Mapping):
+            return {str(key): convert(one, inner[1]) for key, one in value.items()}
     # an exact match first: in `int | str`, "3" is a string and 3 a number
     exact = [choice for choice in choices if choice is type(value)]
     exact += [choice for choice in choices if type(choice) is type(value) and choice == value]
@@ -194,6 +206,8 @@ def readable(size: float) -> str:
 
 def members(annotation: Any) -> tuple[Any, ...]:
     """The types and literal values of an annotation."""
+    if get_origin(annotation) is Annotated:
+        return members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
         return tuple(choice for part in get_args(annotation) for choice in members(part))
     if get_origin(annotation) is Literal:
@@ -211,8 +225,6 @@ def is_plain(annotation: Any) -> bool:
 
 def type_name(annotation: Any) -> str:
     """How a message names a type: ``float``, ``'pre' or 'post'``, ``int or None``."""
-    if hasattr(annotation, "__metadata__"):
-        annotation = get_args(annotation)[0]
     names = " or ".join(
         ("None" if choice is type(None) else choice.__name__)
         if isinstance(choice, type) and not get_args(choice)

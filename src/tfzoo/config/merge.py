@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfzoo.base.values import is_plain
-from tfzoo.config.sections import TOP, Section, sections, union_members
+from tfzoo.base.values import is_plain, members
+from tfzoo.config.sections import TOP, Section, sections
 from tfzoo.config.security import CLASS_KEYS
 from tfzoo.config.sources import ConfigSource, Option, Source, nested
 from tfzoo.data.remote import is_address
@@ -131,7 +131,7 @@ class Merged:
         first, *inner = option.key.split(".")
         section = self.sections.get(first)
         hint = TOP.get(first, Any) if section is None else section.type_of(inner)
-        kinds = union_members(hint)
+        kinds = members(hint)
         if option.text is None and bool not in kinds and hint is not Any:
             raise BadRecipe(f"--{option.key} needs a value")
         value, text = option.value, option.text

@@ -4,14 +4,14 @@ key, read from the signatures of constructors.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin
 
-from tfzoo.base.registry import Slot
+from tfzoo.base.arguments import arguments
+from tfzoo.base.values import members
 
 TOP: dict[str, Any] = {
     "task": str,
@@ -77,7 +77,7 @@ class Section:
         """Whether the value of a key is a dict with keys of the same section, which override them
         for a part of the model, as in ``model: {norm: layer, encoder: {norm: batch}}``.
         """
-        kinds = union_members(self.hints.get(key))
+        kinds = members(self.hints.get(key))
         return key not in self.slots and dict[str, Any] in kinds
 
     def type_of(self, keys: Sequence[str]) -> Any:
@@ -91,8 +91,8 @@ class Section:
             return str
         if self.is_nested(key):
             return self.type_of(inner)
-        members = union_members(self.hints[key])
-        values = [get_args(one)[1] for one in members if get_origin(one) is dict]
+        kinds = members(self.hints[key])
+        values = [get_args(one)[1] for one in kinds if get_origin(one) is dict]
         return values[0] if values else Any
 
 
@@ -120,41 +120,14 @@ def lightning_sections() -> dict[str, Section]:
 
 
 def make_section(cls: type, supplied: frozenset[str]) -> Section:
-    """Return the section whose keys are the arguments of ``cls``, except ``supplied``. A
-    constructor with ``**kwargs`` passes them to that of the parent class.
-    """
-    hints: dict[str, Any] = {}
-    parameters: dict[str, inspect.Parameter] = {}
-    for constructor in [
-        vars(owner)["__init__"] for owner in cls.__mro__ if "__init__" in vars(owner)
-    ]:
-        _, *arguments = inspect.signature(constructor).parameters.items()
-        hints = {**get_type_hints(inspect.unwrap(constructor), include_extras=True), **hints}
-        rest = [key for key, value in arguments if value.kind is value.VAR_KEYWORD]
-        own = {key: value for key, value in arguments if key not in (*supplied, *rest)}
-        parameters = {**own, **parameters}
-        if not rest:
-            break
+    """Return the section whose keys are the arguments of ``cls``, except ``supplied``."""
+    taken = {key: one for key, one in arguments(cls).items() if key not in supplied}
+    hints = {key: one.annotation for key, one in taken.items()}
     slots = {
         key: slot.kind
-        for key in parameters
-        for slot in union_members(hints.get(key, Any))
-        if isinstance(slot, Slot)
+        for key, hint in hints.items()
+        for part in (hint, *get_args(hint))
+        for slot in getattr(part, "__metadata__", ())
     }
-    defaults = {
-        key: parameter.default
-        for key, parameter in parameters.items()
-        if parameter.default is not parameter.empty
-    }
-    return Section(cls, {key: hints.get(key, Any) for key in parameters}, defaults, slots, supplied)
-
-
-def union_members(hint: Any) -> list[Any]:
-    """Return the members of a union, also of nested unions, and the metadata of ``Annotated``; for
-    any other type the type alone.
-    """
-    if hasattr(hint, "__metadata__"):
-        return [*union_members(get_args(hint)[0]), *hint.__metadata__]
-    if type(hint).__name__ in ("UnionType", "_UnionGenericAlias", "Union"):
-        return [inner for part in get_args(hint) for inner in union_members(part)]
-    return [hint]
+    defaults = {key: one.default for key, one in taken.items() if one.default is not one.empty}
+    return Section(cls, hints, defaults, slots, supplied)

@@ -7,12 +7,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from math import inf
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from tfzoo.base.registry import registry
-from tfzoo.base.values import convert, is_plain
+from tfzoo.base.values import convert, is_plain, members
 from tfzoo.config.merge import SPLITS, Merged, Origins, absolute_path, as_list, merge_spec
-from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section, union_members
+from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.models.options import option_types
 
@@ -74,7 +74,7 @@ def convert_key(
                 section, inner, {inner: spec}, f"{path}.{inner}", origins
             )
         return converted
-    if key not in section.slots or (value is None and type(None) in union_members(hint)):
+    if key not in section.slots or (value is None and type(None) in members(hint)):
         return convert_value(value, hint, path, origins)
     with within(origins.of(path)):
         entry, options = registry(section.slots[key]).options(value)
@@ -84,7 +84,7 @@ def convert_key(
 def convert_value(value: Any, hint: Any, path: str, origins: Origins) -> Any:
     """Convert a value to the type ``hint``, and check that it lies in its range."""
     try:
-        converted = convert_nested(value, hint)
+        converted = convert(value, hint)
     except ValueError as error:
         raise BadRecipe(f"{origins.of(path)}: {path} {error}") from None
     least, most = RANGES.get(path, (-inf, inf))
@@ -192,22 +192,3 @@ def check_monitors(task: Any, recipe: Mapping[str, Any], origins: Origins) -> No
         if name and mode:
             with within(f"{origins.of(key)}: {key}"):
                 task.check_mode(name, mode)
-
-
-def convert_nested(value: Any, hint: Any) -> Any:
-    """Convert a value to a plain type, or to a list, tuple or dict of plain types.
-
-    Raises:
-        ValueError: it cannot be converted, with a message that says what it must be.
-    """
-    for member in union_members(hint):
-        origin, inner = get_origin(member), get_args(member)
-        if member is Any:
-            return value
-        if origin is list and isinstance(value, list | tuple):
-            return [convert_nested(one, inner[0]) for one in value]
-        if origin is tuple and isinstance(value, list | tuple) and len(value) == len(inner):
-            return [convert_nested(one, kind) for one, kind in zip(value, inner, strict=True)]
-        if origin is dict and isinstance(value, Mapping):
-            return {str(key): convert_nested(one, inner[1]) for key, one in value.items()}
-    return convert(value, get_args(hint)[0] if hasattr(hint, "__metadata__") else hint)

@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
+from tfzoo.base.arguments import arguments
 from tfzoo.errors import BadOption
 
-NOT_SETTINGS = ("self", "model", "tokenizer", "seed")
+NOT_SETTINGS = ("model", "tokenizer", "seed")
 
 
 def parameters(task: type) -> dict[str, tuple[Any, Any]]:
     """Annotation and default of each setting of a task, by name. The settings of its parent classes
     are included if its constructor has ``**kwargs``.
-
-    Raises:
-        BadOption: an annotation that cannot be resolved.
     """
-    found: dict[str, tuple[Any, Any]] = {}
-    for owner in task.__mro__:
-        init = vars(owner).get("__init__")
-        if init is None:
-            continue
-        try:
-            hints = get_type_hints(init)
-        except NameError as error:
-            raise BadOption(
-                f"{owner.__name__}: {error} in an annotation of its constructor; a checkpoint "
-                "could not restore its settings"
-            ) from None
-        kinds = inspect.signature(init).parameters
-        for name, one in kinds.items():
-            if name not in NOT_SETTINGS and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-                found.setdefault(name, (hints.get(name), one.default))
-        if not any(one.kind is one.VAR_KEYWORD for one in kinds.values()):
-            break
-    return found
+    return {
+        name: (one.annotation, one.default)
+        for name, one in arguments(task).items()
+        if name not in NOT_SETTINGS
+    }
 
 
 def sections(task: type) -> dict[str, type]:
@@ -59,7 +42,7 @@ def check_names(task: type, names: Set[str]) -> None:
     """
     for name in names - {*NOT_SETTINGS, *parameters(task)} if names else ():
         for section, cls in sections(task).items():
-            if name in inspect.signature(cls).parameters:
+            if name in arguments(cls):
                 call = f"{section}={cls.__name__}({name}=...)"
                 raise BadOption(f"{task.__name__}: {name} is a setting of {section}: {call}")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, ParamSpec, cast, get_type_hints
+from typing import Any, ParamSpec, cast
 
+from tfzoo.base.arguments import parameters
 from tfzoo.errors import did_you_mean
 from tfzoo.models.architectures import options_like
 from tfzoo.models.clashes import check_attention_options
@@ -57,12 +58,7 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
 
 def _signature(init: Callable[..., None]) -> inspect.Signature:
     """The signature of ``init``, in which ``**stack`` is replaced by its options, one by one."""
-    hints = get_type_hints(init, include_extras=True)
-    own = [
-        one.replace(annotation=hints.get(name, one.empty))
-        for name, one in inspect.signature(init).parameters.items()
-        if one.kind is not one.VAR_KEYWORD
-    ]
+    own = [one for one in parameters(init) if one.kind is not one.VAR_KEYWORD]
     known = {one.name for one in own}
     known |= set() if "layers" in known else {*STACK_KEYS}
     stack = [
