@@ -15,7 +15,7 @@ from tfzoo.data import prepare
 from tfzoo.data.batch import row_lengths
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.inference_batches import text_batches
-from tfzoo.data.table import Table
+from tfzoo.data.table import Text
 from tfzoo.errors import BadData, BadOption, UnknownName
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
@@ -146,13 +146,13 @@ def test_training_text_is_read_once_to_check_it_and_once_to_encode_it(root, monk
     for entry in (cache.folder() / cache.SHELF).iterdir():
         if not entry.name.startswith("tokenizer"):
             shutil.rmtree(entry)
-    read, rows = list[str](), Table.__iter__
+    read, rows = list[str](), Text.__iter__
 
-    def counted(table):
-        read.append(table.files[0].name)
-        yield from rows(table)
+    def counted(text):
+        read.append(text.files[0].name)
+        yield from rows(text)
 
-    monkeypatch.setattr(Table, "__iter__", counted)
+    monkeypatch.setattr(Text, "__iter__", counted)
     prepared(root=str(root))
     assert sorted(read) == ["test.tsv.gz", "train.tsv", "train.tsv", "val.tsv"]
 

@@ -13,7 +13,8 @@ from tfzoo.commands.main import main
 from tfzoo.config.security import check_values
 from tfzoo.data import remote
 from tfzoo.data.classification import ClassificationData
-from tfzoo.data.text import TextFormat, find_texts
+from tfzoo.data.table import TextFormat
+from tfzoo.data.text import find_texts
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption, BadRecipe
 
@@ -33,7 +34,7 @@ def memory(tmp_path, monkeypatch):
 
 def read(*addresses):
     columns = ("text", "label")
-    return list(find_texts(Path(), addresses, TextFormat(("en", "de"), columns, header=True)))
+    return list(find_texts(Path(), addresses, TextFormat(columns, ("en", "de"))))
 
 
 def test_a_table_at_an_address_is_read_and_copied_into_the_cache(tmp_path):

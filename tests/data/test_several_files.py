@@ -10,11 +10,12 @@ import yaml
 
 from tfzoo.commands.main import main
 from tfzoo.data.classification import ClassificationData
-from tfzoo.data.text import JoinedText, TextFormat, find_texts
+from tfzoo.data.table import TextFormat
+from tfzoo.data.text import find_texts
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption
 
-EN_DE = TextFormat(("en", "de"))
+EN_DE = TextFormat(("en", "de"), ("en", "de"), header=False)
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,6 @@ def test_a_row_is_named_by_its_own_file(folder):
     (folder / "part2.en").write_text("a 2\n\n")
     text = find_texts(folder, ["part*"], EN_DE)
     assert text.location(3) == f"{folder}/part2.en and {folder}/part2.de, line 2"
-    assert isinstance(text, JoinedText)
     (folder / "part3.de").write_text("A 3\n")
     with pytest.raises(BadData, match=r"part3\.en has 2 lines, .*part3\.de has 1 lines"):
         list(text)

@@ -5,6 +5,7 @@ import pickle
 from collections import Counter
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +17,8 @@ from tfzoo.config.security import check_values
 from tfzoo.data import remote, stream
 from tfzoo.data.documents import DocumentData
 from tfzoo.data.masked_documents import MaskedData
+from tfzoo.data.table import TextFormat
+from tfzoo.data.text import files_of
 from tfzoo.errors import BadData, BadOption, BadRecipe, BadRun
 
 FILES, PAIRS = 10, 40
@@ -309,13 +312,15 @@ def test_a_pattern_at_an_address_is_listed_and_a_range_counted():
     system = MemoryFileSystem()
     for name in ("b.tsv", "a.tsv", "c.txt", "p1.en", "p1.de", "p2.en", "p2.de"):
         system.pipe_file(f"/listed/{name}", b"x")
-    for found, names in (
-        (remote.addresses("memory://listed/*.tsv"), ["a.tsv", "b.tsv"]),
-        (remote.addresses("memory://listed/p*", "en"), ["p1", "p2"]),
+    form = TextFormat(("en", "de"), ("en", "de"))
+    for pattern, names in (
+        ("memory://listed/*.tsv", ["a.tsv", "b.tsv"]),
+        ("memory://listed/p*", ["p1", "p2"]),
     ):
+        found = files_of(Path(), [pattern], form)
         assert found == [f"memory://listed/{name}" for name in names]
     with pytest.raises(BadData, match="no file matches"):
-        remote.addresses("memory://listed/*.csv")
+        files_of(Path(), ["memory://listed/*.csv"], form)
     assert remote.addresses("https://host/{8..10}/{00..01}.tsv") == [
         f"https://host/{one}/{two}.tsv" for one in ("8", "9", "10") for two in ("00", "01")
     ]

@@ -8,7 +8,8 @@ import pyarrow.parquet
 import pytest
 
 from tfzoo.data.prepare import read_split
-from tfzoo.data.table import FORMS, Table
+from tfzoo.data.table import FORMS, TextFormat
+from tfzoo.data.table import table as table_at
 from tfzoo.errors import BadData
 
 ROWS = [
@@ -57,7 +58,7 @@ WRITERS = {".tsv": tsv, ".csv": csv, ".jsonl": jsonl, ".parquet": parquet}
 def table(folder, name, content, columns=("text", "label"), *, header=True):
     data = content.encode() if isinstance(content, str) else content
     (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    return Table(folder / name, columns, header=header)
+    return table_at(folder / name, TextFormat(columns, header=header))
 
 
 def error(rows):

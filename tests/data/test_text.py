@@ -4,10 +4,11 @@ import gzip
 
 import pytest
 
-from tfzoo.data.text import TextFormat, find_tests, find_text
+from tfzoo.data.table import TextFormat
+from tfzoo.data.text import find_tests, find_text
 from tfzoo.errors import BadData
 
-EN_DE = TextFormat(("en", "de"))
+EN_DE = TextFormat(("en", "de"), ("en", "de"), header=False)
 
 
 def pairs(path):

@@ -5,15 +5,15 @@ import random
 import pytest
 
 from tfzoo.data.classification import ClassificationData
-from tfzoo.data.validation_split import Division, ValidationSplit, chosen
+from tfzoo.data.table import Text
+from tfzoo.data.validation_split import chosen, hold_out
 from tfzoo.errors import BadData
 
 
 def parts(texts, fraction=0.1, seed=0):
-    division = Division([(text, "label") for text in texts], fraction, seed)
-    return tuple(
-        [text for text, _ in ValidationSplit(division, held_out=side)] for side in (True, False)
-    )
+    whole = Text("train", lambda: (("", text, "label") for text in texts))
+    split = hold_out({"train": whole}, fraction, seed)
+    return tuple([text for text, _ in split[name]] for name in ("val", "train"))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tfzoo.data.rows import Split
 from tfzoo.data.stream import Files, StreamLoader, TextStream
 from tfzoo.data.text_source import Columns, TextSource
 from tfzoo.data.tokenizer import Tokenizer
-from tfzoo.data.validation_split import ValidationSplit, hold_out
+from tfzoo.data.validation_split import hold_out
 from tfzoo.errors import BadData, BadOption
 
 MOST_TOKENS = 10**9
@@ -95,6 +95,8 @@ class TextData(L.LightningDataModule):
     """Those of a training text that is read as a stream; :meth:`_prepare` finds them."""
     content = ""
     """A hash of the training text."""
+    holds_out = False
+    """Whether ``val`` is a part of the training text."""
     _streaming: StreamLoader | None = None
 
     def __init__(
@@ -185,11 +187,6 @@ class TextData(L.LightningDataModule):
         """The test sets, in the order of :meth:`test_dataloader`."""
         return [name for name in self.splits if name not in ("train", "val")]
 
-    @property
-    def holds_out(self) -> bool:
-        """Whether ``val`` is a part of the training text."""
-        return isinstance(self.splits["val"], ValidationSplit)
-
     def train_dataloader(self) -> DataLoader[Any] | StreamLoader:
         """This process's batches of the Trainer's epoch. The first call leaves out :attr:`start`
         batches.
@@ -255,14 +252,15 @@ class TextData(L.LightningDataModule):
         if self.stream is not None:
             self.files = self.text.files(columns, endings)
         found = self.text.external(columns, endings)
-        if self.val_fraction is not None:
-            return hold_out(found, self.val_fraction, self.seed)
-        if "val" not in found:
+        self.holds_out = "val" not in found
+        if not self.holds_out:
+            return {**found}
+        if self.val_fraction is None:
             raise BadOption(
                 f"data.val is not given, and {self.text.name or 'the data set'} has no split of "
                 "that name; data.val_fraction 0.1 holds a part of training out"
             )
-        return found
+        return {**hold_out(found, self.val_fraction, self.seed)}
 
     def _read_splits(
         self, *, cells: bool = False

@@ -19,7 +19,7 @@ from tfzoo.base.registry import Spec, create, registry
 from tfzoo.data.code_fingerprint import code_fingerprint
 from tfzoo.data.encoded import Encoded, Writer
 from tfzoo.data.progress import watched
-from tfzoo.data.table import Table
+from tfzoo.data.table import Text, TextFormat, table
 from tfzoo.data.tokenizer import Tokenizer, restored
 from tfzoo.errors import BadData
 
@@ -108,7 +108,7 @@ def read_split(
 
 def location(rows: Examples, row: int, name: str) -> str:
     """Where a row of a split stands, for an error message: file and line if there are any."""
-    return rows.location(row) if hasattr(rows, "location") else f"{name}, row {row + 1:,}"
+    return rows.location(row) if isinstance(rows, Text) else f"{name}, row {row + 1:,}"
 
 
 def train_tokenizer(
@@ -177,8 +177,10 @@ def encode_cells(encoder: Encoder, cells: Sequence[str]) -> list[list[int]]:
     return encoder.encode([cell if cell.strip() else "" for cell in cells])
 
 
-def generated(spec: Spec, seed: int, columns: tuple[str, str]) -> dict[str, Table]:
-    """The splits of a built-in data set."""
+def generated(
+    spec: Spec, seed: int, columns: tuple[str, str], wanted: tuple[str, str] | None = None
+) -> dict[str, Text]:
+    """The splits of a built-in data set, which has these ``columns``; those that are ``wanted``."""
     path = cache.entry("generated", cache.key(FORMAT, identity("dataset", spec), str(seed)))
     if not cache.is_whole(path):
         with cache.filling(path) as folder:
@@ -188,7 +190,8 @@ def generated(spec: Spec, seed: int, columns: tuple[str, str]) -> dict[str, Tabl
                 (folder / f"{name}.tsv").write_bytes(text.encode())
             (folder / "names").write_text(json.dumps(list(splits)), "utf-8")
     names = json.loads((path / "names").read_text("utf-8"))
-    return {name: Table(path / f"{name}.tsv", columns) for name in names}
+    form = TextFormat(wanted or columns)
+    return {name: table(path / f"{name}.tsv", form) for name in names}
 
 
 def chunks(items: Iterable[T]) -> Iterator[list[T]]:

@@ -93,40 +93,35 @@ def file_name(address: str) -> str:
     return re.sub(r"[^\w.-]", "_", path.rstrip("/").rpartition("/")[2])[-100:].lstrip(".") or "text"
 
 
-def addresses(pattern: str, ending: str = "") -> list[str]:
+def addresses(pattern: str) -> list[str]:
     """The addresses that one stands for: ranges of numbers, ``part-{000..127}.tsv``, are counted
     with as many digits as their first number has, and files of a ``*`` are listed, in the order of
-    their names. Of two files that belong together, ``ending`` is that of the first; the addresses
-    are without it.
+    their names.
 
     Raises:
-        BadOption, BadData: not an address, too many, or no file.
+        BadOption, BadData: not an address, an empty range, or no list of files.
     """
     check_address(pattern)
     found = [pattern]
     while ranges := NUMBERS.search(found[0]):
         first, last = map(int, ranges.groups())
-        count = max(0, last - first + 1)
-        if not 0 < count * len(found) <= MOST_FILES:
-            raise BadOption(f"{pattern!r} is a range of {count * len(found):,} files")
+        if not first <= last < first + MOST_FILES:
+            raise BadOption(f"{pattern!r} is a range of {last - first + 1:,} files")
         texts = [str(number).zfill(len(ranges[1])) for number in range(first, last + 1)]
         found = [NUMBERS.sub(text, one, count=1) for one in found for text in texts]
-    return [name for one in found for name in (listed(one, ending) if "*" in one else [one])]
+    return [name for one in found for name in (listed(one) if "*" in one else [one])]
 
 
-def listed(pattern: str, ending: str) -> list[str]:
+def listed(pattern: str) -> list[str]:
     """The addresses of a pattern with ``*``, see :func:`addresses`."""
-    protocol = pattern.partition("://")[0]
     try:
         system, path = opened(pattern)
-        files = sorted(system.glob(path))
+        protocol = pattern.partition("://")[0]
+        return [f"{protocol}://{one.lstrip('/')}" for one in sorted(system.glob(path))]
+    except BadOption:
+        raise
     except Exception as error:  # of many classes, from several libraries
-        raise error if isinstance(error, BadOption) else unreadable(pattern, error) from None
-    if ending:
-        files = [one.removesuffix(f".{ending}") for one in files if one.endswith(f".{ending}")]
-    if not files:
-        raise BadData(f"no file matches {pattern}{ending and f'.{ending}'}")
-    return [f"{protocol}://{one.lstrip('/')}" for one in files]
+        raise unreadable(pattern, error) from None
 
 
 def local_copy(address: str, quiet: bool = False) -> Path:

@@ -30,8 +30,8 @@ from tfzoo.base import cache
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.remote import PAUSES, Unreachable, release
-from tfzoo.data.table import Table
-from tfzoo.data.text import TextFormat, text_of
+from tfzoo.data.table import Text, TextFormat
+from tfzoo.data.text import text_of
 from tfzoo.errors import BadData, BadRun, TfzooError
 
 READERS = 8
@@ -60,9 +60,9 @@ class Files:
     def content(self) -> str:
         """A hash of the names."""
         form = self.form
-        return cache.key(str(len(self.names)), *self.names, *(form.columns or ()), *form.endings)
+        return cache.key(str(len(self.names)), *self.names, *form.columns, *form.endings)
 
-    def open(self, name: str) -> Table:
+    def open(self, name: str) -> Text:
         """One of them. An address that does not answer is asked again, after :data:`PAUSES`."""
         found = partial(text_of, self.root, name, self.form, quiet=True)
         for pause in PAUSES:

@@ -22,7 +22,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from functools import partial
+from itertools import chain, count, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -32,65 +33,94 @@ from tfzoo.data.lines import check_unicode, read_lines
 from tfzoo.data.pairs import Pair, joined, names_of
 from tfzoo.errors import BadData, did_you_mean, listing
 
-Row = tuple[int, str, str]
-"""The number of the line in which a row begins (in Parquet, of the row), and its two cells."""
+Row = tuple[str, str, str]
+"""Where a row stands, such as ``train.tsv, line 3``, and its two cells."""
 
 WORD = re.compile(r"[^ \t\r\n]+")
 
 
-class Table:
-    """The cells of two columns, row by row. It can be iterated several times.
+@dataclass(frozen=True)
+class Text:
+    """The two cells of each row of a split. It can be iterated several times.
 
-    Without ``header``, the first row of a ``.tsv`` need not name the columns; then the file has
-    exactly these two. ``delimiter`` is that of a ``.csv``.
+    Args:
+        path: its name in error messages.
+        rows: gives the rows with their places.
+        files: those that are read.
 
     Raises (while iterating):
-        BadData: the file is missing, damaged or not UTF-8, it has no such column, or a row is
+        BadData: a file is missing, damaged or not UTF-8, it has no such column, or a row is
             incomplete.
     """
 
-    def __init__(
-        self, path: Path, columns: tuple[str, str], *, header: bool = True, delimiter: str = ","
-    ) -> None:
-        self.files: tuple[Path, ...] = (path,)
-        self.path = str(path)
-        self.columns, self.header, self.delimiter = columns, header, delimiter
-        self.form = Path(path.name.removesuffix(".gz")).suffix
+    path: str
+    rows: Callable[[], Iterator[Row]]
+    files: tuple[Path, ...] = ()
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return map(itemgetter(1, 2), self.rows())
 
-    def rows(self) -> Iterator[Row]:
-        """The rows with their places."""
-        return FORMS.get(self.form, sentences)(self)  # CoNLL files have endings of many kinds
-
     def location(self, row: int) -> str:
         """File and line of a row, for an error message."""
-        number = next(islice(self.rows(), row, None))[0]
-        return f"{self.path}, {'row' if self.form == '.parquet' else 'line'} {number:,}"
+        return next(islice(self.rows(), row, None))[0]
 
-    def cells(self, row: Mapping[str, Any], where: str) -> tuple[str, str]:
-        """The two cells of a row whose cells have names."""
-        first, second = (cell(row, column, where) for column in self.columns)
-        return first, second
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How the text of a split stands in files.
+
+    Args:
+        columns: those of a table.
+        endings: those of two files of lines, such as ``en`` and ``de``; of one, where both are the
+            same.
+        header: whether the first row of a ``.tsv`` has to name the columns; if not, it may, and the
+            file has exactly these two.
+        delimiter: what separates the columns of a ``.csv``.
+    """
+
+    columns: tuple[str, str]
+    endings: tuple[str, str] = ("", "")
+    header: bool = True
+    delimiter: str = ","
+
+    @property
+    def single(self) -> bool:
+        """Whether a file of lines is a text by itself."""
+        return self.endings[0] == self.endings[1]
 
     @property
     def names(self) -> list[str]:
-        """The columns of the file that are read."""
+        """The columns of a file that are read."""
         return [name for column in self.columns for name in names_of(column)]
 
-    def check_names(self, names: Sequence[str]) -> None:
+    def row(self, cells: Mapping[str, Any], where: str) -> Row:
+        """The row at a place, of cells that have names."""
+        first, second = self.columns
+        return where, cell(cells, first, where), cell(cells, second, where)
+
+    def check_names(self, names: Sequence[str], path: str | Path) -> None:
         """Raise BadData unless the columns of the file have each of :attr:`names` once."""
         for name in self.names:
             if names.count(name) != 1:
-                raise no_column(name, names, self.path)
+                raise no_column(name, names, str(path))
 
 
-def delimited(table: Table) -> Iterator[Row]:
+def table(path: Path, form: TextFormat) -> Text:
+    """The table in a file."""
+    reader = FORMS.get(ending_of(path.name), sentences)  # CoNLL files have endings of many kinds
+    return Text(str(path), partial(reader, path, form), (path,))
+
+
+def ending_of(name: str) -> str:
+    """The ending of the name of a file, without ``.gz``."""
+    return Path(name.removesuffix(".gz")).suffix
+
+
+def delimited(path: Path, form: TextFormat) -> Iterator[Row]:
     """The rows of a ``.tsv`` or a ``.csv``."""
-    tabs, path, begun = table.form == ".tsv", table.files[0], 0
-    delimiter = "\t" if tabs else table.delimiter
-    names: Sequence[str] = table.columns if tabs and not table.header else ()
+    tabs, begun = ending_of(path.name) == ".tsv", 0
+    delimiter = "\t" if tabs else form.delimiter
+    names: Sequence[str] = form.columns if tabs and not form.header else ()
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader(
         whole_lines(path),
@@ -101,15 +131,15 @@ def delimited(table: Table) -> Iterator[Row]:
     try:
         for row in reader:
             number, begun = begun + 1, reader.line_num
-            if number == 1 and (not names or {*table.columns} <= {*row}):
-                check_delimiter(row, table)
-                table.check_names(row)
+            if number == 1 and (not names or {*form.columns} <= {*row}):
+                check_delimiter(row, path, form)
+                form.check_names(row, path)
                 names = row
                 continue
+            where = f"{path}, line {number:,}"
             if len(row) != len(names):
-                raise BadData(f"{path}, line {number:,}: {wrong_width(row, names, delimiter)}")
-            cells = dict(zip(names, row, strict=True))
-            yield number, *table.cells(cells, f"{path}, line {number:,}")
+                raise BadData(f"{where}: {wrong_width(row, names, delimiter)}")
+            yield form.row(dict(zip(names, row, strict=True)), where)
     except csv.Error as error:
         raise BadData(f"{path}, line {begun + 1:,}: not CSV ({error})") from None
 
@@ -126,20 +156,18 @@ def wrong_width(row: Sequence[str], names: Sequence[str], delimiter: str) -> str
     """What is said of a row that has not as many cells as there are ``names``."""
     if not row:
         return BLANK
-    tabs = delimiter == "\t"
-    sign = "tab" if tabs else {",": "comma"}.get(delimiter, repr(delimiter))
-    wanted = f", {'<TAB>'.join(names[:6])}" * tabs
-    many = (
-        "a tab inside a cell must become a space" if tabs else f"a cell with a {sign} needs quotes"
-    )
+    sign = {",": "comma", "\t": "tab"}.get(delimiter, repr(delimiter))
+    wanted, many = "", f"a cell with a {sign} needs quotes"
+    if delimiter == "\t":
+        wanted, many = f", {'<TAB>'.join(names[:6])}", "a tab inside a cell must become a space"
     why = f"a {sign} is missing" if len(row) < len(names) else many
     return f"{columns(row)} instead of {len(names)}{wanted}; {why}"
 
 
-def objects(table: Table) -> Iterator[Row]:
+def objects(path: Path, form: TextFormat) -> Iterator[Row]:
     """The rows of a ``.jsonl``."""
-    for number, line in enumerate(read_lines(table.files[0]), 1):
-        where = f"{table.path}, line {number:,}"
+    for number, line in enumerate(read_lines(path), 1):
+        where = f"{path}, line {number:,}"
         if not line.strip():
             raise BadData(f"{where}: {BLANK}")
         try:
@@ -147,49 +175,49 @@ def objects(table: Table) -> Iterator[Row]:
         except (ValueError, RecursionError) as error:
             raise BadData(f"{where}: not JSON ({error})") from None
         if not isinstance(row, dict):
-            wanted = ", ".join(f'"{name}": ...' for name in table.names)
+            wanted = ", ".join(f'"{name}": ...' for name in form.names)
             raise BadData(f"{where}: a row is an object, {{{wanted}}}, not {line[:40]}")
-        yield number, *table.cells(row, where)
+        yield form.row(row, where)
 
 
-def parquet(table: Table) -> Iterator[Row]:
+def parquet(path: Path, form: TextFormat) -> Iterator[Row]:
     """The rows of a ``.parquet``."""
     import pyarrow
     from pyarrow.parquet import ParquetFile
 
     try:
-        with ParquetFile(table.files[0]) as file:
-            names, count = file.schema_arrow.names, 0
+        with ParquetFile(path) as file:
+            names, number = file.schema_arrow.names, count(1)
             if NESTED not in names:
-                table.check_names(names)
-            wanted = [name for name in (*table.names, NESTED) if name in names]
+                form.check_names(names, path)
+            wanted = [name for name in (*form.names, NESTED) if name in names]
             for batch in file.iter_batches(BATCH, columns=wanted):
-                for number, row in enumerate(batch.to_pylist(), count + 1):
-                    yield number, *table.cells(row, f"{table.path}, row {number:,}")
-                count += batch.num_rows
+                for row in batch.to_pylist():
+                    yield form.row(row, f"{path}, row {next(number):,}")
     except (OSError, pyarrow.ArrowException) as error:
         why = getattr(error, "strerror", None) or f"damaged, or not Parquet ({error})"
-        raise BadData(f"{table.path}: {why}") from None
+        raise BadData(f"{path}: {why}") from None
 
 
-def sentences(table: Table) -> Iterator[Row]:
+def sentences(path: Path, form: TextFormat) -> Iterator[Row]:
     """The sentences of a CoNLL file: a word a line, with columns between spaces or tabs, of which
     the first is the word and the last its label; a blank line ends a sentence.
 
     Columns have names where a first line or a comment ``# global.columns = ID FORM ...`` gives
     them. Comments are left out, and so are CoNLL-U's ranges of words (``2-3``) and empty words.
     """
-    layout = Layout.of(table)
-    begun, opened, words, labels = 0, False, list[str](), list[str]()
-    known, doubtful = set[str](), dict[str, int]()
-    for number, line in enumerate(chain(read_lines(table.files[0]), [""]), 1):
-        row, where = words_of(line), f"{table.path}, line {number:,}"
+    layout = Layout.of(path, form)
+    begun, opened, rows = "", False, list[list[str]]()
+    known, doubtful = set[str](), dict[str, str]()
+    for number, line in enumerate(chain(read_lines(path), [""]), 1):
+        row, where = words_of(line), f"{path}, line {number:,}"
         if not row or row[0] == DOCUMENT:
-            if words and layout.word == 0:
-                check_words(words, f"{table.path}, line {begun:,}")
-            if words:
-                yield begun, " ".join(words), " ".join(labels)
-            begun, opened, words, labels = 0, False, [], []
+            if rows:
+                words = [one[layout.word] for one in rows]
+                if layout.word == 0:
+                    check_words(words, begun)
+                yield begun, " ".join(words), " ".join(one[layout.label] for one in rows)
+            opened, rows = False, []
             continue
         if number == layout.header or layout.is_no_word(line, row, not opened):
             continue
@@ -197,18 +225,17 @@ def sentences(table: Table) -> Iterator[Row]:
             raise BadData(
                 f"{where}: {columns(row)} instead of the {layout.width} of the first line"
             )
-        begun, label = begun or number, row[layout.label]
+        begun = begun if rows else where
         opened = opened or not line.startswith(COMMENT)
         if opened or (layout.tabs and row[0] != COMMENT):
-            known.add(label)
+            known.add(row[layout.label])
         else:
-            doubtful.setdefault(label, number)
-        words.append(row[layout.word])
-        labels.append(label)
-    for label, number in doubtful.items():
+            doubtful.setdefault(row[layout.label], where)
+        rows.append(row)
+    for label, where in doubtful.items():
         if label not in known:
             raise BadData(
-                f"{table.path}, line {number:,}: a comment, or a word with the label {label!r}, "
+                f"{where}: a comment, or a word with the label {label!r}, "
                 "which no other word has? Remove comments that have as many columns as words"
             )
 
@@ -228,20 +255,20 @@ class Layout:
     indexed: bool
 
     @classmethod
-    def of(cls, table: Table) -> Layout:
+    def of(cls, path: Path, form: TextFormat) -> Layout:
         """That of a file, by its first word and the comments before it.
 
         Raises:
             BadData: it has no label, or a column is not there.
         """
         names: list[str] = []
-        for number, line in enumerate(read_lines(table.files[0]), 1):
+        for number, line in enumerate(read_lines(path), 1):
             row, header = words_of(line), 0
             if line.startswith(NAMES):
                 names = words_of(line.removeprefix(NAMES))
             if not row or row[0] == DOCUMENT or line.startswith(COMMENT):
                 continue
-            where, (text, label) = f"{table.path}, line {number:,}", table.columns
+            where, (text, label) = f"{path}, line {number:,}", form.columns
             if len(row) < 2:
                 raise BadData(f"{where}: 1 column instead of a word and its label")
             if label in row[1:]:
@@ -250,7 +277,7 @@ class Layout:
             place = place_of(label, names, len(row), where, "label", len(row))
             indexed = word > 0 and (row[0].isdecimal() or RANGE.fullmatch(row[0]) is not None)
             return cls(len(row), word, place, header, "\t" in line, indexed)
-        raise BadData(f"{table.path}: no text")
+        raise BadData(f"{path}: no text")
 
     def is_no_word(self, line: str, row: Sequence[str], begins: bool) -> bool:
         """Whether a line is a comment, a range of words or an empty word. ``begins``: no word of
@@ -297,7 +324,7 @@ RANGE = re.compile(r"\d+[-.]\d+")
 DOCUMENT = "-DOCSTART-"
 """The word of a CoNLL file that marks where a document begins."""
 
-FORMS: Mapping[str, Callable[[Table], Iterator[Row]]] = {
+FORMS: Mapping[str, Callable[[Path, TextFormat], Iterator[Row]]] = {
     ".tsv": delimited,
     ".csv": delimited,
     ".jsonl": objects,
@@ -324,13 +351,13 @@ def columns(row: Sequence[str]) -> str:
     return f"{len(row)} column{'s' * (len(row) != 1)}"
 
 
-def check_delimiter(names: Sequence[str], table: Table) -> None:
+def check_delimiter(names: Sequence[str], path: Path, form: TextFormat) -> None:
     """Refuse a ``.csv`` whose first row is one name, made of the columns and another delimiter."""
     for sign in ";|\t,":
         columns = names[0].split(sign)
-        if len(names) == 1 < len(columns) and names[0] not in table.columns:
+        if len(names) == 1 < len(columns) and names[0] not in form.columns:
             raise BadData(
-                f"{table.path}: the columns are not separated by {table.delimiter!r} but by "
+                f"{path}: the columns are not separated by {form.delimiter!r} but by "
                 f"{sign!r}; set data.delimiter to it"
             )
 
@@ -421,16 +448,14 @@ def text_of(value: Any, column: str, where: str) -> str:
     """A cell's value as text. Whole numbers and booleans are written as in JSON, and so is what
     the column may hold besides: :class:`Numbers`, :class:`Lists`.
     """
-    if getattr(value, "ndim", None) == 0:  # a number of NumPy, or a tensor without dimensions
-        value = value.item()
+    if hasattr(value, "tolist"):  # a number or an array of NumPy, or a tensor
+        value = value.tolist()
     if isinstance(column, Lists | Words):
-        value = value.tolist() if hasattr(value, "tolist") else value
         is_text = isinstance(column, Words) and not isinstance(column, WordLabels)
         if isinstance(value, str) and (not is_text or value.startswith(("['", '["'))):
             items = list_in(value, str(column), where)
             value = value if items is None else items
-        several = list | tuple if isinstance(column, Words) else list | tuple | set
-        if isinstance(value, several):
+        if isinstance(value, list | tuple | set):
             texts = [text_of(item, str(column), where) for item in value]
             if isinstance(column, Words):
                 return spaced(texts, column, where)
@@ -441,17 +466,18 @@ def text_of(value: Any, column: str, where: str) -> str:
         return check_unicode(str(value), where)
     if value is None:
         raise BadData(f"{where}: {column!r} is empty")
-    what, instead = type(value).__name__, ""
+    instead = ""
     if isinstance(value, float):
         instead = (
             f". A label is text or a whole number. For numbers, set {task_for('number')}; or turn "
             "ranges of numbers into classes, such as low and high"
         )
-    elif isinstance(value, list | tuple | set) or hasattr(value, "ndim"):
+    elif isinstance(value, list | tuple | set):
         instead = (
             ". A cell is one text or one label: join words with spaces; for several labels of a "
             f"text, set {task_for('several')}"
         )
+    what = type(value).__name__
     raise BadData(f"{where}: {column!r} is not text but a {what}, {str(value)[:40]}{instead}")
 
 

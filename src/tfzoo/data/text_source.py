@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.base.registry import Spec, create
-from tfzoo.data.prepare import Examples
 from tfzoo.data.remote import check_address, is_address
 from tfzoo.data.rows import Split, fetched, given_rows, is_saved, saved, split_names
 from tfzoo.data.stream import Files
-from tfzoo.data.text import TextFormat, files_of, find_tests, find_texts, named_tests
+from tfzoo.data.table import Text, TextFormat
+from tfzoo.data.text import files_of, find_tests, find_texts, named_tests
 from tfzoo.errors import BadOption
 
 Columns = tuple[str, str]
@@ -103,7 +103,7 @@ class TextSource:
         if root is not None and is_address(str(root)):
             raise BadOption("data.root is a folder on this machine; give addresses as data.train")
 
-    def external(self, columns: Columns, endings: Columns) -> dict[str, Examples]:
+    def external(self, columns: Columns, endings: Columns) -> dict[str, Text]:
         """The splits that are not built in, without ``val`` if there is none. ``columns`` are those
         of tables and rows, ``endings`` those of pairs of files (``train.en``, ``train.de``).
 
@@ -127,13 +127,10 @@ class TextSource:
         root = self.root or Path()
         if self.root is not None and is_saved(self.root):
             raise BadOption(f"data.stream reads files, and {self.root} is a folder of data sets")
-        form = self._format(columns, endings)
+        form = TextFormat(columns, endings, self.header, self.delimiter)
         return Files(root, files_of(root, paths_of(self.train) or ["train"], form), form)
 
-    def _format(self, columns: Columns, endings: Columns) -> TextFormat:
-        return TextFormat(endings, columns, self.header, self.delimiter)
-
-    def _named(self, found: Mapping[str, Any], columns: Columns, name: str) -> dict[str, Examples]:
+    def _named(self, found: Mapping[str, Any], columns: Columns, name: str) -> dict[str, Text]:
         """The splits of a data set that is there already."""
         wanted = split_names(found, name, self.train, self.val, self.tests)
         return {
@@ -141,30 +138,29 @@ class TextSource:
             for ours, theirs in wanted.items()
         }
 
-    def _local(self, columns: Columns, endings: Columns) -> dict[str, Examples]:
+    def _local(self, columns: Columns, endings: Columns) -> dict[str, Text]:
         """The splits from files and rows."""
-        root, form = self.root or Path(), self._format(columns, endings)
-
-        def find(split: Split, name: str) -> Examples:
-            paths = paths_of(split)
-            if paths is None:
-                return given_rows(split, columns, name)
-            return find_texts(root, paths, form)
-
-        splits = {}
-        if not self.stream:
-            splits["train"] = find("train" if self.train is None else self.train, "data.train")
-        beside = self.root is not None and any(root.glob("val.*"))
-        if self.val is not None or beside or self.val_required:
-            splits["val"] = find("val" if self.val is None else self.val, "data.val")
-        if self.tests is not None:
-            return splits | {
-                name: find(split, "data.test" if name == "test" else f"data.test[{name!r}]")
-                for name, split in self.tests.items()
-            }
-        if self.root is None:
-            return splits
-        return splits | find_tests(root, form)
+        root = self.root or Path()
+        form = TextFormat(columns, endings, self.header, self.delimiter)
+        given = {"train": self.train, "val": self.val, **(self.tests or {})}
+        if self.stream:
+            del given["train"]
+        if not (
+            self.val is not None or self.val_required or (self.root and any(root.glob("val.*")))
+        ):
+            del given["val"]
+        found = {}
+        for name, split in given.items():
+            paths = [name] if split is None else paths_of(split)
+            place = f"data.{name}" if name in ("train", "val", "test") else f"data.test[{name!r}]"
+            found[name] = (
+                given_rows(split, columns, place)
+                if paths is None
+                else find_texts(root, paths, form)
+            )
+        if self.tests is None and self.root is not None:
+            found |= find_tests(root, form)
+        return found
 
 
 def check_stream(train: Split | None, local: bool, has_val: bool) -> None:

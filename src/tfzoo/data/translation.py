@@ -21,7 +21,6 @@ from tfzoo.data.prepare import (
     identity,
     train_tokenizer,
 )
-from tfzoo.data.table import Table
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import TokenizerPair, restored
 from tfzoo.errors import BadData, BadOption
@@ -199,8 +198,7 @@ class TranslationData(TextData):
         """The rows of each split."""
         if self.built_in is None:
             return self._external(self.columns, self.direction)
-        made = generated(self.dataset, self.seed, self.built_in.languages)
-        return {name: Table(table.files[0], self.direction) for name, table in made.items()}
+        return dict(generated(self.dataset, self.seed, self.built_in.languages, self.direction))
 
 
 def direction(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tfzoo.data.prepare import Examples
+from tfzoo.data.table import Row, Text
 from tfzoo.errors import BadData
 
 Flags = NDArray[np.bool_]
@@ -25,9 +25,8 @@ class Division:
     unless too few texts occur only once (:func:`chosen`).
     """
 
-    def __init__(self, whole: Examples, fraction: float, seed: int) -> None:
+    def __init__(self, whole: Text, fraction: float, seed: int) -> None:
         self.whole, self.fraction, self.seed = whole, fraction, seed
-        self.path = getattr(whole, "path", "train")
 
     @cached_property
     def held_out(self) -> Flags:
@@ -45,8 +44,8 @@ class Division:
         if len(counts) < 2:
             rows = {0: "no rows", 1: "one row"}.get(len(group), f"{len(group):,} rows of one text")
             raise BadData(
-                f"{self.path}: {rows}; to hold some out for validation (data.val_fraction) takes "
-                "two different texts, as equal ones stay together; or give data.val"
+                f"{self.whole.path}: {rows}; to hold some out for validation (data.val_fraction) "
+                "takes two different texts, as equal ones stay together; or give data.val"
             )
         wanted = max(1, int(self.fraction * len(group) + 0.5))
         flags: Flags = chosen(counts.tolist(), wanted)[group]
@@ -68,35 +67,15 @@ def chosen(counts: list[int], wanted: int) -> Flags:
     return flags
 
 
-def hold_out(splits: Mapping[str, Examples], fraction: float, seed: int) -> dict[str, Examples]:
-    """The splits, with a part of the training text as ``val`` unless there is one."""
-    if "val" in splits:
-        return dict(splits)
+def hold_out(splits: Mapping[str, Text], fraction: float, seed: int) -> dict[str, Text]:
+    """The splits, with a part of the training text as ``val``."""
     division = Division(splits["train"], fraction, seed)
     return {**splits} | {
-        name: ValidationSplit(division, held_out=name == "val") for name in ("train", "val")
+        name: Text(division.whole.path, partial(part_of, division, name == "val"))
+        for name in ("train", "val")
     }
 
 
-class ValidationSplit:
-    """The held-out part of some rows, or (``held_out=False``) the rest of them.
-
-    Raises (while iterating):
-        BadData: the rows cannot be divided, see :class:`Division`.
-    """
-
-    def __init__(self, division: Division, *, held_out: bool) -> None:
-        self.division, self.held_out, self.path = division, held_out, division.path
-
-    @property
-    def _flags(self) -> Flags:
-        flags: Flags = self.division.held_out == self.held_out
-        return flags
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return compress(self.division.whole, self._flags)
-
-    def location(self, row: int) -> str:
-        """Where a row stands in the whole text, for an error message."""
-        found: str = self.division.whole.location(np.flatnonzero(self._flags)[row])  # type: ignore[attr-defined]  # a Table or ParallelText
-        return found
+def part_of(division: Division, held_out: bool) -> Iterator[Row]:
+    """The rows that are held out, or the others."""
+    return compress(division.whole.rows(), division.held_out == held_out)
