@@ -4,18 +4,14 @@ import pickle
 
 import pytest
 
-from tfzoo.data.encoded import Encoded, Sentences, Writer
+from tfzoo.data.encoded import Encoded, Sentences, write
 
 IDS = [[5, 6, 7], [], [8], [70_000]]
 
 
 @pytest.fixture
 def written(tmp_path):
-    writer = Writer(tmp_path / "text")
-    writer.add(IDS[:2])
-    writer.add([])
-    writer.add(IDS[2:])
-    writer.close()
+    write(tmp_path / "text", [IDS[:2], [], IDS[2:]])
     return tmp_path / "text"
 
 
@@ -32,18 +28,14 @@ def test_what_is_written_is_read(written):
 
 
 def test_a_worker_is_sent_the_path_and_not_the_ids(tmp_path):
-    writer = Writer(tmp_path / "text")
-    writer.add([[1] * 100_000])
-    writer.close()
+    write(tmp_path / "text", [[[1] * 100_000]])
     sent = pickle.dumps(Encoded(tmp_path / "text"))
     assert len(sent) < 1000
     assert lists(pickle.loads(sent)) == [[1] * 100_000]
 
 
 def test_sentences_without_any_token_are_fine(tmp_path):
-    writer = Writer(tmp_path / "text")
-    writer.add([[], []])
-    writer.close()
+    write(tmp_path / "text", [[[], []]])
     assert lists(Encoded(tmp_path / "text")) == [[], []] == lists(Sentences.of([[], []]))
 
 

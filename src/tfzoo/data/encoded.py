@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
@@ -54,26 +55,15 @@ class Encoded(Sentences):
         return Encoded, (self.path,)
 
 
-class Writer:
-    """Writes the files of an :class:`Encoded`, some sentences at a time."""
-
-    def __init__(self, path: Path) -> None:
-        self.ids = path.with_suffix(".ids").open("wb")
-        self.offsets = path.with_suffix(".offsets").open("wb")
-        self.tokens = 0
-        self.sentences = 0
-        np.zeros(1, dtype="<i8").tofile(self.offsets)
-
-    def add(self, sentences: list[list[int]]) -> None:
-        ids, lengths = flat(sentences)
-        ids.astype("<i4", copy=False).tofile(self.ids)
-        (self.tokens + np.cumsum(lengths)).astype("<i8", copy=False).tofile(self.offsets)
-        self.tokens += len(ids)
-        self.sentences += len(sentences)
-
-    def close(self) -> None:
-        self.ids.close()
-        self.offsets.close()
+def write(path: Path, chunks: Iterable[list[list[int]]]) -> None:
+    """Write the files of an :class:`Encoded`, some sentences at a time."""
+    counts = [np.zeros(1, "<i8")]
+    with path.with_suffix(".ids").open("wb") as file:
+        for sentences in chunks:
+            ids, lengths = flat(sentences)
+            ids.tofile(file)
+            counts.append(lengths)
+    np.cumsum(np.concatenate(counts)).tofile(path.with_suffix(".offsets"))
 
 
 def flat(sentences: list[list[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

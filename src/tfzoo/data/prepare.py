@@ -5,19 +5,20 @@ that the result depends on: the text, the options, and the code itself.
 from __future__ import annotations
 
 import json
+import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
-from sys import intern
+from pathlib import Path
 from typing import Protocol, TypeVar
+from uuid import uuid4
 
 from tfzoo.base import cache
 from tfzoo.base.registry import Spec, create, registry
-from tfzoo.data.code_fingerprint import code_fingerprint
-from tfzoo.data.encoded import Encoded, Writer
+from tfzoo.data.encoded import Encoded, write
 from tfzoo.data.progress import watched
 from tfzoo.data.table import Text, TextFormat, table
 from tfzoo.data.tokenizer import Tokenizer, restored
@@ -99,7 +100,7 @@ def read_split(
         if wanted:
             result.known.update(wanted.intersection(source for source, _ in chunk))
         if cells:
-            result.cells += [intern(target) for _, target in chunk]
+            result.cells += [sys.intern(target) for _, target in chunk]
     if result.examples == 0:
         raise BadData(f"{getattr(rows, 'path', name)}: no text")
     result.source, result.target = (digest.hexdigest() for digest in digests)
@@ -131,45 +132,56 @@ def train_tokenizer(
 
 
 def identity(kind: str, spec: Spec) -> str:
-    """All that the results of a component depend on: its class, every option, its code."""
+    """All that the results of a component depend on: its class, every option, and the source files
+    of tfzoo and of the packages that the class and what it inherits from are defined in.
+    """
     entry, given = registry(kind).options(spec)
     options = {name: given.get(name, option.default) for name, option in entry.options.items()}
     names = [entry.cls.__module__, entry.cls.__qualname__, entry.name]
-    return json.dumps([*names, options, code_fingerprint(entry.cls)], sort_keys=True)
+    packages = {one.__module__.partition(".")[0] for one in entry.cls.__mro__} | {"tfzoo"}
+    code = [source_hash(one) for one in sorted(packages - {"builtins", "typing"})]
+    return json.dumps([*names, options, code], sort_keys=True)
+
+
+@lru_cache
+def source_hash(package: str) -> str:
+    """A hash of the source files of a package, so that what its code made before an edit is not
+    taken for what it makes now; in a notebook, which has none, another one in every process.
+    """
+    file = getattr(sys.modules[package], "__file__", None)
+    if file is None:
+        return uuid4().hex
+    whole = (
+        sorted(Path(file).parent.rglob("*.py")) if Path(file).stem == "__init__" else [Path(file)]
+    )
+    return cache.key(*(one.read_text("utf-8") for one in whole))
 
 
 def encode_columns(
     rows: Examples, read: SplitFingerprint, columns: Sequence[Column], name: str
 ) -> list[Encoded]:
-    """The ids of some columns of a split. What is not in the cache is made in one pass over the
-    rows.
+    """The ids of some columns of a split. What is not in the cache is made in a pass over the rows.
 
     Raises:
         BadData: the split has not as many rows as before (a file changes while it is read).
     """
-    contents = read.source, read.target
-    paths = [
-        cache.entry("ids", cache.key(FORMAT, contents[one.side], one.made_by, one.encoder.state()))
-        for one in columns
-    ]
-    missing = {
-        path: one for path, one in zip(paths, columns, strict=True) if not cache.is_whole(path)
-    }
-    if missing:
-        with ExitStack() as stack:
-            folders = [stack.enter_context(cache.filling(path)) for path in missing]
-            writers = [Writer(folder / "sentences") for folder in folders]
-            for chunk in chunks(watched(rows, f"tokenizing {name}", read.examples)):
-                for one, writer in zip(missing.values(), writers, strict=True):
-                    writer.add(encode_cells(one.encoder, [row[one.side] for row in chunk]))
-            for writer in writers:
-                writer.close()
-            if writers[0].sentences != read.examples:
-                raise BadData(
-                    f"{name}: {writers[0].sentences:,} lines now, {read.examples:,} lines a moment "
-                    "ago; do not change the files while they are read"
-                )
-    return [Encoded(path / "sentences") for path in paths]
+    found = []
+    for column in columns:
+        side, encoder = column.side, column.encoder
+        content = (read.source, read.target)[side]
+        path = cache.entry("ids", cache.key(FORMAT, content, column.made_by, encoder.state()))
+        if not cache.is_whole(path):
+            with cache.filling(path) as folder:
+                whole = chunks(watched(rows, f"tokenizing {name}", read.examples))
+                cells = ([row[side] for row in chunk] for chunk in whole)
+                write(folder / "sentences", (encode_cells(encoder, chunk) for chunk in cells))
+                if (lines := len(Encoded(folder / "sentences"))) != read.examples:
+                    raise BadData(
+                        f"{name}: {lines:,} lines now, {read.examples:,} lines a moment ago; do "
+                        "not change the files while they are read"
+                    )
+        found.append(Encoded(path / "sentences"))
+    return found
 
 
 def encode_cells(encoder: Encoder, cells: Sequence[str]) -> list[list[int]]:
