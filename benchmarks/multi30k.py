@@ -29,7 +29,7 @@ import yaml
 from marian import PAD, marian, their_logits
 
 import tfzoo
-from tfzoo.learning.translation_scores import CorpusScores
+from tfzoo.learning.translation_scores import corpus_scores, line_counts
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipes/translation/multi30k.yaml"
 CHECK = re.compile(r"[\d:]+  step [\d,]+  val  bleu ([\d.]+)")  # as the command line prints them
@@ -151,7 +151,8 @@ def train_marian(
 @torch.no_grad()
 def bleu(model, data) -> float:
     model.eval()
-    scores = CorpusScores(data.tokenizers.target_language)
+    hypotheses: list[str] = []
+    references: list[str] = []
     for batch in data.val_dataloader():
         longest = 2 * batch.source.shape[1] + 10
         found = model.generate(
@@ -161,8 +162,11 @@ def bleu(model, data) -> float:
             do_sample=False,
             max_new_tokens=longest,
         )
-        scores.update(data.tokenizers.target.decode(found.tolist()), batch.target_text)
-    return float(scores.compute()["bleu"])
+        hypotheses += data.tokenizers.target.decode(found.tolist())
+        references += batch.target_text
+    language = data.tokenizers.target_language
+    counts = line_counts(language, hypotheses, references)
+    return float(corpus_scores(language, *counts)["bleu"])
 
 
 if __name__ == "__main__":

@@ -31,10 +31,8 @@ MET = (
     "tfzoo.swapping.report.SwapReport",
     "tfzoo.swapping.report.SwappedModule",
     "tfzoo.tasks.classification.Prediction",
-    "tfzoo.tasks.classification.ClassificationScores",
     "tfzoo.learning.compute.Compute",
     "tfzoo.tasks.translation.Translation",
-    "tfzoo.learning.translation_scores.TranslationScores",
 )
 """What arguments and results of exported names are."""
 

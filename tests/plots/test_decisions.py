@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from tests.scored import task_with
 from tfzoo.plots.decisions import calibration_figure, confusion_figure, threshold_figure
 from tfzoo.plots.style import INK, pixels, save
-from tfzoo.tasks.classification import ClassificationScores
-from tfzoo.tasks.multilabel_classification import MultilabelScores
+from tfzoo.tasks.classification import ClassificationTask, reliability
+from tfzoo.tasks.multilabel_classification import MultilabelClassificationTask
 
 
 @pytest.mark.parametrize("classes", [2, 6, 47])
@@ -46,13 +47,14 @@ def test_a_cell_is_coloured_by_its_share_of_the_row_and_long_labels_are_cut():
 def test_the_distance_from_the_diagonal_is_the_calibration_error(texts):
     draw = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(texts, 4, generator=draw)
-    scores = ClassificationScores(4)
     label = torch.randint(4, (texts,), generator=draw)
-    scores.update(logits, label, torch.zeros(texts), torch.ones(texts))
-    bins = scores.reliability()
+    confidence, predicted = logits.double().softmax(-1).max(-1)
+    bins = reliability(confidence, predicted == label)
+    task = task_with(ClassificationTask, labels=range(4))
+    scores = task.compute_scores(confidence, predicted, label)
     shares = bins[:, 0] / texts
     error = float((shares * (bins[:, 1] - bins[:, 2]).abs()).sum())
-    assert error == pytest.approx(float(scores.compute()["calibration_error"]), abs=1e-6)
+    assert error == pytest.approx(float(scores["calibration_error"]), abs=1e-6)
     some = bins[:, 0] > 0
     ends = torch.arange(1, 16) / 15
     assert (bins[some, 1] <= ends[some] + 1e-6).all()
@@ -67,14 +69,14 @@ def test_the_distance_from_the_diagonal_is_the_calibration_error(texts):
 @pytest.mark.parametrize("threshold", [0.25, 0.8])
 def test_the_curve_at_the_threshold_is_the_score(threshold):
     draw = torch.Generator().manual_seed(0)
-    scores = MultilabelScores(3, torch.tensor(threshold))
-    scores.update(torch.randn(99, 3, generator=draw), torch.randint(2, (99, 3), generator=draw))
-    logits, label = scores.found()
+    logits = torch.randn(99, 3, generator=draw).double()
+    label = torch.randint(2, (99, 3), generator=draw).bool()
+    task = task_with(MultilabelClassificationTask, threshold=torch.tensor(threshold))
     axes = threshold_figure(logits.sigmoid(), label, threshold, "test").axes[0]
     curves = {line.get_label(): line for line in axes.lines}
     at = round(threshold * 200)
     assert curves["micro F1"].get_xdata()[at] == pytest.approx(threshold)
-    wanted = float(scores.compute()["micro_f1"])
+    wanted = float(task.compute_scores(logits, label)["micro_f1"])
     assert curves["micro F1"].get_ydata()[at] == pytest.approx(wanted, abs=1e-6)
     precision, recall = (curves[name].get_ydata()[at] for name in ("precision", "recall"))
     assert 2 * precision * recall / (precision + recall) == pytest.approx(wanted, abs=1e-6)

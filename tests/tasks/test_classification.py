@@ -17,7 +17,7 @@ from tests.trainers import quiet
 from tfzoo.data.classification_batch import ClassificationBatch
 from tfzoo.errors import BadData, BadOption, BadRun
 from tfzoo.learning.loss import class_losses
-from tfzoo.tasks.classification import ClassificationScores
+from tfzoo.tasks.classification import confusion
 
 WORDS = {"colour": ["red", "green", "blue"], "NUM": ["one", "two", "three", "four"]}
 
@@ -87,7 +87,7 @@ def test_every_set_has_scores_also_where_a_process_has_no_batch_of_it(data):
     task, trainer = task_of(data), SimpleNamespace(datamodule=data)
     task.trainer = trainer
     task.on_test_start()
-    assert len(task.scores) == len(task.items) == len(data.test_names) == 4
+    assert len(task.scores) == len(data.test_names) == 4
 
 
 @pytest.mark.parametrize("pooling", sampled(tfzoo.list_components()["pooling"], ["mean"]))
@@ -275,7 +275,8 @@ def test_confusion_matrices_are_drawn_after_a_test(data, tmp_path):
         [sum(row["label"] == a and row["prediction"] == b for row in rows) for b in data.labels]
         for a in data.labels
     ]
-    assert task.confusion["test_odd"].tolist() == taken
+    _, predicted, label = task.scores[data.test_names.index("test_odd")].columns
+    assert confusion(label, predicted, len(data.labels)).tolist() == taken
 
 
 def test_the_majority_of_training_is_a_baseline_of_accuracy(data):
@@ -375,7 +376,5 @@ def test_a_checkpoint_of_another_tokenizer_is_refused(folder, data, tmp_path):
 
 
 def test_rows_of_the_confusion_matrix_are_the_true_classes():
-    scores, taken = ClassificationScores(3), torch.tensor([0, 0, 1, 1, 2, 2])
-    logits = torch.full((6, 3), -9.0).scatter(1, taken[:, None], 9.0)
-    scores.update(logits, torch.tensor([0, 0, 0, 1, 1, 2]), torch.arange(6.0), torch.ones(6))
-    assert scores.confusion().tolist() == [[2, 1, 0], [0, 1, 1], [0, 0, 1]]
+    label, predicted = torch.tensor([[0, 0, 0, 1, 1, 2], [0, 0, 1, 1, 2, 2]])
+    assert confusion(label, predicted, 3).tolist() == [[2, 1, 0], [0, 1, 1], [0, 0, 1]]

@@ -10,6 +10,7 @@ import pytest
 import torch
 from lightning.pytorch import seed_everything
 
+from tests.scored import values_of
 from tests.trainers import quiet
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN
@@ -189,9 +190,7 @@ def test_perplexity_and_bits_per_byte_are_those_of_the_documents():
     task = LanguageModelingTask(model, vocabulary)
     ids = vocabulary.tokenizer.encode(lines)
     dataset = DocumentDataset(Sentences.of(ids), 4, OWN, lines)
-    scores = task.new_scores().double()
-    task.score(dataset[[0, 1, 2]], scores)
-    found = scores.compute()
+    found = values_of(task, task.score(dataset[[0, 1, 2]]))
     bits = []
     for one in ids:
         read, labels = [BOS, *one], [*one, EOS]

@@ -13,6 +13,7 @@ from torch import nn
 
 import tfzoo
 from tests.published_folders import save_tokenizer
+from tests.scored import values_of
 from tests.tasks.test_language_modeling import Counted, trained_on_agreement
 from tfzoo.base.registry import create
 from tfzoo.base.special_ids import OWN, SpecialIds
@@ -31,7 +32,6 @@ from tfzoo.data.published_tokenizer import state_of
 from tfzoo.data.tokenizer import restored, token_texts
 from tfzoo.errors import BadOption
 from tfzoo.tasks.masked_language_modeling import (
-    MaskedLanguageModelingScores,
     MaskedLanguageModelingTask,
 )
 
@@ -164,13 +164,11 @@ def test_loss_and_scores_are_those_of_the_logits_at_the_masks():
     batch = MaskedDataset(ids, 32, masking, LINES)[[0, 1, 2]]
     with torch.no_grad():
         logits = task.model(batch.tokens, mask=batch.mask()).flatten(0, 1)[batch.places]
-        scores = MaskedLanguageModelingScores().double()
-        for item in range(3):
-            task.score(MaskedDataset(ids, 32, masking, LINES)[[item]], scores)
+        each = [task.score(MaskedDataset(ids, 32, masking, LINES)[[item]]) for item in range(3)]
         rows = task.prediction_rows(batch)
     wanted = F.cross_entropy(logits, batch.labels)
     right = logits.argmax(-1) == batch.labels
-    values = scores.compute()
+    values = values_of(task, *each)
     assert float(values["loss"]) == pytest.approx(float(wanted), rel=1e-6)
     assert float(values["perplexity"]) == pytest.approx(float(wanted.exp()), rel=1e-6)
     assert float(values["accuracy"]) == pytest.approx(float(right.double().mean()), rel=1e-6)

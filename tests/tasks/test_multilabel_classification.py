@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from tests.scored import task_with
 from tests.trainers import quiet
 from tfzoo.errors import BadData
 from tfzoo.tasks.multilabel_classification import (
     MultilabelClassificationTask,
     MultilabelData,
-    MultilabelScores,
+    best_threshold,
 )
 
 NEWS = [
@@ -41,18 +42,9 @@ def cases(count):
     return found
 
 
-def scores_of(probability, label, threshold):
-    scores = MultilabelScores(label.shape[1], torch.tensor(threshold)).double()
-    logits = torch.tensor(probability).logit()
-    half = len(logits) // 2
-    for part in (slice(0, half), slice(half, None)):
-        scores.update(logits[part], torch.tensor(label[part]).long())
-    return scores
-
-
 def test_no_threshold_has_a_larger_micro_f1_than_the_chosen_one():
     for probability, label, _ in cases(300):
-        chosen = scores_of(probability, label, 0.5).best_threshold()
+        chosen = best_threshold(torch.tensor(probability).logit(), torch.tensor(label))
         p, y = probability.reshape(-1), label.reshape(-1)
         best = max(float(f1(p > threshold, y)) for threshold in [0.0, *p])
         assert float(f1(p > chosen, y)) == (pytest.approx(best) if label.any() else 0)
@@ -63,12 +55,12 @@ def test_labels_are_ranked_by_logits_whose_probabilities_round_to_1():
     logits, label = torch.tensor([[25.0], [21.0], [19.0], [18.0]]), torch.tensor([1, 1, 0, 0])
     for shift in (0.0, -20.0, -60.0, 1e4):
         for sign in (1, -1):
-            scores = MultilabelScores(1, torch.tensor(0.5, dtype=torch.float64))
-            scores.update(sign * logits + shift, label[:, None])
-            assert float(scores.compute()["auroc"]) == (sign == 1)
+            task = task_with(MultilabelClassificationTask, threshold=torch.tensor(0.5))
+            columns = (sign * logits + shift).double(), label[:, None].bool()
+            assert float(task.compute_scores(*columns)["auroc"]) == (sign == 1)
             if shift <= 0 and sign == 1:
-                scores.threshold.fill_(scores.best_threshold())
-                assert float(scores.compute()["micro_f1"]) == 1
+                task.threshold = torch.tensor(best_threshold(*columns), dtype=torch.float64)
+                assert float(task.compute_scores(*columns)["micro_f1"]) == 1
 
 
 def test_a_task_answers_with_the_labels_of_a_threshold_near_1():

@@ -11,6 +11,7 @@ import tfzoo
 from tests.json_files import edit
 from tests.published_folders import LINES, save
 from tests.runs.test_published import GPT, GROUPED, SMALL
+from tests.scored import values_of
 from tests.tasks.test_special_ids import SIZES, Numbers
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
@@ -20,7 +21,7 @@ from tfzoo.data.masked_documents import MaskedDataset, Masking
 from tfzoo.data.parallel_batch import ParallelDataset
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.words import WordDataset
-from tfzoo.learning.document_task import sums_by
+from tfzoo.learning.scoring import sums_by
 from tfzoo.models.generation import generate
 from tfzoo.search import Search
 from tfzoo.tasks.classification import ClassificationTask
@@ -151,8 +152,9 @@ def test_pairs_are_translated_and_scored_as_alone(special):
     with torch.no_grad():
         alone = [task.loss(dataset[[row]]) for row in ROWS]
         together = task.loss(dataset[ROWS])
-    for found, wanted in zip(together, map(sum, zip(*alone, strict=True)), strict=True):
-        assert float(found) == pytest.approx(float(wanted), rel=1e-9)
+    for found, *wanted in zip(together, *alone, strict=True):
+        every = sum(float(torch.as_tensor(one).sum()) for one in wanted)
+        assert float(torch.as_tensor(found).sum()) == pytest.approx(every, rel=1e-9)
     assert together[2] == sum(map(len, TEXTS)) + len(TEXTS)
     lines = ["10 11 12 13", "", "14", "15 16"]
     best = task.translations(lines, n_best=3)
@@ -210,13 +212,12 @@ def test_a_folder_whose_padding_is_its_begin_is_read_as_transformers_reads_it(na
         ]
     tokens = sum(one.numel() for one in read)
     for parts in ([range(5)], [[row] for row in range(5)]):
-        dataset, scores = DocumentDataset(Sentences.of(ids), 64, special, texts), task.new_scores()
+        dataset = DocumentDataset(Sentences.of(ids), 64, special, texts)
         with torch.no_grad():
-            for rows in parts:
-                task.score(dataset[[*rows]], scores)
+            found = values_of(task, *(task.score(dataset[[*rows]]) for rows in parts))
         mean = float(sum(wanted)) / tokens
-        assert float(scores.compute()["loss"]) == pytest.approx(mean, rel=1e-6)
-        assert float(scores.compute()["perplexity"]) == pytest.approx(float(np.exp(mean)), rel=1e-5)
+        assert found["loss"] == pytest.approx(mean, rel=1e-6)
+        assert found["perplexity"] == pytest.approx(float(np.exp(mean)), rel=1e-5)
     prompts = [*texts, ""]
     (batch,) = prompt_batches(prompts, task.tokenizer)
     new = generate(

@@ -8,10 +8,16 @@ import pytest
 import torch
 from scipy.stats import pearsonr, spearmanr
 
+from tests.scored import task_with
 from tests.trainers import quiet
 from tfzoo.commands.main import main
 from tfzoo.errors import BadData, BadOption
-from tfzoo.tasks.regression import RegressionData, RegressionScores, RegressionTask
+from tfzoo.tasks.regression import RegressionData, RegressionTask
+
+
+def scores_of(predicted, label):
+    found = task_with(RegressionTask).compute_scores(predicted, label)
+    return {name: float(value) for name, value in found.items()}
 
 
 @pytest.mark.parametrize("cases", [100, pytest.param(1000, marks=pytest.mark.nightly)])
@@ -23,11 +29,7 @@ def test_scores_are_those_of_scipy_on_random_cases(cases):
         label[:2] = 0.0, 1.0
         predicted = label * random.uniform(-1, 1) + random.normal(size=n)
         label, predicted = (one + random.choice([0.0, 1e6, 1.7e9]) for one in (label, predicted))
-        scores = RegressionScores()
-        for part in (slice(0, n // 2), slice(n // 2, n)):
-            columns = torch.from_numpy(predicted[part]), torch.from_numpy(label[part])
-            scores.update(*columns, torch.zeros(len(columns[0])))
-        found = {name: float(value) for name, value in scores.compute().items()}
+        found = scores_of(torch.from_numpy(predicted), torch.from_numpy(label))
         error = predicted - label
         assert found["mse"] == pytest.approx(np.square(error).mean())
         assert found["mae"] == pytest.approx(np.abs(error).mean())
@@ -36,11 +38,8 @@ def test_scores_are_those_of_scipy_on_random_cases(cases):
 
 
 def correlations(predicted, label):
-    scores = RegressionScores()
-    predicted, label = torch.tensor(predicted), torch.tensor(label)
-    scores.update(predicted, label, torch.zeros(len(label)))
-    found = scores.compute()
-    return float(found["pearson"]), float(found["spearman"])
+    found = scores_of(*(torch.tensor(one, dtype=torch.float64) for one in (predicted, label)))
+    return found["pearson"], found["spearman"]
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1.7e9])

@@ -4,63 +4,64 @@ import numpy as np
 import pytest
 import torch
 
+from tests.scored import scores_in, task_with
 from tests.trainers import quiet
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import silence_lightning
-from tfzoo.learning.resampling import RowScores, intervals
-from tfzoo.tasks.regression import RegressionScores
+from tfzoo.tasks.classification import ClassificationTask
+from tfzoo.tasks.regression import RegressionTask
 from tfzoo.testing.task import example
+
+NUMBERS = task_with(RegressionTask)
 
 
 def scored(*parts):
     draw = torch.Generator().manual_seed(0)
     predicted, label = torch.randn(2, 400, generator=draw)
     label = label + predicted
-    scores = RegressionScores()
-    scores.kept = []
-    for part in parts:
-        scores.update(predicted[part], label[part], (predicted - label)[part].square())
-    return scores
+    zero = torch.tensor(0.0)
+    return scores_in(NUMBERS, *((zero, 1, predicted[part], label[part]) for part in parts))
 
 
 def test_the_interval_of_a_mean_is_that_of_its_standard_error():
     scores = scored(slice(0, 400))
-    assert scores.kept is not None
-    losses = scores.kept[0][2].double()
-    mean, error = float(losses.mean()), float(losses.std()) / 20
-    low, high = intervals(scores, draws=1000)["loss"]
+    predicted, label = scores.columns
+    errors = (predicted - label).abs()
+    mean, error = float(errors.mean()), float(errors.std()) / 20
+    low, high = scores.intervals(NUMBERS)["mae"]
     assert low == pytest.approx(mean - 1.96 * error, abs=0.3 * error)
     assert high == pytest.approx(mean + 1.96 * error, abs=0.3 * error)
     # Fisher's transformation of a correlation
-    r = np.arctanh(float(scores.compute()["pearson"]))
+    r = np.arctanh(float(scores.compute(NUMBERS)["pearson"]))
     expected = np.tanh([r - 1.96 / np.sqrt(397), r + 1.96 / np.sqrt(397)])
-    assert intervals(scores)["pearson"] == pytest.approx(expected, abs=0.02)
+    assert scores.intervals(NUMBERS)["pearson"] == pytest.approx(expected, abs=0.02)
 
 
-def test_batches_have_no_influence_and_scores_are_left_as_they_are():
+def test_batches_have_no_influence():
     whole, parts = scored(slice(0, 400)), scored(slice(0, 1), slice(1, 400))
-    before = {name: float(value) for name, value in whole.compute().items()}
-    found = intervals(whole, draws=100)
-    assert found == intervals(whole, draws=100)
-    assert {name: float(value) for name, value in whole.compute().items()} == before
-    for name, interval in intervals(parts, draws=100).items():
-        assert interval == pytest.approx(found[name], rel=1e-4)
+    assert whole.intervals(NUMBERS) == parts.intervals(NUMBERS)
 
 
-def test_one_text_and_rows_that_were_not_kept_have_none():
-    assert intervals(scored(slice(0, 1))) == {}
-    scores = RegressionScores()
-    scores.update(torch.ones(3), torch.ones(3), torch.zeros(3))
-    assert intervals(scores) == {}
+def test_one_text_has_none():
+    assert scored(slice(0, 1)).intervals(NUMBERS) == {}
 
 
-WITHOUT = {"translation": {"loss", "perplexity"}, "token_classification": {"loss"}}
-WITHOUT |= {name: {"loss"} for name in ("language_modeling", "masked_language_modeling")}
-"""The sums over tokens that are not kept by text."""
+@pytest.mark.parametrize(("right", "of"), [(20, 20), (0, 20), (13, 20), (1, 1000)])
+def test_a_share_of_texts_has_the_interval_of_wilson(right, of):
+    """20 of 20 are not 1.0 to 1.0."""
+    task, label = task_with(ClassificationTask, labels=["no", "yes"]), torch.ones(of).long()
+    predicted = (torch.arange(of) < right).long()
+    batch = torch.tensor(0.0), 1, torch.full((of,), 0.9), predicted, label
+    low, high = scores_in(task, batch).intervals(task)["accuracy"]
+    z, p = 1.959963984540054, right / of
+    middle, width = p + z**2 / (2 * of), z * np.sqrt(p * (1 - p) / of + z**2 / (4 * of**2))
+    expected = np.array([middle - width, middle + width]) / (1 + z**2 / of)
+    assert (low, high) == pytest.approx(expected, abs=1e-12)
+    assert high - low > 0.005
 
 
 @pytest.mark.parametrize("name", registry("task").names())
-def test_a_test_gives_each_score_its_interval(name):
+def test_a_test_gives_each_score_but_the_loss_its_interval(name):
     silence_lightning()
     task, data = example(registry("task").entry(name))
     trainer = quiet()
@@ -68,9 +69,5 @@ def test_a_test_gives_each_score_its_interval(name):
     found, given = trainer.callback_metrics, task.intervals()
     for key, (low, high) in given.items():
         assert low <= found[key] <= high or low == pytest.approx(high, abs=0.05), key
-    without = {"items", *WITHOUT.get(name, ())}
+    without = {"items", "loss"}
     assert {*given} == {key for key in found if key.rpartition("/")[2] not in without}
-    trainer.validate(task, datamodule=data, verbose=False)
-    parts = [one for one in task.scores.modules() if isinstance(one, RowScores)]
-    assert parts
-    assert all(one.kept is None for one in parts)

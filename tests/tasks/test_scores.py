@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,16 +12,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from tfzoo.learning.statistics import Mean
-from tfzoo.tasks.classification import (
-    BINS,
-    ClassificationData,
-    ClassificationScores,
-    ClassificationTask,
-)
-from tfzoo.tasks.language_modeling import LanguageModelingScores
-from tfzoo.tasks.masked_language_modeling import MaskedLanguageModelingScores
-from tfzoo.tasks.multilabel_classification import MultilabelScores
+from tests.scored import task_with, values_of
+from tfzoo.learning.optim import Optim
+from tfzoo.learning.scoring import Scores
+from tfzoo.tasks.classification import BINS, ClassificationData, ClassificationTask
+from tfzoo.tasks.language_modeling import LanguageModelingTask
+from tfzoo.tasks.masked_language_modeling import MaskedLanguageModelingTask
+from tfzoo.tasks.multilabel_classification import MultilabelClassificationTask
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sklearn.json"
 """What :func:`of_sklearn` says of the 1,000 :func:`cases`, by scikit-learn 1.9.1."""
@@ -96,17 +94,21 @@ def of_sklearn(case):
 
 def of_task(case):
     """The scores of two batches."""
-    classes = case.logits.shape[1]
-    several = MultilabelScores(classes, torch.tensor(case.threshold))
-    single = ClassificationScores(classes)
-    for part in case.parts():
-        logits, label = case.logits[part], case.label[part]
-        if case.label.ndim == 2:
-            several.update(logits, label)
-        else:
-            losses = torch.nn.functional.cross_entropy(logits, label, reduction="none")
-            single.update(logits, label, losses, torch.ones(len(label)))
-    return [float(one) for one in (several if case.label.ndim == 2 else single).compute().values()]
+    if case.label.ndim == 2:
+        task = task_with(MultilabelClassificationTask, threshold=torch.tensor(case.threshold))
+    else:
+        classes = case.logits.shape[1]
+        task = task_with(
+            ClassificationTask,
+            labels=range(classes),
+            class_weights=torch.ones(classes),
+            optim=Optim(label_smoothing=0.0),
+        )
+    parts = [
+        task.scored(case.logits[part], SimpleNamespace(label=case.label[part]))
+        for part in case.parts()
+    ]
+    return [*values_of(task, *parts).values()]
 
 
 @COUNT
@@ -120,12 +122,15 @@ def test_scores_are_those_of_scikit_learn(task, count):
 
 
 def test_a_mean_is_exact_over_many_tokens_and_nan_where_a_value_is():
-    mean = Mean()
-    for _ in range(100):
-        mean.update(torch.tensor(2**25 + 1), 2**25 + 1)
-    assert mean.compute() == 1
-    mean.update(torch.tensor([1.0, math.nan]), 2)
-    assert mean.compute().isnan()
+    task, scores = task_with(LanguageModelingTask), Scores()
+    columns = torch.ones(3, 1)
+    for row in range(100):
+        scores.add([row], torch.tensor(2**25 + 1), 2**25 + 1, *columns)
+    scores.add([100], torch.tensor(0.0), 0, *columns)
+    assert scores.compute(task)["loss"] == 1
+    scores = Scores()
+    scores.add([0], torch.tensor([1.0, math.nan]), 2, *columns)
+    assert scores.compute(task)["loss"].isnan()
 
 
 def test_labels_whose_probabilities_round_to_0_keep_their_order():
@@ -164,22 +169,24 @@ def test_scores_of_language_models_are_sums_over_all_tokens(count):
     random = Random(0)
     for _ in range(count):
         rows = documents(random)
-        causal, masked = LanguageModelingScores(), MaskedLanguageModelingScores()
+        causal: list[tuple] = []
+        masked: list[tuple] = []
         cut = random.randrange(len(rows))
         for part in (rows[:cut], rows[cut:]) if cut else (rows,):
             sums = torch.tensor(
                 [[sum(nll), sum(right), len(nll), size] for nll, right, size in part]
             )
             nll, right, tokens, size = sums.T
-            causal.update(nll.sum() + len(part), nll, tokens, size)
-            masked.update(nll.sum() + len(part), nll, right, tokens)
+            loss = nll.sum() + len(part)
+            causal.append((loss, tokens, nll, tokens, size))
+            masked.append((loss, tokens, nll, right, tokens))
         every = [one for nll, _, _ in rows for one in nll]
         hits = [one for _, right, _ in rows for one in right]
         bits = sum(every) / math.log(2) / sum(size for *_, size in rows)
         mean = sum(every) / len(every)
         wanted = {"loss": mean + len(rows) / len(every)}
         wanted["perplexity"] = math.exp(mean)
-        found = {name: float(value) for name, value in causal.compute().items()}
+        found = values_of(task_with(LanguageModelingTask), *causal)
         assert found == pytest.approx({**wanted, "bits_per_byte": bits}, rel=1e-5)
-        found = {name: float(value) for name, value in masked.compute().items()}
+        found = values_of(task_with(MaskedLanguageModelingTask), *masked)
         assert found == pytest.approx({**wanted, "accuracy": sum(hits) / len(hits)}, rel=1e-5)

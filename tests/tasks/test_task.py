@@ -14,7 +14,6 @@ import torch
 import yaml
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
-from torchmetrics import MeanMetric
 
 from tfzoo.base.registry import REGISTRIES, register
 from tfzoo.commands.main import main
@@ -117,15 +116,6 @@ class BigramData(L.LightningDataModule):
         return [self._loader(self.seed + 2)]
 
 
-class Perplexity(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.loss = MeanMetric()
-
-    def compute(self):
-        return {"perplexity": self.loss.compute().exp(), "bits_saved": -self.loss.compute()}
-
-
 @dataclass
 class Sampling:
     """A section of its own."""
@@ -142,7 +132,11 @@ class BigramTask(Task):
     command = "continue"
     command_help = "continue words"
     monitor = "val/perplexity"
-    higher_is_better: ClassVar[Mapping[str, bool]] = {"perplexity": False, "bits_saved": True}
+    higher_is_better: ClassVar[Mapping[str, bool]] = {
+        "loss": False,
+        "perplexity": False,
+        "bits_saved": True,
+    }
 
     def __init__(
         self,
@@ -174,11 +168,12 @@ class BigramTask(Task):
         self.log_training({"train/loss": loss.detach()}, batch.ids.numel())
         return loss
 
-    def new_scores(self):
-        return Perplexity()
+    def score(self, batch):
+        loss = self.loss(batch)
+        return loss, 1, loss.expand(len(batch.index))
 
-    def score(self, batch, scores):
-        scores.loss.update(self.loss(batch))
+    def compute_scores(self, losses):
+        return {"perplexity": losses.mean().exp(), "bits_saved": -losses.mean()}
 
     def prediction_rows(self, batch):
         found = [(text, text) for text in batch.source_text]

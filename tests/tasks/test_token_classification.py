@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.scored import task_with, values_of
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.classification_batch import Vocabulary
@@ -22,7 +23,8 @@ from tfzoo.tasks.token_classification import (
     Span,
     TokenClassificationTask,
     TokenData,
-    TokenScores,
+    counts_of,
+    parse,
     spans_of,
 )
 
@@ -73,10 +75,11 @@ def cases(count):
 
 
 def scores_of(true, predicted):
-    scores = TokenScores(LABELS)
-    scores.update(predicted, true)
-    scores.loss.update(0.0)
-    return {name: float(value) for name, value in scores.compute().items()}
+    kinds = sorted({parse(label)[1] for label in LABELS} - {""})
+    rows = [counts_of(*pair, kinds) for pair in zip(predicted, true, strict=True)]
+    counts = map(torch.tensor, zip(*rows, strict=True))
+    found = task_with(TokenClassificationTask).compute_scores(*counts)
+    return {name: float(value) for name, value in found.items()}
 
 
 def test_scores_are_those_of_seqeval_on_1000_random_cases():
@@ -203,9 +206,7 @@ def test_what_a_truncated_text_lacks_is_missed():
                 ((token,),) = data.vocabulary.tokenizer.encode([word])
                 model.table.weight[token, data.labels.index(label)] = 9.0
     task = TokenClassificationTask(model, data.vocabulary)
-    scores = task.new_scores()
-    task.score(data.sets["val"][[0, 1, 2]], scores)
-    found = {name: float(value) for name, value in scores.compute().items()}
+    found = values_of(task, task.score(data.sets["val"][[0, 1, 2]]))
     assert (found["precision"], found["recall"]) == (1.0, pytest.approx(2 / 3))
     assert found["accuracy"] == pytest.approx(7 / 9)
     (answer,) = task.answers([TEXTS[0][0]])  # the whole text: nothing limits this model
@@ -404,10 +405,9 @@ def test_a_recipe_names_no_pooling(capsys):
 
 
 def test_errors_say_what_became_of_each_span():
-    scores = TokenScores(["O", "B-A", "I-A", "B-B", "I-B"])
     true = ["B-A", "I-A", "O", "B-A", "O", "B-B", "I-B", "O", "B-A", "O", "O"]
     predicted = ["B-A", "I-A", "O", "B-B", "O", "B-B", "O", "O", "O", "O", "B-A"]
-    scores.update([predicted], [true])
+    spans, _, errors = counts_of(predicted, true, ["A", "B"])
     # A: one right, one as B, one missed; B: one with other words; one A invented
-    assert scores.counts.compute()[2].tolist() == [[1, 1, 0, 1], [0, 0, 1, 0], [1, 0, 0, 0]]
-    assert scores.counts.compute()[2][:2].sum() == scores.counts.compute()[0][:, 2].sum()
+    assert errors == [[1, 1, 0, 1], [0, 0, 1, 0], [1, 0, 0, 0]]
+    assert sum(map(sum, errors[:2])) == sum(true for *_, true in spans)

@@ -649,8 +649,8 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "tests/tasks/test_loss.py::test_smoothing_spreads_over_all_classes_but_the_right_one",
     ),
     "rows of the confusion matrix are what was said": (
-        "ClassificationScores.confusion",
-        replace("matrix.to(_)", "matrix.to(_).mT"),
+        "tasks/classification:confusion",
+        replace("_.view(_1, -1)", "_.view(_1, -1).mT"),
         "tests/tasks/test_classification.py::test_rows_of_the_confusion_matrix_are_the_true_classes",
     ),
     # models and tasks
@@ -749,7 +749,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "tests/tasks/test_token_classification.py::test_scores_are_those_of_seqeval_on_1000_random_cases",
     ),
     "kinds that do not occur are in the mean": (
-        "TokenScores.compute",
+        "TokenClassificationTask.compute_scores",
         replace("spans[spans.sum(1) > 0]", "spans"),
         "tests/tasks/test_token_classification.py::test_scores_are_those_of_seqeval_on_1000_random_cases",
     ),
@@ -808,8 +808,8 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         LANGUAGE + "test_perplexity_and_bits_per_byte_are_those_of_the_documents",
     ),
     "each document counts alike in bits per byte": (
-        "tasks/language_modeling:LanguageModelingScores.add",
-        replace("self.bits.update(_, _1)", "self.bits.update(_)"),
+        "LanguageModelingTask.compute_scores",
+        replace("{_: _1, _2: _3 / _4.sum()}", "{_: _1, _2: (_3 / _4).sum()}"),
         SCORES + "test_scores_of_language_models_are_sums_over_all_tokens",
     ),
     "special tokens are masked": (
@@ -848,37 +848,39 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         WORDS + "test_a_mark_before_the_text_is_no_word",
     ),
     "labels are scored with another threshold than the model's": (
-        "MultilabelScores.compute",
-        replace("self.threshold", "0.5"),
+        "MultilabelClassificationTask.compute_scores",
+        replace("self.threshold.cpu()", "0.5"),
         SCORES + "test_scores_are_those_of_scikit_learn",
     ),
     "a label that each text has is ranked": (
-        "MultilabelScores.compute",
+        "MultilabelClassificationTask.compute_scores",
         replace("label.any(0) & ~label.all(0)", "label.any(0)"),
         SCORES + "test_scores_are_those_of_scikit_learn",
     ),
     "F1 is over texts, not over classes": (
-        "ClassificationScores.compute",
+        "ClassificationTask.compute_scores",
         replace("(_ / _1)[_2].mean()", "_.sum() / _1.sum()"),
         SCORES + "test_scores_are_those_of_scikit_learn",
     ),
     "texts of an interval are drawn without replacement": (
-        "intervals",
-        replace("_.integers(n, size=n)", "_.permutation(n)"),
+        "Scores.intervals",
+        replace(
+            "_.integers(_1, size=_2)", "_.permuted(np.tile(np.arange(_1), (DRAWS, 1)), axis=1)"
+        ),
         INTERVALS + "test_the_interval_of_a_mean_is_that_of_its_standard_error",
     ),
     "an interval leaves out twice as much": (
-        "intervals",
+        "Scores.intervals",
         replace("(1 - COVERAGE) / 2", "1 - COVERAGE"),
         INTERVALS + "test_the_interval_of_a_mean_is_that_of_its_standard_error",
     ),
-    "each drawn sample is added to those before": (
-        "learning/resampling:scores_of_rows",
-        replace("_.reset()", "None"),
-        INTERVALS + "test_the_interval_of_a_mean_is_that_of_its_standard_error",
+    "a share of texts has the interval of a mean": (
+        "Scores.intervals",
+        replace("'wilson'", "'exact'"),
+        INTERVALS + "test_a_share_of_texts_has_the_interval_of_wilson",
     ),
     "a text is counted in the interval of probability below its own": (
-        "ClassificationScores.reliability",
+        "tasks/classification:reliability",
         replace("_.ceil()", "_.floor()"),
         PICTURES + "test_the_distance_from_the_diagonal_is_the_calibration_error",
     ),
@@ -893,7 +895,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         PICTURES + "test_the_curve_at_the_threshold_is_the_score",
     ),
     "a span with other words is drawn as missed": (
-        "LabelCounts._errors",
+        "counts_of",
         replace("c if _ else c + 1", "c + 1"),
         WORDS + "test_errors_say_what_became_of_each_span",
     ),

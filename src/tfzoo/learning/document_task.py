@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from tfzoo.data.classification_batch import Vocabulary
@@ -58,9 +57,3 @@ class DocumentTask(Task):
         shape = (*tokens.shape, len(self.tokenizer.tokenizer))
         logits = foreign.check_logits(self.model, self.model(tokens), shape, "b n v")
         return logits.flatten(0, 1).index_select(0, places)
-
-
-def sums_by(owner: Tensor, documents: int, *values: Tensor) -> list[Tensor]:
-    """Sums over the tokens of each document, ``owner`` ``(t)``: ``(t) -> (b)`` each, float64."""
-    zeros = values[0].new_zeros(documents, dtype=torch.float64)
-    return [zeros.index_add(0, owner, one.double()) for one in values]

@@ -19,7 +19,6 @@ import lightning.pytorch as L
 import torch
 from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor, nn
-from torchmetrics import SumMetric
 
 from tfzoo.base import adapters, memory
 from tfzoo.base.registry import Entry, class_path
@@ -38,8 +37,7 @@ from tfzoo.learning.gradient_normalizer import GradientNormalizer, SkippedSteps,
 from tfzoo.learning.inference_throughput import InferenceThroughput
 from tfzoo.learning.model_card import model_card
 from tfzoo.learning.optim import Optim
-from tfzoo.learning.resampling import RowScores, intervals
-from tfzoo.learning.statistics import Mean, exact
+from tfzoo.learning.scoring import Scores
 from tfzoo.learning.weight_averaging import WarmupEMA
 from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
 from tfzoo.models.fsdp import shard
@@ -151,8 +149,15 @@ class Task(L.LightningModule):
     """The class of the batches that the data module's loaders give."""
     tokenizer_of_data: ClassVar[str]
     """The data module's attribute that holds the tokenizer."""
+    compute_scores: Callable[..., dict[str, Tensor]]
+    """A method that takes the columns of a data set, as :meth:`score` returns them, and returns its
+    scores besides ``loss``, by name. One that is a share of texts it returns as whether each
+    counts, ``(b)``; its interval is then that of a share.
+    """
     higher_is_better: ClassVar[Mapping[str, bool]]
-    """The scores that :meth:`new_scores` computes for one data set, and which way is better."""
+    """The scores of one data set, ``loss`` and those that :meth:`compute_scores` computes, and
+    which way is better.
+    """
     monitor: ClassVar[str]
     """The default of ``checkpoint.monitor``: the score that selects the best checkpoint."""
     training_names: ClassVar[tuple[str, ...]] = (
@@ -214,10 +219,8 @@ class Task(L.LightningModule):
     """The scores of the run or repository that the task was loaded from."""
     beside: dict[str, Tensor]
     """Tensors beside the model's own that another one could begin with, such as BERT's pooler."""
-    scores: nn.ModuleList
-    """The metrics of each data set of the last evaluation."""
-    items: nn.ModuleList
-    """The number of items, such as sentences, of each data set."""
+    scores: list[Scores]
+    """What was counted of each data set of the last evaluation."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         task_settings.check_names(cls, kwargs.keys())
@@ -312,14 +315,10 @@ class Task(L.LightningModule):
         """The loss of a batch: log it with :meth:`log_training`, and return :meth:`summed`."""
         raise NotImplementedError
 
-    def new_scores(self) -> nn.Module:
-        """Return the metrics of one data set, a module whose ``compute()`` returns a dict of
-        values, reduced over all processes.
+    def score(self, batch: Any) -> tuple[Any, ...]:
+        """The losses of a batch and the weights to divide their sum by; and columns ``(b ...)`` of
+        what :meth:`compute_scores` needs of each text.
         """
-        raise NotImplementedError
-
-    def score(self, batch: Any, scores: Any) -> None:
-        """Update ``scores``, the metrics of a data set, with a batch."""
         raise NotImplementedError
 
     def prediction_rows(self, batch: Any) -> list[dict[str, Any]]:
@@ -478,8 +477,8 @@ class Task(L.LightningModule):
         """Whether a score is computed on this split of a built-in data set."""
         return score in cls.higher_is_better
 
-    def figures(self, scores: Any, title: str) -> Figures:
-        """What draws the pictures of the metrics of a test set, by name. Every process calls it."""
+    def figures(self, columns: Sequence[Tensor], title: str) -> Figures:
+        """What draws the pictures of the columns of a test set, by name."""
         return {}
 
     def model_to_export(self, *, keep_adapter: bool = False) -> nn.Module:
@@ -890,7 +889,7 @@ class Task(L.LightningModule):
         self._restart_clock()  # training throughput excludes validation
 
     def on_test_start(self) -> None:
-        self._start_scoring(max(len(self.test_names()), 1), keep_rows=True)
+        self._start_scoring(max(len(self.test_names()), 1))
 
     def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
         self._score(batch, dataloader_idx)
@@ -899,7 +898,7 @@ class Task(L.LightningModule):
         names, self._figures = self._scored_names(), {}
         for index, (name, scores) in enumerate(zip(names, self.scores, strict=True)):
             self._log_results(self._test_prefix(index), index)
-            self._figures[name] = self.figures(scores, name)
+            self._figures[name] = self.figures(scores.columns, name) if len(scores) else {}
         for name, figures in self._figures.items() if self.trainer.is_global_zero else ():
             for kind, draw in figures.items():
                 log_figure(self.trainer.loggers, f"{name}/{kind}", draw, self.trainer.global_step)
@@ -988,50 +987,32 @@ class Task(L.LightningModule):
             self.train(training)
         return [found[index] for index in sorted(found)]
 
-    def _start_scoring(self, sets: int, keep_rows: bool = False) -> None:
-        self._keeps_rows = keep_rows  # for intervals
-        self.scores, self.items = nn.ModuleList(), nn.ModuleList()
+    def _start_scoring(self, sets: int) -> None:
+        self.scores = [Scores() for _ in range(sets)]
         self.throughput = InferenceThroughput()
-        for _ in range(sets):
-            self._add_set()
 
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """The intervals of 95 % of the scores of the last test, by the names under which they are
-        logged, as far as its scores are :class:`~tfzoo.learning.resampling.RowScores`. A process
-        knows its own texts alone: there are none of a test over several.
+        """The intervals of the scores of the last test (:meth:`~tfzoo.learning.scoring.Scores.
+        intervals`), by the names under which they are logged.
         """
-        if self.trainer.world_size > 1:
-            return {}
         return {
             f"{self._test_prefix(index)}/{name}": interval
             for index, scores in enumerate(self.scores)
-            for name, interval in intervals(scores).items()
+            for name, interval in scores.intervals(self).items()
         }
-
-    def _add_set(self) -> None:
-        scores, items = self.new_scores(), SumMetric().set_dtype(exact(self.device))
-        for part in scores.modules():
-            if isinstance(part, Mean):
-                part.set_dtype(exact(self.device))
-            if isinstance(part, RowScores) and self._keeps_rows:
-                part.kept = []
-        self.scores.append(scores.to(self.device))
-        self.items.append(items.to(self.device))
 
     def _score(self, batch: Any, dataloader: int) -> None:
         self.check_batch(batch)
         while len(self.scores) <= dataloader:  # more data loaders than `test_names`
-            self._add_set()
-        self.score(batch, self.scores[dataloader])
-        self.items[dataloader].update(len(batch.index))  # type: ignore[operator]  # a metric has it
+            self.scores.append(Scores())
+        self.scores[dataloader].add(batch.index, *self.score(batch))
 
     def _log_results(self, prefix: str, index: int, prog_bar: bool = False) -> None:
         """Log the scores of a data set and its number of items, over all processes."""
-        results: dict[str, Tensor] = self.scores[index].compute()  # type: ignore[operator]  # scores have it
-        self.log_dict(
-            {f"{prefix}/{name}": value for name, value in results.items()}, prog_bar=prog_bar
-        )
-        self.log(f"{prefix}/items", self.items[index].compute())  # type: ignore[operator]
+        scores = self.scores[index]
+        values = {f"{prefix}/{name}": value for name, value in scores.compute(self).items()}
+        self.log_dict(values, prog_bar=prog_bar)
+        self.log(f"{prefix}/items", float(len(scores)))
 
     # Texts
 

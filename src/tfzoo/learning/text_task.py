@@ -28,7 +28,7 @@ class TextTask(Task):
 
     A subclass writes :meth:`answers_of`, :meth:`output_line`, :meth:`outputs` where they are no
     labels, and what a :class:`~tfzoo.learning.task.Task` leaves to it: ``training_step``,
-    ``new_scores``, ``scored``, ``prediction_rows`` and ``facts``; ``Data``, ``Answer``,
+    ``scored``, ``compute_scores``, ``prediction_rows`` and ``facts``; ``Data``, ``Answer``,
     ``example``, ``command``, ``command_help``, ``monitor`` and ``higher_is_better``.
     """
 
@@ -107,13 +107,13 @@ class TextTask(Task):
         return self.model(batch.tokens, mask=batch.mask())  # type: ignore[no-any-return]
 
     def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Any, ...]:
-        """What the scores of a batch are updated with; ``logits`` is what the model gives."""
+        """What :meth:`score` returns; ``logits`` is what the model gives."""
         raise NotImplementedError
 
-    def score(self, batch: ClassificationBatch, scores: Any) -> None:
+    def score(self, batch: ClassificationBatch) -> tuple[Any, ...]:
         with self.throughput.timed(self.device, len(batch)):
             logits = self.logits(batch)
-        scores.update(*self.scored(logits, batch))
+        return self.scored(logits, batch)
 
     def output_header(self, given: Namespace) -> str | None:
         probabilities = getattr(given, "probabilities", False)

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torchmetrics.classification import MulticlassConfusionMatrix
 
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
@@ -26,8 +25,7 @@ from tfzoo.errors import BadOption, TfzooError
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.loss import Loss, class_losses, constant_loss
 from tfzoo.learning.optim import Optim
-from tfzoo.learning.resampling import TextScores
-from tfzoo.learning.statistics import Column, exact
+from tfzoo.learning.scoring import on_cpu
 from tfzoo.learning.task import Figures, Reading, rows_of
 from tfzoo.learning.text_task import TextTask, add_probabilities, most_probable
 from tfzoo.plots.decisions import calibration_figure, confusion_figure
@@ -44,65 +42,22 @@ BINS = 15
 """Intervals of probability in which confidence and accuracy are compared."""
 
 
-class ClassificationScores(TextScores):
-    """The scores of one data set, all but ``loss`` from 0 to 1.
-
-    ``loss`` is the weighted mean of the label-smoothed cross entropy; ``accuracy`` the share of
-    texts whose predicted class is right; ``macro_f1`` the mean of ``2 P R / (P + R)``, with
-    precision P and recall R, over the classes that occur as a label or a prediction;
-    ``calibration_error`` the expected calibration error, ``sum_m n_m / n |accuracy_m -
-    confidence_m|`` over 15 bins of confidence (Guo et al. 2017, eq. 3).
-
-    >>> scores = ClassificationScores(2)
-    >>> logits = torch.tensor([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0]])
-    >>> scores.update(logits, torch.tensor([0, 1, 1]), torch.zeros(3), torch.ones(3))
-    >>> {name: round(float(value), 2) for name, value in scores.compute().items()}
-    {'loss': 0.0, 'accuracy': 0.67, 'macro_f1': 0.67, 'calibration_error': 0.32}
-    >>> scores.confusion().tolist()
-    [[1, 0], [1, 1]]
+def confusion(label: Tensor, predicted: Tensor, classes: int) -> Tensor:
+    """The confusion matrix ``(c c)`` of classes ``(b)``: rows are true classes, columns predicted
+    ones.
     """
+    return torch.bincount(label * classes + predicted, minlength=classes**2).view(classes, -1)
 
-    def __init__(self, classes: int) -> None:
-        super().__init__()
-        self.confidence, self.right = Column(), Column()
-        self.matrix = MulticlassConfusionMatrix(classes, validate_args=False)
 
-    def add(self, *columns: Tensor) -> None:
-        """Add a batch: logits ``(b c)``, and label, loss and class weight of each text, ``(b)``."""
-        logits, label, loss, weight = columns
-        self.matrix.update(logits, label)
-        confidence, found = logits.to(exact(logits.device)).softmax(-1).max(-1)
-        self.confidence.update(confidence)
-        self.right.update(found == label)
-        self.loss.update(weight * loss, weight)
-
-    def compute(self) -> dict[str, Tensor]:
-        """``loss``, ``accuracy``, ``macro_f1``, ``calibration_error``, over all processes."""
-        texts, confidence, accuracy = self.reliability().T
-        matrix = self.confusion().to(texts.dtype)
-        either = matrix.sum(0) + matrix.sum(1)
-        return {
-            "loss": self.loss.compute(),
-            "accuracy": matrix.trace() / matrix.sum(),
-            "macro_f1": (2 * matrix.diag() / either)[either > 0].mean(),
-            "calibration_error": (texts / texts.sum() * (accuracy - confidence).abs()).sum(),
-        }
-
-    def confusion(self) -> Tensor:
-        """The confusion matrix ``(c c)``: rows are true classes, columns predicted ones."""
-        matrix: Tensor = self.matrix.compute()
-        return matrix.to(torch.int64)
-
-    def reliability(self) -> Tensor:
-        """The number of texts, mean probability of the predicted class and accuracy, in each of 15
-        equal intervals of that probability: ``(15 3)``, over all processes.
-        """
-        confidence, right = self.confidence.compute().view(-1), self.right.compute().view(-1)
-        bins = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
-        columns = torch.stack([torch.ones_like(confidence), confidence, right], 1)
-        sums = columns.new_zeros(BINS, 3).index_add_(0, bins, columns)
-        sums[:, 1:] /= sums[:, :1].clamp(min=1)
-        return sums
+def reliability(confidence: Tensor, right: Tensor) -> Tensor:
+    """The number of texts, mean probability of the predicted class and accuracy, in each of 15
+    equal intervals of that probability: ``(b), (b) -> (15 3)``.
+    """
+    bins = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
+    columns = torch.stack([torch.ones_like(confidence), confidence, right.to(confidence)], 1)
+    sums = columns.new_zeros(BINS, 3).index_add_(0, bins, columns)
+    sums[:, 1:] /= sums[:, :1].clamp(min=1)
+    return sums
 
 
 class Prediction(NamedTuple):
@@ -185,7 +140,6 @@ class ClassificationTask(TextTask):
         self.register_buffer(
             "class_weights", torch.ones(len(self.labels)) if weights is None else weights
         )
-        self.confusion: dict[str, Tensor] = {}
 
     @classmethod
     def complete(cls, found: dict[str, Any], folder: Path) -> None:
@@ -226,23 +180,39 @@ class ClassificationTask(TextTask):
         self.log_training({"train/accuracy": right}, self.tokens_in(batch))
         return self.summed((weights * smoothed).sum(), weights.sum())
 
-    def new_scores(self) -> ClassificationScores:
-        return ClassificationScores(len(self.labels))
-
     def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, ...]:
         smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
-        return logits, batch.label, smoothed, self.class_weights[batch.label]
+        weights = self.class_weights[batch.label]
+        confidence, predicted = on_cpu(logits).softmax(-1).max(-1)
+        return weights * smoothed, weights, confidence, predicted, batch.label
 
-    def on_test_start(self) -> None:
-        super().on_test_start()
-        self.confusion = {}
+    def compute_scores(
+        self, confidence: Tensor, predicted: Tensor, label: Tensor
+    ) -> dict[str, Tensor]:
+        """``accuracy``, the share of texts whose predicted class is right; ``macro_f1``, the mean
+        of ``2 P R / (P + R)``, with precision P and recall R, over the classes that occur as a
+        label or a prediction; ``calibration_error``, the expected calibration error, ``sum_m n_m /
+        n |accuracy_m - confidence_m|`` over 15 bins of confidence (Guo et al. 2017, eq. 3). All are
+        from 0 to 1. The ``loss`` is the weighted mean of the label-smoothed cross entropy.
+        """
+        right = predicted == label
+        texts, sure, accuracy = reliability(confidence, right).T
+        matrix = confusion(label, predicted, len(self.labels)).double()
+        either = matrix.sum(0) + matrix.sum(1)
+        return {
+            "accuracy": right,
+            "macro_f1": (2 * matrix.diag() / either)[either > 0].mean(),
+            "calibration_error": (texts / texts.sum() * (accuracy - sure).abs()).sum(),
+        }
 
-    def figures(self, scores: ClassificationScores, title: str) -> Figures:
+    def figures(self, columns: Sequence[Tensor], title: str) -> Figures:
         """The confusion matrix, and the accuracy by the model's confidence."""
-        self.confusion[title] = matrix = scores.confusion()
+        confidence, predicted, label = columns
+        matrix = confusion(label, predicted, len(self.labels))
+        bins = reliability(confidence, predicted == label)
         return {
             "confusion": partial(confusion_figure, matrix, self.labels, title),
-            "calibration": partial(calibration_figure, scores.reliability(), title),
+            "calibration": partial(calibration_figure, bins, title),
         }
 
     def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:

@@ -25,11 +25,10 @@ from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.errors import BadOption
 from tfzoo.learning.attention import Record, token_strings
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
-from tfzoo.learning.document_task import DocumentTask, sums_by
+from tfzoo.learning.document_task import DocumentTask
 from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.published import generation_settings, name_unknown_settings
-from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.statistics import Mean
+from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.task import OnProgress, Part, Reading, rows_of
 from tfzoo.models.generation import check_options, generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
@@ -84,37 +83,6 @@ class Continue:
             raise BadOption("seed is of what is sampled: set temperature over 0")
         if self.stop == "":
             raise BadOption("stop is an empty text, which would end every continuation at once")
-
-
-class LanguageModelingScores(nn.Module, RowScores):
-    """The scores of one data set: the mean ``loss`` of a token in nats; ``perplexity``, ``exp`` of
-    the mean cross entropy; and ``bits_per_byte``, the sum of all cross entropies in bits over the
-    bytes of the documents in UTF-8, each with its line end, which EOS stands for.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loss, self.nll, self.bits = Mean(), Mean(), Mean()
-
-    def update(self, loss: Tensor, nll: Tensor, tokens: Tensor, size: Tensor) -> None:
-        """Add a batch: the sum of losses; and of each document the sum of cross entropies, the
-        number of tokens and that of bytes, ``(b)`` each.
-        """
-        self.loss.update(loss, tokens)
-        self.record(nll, tokens, size)
-
-    def add(self, *columns: Tensor) -> None:
-        nll, tokens, size = columns
-        self.nll.update(nll, tokens)
-        self.bits.update(nll / math.log(2), size)
-
-    def compute(self) -> dict[str, Tensor]:
-        """The scores, over all processes."""
-        return {
-            "loss": self.loss.compute(),
-            "perplexity": self.nll.compute().exp(),
-            "bits_per_byte": self.bits.compute(),
-        }
 
 
 @dataclass
@@ -231,16 +199,20 @@ class LanguageModelingTask(DocumentTask):
         self.log_training({"train/perplexity": nll.mean().exp()}, tokens)
         return self.summed(loss, tokens)
 
-    def new_scores(self) -> LanguageModelingScores:
-        return LanguageModelingScores()
-
-    def score(self, batch: DocumentBatch, scores: LanguageModelingScores) -> None:
+    def score(self, batch: DocumentBatch) -> tuple[Any, ...]:
         with self.throughput.timed(self.device):
             loss, nll, tokens = self.loss(batch)
         self.throughput.items += tokens
-        size = torch.tensor([*map(size_of, batch.source_text)], device=nll.device)
-        nll, count = sums_by(batch.owner, len(batch.index), nll, torch.ones_like(nll))
-        scores.update(loss, nll, count, size)
+        sums = sums_by(batch.owner, len(batch.index), nll, torch.ones_like(nll))
+        return loss, tokens, *sums, torch.tensor([*map(size_of, batch.source_text)])
+
+    def compute_scores(self, nll: Tensor, tokens: Tensor, size: Tensor) -> dict[str, Tensor]:
+        """``perplexity``, ``exp`` of the mean cross entropy of a token; and ``bits_per_byte``, the
+        sum of all cross entropies in bits over the bytes of the documents in UTF-8, each with its
+        line end, which EOS stands for. The ``loss`` is the mean of a token in nats.
+        """
+        bits = nll.sum() / math.log(2)
+        return {"perplexity": (nll.sum() / tokens.sum()).exp(), "bits_per_byte": bits / size.sum()}
 
     def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
         """Bits per byte of the frequencies of tokens in training, and of the data set's own."""

@@ -22,10 +22,9 @@ from tfzoo.data.masked_documents import (
 )
 from tfzoo.data.tokenizer import token_texts
 from tfzoo.learning.cross_entropy import cross_entropy_of_logits
-from tfzoo.learning.document_task import DocumentTask, sums_by
+from tfzoo.learning.document_task import DocumentTask
 from tfzoo.learning.loss import constant_loss
-from tfzoo.learning.resampling import RowScores
-from tfzoo.learning.statistics import Mean
+from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.task import OnProgress, rows_of
 from tfzoo.learning.text_task import most_probable
 from tfzoo.models.masked_language_model import MaskedLanguageModel
@@ -36,37 +35,6 @@ the same order: the text with the most probable token in place of each [MASK].
 """
 SHOWN = 5
 """The most probable tokens of which an answer has the probability."""
-
-
-class MaskedLanguageModelingScores(nn.Module, RowScores):
-    """The scores of one data set, over the tokens to find: the mean ``loss`` in nats;
-    ``perplexity``, ``exp`` of the mean cross entropy; and ``accuracy``, the share of tokens that
-    are the most probable one.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loss, self.nll, self.accuracy = Mean(), Mean(), Mean()
-
-    def update(self, loss: Tensor, nll: Tensor, right: Tensor, tokens: Tensor) -> None:
-        """Add a batch: the sum of losses; and of each document the sum of cross entropies, the
-        number of tokens that are right and that of all, ``(b)`` each.
-        """
-        self.loss.update(loss, tokens)
-        self.record(nll, right, tokens)
-
-    def add(self, *columns: Tensor) -> None:
-        nll, right, tokens = columns
-        self.nll.update(nll, tokens)
-        self.accuracy.update(right, tokens)
-
-    def compute(self) -> dict[str, Tensor]:
-        """The scores, over all processes."""
-        return {
-            "loss": self.loss.compute(),
-            "perplexity": self.nll.compute().exp(),
-            "accuracy": self.accuracy.compute(),
-        }
 
 
 @dataclass
@@ -140,14 +108,19 @@ class MaskedLanguageModelingTask(DocumentTask):
         self.log_training({"train/perplexity": (nll.sum() / max(tokens, 1)).exp()}, read)
         return self.summed(loss, tokens)
 
-    def new_scores(self) -> MaskedLanguageModelingScores:
-        return MaskedLanguageModelingScores()
-
-    def score(self, batch: MaskedBatch, scores: MaskedLanguageModelingScores) -> None:
+    def score(self, batch: MaskedBatch) -> tuple[Any, ...]:
         with self.throughput.timed(self.device, len(batch)):
-            loss, nll, right, _ = self.loss(batch)
-        columns = nll, right.to(nll.dtype), torch.ones_like(nll)
-        scores.update(loss, *sums_by(batch.owner, len(batch.index), *columns))
+            loss, nll, right, tokens = self.loss(batch)
+        columns = sums_by(batch.owner, len(batch.index), nll, right, torch.ones_like(nll))
+        return loss, tokens, *columns
+
+    def compute_scores(self, nll: Tensor, right: Tensor, tokens: Tensor) -> dict[str, Tensor]:
+        """Over the tokens to find: ``perplexity``, ``exp`` of the mean cross entropy; and
+        ``accuracy``, the share of tokens that are the most probable one. The ``loss`` is their mean
+        in nats.
+        """
+        every = tokens.sum()
+        return {"perplexity": (nll.sum() / every).exp(), "accuracy": right.sum() / every}
 
     def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
         """The accuracy of the most frequent token of training."""

@@ -26,8 +26,7 @@ from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
 from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption
-from tfzoo.learning.resampling import TextScores
-from tfzoo.learning.statistics import Column, roc_area
+from tfzoo.learning.scoring import on_cpu
 from tfzoo.learning.task import Figures, Settings, rows_of
 from tfzoo.learning.text_task import TextTask, add_probabilities, most_probable
 from tfzoo.plots.decisions import threshold_figure
@@ -125,76 +124,37 @@ def labels_of_cell(cell: str, delimiter: str) -> list[str]:
     return [label for label in labels if label]
 
 
-class MultilabelScores(TextScores):
-    """The scores of one data set. A label is predicted where its probability is over ``threshold``.
+def best_threshold(logits: Tensor, label: Tensor) -> float:
+    """The threshold with the largest ``micro_f1`` on texts of which there are logits and labels
+    ``(b labels)``: between the probability of the last decision that is taken as positive and that
+    of the next one. 0.5 if no text has a label.
 
-    ``loss`` is the mean binary cross entropy over texts and labels. With the true positives TP,
-    false positives FP and false negatives FN of a label, ``micro_f1`` is ``2 TP / (2 TP + FP +
-    FN)`` of their sums over labels, and ``macro_f1`` the mean over the labels, 0 for one that
-    neither occurs nor is predicted. ``auroc`` is the mean of the labels' areas under the ROC curve,
-    over those that some texts have and others have not (0.5 if there is none). ``subset_accuracy``
-    is the share of texts whose predicted labels are all the right ones and no others.
-
-    >>> scores = MultilabelScores(2, torch.tensor(0.5))
     >>> logits = torch.tensor([[2.0, -1.0], [1.0, 3.0], [-2.0, -3.0]])
-    >>> scores.update(logits, torch.tensor([[1, 0], [0, 1], [0, 0]]))
-    >>> {name: round(float(value), 2) for name, value in scores.compute().items()}
-    {'loss': 0.33, 'micro_f1': 0.8, 'macro_f1': 0.83, 'auroc': 1.0, 'subset_accuracy': 0.67}
-    >>> round(scores.best_threshold(), 2)
+    >>> round(best_threshold(logits, torch.tensor([[1, 0], [0, 1], [0, 0]])), 2)
     0.81
     """
+    if not label.any():
+        return 0.5
+    probability, order = logits.flatten().sigmoid().sort(descending=True)
+    right = label.flatten().long()[order].cumsum(0)
+    taken = torch.arange(1, len(right) + 1)
+    f1 = 2 * right / (taken + right[-1])
+    following = torch.cat([probability[1:], probability.new_zeros(1)])
+    # equal probabilities are on one side of every threshold
+    best = f1.where(probability > following, 0.0).argmax()
+    middle = (probability[best] + following[best]) / 2
+    return float(middle.where(middle < probability[best], following[best]))
 
-    def __init__(self, labels: int, threshold: Tensor) -> None:
-        super().__init__()
-        self.labels, self.threshold = labels, threshold
-        self.logit, self.label = Column(), Column()
 
-    def add(self, *columns: Tensor) -> None:
-        """Add a batch: logits, and labels as 0 and 1, ``(b labels)``."""
-        logits, label = columns
-        losses = label_losses(logits.double(), label)
-        self.loss.update(losses, losses.numel())
-        self.logit.update(logits)
-        self.label.update(label)
+def roc_area(values: Tensor, positive: Tensor) -> float:
+    """The area under the ROC curve: the share of pairs of a positive and a negative one of which
+    the positive one has the larger value, where equal values count half (Mann and Whitney 1947).
+    """
+    from scipy.stats import rankdata
 
-    def found(self) -> tuple[Tensor, Tensor]:
-        """The logits and the labels ``(texts, labels)`` of all processes."""
-        logits, label = (one.compute().view(-1, self.labels) for one in (self.logit, self.label))
-        return logits, label.bool()
-
-    def best_threshold(self) -> float:
-        """The threshold with the largest ``micro_f1`` on these texts: between the probability of
-        the last decision that is taken as positive and that of the next one. 0.5 if no text has a
-        label.
-        """
-        logits, label = (values.flatten() for values in self.found())
-        if not label.any():
-            return 0.5
-        probability, order = logits.sigmoid().sort(descending=True)
-        right = label[order].cumsum(0)
-        taken = torch.arange(1, len(right) + 1, device=right.device)
-        f1 = 2 * right / (taken + right[-1])
-        following = torch.cat([probability[1:], probability.new_zeros(1)])
-        # equal probabilities are on one side of every threshold
-        best = f1.where(probability > following, 0.0).argmax()
-        middle = (probability[best] + following[best]) / 2
-        return float(middle.where(middle < probability[best], following[best]))
-
-    def compute(self) -> dict[str, Tensor]:
-        """The scores, over all processes."""
-        logits, label = self.found()
-        some = label.any(0) & ~label.all(0)
-        columns = zip(logits.T[some], label.T[some], strict=True)
-        areas = [roc_area(values, y) for values, y in columns] or [logits.new_tensor(0.5)]
-        taken = logits.sigmoid() > self.threshold
-        both, either = (taken & label).sum(0), taken.sum(0) + label.sum(0)
-        return {
-            "loss": self.loss.compute(),
-            "micro_f1": 2 * both.sum().double() / either.sum().clamp(min=1),
-            "macro_f1": (2 * both.double() / either.clamp(min=1)).mean(),
-            "auroc": torch.stack(areas).mean(),
-            "subset_accuracy": (taken == label).all(1).double().mean(),
-        }
+    count = int(positive.sum())
+    above = rankdata(values)[positive].sum() - count * (count + 1) / 2
+    return float(above) / (count * (len(values) - count))
 
 
 def label_losses(logits: Tensor, label: Tensor) -> Tensor:
@@ -281,23 +241,40 @@ class MultilabelClassificationTask(TextTask):
         self.log_training({}, self.tokens_in(batch))
         return self.summed(losses.sum(), losses.numel())
 
-    def new_scores(self) -> MultilabelScores:
-        return MultilabelScores(len(self.labels), self.threshold)
+    def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Any, ...]:
+        losses = label_losses(on_cpu(logits), batch.label.cpu())
+        return losses, losses.numel(), logits, batch.label.bool()
 
-    def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, ...]:
-        return logits, batch.label
+    def compute_scores(self, logits: Tensor, label: Tensor) -> dict[str, Tensor]:
+        """A label is predicted where its probability is over :attr:`threshold`. With the true
+        positives TP, false positives FP and false negatives FN of a label, ``micro_f1`` is ``2 TP /
+        (2 TP + FP + FN)`` of their sums over labels, and ``macro_f1`` the mean over the labels, 0
+        for one that neither occurs nor is predicted. ``auroc`` is the mean of the labels' areas
+        under the ROC curve, over those that some texts have and others have not (0.5 if there is
+        none). ``subset_accuracy`` is the share of texts whose predicted labels are all the right
+        ones and no others. The ``loss`` is the mean binary cross entropy over texts and labels.
+        """
+        some = label.any(0) & ~label.all(0)
+        areas = [roc_area(*column) for column in zip(logits.T[some], label.T[some], strict=True)]
+        taken = logits.sigmoid() > self.threshold.cpu()
+        both, either = (taken & label).sum(0), taken.sum(0) + label.sum(0)
+        return {
+            "micro_f1": 2 * both.sum().double() / either.sum().clamp(min=1),
+            "macro_f1": (2 * both.double() / either.clamp(min=1)).mean(),
+            "auroc": torch.tensor(areas or [0.5]).mean(),
+            "subset_accuracy": (taken == label).all(1),
+        }
 
     def on_validation_epoch_end(self) -> None:
         """While training, choose the threshold; log the scores with it."""
-        scores: Any = self.scores[0]
         if self.trainer.state.fn == "fit" and not self.trainer.sanity_checking:
-            self.threshold.fill_(scores.best_threshold())
+            self.threshold.fill_(best_threshold(*self.scores[0].columns))
         super().on_validation_epoch_end()
 
-    def figures(self, scores: MultilabelScores, title: str) -> Figures:
+    def figures(self, columns: Sequence[Tensor], title: str) -> Figures:
         """Precision, recall and F1 by the threshold."""
+        logits, label = columns
         threshold = float(self.threshold)
-        logits, label = scores.found()
         return {"threshold": partial(threshold_figure, logits.sigmoid(), label, threshold, title)}
 
     def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +24,6 @@ from tfzoo.data.prepare import location
 from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.adapter import is_adapted
-from tfzoo.learning.resampling import TextScores
-from tfzoo.learning.statistics import Column, correlation, ranks
 from tfzoo.learning.task import Settings, rows_of
 from tfzoo.learning.text_task import TextTask
 
@@ -74,37 +73,13 @@ def untrained() -> dict[str, Tensor]:
     return {name: torch.tensor(one, dtype=torch.float64) for name, one in numbers.items()}
 
 
-class RegressionScores(TextScores):
-    """The scores of one data set, in float64.
+def correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> Tensor:
+    """Pearson's correlation; NaN where ``x`` or ``y`` is constant."""
+    from scipy.stats import pearsonr
 
-    ``loss`` is the mean squared error in units of the training labels' variance; ``mse`` the mean
-    squared error, ``mae`` the mean absolute error; ``pearson`` the correlation of predictions and
-    labels, ``spearman`` that of their ranks. Both are NaN where all predictions are equal, or all
-    labels.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.predicted, self.label = Column(), Column()
-
-    def add(self, *columns: Tensor) -> None:
-        """Add a batch: predictions, labels and losses, ``(b)`` each."""
-        predicted, label, loss = columns
-        self.loss.update(loss, len(loss))
-        self.predicted.update(predicted)
-        self.label.update(label)
-
-    def compute(self) -> dict[str, Tensor]:
-        """The scores, over all processes."""
-        predicted, label = self.predicted.compute().view(-1), self.label.compute().view(-1)
-        error = predicted - label
-        return {
-            "loss": self.loss.compute(),
-            "mse": error.square().mean(),
-            "mae": error.abs().mean(),
-            "pearson": correlation(predicted, label),
-            "spearman": correlation(ranks(predicted), ranks(label)),
-        }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return torch.tensor(pearsonr(x, y).statistic if len(x) > 1 else nan)
 
 
 @dataclass
@@ -219,12 +194,25 @@ class RegressionTask(TextTask):
         self.log_training({}, self.tokens_in(batch))
         return self.summed(losses.sum(), len(losses))
 
-    def new_scores(self) -> RegressionScores:
-        return RegressionScores()
-
-    def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, ...]:
+    def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Any, ...]:
         predicted = self.numbers(logits)
-        return predicted, batch.label, self.losses(predicted, batch.label)
+        return self.losses(predicted, batch.label), len(predicted), predicted, batch.label
+
+    def compute_scores(self, predicted: Tensor, label: Tensor) -> dict[str, Tensor]:
+        """``mse``, the mean squared error, and ``mae``, the mean absolute error; ``pearson``, the
+        correlation of predictions and labels, and ``spearman``, that of their ranks, which are NaN
+        where all predictions are equal, or all labels. The ``loss`` is the mean squared error in
+        units of the training labels' variance.
+        """
+        from scipy.stats import rankdata
+
+        error, columns = predicted - label, (predicted.numpy(), label.numpy())
+        return {
+            "mse": error.square().mean(),
+            "mae": error.abs().mean(),
+            "pearson": correlation(*columns),
+            "spearman": correlation(*map(rankdata, columns)),
+        }
 
     def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
         """The mean squared error of always predicting the mean of the training labels."""

@@ -15,7 +15,6 @@ from unicodedata import normalize
 import numpy as np
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 
 from tfzoo.base.registry import register
 from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
@@ -38,7 +37,6 @@ from tfzoo.data.words import (
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning import foreign
 from tfzoo.learning.loss import class_losses, constant_loss
-from tfzoo.learning.resampling import TextScores
 from tfzoo.learning.task import Figures, rows_of
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
@@ -164,112 +162,32 @@ class TokenData(LabelledText):
         return WordDataset(ids, lengths, labels, self.max_length, special, lines, dropout)
 
 
-class LabelCounts(Metric):
-    """The number of right, predicted and true spans of each kind, of right words and all words, and
-    what became of spans, over all processes.
-
-    Of ``errors`` ``(kinds + 1, kinds + 2)``, a row is what true spans of a kind are: by the kind of
-    the predicted span of the same words; overlapped by predicted spans of other words; missed. The
-    last row is predicted spans that overlap no true one, by kind.
+def counts_of(
+    predicted: Sequence[str], true: Sequence[str], kinds: Sequence[str]
+) -> tuple[list[list[int]], list[int], list[list[int]]]:
+    """What is counted in a text with these labels of its words: the right, predicted and true spans
+    of each kind ``(kinds 3)``; the right words and all; and what became of spans, ``(kinds+1
+    kinds+2)``. There a row is what true spans of a kind are: by the kind of the predicted span of
+    the same words; overlapped by predicted spans of other words; missed. The last row is predicted
+    spans that overlap no true one, by kind.
     """
-
-    full_state_update = False
-    spans: Tensor
-    words: Tensor
-    errors: Tensor
-
-    def __init__(self, kinds: Sequence[str]) -> None:
-        super().__init__()
-        self.number = {kind: k for k, kind in enumerate(kinds)}
-        c = len(kinds)
-        shapes = {"spans": (c, 3), "words": (2,), "errors": (c + 1, c + 2)}
-        for name, shape in shapes.items():
-            self.add_state(name, torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
-
-    def update(self, spans: Tensor, words: Tensor, errors: Tensor) -> None:
-        """Add the counts of texts, each with a first axis of texts."""
-        self.spans += spans.sum(0)
-        self.words += words.sum(0)
-        self.errors += errors.sum(0)
-
-    def of(
-        self, predicted: Sequence[str], true: Sequence[str]
-    ) -> tuple[list[list[int]], list[int], list[list[int]]]:
-        """The counts of a text by the labels of its words."""
-        found, wanted = spans_of(predicted), spans_of(true)
-        counts = [[0, 0, 0] for _ in self.number]
-        for column, spans in enumerate(({*found} & {*wanted}, found, wanted)):
-            for span in spans:
-                counts[self.number[span.label]][column] += 1
-        right = sum(one == other for one, other in zip(predicted, true, strict=True))
-        return counts, [right, len(true)], self._errors(found, wanted)
-
-    def _errors(self, found: Sequence[Span], wanted: Sequence[Span]) -> list[list[int]]:
-        c = len(self.number)
-        errors = [[0] * (c + 2) for _ in range(c + 1)]
-        by_place = {(span.start, span.end): span for span in found}
-        for span in wanted:
-            same = by_place.get((span.start, span.end))
-            if same is not None:
-                column = self.number[same.label]
-            else:
-                column = c if overlaps(span, found) else c + 1
-            errors[self.number[span.label]][column] += 1
-        for span in found:
-            if not overlaps(span, wanted):
-                errors[c][self.number[span.label]] += 1
-        return errors
-
-    def compute(self) -> tuple[Tensor, Tensor, Tensor]:
-        """``(kinds 3), (2), (kinds+1 kinds+2)``"""
-        return self.spans, self.words, self.errors
-
-
-class TokenScores(TextScores):
-    """The scores of one data set, all but ``loss`` from 0 to 1.
-
-    ``loss`` is the mean cross entropy of the words; ``accuracy`` the share of words whose label is
-    right. A predicted span is right if a true one has the same words and label:
-    ``precision`` is the share of predicted spans that are right, ``recall`` the share of true spans
-    that are found, ``f1`` is ``2 P R / (P + R)``, and ``macro_f1`` its mean over the labels of
-    spans that occur in either. A word that a truncated text lacks counts as ``O``.
-    """
-
-    def __init__(self, labels: Sequence[str]) -> None:
-        super().__init__()
-        self.counts = LabelCounts(sorted({parse(label)[1] for label in labels} - {""}))
-
-    def update(
-        self,
-        predicted: Sequence[Sequence[str]],
-        true: Sequence[Sequence[str]],
-        loss: Tensor | float = 0.0,
-        words: Tensor | int = 0,
-    ) -> None:
-        """Add the labels of the words of each text; the summed loss of words, and their number."""
-        self.loss.update(loss, words)
-        if not predicted:
-            return
-        counts = map(self.counts.of, predicted, true)
-        spans, right, errors = map(self.counts.words.new_tensor, zip(*counts, strict=True))
-        self.record(spans.reshape(len(right), -1, 3), right, errors)
-
-    def add(self, *columns: Tensor) -> None:
-        self.counts.update(*columns)
-
-    def compute(self) -> dict[str, Tensor]:
-        """The scores, over all processes."""
-        spans, words, _ = (counts.double() for counts in self.counts.compute())
-        right, predicted, true = spans.sum(0)
-        kinds = spans[spans.sum(1) > 0]
-        return {
-            "loss": self.loss.compute(),
-            "accuracy": words[0] / words[1].clamp(min=1),
-            "precision": right / predicted.clamp(min=1),
-            "recall": right / true.clamp(min=1),
-            "f1": f1(right, predicted, true),
-            "macro_f1": f1(*kinds.T).mean() if len(kinds) else torch.zeros_like(right),
-        }
+    found, wanted, c = spans_of(predicted), spans_of(true), len(kinds)
+    number = {kind: k for k, kind in enumerate(kinds)}
+    counts = [[0, 0, 0] for _ in kinds]
+    for column, spans in enumerate(({*found} & {*wanted}, found, wanted)):
+        for span in spans:
+            counts[number[span.label]][column] += 1
+    errors = [[0] * (c + 2) for _ in range(c + 1)]
+    label_at = {span[1:]: span.label for span in found}
+    for span in wanted:
+        same = label_at.get(span[1:])
+        other = c if overlaps(span, found) else c + 1
+        errors[number[span.label]][other if same is None else number[same]] += 1
+    for span in found:
+        if not overlaps(span, wanted):
+            errors[c][number[span.label]] += 1
+    right = sum(one == other for one, other in zip(predicted, true, strict=True))
+    return counts, [right, len(true)], errors
 
 
 def overlaps(span: Span, others: Sequence[Span]) -> bool:
@@ -415,11 +333,40 @@ class TokenClassificationTask(TextTask):
         self.log_training({}, self.tokens_in(batch))
         return self.summed(loss, words)
 
-    def new_scores(self) -> TokenScores:
-        return TokenScores(self.labels)
+    @property
+    def kinds(self) -> list[str]:
+        """The labels of spans."""
+        return sorted({parse(label)[1] for label in self.labels} - {""})
+
+    def counts(
+        self, predicted: Sequence[Sequence[str]], true: Sequence[Sequence[str]]
+    ) -> tuple[Tensor, ...]:
+        """What :func:`counts_of` counts in each text."""
+        rows = [counts_of(*pair, self.kinds) for pair in zip(predicted, true, strict=True)]
+        return tuple(map(torch.tensor, zip(*rows, strict=True)))
 
     def scored(self, logits: Tensor, batch: WordBatch) -> tuple[Any, ...]:  # type: ignore[override]
-        return self.predicted(logits, batch), self.true(batch), *self.loss(logits, batch, 0.0)
+        counts = self.counts(self.predicted(logits, batch), self.true(batch))
+        return *self.loss(logits, batch, 0.0), *counts
+
+    def compute_scores(self, spans: Tensor, words: Tensor, errors: Tensor) -> dict[str, Tensor]:
+        """``accuracy``, the share of words whose label is right. A predicted span is right if a
+        true one has the same words and label: ``precision`` is the share of predicted spans that
+        are right, ``recall`` the share of true spans that are found, ``f1`` is ``2 P R / (P +
+        R)``, and ``macro_f1`` its mean over the labels of spans that occur in either. All are from
+        0 to 1; a word that a truncated text lacks counts as ``O``. The ``loss`` is the mean cross
+        entropy of the words.
+        """
+        spans, (right_words, every_word) = spans.double().sum(0), words.double().sum(0)
+        right, predicted, true = spans.sum(0)
+        kinds = spans[spans.sum(1) > 0]
+        return {
+            "accuracy": right_words / every_word.clamp(min=1),
+            "precision": right / predicted.clamp(min=1),
+            "recall": right / true.clamp(min=1),
+            "f1": f1(right, predicted, true),
+            "macro_f1": f1(*kinds.T).mean() if len(kinds) else torch.zeros_like(right),
+        }
 
     def true(self, batch: WordBatch) -> list[list[str]]:
         """The label of each word."""
@@ -437,12 +384,11 @@ class TokenClassificationTask(TextTask):
             counts = [sum(k != NO_LABEL for k in row) for row in texts]
         return [[names[k] for k in row[:count]] for row, count in zip(best, counts, strict=True)]
 
-    def figures(self, scores: TokenScores, title: str) -> Figures:
+    def figures(self, columns: Sequence[Tensor], title: str) -> Figures:
         """What became of the spans of each kind."""
-        kinds = [*scores.counts.number]
-        rows, columns = [*kinds, "(invented)"], [*kinds, "(other words)", "(missed)"]
-        errors = scores.counts.compute()[2]
-        return {"spans": partial(confusion_figure, errors, rows, title, predicted=columns)}
+        rows = [*self.kinds, "(invented)"]
+        became, errors = [*self.kinds, "(other words)", "(missed)"], columns[2].sum(0)
+        return {"spans": partial(confusion_figure, errors, rows, title, predicted=became)}
 
     def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
         """The F1 of giving each word the label that it has most often in training, and ``O`` to
@@ -453,11 +399,10 @@ class TokenClassificationTask(TextTask):
             for word, label in zip(words_of(text), words_of(cell), strict=True):
                 seen.setdefault(word, Counter())[label] += 1
         best = {word: labels.most_common(1)[0][0] for word, labels in seen.items()}
-        found = TokenScores(self.labels)
-        for text, cell in data.splits[name]:
-            found.update([[best.get(word, OUTSIDE) for word in words_of(text)]], [words_of(cell)])
-        lookup = float(f1(*found.counts.compute()[0].sum(0)))
-        return {"f1": {"most frequent label of a word": lookup}}
+        texts, cells = zip(*data.splits[name], strict=True)
+        looked_up = [[best.get(word, OUTSIDE) for word in words_of(text)] for text in texts]
+        found = self.compute_scores(*self.counts(looked_up, [*map(words_of, cells)]))
+        return {"f1": {"most frequent label of a word": float(found["f1"])}}
 
     def prediction_rows(self, batch: WordBatch) -> list[dict[str, Any]]:
         columns = {

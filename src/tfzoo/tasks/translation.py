@@ -30,8 +30,14 @@ from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.published import generation_settings, name_unknown_settings
+from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.task import PLACEHOLDER_SIZE, Reading, Task, rows_of
-from tfzoo.learning.translation_scores import MIN_WORDS, TranslationScores, mean_words
+from tfzoo.learning.translation_scores import (
+    MIN_WORDS,
+    corpus_scores,
+    line_counts,
+    mean_words,
+)
 from tfzoo.models.transformer import Transformer
 from tfzoo.search import Search, search
 
@@ -170,8 +176,8 @@ class TranslationTask(Task):
         name_unknown_settings(folder, said)
 
     def loss(self, batch: ParallelBatch) -> tuple[Tensor, Tensor, int]:
-        """The label-smoothed loss and the cross entropy, each summed over non-padding target
-        tokens, in nats; and the number of these tokens.
+        """The label-smoothed loss, summed over non-padding target tokens; the cross entropy of each
+        ``(t)``, in nats; and their number.
         """
         inputs, labels = batch.target[:, :-1], batch.target[:, 1:].flatten()
         labels, pad = labels.index_select(0, batch.non_padding), self.tokenizer.special.unpredicted
@@ -183,7 +189,7 @@ class TranslationTask(Task):
             )
             logits = logits.flatten(0, 1).index_select(0, batch.non_padding)
             loss, nll = cross_entropy_of_logits(logits, labels, smoothing, pad)
-            return loss, nll.sum(), len(labels)
+            return loss, nll, len(labels)
         hidden = self.model.hidden(
             batch.source, inputs, source_mask=batch.source_mask(), target_mask=batch.target_mask()
         )
@@ -193,14 +199,14 @@ class TranslationTask(Task):
             loss, nll = cross_entropy_of_logits(self.model.logits(hidden), labels, smoothing, pad)
         else:
             loss, nll = cross_entropy(hidden, self.model.output_weight, labels, smoothing, pad)
-        return loss, nll.sum(), len(labels)
+        return loss, nll, len(labels)
 
     def forward_batch(self, batch: ParallelBatch) -> object:
         return self.loss(batch)
 
     def training_step(self, batch: ParallelBatch, batch_idx: int) -> Tensor:
         smoothed, nll, tokens = self.loss(batch)
-        self.log_training({"train/perplexity": (nll / tokens).exp()}, tokens)
+        self.log_training({"train/perplexity": (nll.sum() / tokens).exp()}, tokens)
         return self.summed(smoothed, tokens)
 
     def on_validation_start(self) -> None:
@@ -245,22 +251,28 @@ class TranslationTask(Task):
     def max_length(self) -> int | None:
         return self.max_positions()[0]
 
-    def new_scores(self) -> TranslationScores:
-        return TranslationScores(self.tokenizer.target_language, self.decodes)
-
-    def score(self, batch: ParallelBatch, scores: TranslationScores) -> None:
+    def score(self, batch: ParallelBatch) -> tuple[Any, ...]:
         smoothed, nll, tokens = self.loss(batch)
+        row = batch.non_padding // (batch.target.shape[1] - 1)
+        columns = sums_by(row, len(batch.index), nll, torch.ones_like(nll))
         if not self.decodes:
-            scores.update([], [], smoothed, nll, tokens)
-            return
+            return smoothed, tokens, *columns
         found = self._search(batch, replace(self.search, n_best=1))
         texts = [best.text for best, *_ in found]
-        scores.update(texts, batch.target_text, smoothed, nll, tokens)
         for index, *example in zip(
             batch.index, batch.source_text, texts, batch.target_text, strict=True
         ):
             if index < (self.samples or 0):  # the same sentences in each validation
                 self._examples[index] = (example[0], example[1], example[2])
+        counts = line_counts(self.tokenizer.target_language, texts, batch.target_text)
+        return smoothed, tokens, *columns, *counts
+
+    def compute_scores(self, nll: Tensor, tokens: Tensor, *counts: Tensor) -> dict[str, Tensor]:
+        """``perplexity`` per token and, if texts are decoded, the scores of the corpus
+        (:mod:`tfzoo.learning.translation_scores`).
+        """
+        found = corpus_scores(self.tokenizer.target_language, *counts) if counts else {}
+        return {"perplexity": (nll.sum() / tokens.sum()).exp(), **found}
 
     def prediction_rows(self, batch: ParallelBatch) -> list[dict[str, Any]]:
         # Not from `batch.source`: `translations` truncates texts that are too long for the model.

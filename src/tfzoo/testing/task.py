@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tfzoo.base.registry import Entry
 from tfzoo.base.terminal import silence_lightning
+from tfzoo.learning.scoring import Scores
 from tfzoo.testing.contract import Violation, assert_same, contract
 
 SMALL: Mapping[str, Any] = {
@@ -42,12 +43,11 @@ def example(entry: Entry) -> tuple[Any, Any]:
 
 def scores_of(task: Any, batches: list[Any]) -> dict[str, Tensor]:
     """The scores of a data set that comes in these batches."""
-    scores = task.new_scores().double()
+    scores = Scores()
     with torch.no_grad():
         for batch in batches:
-            task.score(batch, scores)
-    found: dict[str, Tensor] = scores.compute()
-    return found
+            scores.add(batch.index, *task.score(batch))
+    return scores.compute(task)
 
 
 def assert_same_scores(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
@@ -65,7 +65,7 @@ def batches_of(data: Any, sizes: list[int]) -> list[Any]:
 
 @contract("task")
 def scores_are_those_that_it_declares(entry: Entry) -> None:
-    """``new_scores`` computes nothing that ``higher_is_better`` does not list, which also lists
+    """``compute_scores`` computes nothing that ``higher_is_better`` does not list, which also lists
     ``monitor``, and ``shares`` and ``percentages``, which lie between 0 and 1 or 100.
     """
     task, data = example(entry)
