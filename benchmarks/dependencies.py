@@ -19,7 +19,6 @@ WHY = {
     "torchmetrics": "scores, over all processes",
     "einops": "rearranging axes in parts",
     "wandb": "experiment tracking, where a recipe asks for it",
-    "jsonargparse": "the arguments of Lightning's classes in recipes",
     "tokenizers": "BPE, unigram and word tokenizers",
     "matplotlib": "pictures of curves, positions, attention",
     "sacrebleu": "BLEU and chrF",

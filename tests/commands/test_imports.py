@@ -11,7 +11,7 @@ import pytest
 from tests import forked
 from tfzoo.base import loading
 
-HEAVY = ("lightning", "wandb", "transformers", "jsonargparse", "torchmetrics")
+HEAVY = ("lightning", "wandb", "transformers", "torchmetrics")
 
 
 LIGHT = [

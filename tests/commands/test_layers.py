@@ -1,16 +1,18 @@
 """What the recipe, further files and options lay over each other, and what comes out."""
 
 import inspect
+from datetime import timedelta
 
 import pytest
 import yaml
 
 from tests.typed import typed
 from tfzoo import Transformer
+from tfzoo.base.values import convert
 from tfzoo.commands.main import main
 from tfzoo.config.lightning import check_class
 from tfzoo.config.sources import find_recipe
-from tfzoo.errors import BadRecipe
+from tfzoo.errors import BadOption
 from tfzoo.training.trainer import best_checkpoint
 
 
@@ -182,8 +184,21 @@ def test_the_checkpoint_of_the_least_score_is_kept_where_that_is_asked_for(
     assert best_checkpoint({}, "val/chrf", tmp_path).mode == "max"
 
 
-def test_a_class_of_ones_own_is_not_taken_for_lightnings_of_the_same_name():
-    given = {"class_path": "mine.callbacks.EarlyStopping", "init_args": {"own": 1}}
-    assert check_class(given, "callbacks", "recipe.yaml") == given
-    with pytest.raises(BadRecipe, match="has no option 'own'"):
-        check_class({**given, "class_path": "EarlyStopping"}, "callbacks", "recipe.yaml")
+def test_a_class_of_ones_own_is_not_taken_for_lightnings_of_the_same_name(tmp_path, monkeypatch):
+    own = "class EarlyStopping:\n    def __init__(self, own: int = 0) -> None: ...\n"
+    (tmp_path / "callbacks_of_mine.py").write_text(own, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    given = {"class_path": "callbacks_of_mine.EarlyStopping", "init_args": {"own": 1}}
+    assert check_class("callbacks", given) == given
+    with pytest.raises(BadOption, match="has no argument 'own'"):
+        check_class("callbacks", {**given, "class_path": "EarlyStopping"})
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("00:00:30:00", 1800), ("00:30:00", 1800), ("1:00:00:00", 86400)],
+)
+def test_a_time_between_checkpoints_is_read_as_lightning_reads_times(text, wanted, resolved):
+    given = f"translation/numbers --checkpoint.train_time_interval {text}"
+    settings = resolved(given)["checkpoint"]
+    assert convert(settings["train_time_interval"], timedelta).total_seconds() == wanted

@@ -98,6 +98,7 @@ CODE: dict[str, Any] = {
     "a list of it": [{"class_path": "beside.Mine"}],
     "os.system": "os.system",
     "os behind a file of Lightning's": "lightning.pytorch.callbacks.model_checkpoint.os.system",
+    "another's class in a file of Lightning's": "lightning.pytorch.callbacks.timer.timedelta",
     "a class in a text": '{"class_path": "beside.Mine"}',
     "LambdaCallback": {"class_path": "LambdaCallback", "init_args": {"setup": "os.system"}},
     "a function as an option": {

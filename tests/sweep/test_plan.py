@@ -2,7 +2,6 @@ import pytest
 import yaml
 
 from tests.sweep.files import AXES, sweep_file
-from tfzoo.config import lightning
 from tfzoo.errors import TfzooError
 from tfzoo.sweep.plan.load import load
 
@@ -211,23 +210,3 @@ def test_a_budget_is_the_same_for_all_cells(tmp_path):
         assert cell.recipes[""]["train_tokens"] == 5000
         assert cell.recipes[""]["trainer"]["max_time"]
     assert plan.budget.seconds == 3600
-
-
-def test_what_cells_share_is_parsed_once_and_belongs_to_each(tmp_path, monkeypatch):
-    monkeypatch.setattr(lightning, "PARSED", {})
-    parsed = []
-    real = lightning.Parser.parse_object
-    monkeypatch.setattr(
-        lightning.Parser,
-        "parse_object",
-        lambda self, given, *words, **named: (
-            parsed.append(given) or real(self, given, *words, **named)
-        ),
-    )
-    axes = {"model.norm": ["layer", "rms"], "trainer.gradient_clip_val": [1, 1.0, 2.0]}
-    cells = load(sweep_file(tmp_path, axes=axes)).cells
-    assert len(parsed) == 3, "1 and 1.0 are different texts"
-    own = [cell.recipes[""]["trainer"] for cell in cells]
-    assert [one["gradient_clip_val"] for one in own] == [1, 1.0, 2.0] * 2
-    own[0]["max_steps"] = 99
-    assert own[3]["max_steps"] == 4

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import cache
 from inspect import Parameter
 from typing import Any, get_type_hints
+
+from tfzoo.errors import BadOption, did_you_mean, listing
 
 VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
@@ -40,3 +42,22 @@ def arguments(cls: type) -> Mapping[str, Parameter]:
         if all(one.kind is not one.VAR_KEYWORD for one in own):
             break
     return found
+
+
+def check_arguments(cls: type, given: Collection[str]) -> None:
+    """Check the names of the arguments with which a constructor is called.
+
+    Raises:
+        BadOption: one that it does not have, or one that it needs is missing.
+    """
+    known = arguments(cls)
+    if not any(one.kind is one.VAR_KEYWORD for one in parameters(cls)):
+        for name in given:
+            if name not in known:
+                raise BadOption(
+                    f"{cls.__name__} has no argument {name!r}.{did_you_mean(name, known)} "
+                    f"It has: {listing(known, 30)}"
+                )
+    for name, one in known.items():
+        if one.default is one.empty and name not in given:
+            raise BadOption(f"{cls.__name__} needs {name}")

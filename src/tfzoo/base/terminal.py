@@ -198,10 +198,8 @@ def silence_lightning() -> None:
         ".*will save all targets and predictions in the buffer.*",
     ):
         warnings.filterwarnings("ignore", message)
-    warnings.filterwarnings("ignore", category=FutureWarning, module="torch|lightning|jsonargparse")
-    warnings.filterwarnings(
-        "ignore", category=DeprecationWarning, module="torch|lightning|jsonargparse"
-    )
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch|lightning")
+    warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch|lightning")
 
 
 def tsv_cell(value: object) -> str:

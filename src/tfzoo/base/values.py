@@ -9,6 +9,7 @@ import re
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from inspect import Parameter
 from math import inf, isfinite
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -44,8 +45,9 @@ class Option:
 
 
 def convert(value: Any, annotation: Any) -> Any:
-    """``value`` converted to ``annotation``: bool, int, float, str, Literal, None, a list, tuple or
-    dict of them, or a union. For ``Any``, or without an annotation, it stays what it is.
+    """``value`` converted to ``annotation``: bool, int, float, str, Literal, None, timedelta
+    (``DD:HH:MM:SS``), a list, tuple or dict of them, or a union. For ``Any``, or without an
+    annotation, it stays what it is.
 
     YAML reads ``1e-4`` as a string and ``no`` as False; a command line has only strings.
 
@@ -62,7 +64,7 @@ def convert(value: Any, annotation: Any) -> Any:
         if origin is tuple and isinstance(value, list | tuple) and len(value) == len(inner):
             return [convert(one, kind) for one, kind in zip(value, inner, strict=True)]
         if origin is dict and isinstance(value, Mapping):
-            return {str(key): convert(one, inner[1]) for key, one in value.items()}
+            return {convert(key, inner[0]): convert(one, inner[1]) for key, one in value.items()}
     # an exact match first: in `int | str`, "3" is a string and 3 a number
     exact = [choice for choice in choices if choice is type(value)]
     exact += [choice for choice in choices if type(choice) is type(value) and choice == value]
@@ -104,6 +106,10 @@ def convert_one(value: Any, choice: Any) -> Any:
         return int(value) if is_whole else int(float(value))
     if choice is float and not isinstance(value, bool):
         return float(value)
+    if choice is timedelta and isinstance(value, str):
+        units = ("seconds", "minutes", "hours", "days")
+        counts = reversed([int(part) for part in value.split(":")])
+        return timedelta(**dict(zip(units, counts, strict=False)))
     if choice is str and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if not isinstance(choice, type) and (

@@ -8,6 +8,6 @@
 - ``sections``: the keys of a recipe, with types and defaults, from constructors;
 - ``merge``: defaults, recipes, ``--config`` files and options to one value for each key;
 - ``validation``: converts each value to its type and checks its range;
-- ``lightning``: gives the sections ``trainer`` and ``checkpoint`` to jsonargparse;
+- ``lightning``: imports classes of Lightning and checks their options;
 - the constructors of all other sections, which check what their values mean together.
 """

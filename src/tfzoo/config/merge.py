@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.base.values import is_plain, members
+from tfzoo.config.lightning import CLASSES, as_list
 from tfzoo.config.sections import TOP, Section, sections
-from tfzoo.config.security import CLASS_KEYS
 from tfzoo.config.sources import ConfigSource, Option, Source, nested
 from tfzoo.data.remote import is_address
 from tfzoo.data.rows import is_saved
@@ -137,8 +137,10 @@ class Merged:
         value, text = option.value, option.text
         if text in ("null", "None"):
             return text if is_plain(hint) and type(None) not in kinds else None
+        if type(value) in kinds and not isinstance(value, str):
+            return value
         if is_plain(hint):
-            return value if type(value) in kinds and not isinstance(value, str | None) else text
+            return text
         return text if str in kinds and not isinstance(value, list | dict) else value
 
     def _add_architecture(self, name: Any, origin: str) -> None:
@@ -165,7 +167,7 @@ class Merged:
         before = values.get(key, known.defaults.get(key))
         if key in known.slots:
             values[key] = merge_spec(before, value)
-        elif section == "trainer" and key in CLASS_KEYS:
+        elif section == "trainer" and key in CLASSES:
             values[key] = merge_class(before, value)
         elif isinstance(before, Mapping) and isinstance(value, Mapping):
             slots = known.slots if known.is_nested(key) else {}
@@ -203,11 +205,6 @@ def merge_class(earlier: Any, later: Any) -> Any:
     options = {**old.get("init_args", {}), **later.get("init_args", {})}
     merged = {**old, **later, "init_args": options}
     return [*others, merged] if isinstance(earlier, list) else merged
-
-
-def as_list(value: Any) -> list[Any]:
-    """A list as it is, None as an empty list, and any other value in a list of its own."""
-    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def splits_have_names(data: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfzoo.base import memory
 from tfzoo.base.loading import task_class
@@ -21,9 +21,6 @@ from tfzoo.config.start import Start, start_from
 from tfzoo.config.validation import check_meaning, validate
 from tfzoo.errors import BadRecipe, listing, within
 
-if TYPE_CHECKING:
-    from tfzoo.config.lightning import LightningConfig
-
 
 @dataclass
 class Config:
@@ -35,7 +32,6 @@ class Config:
         defaults: the defaults of each section but Lightning's, whose recipe holds no defaults.
         recipe: every value, defaults included, as plain values. ``--print_config`` prints it, and
             ``config.yaml`` in the run's folder holds it.
-        lightning: the sections ``trainer`` and ``checkpoint``, parsed by jsonargparse.
         data: the data module of the section ``data``; None if it was not made.
         start: what training starts with, if not with new weights.
     """
@@ -44,7 +40,6 @@ class Config:
     task: Any
     defaults: Mapping[str, Mapping[str, Any]]
     recipe: dict[str, Any]
-    lightning: LightningConfig
     data: Any = None
     start: Start | None = None
 
@@ -78,12 +73,8 @@ def resolve(
     path = files[-1].path or Path(files[-1].origin)
     if trust and (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
-    values = validate(merged)
-    from tfzoo.config import lightning
-
     silence_lightning()
-    parsed = lightning.parse({name: values[name] for name in LIGHTNING}, merged.origins, trust)
-    values |= parsed.recipe
+    values = validate(merged)
     check_meaning(task, values, merged.origins)
     checkpoint = values["checkpoint"]
     if "mode" not in checkpoint and task.mode(checkpoint.get("monitor") or task.monitor) == "min":
@@ -92,7 +83,7 @@ def resolve(
     defaults = {
         name: section.defaults for name, section in merged.sections.items() if name not in LIGHTNING
     }
-    return Config(path.stem, task, defaults, values, parsed, data, start)
+    return Config(path.stem, task, defaults, values, data, start)
 
 
 def find_task(sources: Sequence[Source]) -> Any:

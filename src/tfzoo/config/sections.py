@@ -50,7 +50,7 @@ RANGES = {
 Trainer does not check itself.
 """
 LIGHTNING = frozenset({"trainer", "checkpoint"})
-"""The sections that jsonargparse parses: Lightning's ``Trainer`` and ``ModelCheckpoint``."""
+"""The sections of Lightning's ``Trainer`` and ``ModelCheckpoint``."""
 FOLDER_ARGUMENTS = frozenset({"dirpath", "default_root_dir"})
 """Arguments of Lightning that tfzoo sets to the run's folder; a recipe cannot set them."""
 

@@ -6,36 +6,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from tfzoo.base.values import check_number, is_text, leaves
+from tfzoo.config.lightning import CLASSES
 from tfzoo.data.remote import is_address, refusal
 from tfzoo.errors import BadRecipe
 from tfzoo.runs.folder import ADDRESS
-
-ALLOWED = tuple(
-    f"lightning.pytorch.{package}"
-    for package in ("callbacks", "loggers", "strategies", "profilers", "plugins", "accelerators")
-)
-"""The packages whose classes a recipe may name."""
 
 OUTPUT_KEYS = {
     *("dirpath", "save_dir", "default_root_dir", "root_dir", "log_dir", "dir", "directory"),
 }
 """Arguments of Lightning's classes that choose where they write."""
 
-RUNS_CODE = {"LambdaCallback"}
-"""Classes of Lightning that call functions given by name."""
-
 FORWARDED_KEYS = {"settings", "dict_kwargs"}
 """Arguments that a logger passes on to its own library, where they can name programs to start."""
 
-CLASS_KEYS = ("callbacks", "logger", "strategy", "profiler", "plugins", "accelerator")
-"""Arguments of the Trainer whose values are classes, by name or with their options."""
-
-CLASS_KEY = re.compile(rf"trainer\.({'|'.join(CLASS_KEYS)})(\.\d+)?")
+CLASS_KEY = re.compile(rf"trainer\.({'|'.join(CLASSES)})(\.\d+)?|(.*\.)?class_path")
+"""Keys whose values name classes."""
 
 ADDRESS_KEY = re.compile(r"data\.(train|val|test)(\.|$)")
 """Keys whose values may be addresses that :func:`tfzoo.data.remote.refusal` accepts."""
@@ -102,50 +90,10 @@ def check_value(path: str, value: Any, origin: str, is_lightning: bool) -> None:
         raise BadRecipe(
             f"{where}: names the address {value!r}, and a recipe fetches nothing. {TRUST}"
         )
-    names_class = keys[-1] == "class_path" or CLASS_KEY.fullmatch(path)
-    if not names_class and not (is_lightning and could_be_imported(value)):
-        return
-    if value.rpartition(".")[2] in RUNS_CODE or not is_allowed(value):
+    packages = tuple(f"{package}." for package in CLASSES.values())
+    if CLASS_KEY.fullmatch(path) and "." in value and not value.startswith(packages):
         raise BadRecipe(
             f"{origin}: {path} names {value!r}. A recipe is data: it may name Lightning's own "
             "callbacks, loggers, strategies, profilers and plugins, nothing else. "
             "If you trust whoever wrote it and the code it names: --trust"
         )
-
-
-def is_allowed(name: str) -> bool:
-    """Whether a recipe may name this class: a name without a module, or a class of a module in
-    :data:`ALLOWED`.
-
-    The module must exist as a file or folder of Lightning. Otherwise a name such as
-    ``lightning.pytorch.callbacks.timer.os.PathLike`` would reach a module that Lightning imports.
-    """
-    if "." not in name:
-        return True
-    spec = find_spec("lightning")  # finds a top-level package without importing it
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    module, _, cls = name.rpartition(".")
-    inside = any(module == folder or module.startswith(f"{folder}.") for folder in ALLOWED)
-    if (
-        not inside
-        or not cls[:1].isupper()
-        or not all(part.isidentifier() for part in name.split("."))
-    ):
-        return False
-    below = [Path(place, *module.split(".")[1:]) for place in places]
-    return any(path.is_dir() or path.with_suffix(".py").is_file() for path in below)
-
-
-def could_be_imported(text: str) -> bool:
-    """Whether a string could name something to import: a dotted name whose first part is an
-    installed module, or a string that contains ``class_path``.
-    """
-    if "class_path" in text:
-        return True
-    first, *rest = text.split(".")
-    if not rest or not all(part.isidentifier() for part in (first, *rest)):
-        return False
-    try:
-        return find_spec(first) is not None
-    except (ImportError, ValueError):
-        return True

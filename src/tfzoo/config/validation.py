@@ -1,17 +1,17 @@
-"""Convert every value of a merged configuration to its type and check it. In Lightning's two
-sections, values that are classes are left to jsonargparse.
-"""
+"""Convert every value of a merged configuration to its type and check it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 from math import inf
 from typing import Any
 
 from tfzoo.base.registry import registry
-from tfzoo.base.values import convert, is_plain, members
-from tfzoo.config.merge import SPLITS, Merged, Origins, absolute_path, as_list, merge_spec
+from tfzoo.base.values import convert, members
+from tfzoo.config.lightning import CLASSES, as_list, check_classes
+from tfzoo.config.merge import SPLITS, Merged, Origins, absolute_path, merge_spec
 from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.models.options import option_types
@@ -24,9 +24,9 @@ OPEN = ("explain/", "train/expert_share/")
 
 def validate(merged: Merged) -> dict[str, Any]:
     """Return the converted values of the top level and of all sections. Keys that are not set have
-    their defaults, except in Lightning's sections, where they are left out. Paths of data become
-    absolute: ``data.root``, or the splits where there is none; with ``data.name``, a data set of
-    the Hugging Face hub, splits are names and not paths.
+    their defaults, except in Lightning's sections, where they are left out, as are those that are
+    set to their defaults. Paths of data become absolute: ``data.root``, or the splits where there
+    is none; with ``data.name``, a data set of the Hugging Face hub, splits are names and not paths.
 
     Raises:
         BadRecipe, BadOption, UnknownName: naming the file or option that set the value.
@@ -42,10 +42,13 @@ def validate(merged: Merged) -> dict[str, Any]:
         values = {**defaults, **merged.values.get(name, {})}
         converted[name] = {
             key: convert_key(section, key, values, f"{name}.{key}", merged.origins)
-            if name not in LIGHTNING or is_plain(section.hints[key])
-            else values[key]
             for key in section.hints
             if key in values
+        }
+    for name in LIGHTNING:
+        defaults = {**merged.sections[name].defaults, "mode": None}  # here it is max, there min
+        converted[name] = {
+            key: value for key, value in converted[name].items() if value != defaults[key]
         }
     converted["model"].pop("like", None)  # its options have been merged
     data = converted["data"]
@@ -63,6 +66,9 @@ def convert_key(
     as ``encoder: {norm: batch}``; or a value of the key's type.
     """
     value, hint = values[key], section.hints.get(key, Any)
+    if path.startswith("trainer.") and key in CLASSES:
+        with within(origins.of(path)):
+            return check_classes(key, value)
     if section.is_nested(key) and isinstance(value, Mapping):
         converted = {}
         for inner, spec in value.items():
@@ -82,7 +88,9 @@ def convert_key(
 
 
 def convert_value(value: Any, hint: Any, path: str, origins: Origins) -> Any:
-    """Convert a value to the type ``hint``, and check that it lies in its range."""
+    """Convert a value to the type ``hint``, and check that it lies in its range. Times stay texts,
+    as a recipe holds them.
+    """
     try:
         converted = convert(value, hint)
     except ValueError as error:
@@ -91,7 +99,7 @@ def convert_value(value: Any, hint: Any, path: str, origins: Origins) -> Any:
     if isinstance(converted, int | float) and not least <= converted <= most:
         wanted = f"at least {least}" if most == inf else f"from {least} to {most:,}"
         raise BadRecipe(f"{origins.of(path)}: {path}={value} must be {wanted}")
-    return converted
+    return value if isinstance(converted, timedelta) else converted
 
 
 def check_meaning(task: Any, recipe: Mapping[str, Any], origins: Origins) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import cycle
 from math import inf
@@ -110,11 +110,9 @@ def dry_run(config: Config, command: list[str]) -> int:
             "--dry-run: the batches of a stream (data.stream) are known when it is read; train a "
             "few steps instead, with --trainer.max_steps"
         )
-    values = config.lightning.values.clone()
-    values.trainer.callbacks = []
-    values.trainer.limit_val_batches, values.trainer.enable_progress_bar = 0, False
+    alone = {"callbacks": [], "limit_val_batches": 0, "enable_progress_bar": False}
     context, stopwatch = OutOfMemoryContext(), Stopwatch()
-    trainer = make_trainer(replace(config.lightning, values=values), None, [stopwatch, context])
+    trainer = make_trainer({**config.recipe["trainer"], **alone}, None, [stopwatch, context])
     task, data = prepared(config)
     notify(data.describe())
     try:

@@ -166,7 +166,7 @@ def evaluate(given: Namespace) -> int:
     data = trained.data()
     if command == "test":
         check_test_sets(command, data)
-    trainer = make_trainer(trained.config.lightning, None, [progress_bar()])
+    trainer = make_trainer(trained.config.recipe["trainer"], None, [progress_bar()])
     with launching(trained.words):
         getattr(trainer, command)(trained.task, datamodule=data, verbose=False)
     if not (scores := logged_scores(trainer)):

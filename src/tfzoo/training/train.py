@@ -31,6 +31,7 @@ from tfzoo.base.terminal import (
     print_table,
     relative_path,
 )
+from tfzoo.base.values import convert
 from tfzoo.config.resolve import Config
 from tfzoo.data.pairs import TAB, parts
 from tfzoo.errors import BadRun, NotFinite, TfzooError, did_you_mean, listing
@@ -156,13 +157,13 @@ class TrainingRun:
         before = read_summary(folder).get("fit", {}) if resume_from else {}
         self.earlier_decoding_speed = before.get("decoded_per_second")
         settings = config.recipe["checkpoint"]
-        interval = config.lightning.values.checkpoint.train_time_interval
+        interval = convert(settings.get("train_time_interval"), timedelta | None)
         metrics = MetricsFile(folder)
         self.throughput = Throughput()
         self.last = LastCheckpoint(
             folder / checkpoints.FOLDER,
             settings.get("every_n_train_steps"),
-            interval if isinstance(interval, timedelta) else None,
+            interval,
             partial(self.throughput.has_trained, config.recipe.get("train_tokens")),
         )
         self.signals = Signals(self.last)
@@ -181,7 +182,7 @@ class TrainingRun:
             self.best,
             self.last,
         ]
-        self.trainer = make_trainer(config.lightning, folder, callbacks, [metrics])
+        self.trainer = make_trainer(config.recipe["trainer"], folder, callbacks, [metrics])
 
     def prepare(self) -> None:
         """Make the task, with the weights that training begins with, and its data, and say what

@@ -17,7 +17,6 @@ from typing import Any
 
 import lightning.pytorch as L
 import torch
-from jsonargparse import Namespace
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 from lightning.fabric.utilities.exceptions import MisconfigurationException
@@ -27,8 +26,9 @@ from lightning.pytorch.callbacks import ModelCheckpoint, Timer
 from lightning.pytorch.loggers import WandbLogger
 
 from tfzoo.base import adapters
+from tfzoo.base.arguments import arguments
 from tfzoo.base.terminal import notify
-from tfzoo.config.lightning import RUN_FOLDER, LightningConfig
+from tfzoo.config.lightning import load, make
 from tfzoo.errors import BadRecipe
 from tfzoo.training import fsdp_strategy
 from tfzoo.training.checkpoint_io import AtomicCheckpointIO
@@ -66,52 +66,48 @@ def best_checkpoint(settings: Mapping[str, Any], monitor: str, folder: Path) -> 
 
 
 def make_trainer(
-    config: LightningConfig,
+    settings: Mapping[str, Any],
     folder: Path | None,
     callbacks: Sequence[L.Callback],
     loggers: Sequence[Any] = (),
 ) -> L.Trainer:
-    """Return a Trainer with the configured callbacks and loggers and these in addition. Without a
-    folder, the configured loggers are left out.
+    """Return a Trainer with the callbacks and loggers of the section ``trainer`` and these in
+    addition. Without a folder, the loggers of the section are left out.
 
     Raises:
         BadRecipe: Lightning rejects the configuration.
     """
     fsdp_strategy.register()
-    values = config.values.clone()
-    if folder is None:
-        values.trainer.logger = []
-    for logger in values.trainer.logger:
-        configure_logger(logger, folder)
+    disabled = tuple(cls for key, cls in DISABLED_BY.items() if settings.get(key) is False)
+    enabled = [one for one in callbacks if not isinstance(one, disabled)]
+    logger = settings.get("logger") or []
+    own = [] if folder is None or logger is True else [make_logger(one, folder) for one in logger]
     with lightning_errors("trainer"):
-        arguments = dict(config.parser.instantiate(values).trainer)
-        disabled = tuple(cls for key, cls in DISABLED_BY.items() if arguments[key] is False)
-        enabled = [one for one in callbacks if not isinstance(one, disabled)]
-        arguments |= {
-            "callbacks": [*arguments["callbacks"], *enabled],
-            "default_root_dir": folder,
-            "enable_checkpointing": None,
-            "enable_model_summary": bool(arguments["enable_model_summary"]),
-            "logger": [*loggers, *arguments["logger"]] or False,
-            "plugins": [*arguments["plugins"], AtomicCheckpointIO()],
-            "use_distributed_sampler": False,
-        }
-        if arguments["num_sanity_val_steps"] is None:
-            arguments["num_sanity_val_steps"] = 0
-        trainer = on_all_processes(arguments)
+        trainer = on_all_processes(
+            {
+                "num_sanity_val_steps": 0,
+                "enable_model_summary": False,
+                **{key: make(value) for key, value in settings.items() if key != "logger"},
+                "callbacks": [*make(settings.get("callbacks") or []), *enabled],
+                "default_root_dir": folder,
+                "enable_checkpointing": None,
+                "logger": [*loggers, *own] or False,
+                "plugins": [*make(settings.get("plugins") or []), AtomicCheckpointIO()],
+                "use_distributed_sampler": False,
+            }
+        )
     adapters.log_steps_from_one(trainer)
     return trainer
 
 
-def configure_logger(logger: Namespace, folder: Path | None) -> None:
-    """Let a logger of the recipe write into the run's folder."""
-    if logger.init_args.get("save_dir") == RUN_FOLDER:
-        logger.init_args.save_dir = str(folder)
-    if logger.class_path.endswith("WandbLogger") and folder:
-        if logger.init_args.get("project") in (None, "lightning_logs"):
-            logger.init_args.project = "tfzoo"
-        if logger.init_args.get("name") is None:
-            logger.init_args.name = "/".join(folder.parts[-2:])
+def make_logger(logger: Mapping[str, Any], folder: Path) -> Any:
+    """A logger of the recipe, which writes into the run's folder."""
+    supplied = {"save_dir": str(folder)}
+    if logger["class_path"].endswith(".WandbLogger"):
+        supplied |= {"project": "tfzoo", "name": "/".join(folder.parts[-2:])}
+    known = arguments(load(logger["class_path"]))
+    with lightning_errors("trainer"):
+        return make(logger, **{key: value for key, value in supplied.items() if key in known})
 
 
 def finish_loggers(trainer: L.Trainer) -> None:
@@ -156,7 +152,11 @@ def on_all_processes(arguments: Mapping[str, Any]) -> L.Trainer:
     made = L.Trainer(
         **{
             **arguments,
-            **{key: value for key, value in started.items() if arguments[key] == left_open[key]},
+            **{
+                key: value
+                for key, value in started.items()
+                if arguments.get(key, left_open[key]) == left_open[key]
+            },
         }
     )
     if (made.num_devices, made.num_nodes) != (devices, nodes):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.arguments import check_arguments
 from tfzoo.base.registry import registry
-from tfzoo.errors import BadRecipe, did_you_mean, listing, within
+from tfzoo.errors import BadRecipe, within
 from tfzoo.sweep.plan.sweep_file import Cell, Plan
 
 SECTIONS = ("module", "data", "swap", "trainer")
@@ -58,16 +58,17 @@ def check(plan: Plan, settings: Mapping[str, Mapping[str, Any]]) -> None:
     from tfzoo.swapping.swap import SWAPPED
     from tfzoo.training.swap_parts import SwapParts
 
-    check_arguments("module", load_class(plan.module, L.LightningModule), settings["module"])
+    classes = {"module": load_class(plan.module, L.LightningModule), "swap": SwapParts}
     if plan.data:
-        check_arguments("data", load_class(plan.data, L.LightningDataModule), settings["data"])
+        classes["data"] = load_class(plan.data, L.LightningDataModule)
     elif settings["data"]:
         raise BadRecipe("data has arguments, but no class: data: package.module:Class")
-    check_arguments("swap", SwapParts, settings["swap"])
+    for section, cls in {**classes, "trainer": L.Trainer}.items():
+        with within(section):
+            check_arguments(cls, settings[section])
     for kind in SWAPPED:
         if spec := settings["swap"].get(kind):
             registry(kind).options(spec)
-    check_arguments("trainer", L.Trainer, settings["trainer"])
     if taken := [name for name in SET_BY_SWEEP if name in settings["trainer"]]:
         raise BadRecipe(f"trainer.{taken[0]} is set by the sweep: remove it")
     if not any(settings["trainer"].get(limit) for limit in LIMITS):
@@ -92,27 +93,3 @@ def load_class(path: str, base: type) -> Any:
     if not (isinstance(found, type) and issubclass(found, base)):
         raise BadRecipe(f"{path} is no {base.__name__} of lightning.pytorch")
     return found
-
-
-def check_arguments(section: str, cls: type, arguments: Mapping[str, Any]) -> None:
-    """Check the names of a constructor's arguments.
-
-    Raises:
-        BadRecipe: one that it does not have, or one that it needs is missing.
-    """
-    parameters = inspect.signature(cls).parameters
-    named = {
-        name: one
-        for name, one in parameters.items()
-        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-    }
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-    for name in arguments:
-        if name not in named and not takes_any:
-            raise BadRecipe(
-                f"{section}.{name}: {cls.__name__} has no argument {name!r}."
-                f"{did_you_mean(name, named)} It has: {listing(named, 30)}"
-            )
-    for name, one in named.items():
-        if one.default is one.empty and name not in arguments:
-            raise BadRecipe(f"{cls.__name__} needs {section}.{name}: set it under overrides")
