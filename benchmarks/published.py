@@ -243,6 +243,7 @@ def ours(place: Path, steps: int, double: bool) -> Clock:
     from tfzoo.base.allocator import keep_freed_memory
     from tfzoo.config.resolve import resolve
     from tfzoo.config.sources import Arguments, load_recipe, parse_options
+    from tfzoo.training.start import load
     from tfzoo.training.train import prepared
 
     keep_freed_memory()
@@ -250,7 +251,7 @@ def ours(place: Path, steps: int, double: bool) -> Clock:
     config = resolve(load_recipe(str(place / "recipe.yaml")), arguments)
     task, data = prepared(config)
     assert config.start is not None  # --from
-    config.start.load(task)
+    load(config.start.run, task)
     config.start.run.forget()
     clock = Clock()
 

@@ -59,6 +59,7 @@ from tfzoo.training.progress import progress_bar
 from tfzoo.training.resume import Resume
 from tfzoo.training.signals import Signals, requeue
 from tfzoo.training.sizes import check_sizes, warn_of_longest_batch
+from tfzoo.training.start import load, vocabularies
 from tfzoo.training.throughput import Throughput
 from tfzoo.training.trainer import (
     ValidationCheck,
@@ -112,7 +113,7 @@ def prepared(config: Config) -> tuple[Any, Any]:
     check_sizes(config)
     data = config.data
     if config.start:
-        data.tokenizer_states = config.start.vocabularies(config.recipe["data"])
+        data.tokenizer_states = vocabularies(config.start, config.recipe["data"])
     data.prepare_data()
     data.setup("fit")
     tokenizer = getattr(data, config.task.tokenizer_of_data)
@@ -190,7 +191,7 @@ class TrainingRun:
         """
         self.task, self.data = prepared(self.config)
         start = self.config.start
-        weights = start.load(self.task) if start and not self.resume_from else []
+        weights = load(start.run, self.task) if start and not self.resume_from else []
         if start:
             start.run.forget()
         self.task.choose_trained()
