@@ -7,12 +7,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfzoo.base.registry import Entry
 from tfzoo.base.special_ids import OWN, SpecialIds
+from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ space after a letter.
 
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 """The library's names of single bytes. PIECES splits them, so no piece of text is one of them."""
-
-SMALLEST = len(SPECIAL) + len(BYTES)
-"""The smallest vocabulary that falls back to bytes."""
 
 LARGEST = 10_000_000
 """The largest vocabulary. The library reserves memory for it before it trains."""
@@ -47,6 +45,7 @@ class Compiled:
     """A tokenizer around that of a library which is not Python."""
 
     entry: ClassVar[Entry]
+    special: SpecialIds = OWN
     library: Any = None
     """The library's tokenizer, after training or restoring."""
 
@@ -58,25 +57,36 @@ class Compiled:
             )
         return self.library
 
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """The line of each list of ids. Special ids are skipped; a line end in the output of a
+        model becomes a space.
+        """
+        special = self.special.every
+        kept = [[one for one in line if one not in special] for line in ids]
+        return [LINE_ENDS.sub(" ", text) for text in self._texts(kept)]
+
+    def _texts(self, ids: list[list[int]]) -> list[str]:
+        texts: list[str] = self._trained().decode_batch(ids)
+        return texts
+
 
 class LibraryTokenizer(Compiled):
     """Encodes text in normal form NFC, split into pieces. Spaces belong to the pieces, so that
     joining them restores the text.
     """
 
-    special: ClassVar[SpecialIds] = OWN
+    smallest: ClassVar[int] = len(SPECIAL) + len(BYTES)
+    """The smallest vocabulary; by default one that falls back to bytes."""
+
+    def __init__(self, *, vocab_size: int = 8000, lowercase: bool = False) -> None:
+        name = f"tokenizer {self.entry.name!r}, option 'vocab_size'"
+        check_range(name, vocab_size, ge=self.smallest, le=LARGEST, whole=True)
+        self.vocab_size, self.lowercase = vocab_size, lowercase
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
         found = self._trained().encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in found]
-
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The line of each list of ids. Special ids are skipped; a line end in the output of a
-        model becomes a space.
-        """
-        kept = [[token for token in sentence if token >= len(SPECIAL)] for sentence in ids]
-        return [LINE_ENDS.sub(" ", text) for text in self._trained().decode_batch(kept)]
 
     def __len__(self) -> int:
         return int(self._trained().get_vocab_size())
@@ -90,10 +100,6 @@ class LibraryTokenizer(Compiled):
         ids = self.library.get_vocab().values()
         if sorted(ids) != list(range(len(ids))):
             raise ValueError("its vocabulary has other ids than 0, 1, 2 and so on")
-
-    def _fit(self, fresh: tokenizers.Tokenizer, trainer: Any, lines: Iterable[str]) -> None:
-        """Let the library train a tokenizer on these lines."""
-        fresh.train_from_iterator(lines, trainer)
 
     def _keep(self, fresh: tokenizers.Tokenizer, **model: Any) -> None:
         """Use this tokenizer of the library, with these settings of its model changed, and without
@@ -136,19 +142,9 @@ def loaded(text: str) -> tokenizers.Tokenizer:
 
 @cache
 def quiet_forks() -> None:
-    """Switch the library's threads off in forked processes (workers of a DataLoader, say), where
+    """Switch the library's threads off when a process forks (workers of a DataLoader, say), where
     they would hang. The library does that itself, but warns on every fork.
     """
-    switch = "TOKENIZERS_PARALLELISM"
-    ours: list[bool] = []
-
-    def before() -> None:
-        ours[:] = [switch not in os.environ]
-        os.environ.setdefault(switch, "false")
-
-    def after_in_parent() -> None:
-        if ours == [True]:
-            del os.environ[switch]
-
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=before, after_in_parent=after_in_parent)
+        switch_off = partial(os.environ.setdefault, "TOKENIZERS_PARALLELISM", "false")
+        os.register_at_fork(before=switch_off)

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from importlib.util import find_spec
 from os.path import lexists
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from tfzoo.base import bounded_files
 from tfzoo.base.loading import require
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.data.library import loaded
+from tfzoo.base.values import check_range
+from tfzoo.data.library import LARGEST, Compiled, loaded
 from tfzoo.data.tokenizer import of_a_stranger
 from tfzoo.errors import BadRun, TfzooError
 
@@ -38,6 +39,67 @@ USUAL = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 """Their special tokens where no file says others."""
 SIZES = ("vocab_size", "decoder_vocab_size")
 """The keys of ``config.json`` that say how many ids source and target have."""
+
+
+class Published(Compiled):
+    """The tokenizer of a published model in a ``folder``, or one that is learnt from text."""
+
+    smallest: ClassVar[int]
+    """The smallest vocabulary that is learnt."""
+    read: ClassVar[Any]
+    """The state of a folder's tokenizer."""
+    content: Mapping[str, Any] = MappingProxyType({})
+
+    def __init__(
+        self, *, folder: str | None = None, sha256: str | None = None, vocab_size: int = 8000
+    ) -> None:
+        name = f"tokenizer {self.entry.name!r}, option 'vocab_size'"
+        check_range(name, vocab_size, ge=self.smallest, le=LARGEST, whole=True)
+        self.folder, self.sha256, self.vocab_size = folder, sha256, vocab_size
+
+    def train(self, lines: Iterable[str]) -> None:
+        """Read the folder; without one, choose the vocabulary from these lines.
+
+        Raises:
+            BadRun: the folder's tokenizer has another sum than ``sha256``.
+        """
+        if self.folder is None:
+            state = self.learnt(lines)
+        else:
+            state = type(self).read(Path(self.folder).expanduser())
+            if self.sha256 not in (None, sha256_of(state)):
+                raise BadRun(
+                    f"{self.folder} has another tokenizer than it had: its SHA-256 is "
+                    f"{sha256_of(state)}"
+                )
+        self.restore(state)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, without those of :attr:`special` but the unknown one."""
+        never = self.special.every - {self.special.unk}
+        return [[one for one in line if one not in never] for line in self._ids(texts)]
+
+    def learnt(self, lines: Iterable[str]) -> str:
+        """The state of a tokenizer with a vocabulary from these lines."""
+        raise NotImplementedError
+
+    def state(self) -> str:
+        """The files of the library, special ids and sizes."""
+        self._trained()
+        return json.dumps(self.content)
+
+    def restore(self, state: str) -> None:
+        found = json.loads(state)
+        lists = {key: tuple(one) for key, one in found["special"].items() if isinstance(one, list)}
+        self.content, self.special = found, SpecialIds(**{**found["special"], **lists})
+        self._open()
+
+    def _open(self) -> None:
+        """Make the library's tokenizer of the :attr:`content` of a state."""
+        raise NotImplementedError
+
+    def _ids(self, texts: Sequence[str]) -> Iterable[list[int]]:
+        raise NotImplementedError
 
 
 def found_in(folder: Path) -> tuple[str, str]:
@@ -68,7 +130,7 @@ def state_of(folder: Path) -> str:
         around, pair = library.encode("").ids, library.encode("", "").ids
         least = max(library.get_vocab(with_added_tokens=True).values()) + 1
     special = special_ids(folder, library.token_to_id, around, pair, names)
-    return text_of_state(text, special, size_of(folder, least, SIZES[0], special))
+    return state_with(special, library=text, size=size_of(folder, least, SIZES[0], special))
 
 
 def converted(folder: Path) -> tuple[str, dict[str, str]]:
@@ -125,8 +187,8 @@ def sentencepiece_of(folder: Path) -> str:
     special = special_ids(folder, vocabularies[0].get, around, around * 2, USUAL)
     least = [max(one.values()) + 1 for one in vocabularies]
     sizes = [size_of(folder, *one, special) for one in zip(least, SIZES, strict=False)]
-    content = {"models": [b64encode(model).decode() for model in models], "vocabularies": texts}
-    return json.dumps({**content, "special": asdict(special), "sizes": sizes, "side": 0})
+    encoded = [b64encode(model).decode() for model in models]
+    return state_with(special, models=encoded, vocabularies=texts, sizes=sizes, side=0)
 
 
 def pieces_of(model: bytes) -> Any:
@@ -161,44 +223,14 @@ def size_of(folder: Path, least: int, key: str, special: SpecialIds) -> int:
     return size
 
 
-def check_sum(state: str, sha256: str | None, folder: str) -> str:
-    """A state whose sum is that, if one is given.
-
-    Raises:
-        BadRun: it is another one.
-    """
-    found = sha256_of(state)
-    if sha256 not in (None, found):
-        raise BadRun(f"{folder} has another tokenizer than it had: its SHA-256 is {found}")
-    return state
-
-
-def text_of_state(library: str, special: SpecialIds, size: int) -> str:
+def state_with(special: SpecialIds, **content: Any) -> str:
     """A state as text."""
-    return json.dumps({"library": library, "special": asdict(special), "size": size})
+    return json.dumps({**content, "special": asdict(special)})
 
 
 def sha256_of(state: str) -> str:
     """The sum of a state, in hexadecimal."""
     return sha256(state.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def parts_of_state(state: str) -> tuple[str, SpecialIds, int]:
-    """What :func:`text_of_state` put into a state.
-
-    Raises:
-        ValueError, KeyError, TypeError: it is none.
-    """
-    found = json.loads(state)
-    if type(found["size"]) is not int:
-        raise ValueError("its size is no number")
-    return found["library"], special_of(found["special"]), found["size"]
-
-
-def special_of(found: Mapping[str, Any]) -> SpecialIds:
-    """Special ids, from what JSON has kept of them."""
-    lists = {key: tuple(one) for key, one in found.items() if isinstance(one, list)}
-    return SpecialIds(**{**found, **lists})
 
 
 def json_of(path: Path) -> dict[str, Any]:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tfzoo.base.registry import register
-from tfzoo.base.values import check_range
 from tfzoo.data.library import (
     BYTES,
-    LARGEST,
-    SMALLEST,
     SPECIAL,
     LibraryTokenizer,
     untrained,
@@ -30,12 +27,6 @@ class BPE(LibraryTokenizer):
         BadOption: ``vocab_size`` is under 260 (four special ids and 256 bytes) or over 10 million.
     """
 
-    def __init__(self, *, vocab_size: int = 8000, lowercase: bool = False) -> None:
-        name = "tokenizer 'bpe', option 'vocab_size'"
-        check_range(name, vocab_size, ge=SMALLEST, le=LARGEST, whole=True)
-        self.vocab_size = vocab_size
-        self.lowercase = lowercase
-
     def train(self, lines: Iterable[str]) -> None:
         """Choose the vocabulary from these lines; 60,000 short ones take a second."""
         from tokenizers import models, trainers
@@ -43,9 +34,9 @@ class BPE(LibraryTokenizer):
         trainer = trainers.BpeTrainer(
             vocab_size=self.vocab_size,
             special_tokens=[*SPECIAL, *BYTES],
-            limit_alphabet=max(1, (self.vocab_size - SMALLEST) // 2),
+            limit_alphabet=max(1, (self.vocab_size - self.smallest) // 2),
             show_progress=False,
         )
         fresh = untrained(models.BPE(byte_fallback=True), lowercase=self.lowercase)
-        self._fit(fresh, trainer, lines)
+        fresh.train_from_iterator(lines, trainer)
         self._keep(fresh)

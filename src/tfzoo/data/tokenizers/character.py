@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tfzoo.base.registry import register
-from tfzoo.base.values import check_range
-from tfzoo.data.library import BYTES, LARGEST, SMALLEST, SPECIAL, LibraryTokenizer
+from tfzoo.data.library import BYTES, SPECIAL, LibraryTokenizer
 
 
 @register("tokenizer", "character")
@@ -22,10 +21,7 @@ class Character(LibraryTokenizer):
     """
 
     def __init__(self, *, vocab_size: int = 4000, lowercase: bool = False) -> None:
-        name = "tokenizer 'character', option 'vocab_size'"
-        check_range(name, vocab_size, ge=SMALLEST, le=LARGEST, whole=True)
-        self.vocab_size = vocab_size
-        self.lowercase = lowercase
+        super().__init__(vocab_size=vocab_size, lowercase=lowercase)
 
     def train(self, lines: Iterable[str]) -> None:
         """Choose the characters from these lines."""
@@ -38,7 +34,7 @@ class Character(LibraryTokenizer):
         for line in lines:
             counts.update(normalizer.normalize_str(line))
         common = sorted(counts, key=lambda character: (-counts[character], character))
-        kept = common[: self.vocab_size - SMALLEST]
+        kept = common[: self.vocab_size - self.smallest]
         names = {name: id for id, name in enumerate([*SPECIAL, *BYTES, *kept])}
         fresh = Tokenizer(models.BPE(names, [], byte_fallback=True))  # BPE without merges
         fresh.normalizer = normalizer

@@ -6,27 +6,22 @@ import copy
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from io import BytesIO
-from pathlib import Path
-from typing import Any
+from typing import cast
 
 from tfzoo.base.loading import require
 from tfzoo.base.registry import register
-from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.base.values import check_range
+from tfzoo.base.special_ids import OWN
 from tfzoo.data import published_tokenizer
-from tfzoo.data.library import LARGEST, LINE_ENDS, Compiled
+from tfzoo.data.published_tokenizer import Published, state_with
 from tfzoo.errors import BadOption
 
-SMALLEST = 4 + 256
-"""The special ids and the bytes that stand for what is no piece."""
 LONGEST_LINE = 2**20
 """The most bytes of a line that training reads; the library leaves longer ones out."""
 
 
 @register("tokenizer", "sentencepiece", paper="arXiv:1808.06226")
-class SentencePiece(Compiled):
+class SentencePiece(Published):
     """The pieces of the library SentencePiece (Kudo and Richardson 2018), with the ids of a
     published model: ``source.spm``, ``target.spm`` and ``vocab.json`` (and ``target_vocab.json``,
     where each language has its own ids) of Marian's translators, in a ``folder``.
@@ -45,23 +40,16 @@ class SentencePiece(Compiled):
     """
 
     transformers_class = "MarianTokenizer"
+    smallest = 4 + 256
+    """The special ids and the bytes that stand for what is no piece."""
+    read = staticmethod(published_tokenizer.sentencepiece_of)
+    id_of: Mapping[str, int] | None = None
 
     def __init__(
         self, *, folder: str | None = None, sha256: str | None = None, vocab_size: int = 8000
     ) -> None:
-        name = "tokenizer 'sentencepiece', option 'vocab_size'"
-        check_range(name, vocab_size, ge=SMALLEST, le=LARGEST, whole=True)
         require("sentencepiece", "sentencepiece")
-        self.folder, self.sha256, self.vocab_size = folder, sha256, vocab_size
-        self.content: dict[str, Any] = {}
-        self.ids: SpecialIds = OWN
-        self.id_of: Mapping[str, int] | None = None
-        self.piece_of: Mapping[int, str] = {}
-
-    @property
-    def special(self) -> SpecialIds:
-        """The special ids, those of the published model if there is one."""
-        return self.ids
+        super().__init__(folder=folder, sha256=sha256, vocab_size=vocab_size)
 
     def of_target(self) -> SentencePiece:
         """That of the language that is translated to, whose text is cut into other pieces, and
@@ -76,63 +64,43 @@ class SentencePiece(Compiled):
         """Whether the language that is translated to has other ids."""
         return len(self.content["vocabularies"]) == 2
 
-    def train(self, lines: Iterable[str]) -> None:
-        """Read the folder; without one, choose the pieces from these lines."""
-        if self.folder is None:
-            model = trained(lines, self.vocab_size)
-            size = published_tokenizer.pieces_of(model).get_piece_size()
-            content = {"models": [b64encode(model).decode()], "vocabularies": [], "sizes": [size]}
-            self.restore(json.dumps({**content, "special": asdict(OWN), "side": 0}))
-            return
-        state = published_tokenizer.sentencepiece_of(Path(self.folder).expanduser())
-        self.restore(published_tokenizer.check_sum(state, self.sha256, self.folder))
+    def learnt(self, lines: Iterable[str]) -> str:
+        model = trained(lines, self.vocab_size)
+        size = published_tokenizer.pieces_of(model).get_piece_size()
+        models = [b64encode(model).decode()]
+        return state_with(OWN, models=models, vocabularies=[], sizes=[size], side=0)
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, without those of :attr:`special` but the unknown one."""
-        library, never = self._trained(), self.ids.every - {self.ids.unk}
-        if self.id_of is None:
-            found = library.encode(list(texts), out_type=int)
-        else:
-            found = [self._ids(text, self.id_of) for text in texts]
-        return [[one for one in line if one not in never] for line in found]
+    def _ids(self, texts: Sequence[str]) -> Iterable[list[int]]:
+        library, id_of = self._trained(), self.id_of
+        if id_of is None:
+            return cast(list[list[int]], library.encode(list(texts), out_type=int))
+        return (self._in(id_of, text) for text in texts)
 
-    def _ids(self, text: str, id_of: Mapping[str, int]) -> list[int]:
+    def _in(self, id_of: Mapping[str, int], text: str) -> list[int]:
         """The ids of a line in a vocabulary that is not the library's."""
         end = text.find("<<") + 2 if text.startswith(">>") else 0
         language = [text[:end]] if end > 1 else []
         pieces = self.library.encode(text[end:] if language else text, out_type=str)
         return [id_of.get(piece, id_of["<unk>"]) for piece in [*language, *pieces]]
 
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The line of each list of ids, without special ones; a line end becomes a space."""
-        library, special = self._trained(), self.ids.every
-        kept = [[one for one in line if one not in special] for line in ids]
+    def _texts(self, ids: list[list[int]]) -> list[str]:
+        library = self._trained()
         if self.id_of is None:
             size = library.get_piece_size()
-            texts = [library.decode([one for one in line if one < size]) for line in kept]
-        else:
-            pieces = ([self.piece_of.get(one, "") for one in line] for line in kept)
-            texts = [library.decode_pieces(line).replace("▁", " ").strip() for line in pieces]
-        return [LINE_ENDS.sub(" ", text) for text in texts]
+            return [library.decode([one for one in line if one < size]) for line in ids]
+        pieces = ([self.piece_of.get(one, "") for one in line] for line in ids)
+        return [library.decode_pieces(line).replace("▁", " ").strip() for line in pieces]
 
     def __len__(self) -> int:
         """The size of the model's vocabulary, which may have more ids than there are pieces."""
         self._trained()
         return int(self.content["sizes"][self.content["side"]])
 
-    def state(self) -> str:
-        """The files of the library, the vocabularies, special ids and sizes."""
-        self._trained()
-        return json.dumps(self.content)
-
-    def restore(self, state: str) -> None:
-        found = json.loads(state)
-        self.ids = published_tokenizer.special_of(found["special"])
-        side, texts = found["side"], found["vocabularies"]
+    def _open(self) -> None:
+        side, texts = self.content["side"], self.content["vocabularies"]
         self.id_of = json.loads(texts[side]) if texts else None
         self.piece_of = {one: piece for piece, one in (self.id_of or {}).items()}
-        self.library = published_tokenizer.pieces_of(b64decode(found["models"][side]))
-        self.content = found
+        self.library = published_tokenizer.pieces_of(b64decode(self.content["models"][side]))
 
     def files(self) -> dict[str, bytes]:
         """The files of which ``transformers`` makes a tokenizer of its class

@@ -6,11 +6,8 @@ import json
 from collections.abc import Iterable
 
 from tfzoo.base.registry import register
-from tfzoo.base.values import check_range
 from tfzoo.data.library import (
     BYTES,
-    LARGEST,
-    SMALLEST,
     SPECIAL,
     LibraryTokenizer,
     untrained,
@@ -31,12 +28,6 @@ class Unigram(LibraryTokenizer):
         BadOption: ``vocab_size`` is under 260 (four special ids and 256 bytes) or over 10 million.
     """
 
-    def __init__(self, *, vocab_size: int = 8000, lowercase: bool = False) -> None:
-        name = "tokenizer 'unigram', option 'vocab_size'"
-        check_range(name, vocab_size, ge=SMALLEST, le=LARGEST, whole=True)
-        self.vocab_size = vocab_size
-        self.lowercase = lowercase
-
     def train(self, lines: Iterable[str]) -> None:
         """Choose the vocabulary from these lines."""
         from tokenizers import models, trainers
@@ -48,7 +39,7 @@ class Unigram(LibraryTokenizer):
             show_progress=False,
         )
         fresh = untrained(models.Unigram(), lowercase=self.lowercase)
-        self._fit(fresh, trainer, lines)
+        fresh.train_from_iterator(lines, trainer)
         vocabulary = json.loads(fresh.to_str())["model"]["vocab"]
         self._keep(fresh, byte_fallback=True, vocab=ordered(vocabulary))
 
@@ -57,5 +48,6 @@ def ordered(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
     """The pieces sorted by rounded score, then by spelling. The library sums in no fixed order, so
     the last digits of its scores, and without this the ids, would vary.
     """
-    rounded = [(piece, round(score, 9)) for piece, score in pieces[SMALLEST:]]
-    return pieces[:SMALLEST] + sorted(rounded, key=lambda pair: (-pair[1], pair[0]))
+    named = len(SPECIAL) + len(BYTES)
+    rounded = [(piece, round(score, 9)) for piece, score in pieces[named:]]
+    return pieces[:named] + sorted(rounded, key=lambda pair: (-pair[1], pair[0]))

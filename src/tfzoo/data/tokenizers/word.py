@@ -38,6 +38,8 @@ class Word(LibraryTokenizer):
             ``min_count`` under 1.
     """
 
+    smallest = len(SPECIAL) + 1
+
     def __init__(
         self,
         *,
@@ -46,10 +48,10 @@ class Word(LibraryTokenizer):
         lowercase: bool = False,
         cut: Literal["signs", "spaces"] = "signs",
     ) -> None:
-        option = "tokenizer 'word', option"
-        check_range(f"{option} 'vocab_size'", vocab_size, gt=len(SPECIAL), le=LARGEST, whole=True)
-        check_range(f"{option} 'min_count'", min_count, ge=1, le=LARGEST, whole=True)
-        self.vocab_size, self.min_count, self.lowercase = vocab_size, min_count, lowercase
+        super().__init__(vocab_size=vocab_size, lowercase=lowercase)
+        name = "tokenizer 'word', option 'min_count'"
+        check_range(name, min_count, ge=1, le=LARGEST, whole=True)
+        self.min_count = min_count
         self.pieces = PIECES if cut == "signs" else WORDS
 
     def train(self, lines: Iterable[str]) -> None:
@@ -65,7 +67,7 @@ class Word(LibraryTokenizer):
         fresh = untrained(
             models.WordLevel(unk_token=SPECIAL[1]), lowercase=self.lowercase, pieces=self.pieces
         )
-        self._fit(fresh, trainer, lines)
+        fresh.train_from_iterator(lines, trainer)
         self._keep(fresh)
 
     def remarks(self) -> list[str]:
