@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from onnxruntime import InferenceSession
+from torch import Tensor
 
 import tfzoo
 from tfzoo.base.registry import create
@@ -56,3 +58,17 @@ def refusal(export: Callable[[Any, Path], None], task: Any, folder: Path) -> str
     except BadOption as error:
         return str(error)
     return ""
+
+
+class Session:
+    """An ONNX file in onnxruntime: ``session(source, lengths, **past)`` gives outputs by name."""
+
+    def __init__(self, path: Path) -> None:
+        self.session = InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def __call__(self, *ids: Tensor, **past: Tensor) -> dict[str, Tensor]:
+        inputs = [one.name for one in self.session.get_inputs()]
+        given = dict(zip(inputs, ids, strict=False)) | past
+        found = self.session.run(None, {name: given[name].numpy() for name in inputs})
+        names = [one.name for one in self.session.get_outputs()]
+        return dict(zip(names, map(torch.from_numpy, found), strict=True))

@@ -7,12 +7,15 @@ from typing import Any
 import ctranslate2
 import pytest
 import torch
+from ctranslate2.converters import TransformersConverter
+from transformers import AutoTokenizer
 
 from tests.exporting.tasks import LINES, classifier, refusal, translator
 from tfzoo.base.registry import REGISTRIES
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, Clash
 from tfzoo.exporting.ctranslate2 import ACTIVATIONS, export
+from tfzoo.exporting.transformers import export as to_transformers
 
 KINDS = ("attention", "weighting", "norm", "position", "feedforward", "mixer", "residual")
 PARTS = [(kind, name) for kind in KINDS for name in REGISTRIES[kind].names()]
@@ -22,12 +25,10 @@ FAITHFUL: list[dict[str, Any]] = [
     {"joint": False, "tie": "target"},
     {"position": "rotary", "feedforward": "swiglu", "residual": "post", "norm": "rms"},
     {"position": {"name": "rotary", "layout": "half", "fraction": 0.5}, "kv_heads": 1, "heads": 4},
-    {"position": {"name": "rotary", "scaling": "linear", "factor": 4}, "bias": False},
-    {"position": "alibi", "attention": "dot_product"},
-    {"position": {"name": "relative_bias", "buckets": 8, "max_distance": 12}, "temperature": 2.0},
+    {"position": "none", "attention": "dot_product", "temperature": 2.0},
     {"position": "learned", "max_length": 48, "head_dim": 6, "feedforward": "geglu"},
     {"position": {"name": "sinusoidal", "order": "concatenated"}, "share_query_key": True},
-    {"position": "kerple", "embedding_norm": "layer", "scale_embeddings": False},
+    {"bias": False, "scale_embeddings": False, "head_bias": True},
     {
         "norm": {"name": "layer", "bias": False, "eps": 1e-3},
         "encoder": {"layers": 1, "norm": {"name": "rms", "eps": 1e-3}},
@@ -42,9 +43,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"norm": "dyt"}, "norm 'dyt'"),
     ({"residual": "rezero"}, "residual 'rezero'"),
     ({"mixer": "linear_attention"}, "mixer 'linear_attention'"),
-    ({"mixer": "gru", "feedforward": "none"}, "mixer 'gru'; --to onnx exports more parts"),
+    ({"mixer": "gru"}, "mixer 'gru': its ct2-transformers-converter reads what --to transformers"),
     ({"feedforward": "none"}, "a layer without feed-forward layer"),
     ({"mixer": "none"}, "a layer without self-attention"),
+    ({"position": "alibi"}, "position 'alibi'"),
+    ({"embedding_norm": "layer"}, "embedding_norm"),
     ({"encoder": {"position": "unit_interval"}}, "position 'unit_interval'"),
     ({"position": {"name": "rotary", "scaling": "yarn"}}, "position 'rotary'"),
     ({"cap": 5.0}, "cap"),
@@ -53,7 +56,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"query_key_norm": {"norm": "rms"}}, "query_key_norm"),
     ({"value_head_dim": 4}, "value_head_dim"),
     ({"pattern": [{"feedforward": "relu"}, {"feedforward": "gelu"}]}, "pattern"),
-    ({"decoder": {"norm": {"name": "layer", "eps": 0.1}}}, "different eps"),
+    ({"encoder": {"norm": {"name": "layer", "eps": 0.1}}}, "differs from the model's by"),
     ({"layers": 0}, "without layers"),
 ]
 
@@ -107,6 +110,23 @@ def test_what_computes_something_else_is_not_written(tmp_path, monkeypatch):
     with pytest.raises(BadOption, match="differs from the model's by"):
         export(translator(feedforward="relu"), tmp_path / "model")
     assert not any(tmp_path.iterdir())
+
+
+def test_its_own_converter_reads_what_is_written_for_transformers(tmp_path):
+    task = translator(like="t5", max_length=64)
+    with pytest.raises(BadOption, match="position 'relative_bias': its ct2-transformers-converter"):
+        export(task, tmp_path / "ours")
+    to_transformers(task, tmp_path / "there")
+    made = TransformersConverter(str(tmp_path / "there")).convert(str(tmp_path / "made"))
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "there")
+    batch = [tokenizer.convert_ids_to_tokens(one) for one in tokenizer([*LINES]).input_ids]
+    given = {"beam_size": 1, "suppress_sequences": [["pad "], ["begin "]]}
+    found = ctranslate2.Translator(made).translate_batch(batch, max_decoding_length=100, **given)
+    ids = [tokenizer.convert_tokens_to_ids(one.hypotheses[0]) for one in found]
+    wanted = task.translate(LINES, beam=1)
+    texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
+    assert [text[: len(own)] for text, own in zip(texts, wanted, strict=True)] == wanted
+    assert any(wanted)
 
 
 def test_a_classifier_is_refused_with_the_format_that_takes_it(tmp_path):

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from benchmarks.architectures import PEERS, batch, difference, loaded_export, peer_outputs
+from tests.exporting.tasks import tokenizer, translator
 from tests.json_files import edit
 from tests.published_folders import LINES, peer_of, save
 from tests.runs.test_published import CASES, GPT, GROUPED, SEQ2SEQ, SMALL, T5
@@ -21,6 +22,7 @@ from tfzoo.data.published_tokenizer import state_of
 from tfzoo.data.tokenizer import restored
 from tfzoo.exporting.transformers import config_of, export, tensors_of
 from tfzoo.models.architectures import architecture
+from tfzoo.tasks.language_modeling import LanguageModelingTask
 from tfzoo.tasks.multilabel_classification import MultilabelClassificationTask
 from tfzoo.tasks.regression import RegressionTask
 from tfzoo.testing.samples import randomize
@@ -244,6 +246,46 @@ def test_what_read_pairs_reads_them_again(tmp_path):
     edit(path, lambda said: said["task_specific_params"]["tfzoo"]["texts"].append("c"))
     with pytest.raises(tfzoo.errors.BadRun, match="one or two texts"):
         tfzoo.ClassificationTask.load(tmp_path / "there")
+
+
+SPOKEN = ("one two three", "the pad is here", "", "naïve 你好")
+"""One text spells the name of a special token."""
+
+
+@pytest.mark.parametrize("spec", ["bpe", "unigram", "word", "character"])
+@pytest.mark.parametrize("like", ["marian", "t5"])
+def test_a_translator_trained_here_goes_out_with_its_own_tokenizer(like, spec, tmp_path):
+    task = translator(like=like, spec=spec, max_length=64, head_bias=like == "marian")
+    task.model.double()
+    export(task, tmp_path / "out")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    loaded = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
+    own, special = task.tokenizer.source, task.tokenizer.special
+    for text in SPOKEN:
+        ids = own.encode([text])[0]
+        assert tokenizer(text).input_ids == [*ids, special.eos]
+        assert (
+            tokenizer.decode([*ids, special.eos], skip_special_tokens=True) == own.decode([ids])[0]
+        )
+        given = torch.tensor([[*ids, special.eos]]), torch.tensor([[special.start, *ids]])
+        theirs = loaded(input_ids=given[0], decoder_input_ids=given[1]).logits
+        assert difference(task.model(*given), theirs) < PEERS[like].bound
+    new = 2 * len(ids) + 12
+    found = loaded.generate(input_ids=given[0], num_beams=1, max_new_tokens=new)
+    assert tokenizer.decode(found[0], skip_special_tokens=True) == task.translate([text], beam=1)[0]
+    again = tfzoo.TranslationTask.load(tmp_path / "out")
+    assert again.translate(SPOKEN, beam=2) == task.translate(SPOKEN, beam=2)
+
+
+def test_a_language_model_trained_here_goes_out_with_its_own_tokenizer(tmp_path):
+    model = tfzoo.LanguageModel(270, like="gpt2", dim=16, heads=2, layers=1, max_length=32)
+    task = LanguageModelingTask(randomize(model.double()), Vocabulary(tokenizer(), [])).eval()
+    export(task, tmp_path / "out")
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
+    ids = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")("one two").input_ids
+    assert ids == [2, *tokenizer().encode(["one two"])[0]]
+    given = torch.tensor([ids])
+    assert_close(loaded(given).logits, model(given), rtol=1e-9, atol=1e-9)
 
 
 def test_a_part_that_transformers_has_not_is_refused_by_name():

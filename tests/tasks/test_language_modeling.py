@@ -386,7 +386,8 @@ def test_the_attention_page_has_a_map_of_each_layer_over_the_text():
 
 @pytest.mark.nightly
 def test_an_exported_model_gives_the_same_logits(tmp_path):
-    from tfzoo.exporting.onnx import Session, export, sample
+    from tests.exporting.tasks import Session
+    from tfzoo.exporting.onnx import export, sample
 
     vocabulary = tokenizer(["a b c d e f g h i j k l m n o p"])
     task = LanguageModelingTask(small(20, position="rotary"), vocabulary)

@@ -90,7 +90,8 @@ def test_attention_is_of_both_texts():
 
 @pytest.mark.nightly
 def test_a_file_of_onnx_knows_the_segments(tmp_path):
-    from tfzoo.exporting.onnx import Session, export
+    from tests.exporting.tasks import Session
+    from tfzoo.exporting.onnx import export
 
     task = classifier(token_types=2)
     export(task, tmp_path / "model")

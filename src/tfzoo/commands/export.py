@@ -24,7 +24,7 @@ EPILOG = """\
   --to ctranslate2  a folder for CTranslate2: a translator whose parts it has
   --to transformers
                     a folder for Hugging Face's transformers, AutoModel...from_pretrained: a model
-                    of a published architecture, with the tokenizer of a published model
+                    of a published architecture, with its tokenizer
   --to peft         the adapter of such a model alone, which PeftModel.from_pretrained adds to the
                     model that training began with
 

@@ -1,27 +1,24 @@
-"""A trained translator for CTranslate2, which decodes fast and in int8, without PyTorch."""
+"""A trained translator for CTranslate2, which decodes fast and in int8, without PyTorch.
+
+CTranslate2's own converter reads what ``--to transformers`` writes, such as T5. What is here is for
+translators that ``transformers`` has no model for.
+"""
 
 from __future__ import annotations
 
-import copy
-import math
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
-from tfzoo.contracts import Component, Norm
-from tfzoo.data.tokenizer import Tokenizer
+from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
-from tfzoo.exporting.failures import own_model
-from tfzoo.exporting.files import write_tokenizer
+from tfzoo.exporting.model import name_of, own_model, write_tokenizer
 from tfzoo.feedforward._layers import Gated, Plain
 from tfzoo.learning.task import Task
 from tfzoo.models.multihead import SelfOrCrossAttention
-from tfzoo.models.transformer import Transformer
 from tfzoo.runs.files import new_folder
 
 ACTIVATIONS: dict[str, Any] = {
@@ -30,17 +27,13 @@ ACTIVATIONS: dict[str, Any] = {
 }
 LACKING = (
     *("cap", "window", "query_key_norm", "gate", "head_scale", "embedding_projection", "parallel"),
-    *("pattern", "value_head_dim"),
+    *("pattern", "value_head_dim", "embedding_norm"),
 )
-"""Options that CTranslate2 has nothing like."""
+"""Options that are not written."""
 NEVER = -1e9
 """The logit of padding and BOS, which are never generated."""
 LONGEST = 2048
 """The positions in a table of an encoding that has no longest one."""
-NEAR, FURTHEST = 1024, 8192
-"""Biases are exact for distances under the first; all from the second on have the same one."""
-BASE = 10_000.0
-"""The frequencies of a rotation are stated relative to those of this base."""
 LENGTHS = (1, 2, 7, 16, 40)
 """The lengths of the texts that are compared, without EOS."""
 TOLERANCE = 2e-3
@@ -58,32 +51,27 @@ def export(task: Task, folder: Path) -> None:
     """
     from ctranslate2.specs import TransformerSpec
 
-    model = own_model(task, "ctranslate2").float()
-    if not isinstance(model, Transformer):
-        raise BadOption(f"ctranslate2 translates; a {task.entry.name} model is exported --to onnx")
+    model: Any = own_model(task, "ctranslate2").float()
     special = task.tokenizer.special
-    need(special.forced_bos is None, f"a forced first token (id {special.forced_bos})")
-    need(special.cls in (None, special.bos), "a text that begins with another id than its reply")
-    source, target = tokens(task.tokenizer.source), tokens(task.tokenizer.target)
+    need(hasattr(model, "decode_step"), f"a model of task {task.entry.name!r}")
+    need(special.cls is special.forced_bos is None, "the special tokens of its tokenizer")
+    source, target = (
+        [name_of(side, one) or f"<id {one}>" for one in range(len(side))]
+        for side in (task.tokenizer.source, task.tokenizer.target)
+    )
     spec: Any = TransformerSpec(*(stack_spec(model, side) for side in ("encoder", "decoder")))
     spec.encoder.embeddings[0].weight = model.source_embedding.weight
     spec.decoder.embeddings.weight = model.target_embedding.weight
-    spec.encoder.scale_embeddings = float(model.source_embedding.factor)
-    spec.decoder.scale_embeddings = float(model.target_embedding.factor)
     bias = torch.zeros(len(target)) if model.output_bias is None else model.output_bias.clone()
     bias[[*special.never]] = NEVER
     spec.decoder.projection.weight, spec.decoder.projection.bias = model.output_weight, bias
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
-    epsilon, *others = {one.eps for one in model.modules() if isinstance(one, Norm)}
-    need(not others, "norms with different eps")
-    for key, value in {
-        "unk_token": target[special.eos if special.unk is None else special.unk],
-        **{"bos_token": target[special.bos], "eos_token": target[special.eos]},
-        **{"decoder_start_token": target[special.start], "layer_norm_epsilon": epsilon},
-        **{"add_source_bos": special.cls is not None, "add_source_eos": True},
-    }.items():
-        setattr(spec.config, key, value)
+    names = {"unk": special.eos if special.unk is None else special.unk, "bos": special.bos}
+    for key, one in {**names, "eos": special.eos, "decoder_start": special.start}.items():
+        setattr(spec.config, f"{key}_token", target[one])
+    spec.config.layer_norm_epsilon = model.decoder.layers[0].feedforward.norm.eps
+    spec.config.add_source_eos = True
     spec.validate()
     spec.optimize()
     with new_folder(folder) as place:
@@ -92,33 +80,25 @@ def export(task: Task, folder: Path) -> None:
         compare(model, task, place, source, target)
 
 
-def tokens(tokenizer: Tokenizer) -> list[str]:
-    """The name of each id: that of the tokenizer or its library, or the number where there is
-    none.
-    """
-    library = getattr(tokenizer, "library", None)
-    name_of: Any = getattr(tokenizer, "name_of", getattr(library, "id_to_token", str))
-    return [name_of(one) or f"<id {one}>" for one in range(len(tokenizer))]
-
-
 def need(fits: object, part: object) -> None:
     """Raise BadOption, which names a part or an option that CTranslate2 lacks, unless it fits."""
     if not fits:
         what = f"{part.entry.kind} {part.entry.name!r}" if isinstance(part, Component) else part
-        more = "--to onnx exports more parts, --to safetensors all"
-        raise BadOption(f"ctranslate2 has nothing like {what}; {more}")
+        raise BadOption(
+            f"ctranslate2 has nothing like {what}: its ct2-transformers-converter reads what "
+            "--to transformers writes, --to onnx exports more parts, --to safetensors all"
+        )
 
 
-def stack_spec(model: Transformer, side: str) -> Any:
+def stack_spec(model: Any, side: str) -> Any:
     """The weights and settings of the ``encoder`` or the ``decoder``."""
     from ctranslate2.specs import common_spec, transformer_spec
 
-    stack: Any = getattr(model, side)
-    options = {**model.config, **(model.config[side] or {})}
+    stack, options = getattr(model, side), {**model.config, **(model.config[side] or {})}
     for key in LACKING:
         need(not options[key], key)
-    need(options["first_norm"] and options["projections"] == "linear", "projections: none")
-    need(options["layers"], "a stack without layers")
+    need(options["layers"] and options["first_norm"], "a stack without layers or its first norm")
+    need(options["projections"] == "linear", "projections: none")
     first = stack.layers[0]
     attention: Any = getattr(first.self_attention, "inner", "a layer without self-attention")
     feedforward: Any = getattr(first.feedforward, "inner", "a layer without feed-forward layer")
@@ -130,69 +110,48 @@ def stack_spec(model: Transformer, side: str) -> Any:
     act = feedforward.activation
     activation = [name for name, one in ACTIVATIONS.items() if torch.allclose(one(z), act(z))]
     need(activation, feedforward)
-    position, attributes = position_spec(stack)
+    at, position, rotary = torch.arange(stack.max_positions or LONGEST)[None], stack.position, {}
+    need(not stack.needs_length and position.bias(at[:, :1], at[:, :1]) is None, position)
+    rotation = position.angles(at[:, :1])
+    if rotation is not None:
+        need(getattr(position, "scaling", position) is None, position)
+        rotary = {"rotary_dim": 2 * rotation.cos.shape[-1], "rotary_base": position.base}
+        rotary["rotary_interleave"] = not rotation.halves
     cls = transformer_spec.TransformerDecoderSpec
     spec: Any = (cls if stack.causal else transformer_spec.TransformerEncoderSpec)(
-        len(stack.layers),
+        options["layers"],
         attention.heads,
         pre_norm=stack.final_norm is not None,
         activation=common_spec.Activation[activation[0]],
-        layernorm_embedding=stack.embedding_norm is not None,
         ffn_glu=isinstance(feedforward, Gated),
         rms_norm=not torch.allclose(norm(x), norm(x + 1), atol=1e-4),
         head_dim=attention.query.out_features // attention.heads,
         num_heads_kv=None if attention.kv_heads == attention.heads else attention.kv_heads,
-        **position,
+        **rotary,
     )
+    spec.scale_embeddings = float(model.source_embedding.factor)
     if hasattr(spec, "position_encodings"):
-        at = torch.arange(stack.max_positions or LONGEST)[None]
-        table = stack.position.embed(torch.zeros(*at.shape, stack.dim), at)[0]
+        table = position.embed(torch.zeros(*at.shape, stack.dim), at)[0]
         spec.position_encodings.encodings = table.clone()
-    ends = {"layer_norm": stack.final_norm, "layernorm_embedding": stack.embedding_norm}
-    for name, one in ends.items():
-        if one is not None:
-            fill_norm(getattr(spec, name), one)
-    for layer, place in zip(stack.layers, spec.layer, strict=True):
-        fill_attention(place.self_attention, layer.self_attention)
-        for name, value in attributes.items():
-            setattr(place.self_attention, name, value)
-        if stack.causal:
-            fill_attention(place.attention, layer.cross_attention)
-        fill_feedforward(place.ffn, layer.feedforward)
+    fill_stack(spec, stack)
     return spec
 
 
-def position_spec(stack: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A positional encoding as options of a stack and attributes of each self-attention; both are
-    empty for a table that is added to embeddings.
-    """
-    from ctranslate2.specs.attention_spec import RotaryScalingType
-
-    position = stack.position
-    need(not stack.needs_length, position)
-    at = torch.tensor([[FURTHEST]])
-    if "bias_of_distance" in position.entry.traits:
-        steps = torch.logspace(math.log2(NEAR), math.log2(FURTHEST), NEAR + 1, base=2)[:-1]
-        far = torch.cat([torch.arange(NEAR), steps.ceil().long()])[None]
-        sides = [at - far] if stack.causal else [at - far, at + far]
-        biases = torch.cat([position.bias(at, keys)[0, :, 0].T for keys in sides])
-        biased = {"relative_attention_bias": biases.contiguous()}
-        furthest = {"relative_attention_max_distance": np.int32(FURTHEST)}
-        return {"relative_attention_bias": True}, biased | furthest
-    need(position.bias(at, at) is None, position)
-    rotation = copy.deepcopy(position).double().angles(torch.ones(1, 1))
-    if rotation is None:
-        return {}, {}
-    need(torch.allclose(rotation.cos**2 + rotation.sin**2, torch.ones_like(rotation.cos)), position)
-    angles = torch.atan2(rotation.sin, rotation.cos).flatten()
-    plain = BASE ** -(torch.arange(len(angles)) / len(angles)).double()
-    options: dict[str, Any] = {
-        "rotary_dim": 2 * len(angles),
-        "rotary_interleave": not rotation.halves,
-    }
-    options |= {"rotary_base": BASE, "rotary_scaling_type": RotaryScalingType.Su}
-    keys = ("rotary_scaling_long_factor", "rotary_scaling_short_factor")
-    return options, dict.fromkeys(keys, (plain / angles).float())
+def fill_stack(spec: Any, stack: Any) -> None:
+    """Put the weights of a stack into their places."""
+    if stack.final_norm is not None:
+        fill_norm(spec.layer_norm, stack.final_norm)
+    for layer, place in zip(stack.layers, spec.layer, strict=True):
+        fill_attention(place.self_attention, layer.self_attention)
+        if stack.causal:
+            fill_attention(place.attention, layer.cross_attention)
+        fill_norm(place.ffn.layer_norm, layer.feedforward.norm)
+        inner = [
+            place.ffn.linear_0,
+            *([place.ffn.linear_0_noact] if hasattr(place.ffn, "linear_0_noact") else []),
+        ]
+        fill(inner, layer.feedforward.inner.inner)
+        fill([place.ffn.linear_1], layer.feedforward.inner.outer)
 
 
 def fill_attention(place: Any, residual: Any) -> None:
@@ -200,32 +159,20 @@ def fill_attention(place: Any, residual: Any) -> None:
     block = residual.inner
     fill_norm(place.layer_norm, residual.norm)
     unit = torch.eye(block.query.out_features // block.heads)[:1].expand(1, block.heads, 1, -1)
-    scale = block.attention.scores(unit, unit).unique()
-    need(len(scale) == 1, block.attention)
-    place.queries_scale = float(scale) / block.temperature
+    place.queries_scale = float(block.attention.scores(unit, unit).mean()) / block.temperature
     inputs = [block.query, block.key or block.query, block.value]
     groups = [inputs] if len(place.linear) == 2 else [inputs[:1], inputs[1:]]
     for one, group in zip(place.linear, [*groups, [block.output]], strict=True):
-        fill_linear(one, *group)
+        fill([one], *group)
 
 
-def fill_feedforward(place: Any, residual: Any) -> None:
-    """Put the weights of a feed-forward layer and its norm into their places."""
-    fill_norm(place.layer_norm, residual.norm)
-    inner, outer = residual.inner.inner, residual.inner.outer
-    linear = [place.linear_0, *filter(None, [getattr(place, "linear_0_noact", None)])]
-    for index, one in enumerate(linear):
-        one.weight = inner.weight.chunk(len(linear))[index]
-        if inner.bias is not None:
-            one.bias = inner.bias.chunk(len(linear))[index]
-    fill_linear(place.linear_1, outer)
-
-
-def fill_linear(place: Any, *linear: Any) -> None:
-    """Put the weights and biases of linear layers, one below the other, into one."""
-    place.weight = torch.cat([one.weight for one in linear])
-    if linear[0].bias is not None:
-        place.bias = torch.cat([one.bias for one in linear])
+def fill(places: list[Any], *linear: Any) -> None:
+    """Put linear layers, one below the other, into places, each of which gets as many rows."""
+    for key in ("weight", "bias"):
+        values = [getattr(one, key) for one in linear if getattr(one, key) is not None]
+        parts = torch.cat(values).chunk(len(places)) if values else ()
+        for place, part in zip(places, parts, strict=False):
+            setattr(place, key, part)
 
 
 def fill_norm(place: Any, norm: Any) -> None:
@@ -235,9 +182,7 @@ def fill_norm(place: Any, norm: Any) -> None:
         place.beta = torch.zeros_like(norm.weight) if norm.bias is None else norm.bias
 
 
-def compare(
-    model: Transformer, task: Task, folder: Path, source: list[str], target: list[str]
-) -> None:
+def compare(model: Any, task: Task, folder: Path, source: list[str], target: list[str]) -> None:
     """Compare the log probabilities of the tokens of translations with the model's; ``source`` and
     ``target`` are the names of ids.
 
@@ -248,21 +193,20 @@ def compare(
 
     translator = Translator(str(folder), compute_type="float32", intra_threads=1)
     special = task.tokenizer.special
-    most = min(limit - special.frame for limit in (*filter(None, task.max_positions()), LONGEST))
+    most = min((limit - 1 for limit in task.max_positions() if limit), default=LONGEST)
     ordinary = special.ordinary(min(len(source), len(target)) - len(special.every))
     for n in (one for one in LENGTHS if one <= most):
         ids = [ordinary[17 * place % len(ordinary)] for place in range(n)]
         texts = ([[names[one] for one in ids]] for names in (source, target))
-        (result,) = translator.score_batch(*texts)
-        begin = [] if special.cls is None else [special.cls]
-        given = [*begin, *ids, special.eos], [special.start, *ids]
-        logits: Tensor = model(*(torch.tensor([one]) for one in given))[0]
+        (found,) = translator.score_batch(*texts)
+        ended = torch.tensor([*ids, special.eos])
+        logits = model(ended[None], torch.tensor([[special.start, *ids]]))[0]
         logits[:, [*special.never]] = NEVER
-        wanted = logits.log_softmax(-1).gather(1, torch.tensor([[*ids, special.eos]]).T)[:, 0]
-        apart = float((torch.tensor(result.log_probs) - wanted).abs().max())
+        wanted = -F.cross_entropy(logits, ended, reduction="none")
+        apart = float((torch.tensor(found.log_probs) - wanted).abs().max())
         if not apart <= TOLERANCE:
-            found = (one.entry for one in model.modules() if isinstance(one, Component))
-            parts = {f"{entry.kind} {entry.name!r}" for entry in found}
+            entries = [one.entry for one in model.modules() if isinstance(one, Component)]
+            parts = {f"{entry.kind} {entry.name!r}" for entry in entries}
             raise BadOption(
                 f"ctranslate2: the log probability of a token differs from the model's by "
                 f"{apart:.1g} for a text of {n} tokens: it lacks one of {', '.join(sorted(parts))}"

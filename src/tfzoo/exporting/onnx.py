@@ -21,29 +21,29 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.export import Dim
 
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
-from tfzoo.exporting.failures import cannot_export, own_model
-from tfzoo.exporting.files import write_tokenizer
+from tfzoo.exporting.model import own_model, write_tokenizer
 from tfzoo.learning.task import Task
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
 from tfzoo.models.transformer import Transformer
 from tfzoo.runs.files import new_folder
 
-LENGTHS = (1, 2, 7, 16, 17, 64, 200)
-"""The lengths at which files are compared with the model."""
-STEPS = 12
-"""The steps of decoding that are compared for each length."""
+SIZES = {5: 3, 1: 1, 2: 2, 7: 4, 16: 5, 17: 7, 64: 9, 200: 12}
+"""The lengths of texts at which files are compared with the model, and how many tokens of their
+translations are in the cache. The model is traced at the first.
+"""
 TOLERANCE = 1e-4
 LARGEST = 2_000_000_000
 """The most bytes of parameters in an ONNX file; with more, they are in a file beside it."""
@@ -84,7 +84,9 @@ class NextStep(nn.Module):
             side, layer, key = name.split(".")
             getattr(cache, side)[int(layer)].tensors[key] = value
         logits = self.model.decode_step(tokens[:, -1], cache)
-        return logits, *(value for name, value in named(cache).items() if changes(name))
+        return logits, *(
+            value for name, value in named(cache).items() if name.startswith("target.")
+        )
 
 
 class Logits(nn.Module):
@@ -109,11 +111,6 @@ def named(cache: DecoderCache) -> dict[str, Tensor]:
     }
 
 
-def changes(name: str) -> bool:
-    """Whether a step of decoding changes this tensor of the cache."""
-    return name.startswith("target.")
-
-
 def export(task: Task, folder: Path) -> None:
     """Write the ONNX files of a task, and its tokenizer, to a new folder. Before they get their
     names, they are compared with the model in onnxruntime at several lengths, with padding.
@@ -122,165 +119,35 @@ def export(task: Task, folder: Path) -> None:
         BadOption: a part of the model cannot be exported, or computes something else in ONNX.
         TfzooError: the folder exists and is not empty, or cannot be written.
     """
-    model = own_model(task, "onnx").float()
+    model: Any = own_model(task, "onnx").float()
     for part in model.modules():
         if isinstance(part, Component) and "breaks_graph" in part.entry.traits:
             raise BadOption(
                 f"onnx: {part.entry.kind} {part.entry.name!r} cannot be traced; "
                 "--to safetensors exports all parts"
             )
+    special = task.tokenizer.special
+    most = min((limit for limit in task.max_positions() if limit), default=max(SIZES))
+    lengths = [n for n in SIZES if n == 5 or n <= most]
+    texts = [sample(special, 2 if n == 5 else 3, n) for n in lengths]
+    inputs = ["tokens", "lengths"]
     with new_folder(folder) as place, torch.no_grad():
-        if hasattr(model, "encoder") and hasattr(model, "decoder"):
-            translator(model, task.tokenizer.special, task.max_positions(), place)
-        else:
-            one_file(model, task.tokenizer.special, task.max_positions()[1], place)
         write_tokenizer(task, place)
-
-
-def one_file(model: nn.Module, special: SpecialIds, limit: int | None, place: Path) -> None:
-    """Write and compare ``model.onnx``."""
-    module = Logits(model)
-    example, names = sample(special, 2, 5), ["tokens", "lengths"]
-    write(module, example, [(0, 1), (0,)], names, ["logits"], place / "model.onnx")
-    session = Session(place / "model.onnx")
-    for n in lengths(limit):
-        tokens = sample(special, 3, n)
-        compare("model.onnx", session(*tokens), module(*tokens)[0], n)
-
-
-def translator(
-    model: Any, special: SpecialIds, limits: tuple[int | None, int | None], place: Path
-) -> None:
-    """Write and compare ``encoder.onnx`` and ``decoder_step.onnx``."""
-    source = sample(special, 2, 5)
-    past, axes = cache_of(model, source, 3), dynamic_axes(model, special)
-    changed = [name for name in past if changes(name)]
-    write(
-        FirstStep(model, special.start),
-        source,
-        [(0, 1), (0,)],
-        ["source", "lengths"],
-        ["logits", *map("present.{}".format, past)],
-        place / "encoder.onnx",
-    )
-    write(
-        NextStep(model, list(past)),
-        (*source, sample(special, 2, 4)[0], *past.values()),
-        [(0, 1), (0,), (0, 1), *axes.values()],
-        ["source", "lengths", "tokens", *map("past.{}".format, past)],
-        ["logits", *map("present.{}".format, changed)],
-        place / "decoder_step.onnx",
-    )
-    compare_decoding(model, special, limits, place)
-
-
-def cache_of(model: Any, source: tuple[Tensor, Tensor], steps: int) -> dict[str, Tensor]:
-    """The tensors of the cache after so many steps of decoding."""
-    ids, lengths = source
-    cache = model.init_cache(ids, mask=Mask.right(lengths, ids.shape[1]))
-    for _ in range(steps):
-        model.decode_step(ids[:, 0], cache)
-    return named(cache)
-
-
-def dynamic_axes(model: Any, special: SpecialIds) -> dict[str, tuple[int, ...]]:
-    """The axes of each tensor of the cache whose size depends on the batch or on a length."""
-    examples = [cache_of(model, sample(special, *sizes), t) for *sizes, t in ((2, 5, 1), (3, 6, 4))]
-    return {
-        name: tuple(axis for axis in range(one.dim()) if one.shape[axis] != other.shape[axis])
-        for (name, one), other in zip(examples[0].items(), examples[1].values(), strict=True)
-    }
-
-
-def compare_decoding(
-    model: Any, special: SpecialIds, limits: tuple[int | None, int | None], place: Path
-) -> None:
-    """Compare both files with the model at each of the steps of decoding."""
-    first, later = Session(place / "encoder.onnx"), Session(place / "decoder_step.onnx")
-    for k in lengths(limits[0]):
-        source, real = sample(special, 3, k)
-        steps = min(STEPS, limits[1] or STEPS)
-        start = torch.full((3, 1), special.start)
-        tokens = torch.cat([start, sample(special, 3, steps)[0]], 1)
-        cache = model.init_cache(source, mask=Mask.right(real, k))
-        found = first(source, real)
-        for t in range(steps):
-            if t:
-                past = {name.replace("present", "past"): one for name, one in found.items()}
-                found |= later(source, real, tokens[:, : t + 1], **past)
-            wanted = model.decode_step(tokens[:, t], cache)
-            compare("encoder.onnx" if t == 0 else "decoder_step.onnx", found, wanted, k, t)
-
-
-def write(
-    module: nn.Module,
-    example: tuple[Tensor, ...],
-    axes: Sequence[Sequence[int]],
-    inputs: list[str],
-    outputs: list[str],
-    path: Path,
-) -> None:
-    """Write a module to an ONNX file. ``axes`` are the dynamic ones of each input.
-
-    Raises:
-        BadOption: it cannot be exported.
-    """
-    size = sum(one.numel() * one.element_size() for one in module.parameters())
-    given = [dict.fromkeys(one, torch.export.Dim.DYNAMIC) for one in axes]
-    shapes = (*given[:3], tuple(given[3:])) if len(given) > 3 else tuple(given)
-    try:
-        with quiet():
-            program = torch.onnx.export(
-                module,
-                example,
-                dynamo=True,
-                input_names=inputs,
-                output_names=outputs,
-                dynamic_shapes=shapes,
-                verbose=False,
-            )
-        program.save(path, external_data=size > LARGEST)  # type: ignore[union-attr]  # with dynamo
-    except OSError:
-        raise
-    except Exception as error:  # of any library below
-        raise cannot_export("onnx", error) from None
-
-
-class Session:
-    """An ONNX file in onnxruntime: ``session(source, tokens, **past)`` gives outputs by name."""
-
-    def __init__(self, path: Path) -> None:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        self.session = onnxruntime.InferenceSession(
-            path, options, providers=["CPUExecutionProvider"]
-        )
-        self.inputs = [one.name for one in self.session.get_inputs()]
-        self.outputs = [one.name for one in self.session.get_outputs()]
-
-    def __call__(self, *ids: Tensor, **past: Tensor) -> dict[str, Tensor]:
-        given = dict(zip(self.inputs, ids, strict=False)) | past
-        feed = {name: given[name].numpy() for name in self.inputs}
-        found = map(torch.from_numpy, self.session.run(None, feed))
-        return dict(zip(self.outputs, found, strict=True))
-
-
-def compare(file: str, found: dict[str, Tensor], wanted: Tensor, n: int, t: int = 0) -> None:
-    """Check the logits of a file against those of the model, for a text of ``n`` tokens.
-
-    Raises:
-        BadOption: they differ.
-    """
-    logits = found["logits"]
-    if logits.shape == wanted.shape and torch.allclose(logits, wanted, TOLERANCE, TOLERANCE):
-        return
-    apart = "shapes" if logits.shape != wanted.shape else f"{(logits - wanted).abs().max():.1g}"
-    raise BadOption(
-        f"onnx: {file} differs from the model by {apart} for a text of {n} tokens"
-        + (f" at step {t}" if t else "")
-    )
+        if not isinstance(model, Transformer):
+            write(Logits(model), texts, inputs, ["logits"], place / "model.onnx")
+            return
+        steps = [step(model, special, text) for text in texts]
+        names = list(steps[0][1])
+        outputs = ["logits", *(f"present.{one}" for one in names)]
+        inputs[0] = "source"
+        write(FirstStep(model, special.start), texts, inputs, outputs, place / "encoder.onnx")
+        inputs += ["tokens", *(f"past.{one}" for one in names)]
+        outputs = [one for one in outputs if not one.startswith("present.source")]
+        examples = [
+            (*text, tokens, *cache.values())
+            for text, (tokens, cache) in zip(texts, steps, strict=True)
+        ]
+        write(NextStep(model, names), examples, inputs, outputs, place / "decoder_step.onnx")
 
 
 def sample(special: SpecialIds, b: int, n: int) -> tuple[Tensor, Tensor]:
@@ -292,23 +159,81 @@ def sample(special: SpecialIds, b: int, n: int) -> tuple[Tensor, Tensor]:
     return ids.masked_fill(torch.arange(n) >= lengths[:, None], special.fill), lengths
 
 
-def lengths(limit: int | None) -> list[int]:
-    """The lengths at which files are compared, up to a limit."""
-    return [n for n in LENGTHS if limit is None or n <= limit]
+def step(
+    model: Transformer, special: SpecialIds, text: tuple[Tensor, Tensor]
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """All tokens of a translation so far, ``(b t)``, and the cache of those before the last."""
+    source, lengths = text
+    tokens, _ = sample(special, len(source), 1 + SIZES[source.shape[1]])
+    cache = model.init_cache(source, mask=Mask.right(lengths, source.shape[1]))
+    for token in tokens[:, :-1].unbind(1):
+        model.decode_step(token, cache)
+    return tokens, named(cache)
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without what the exporter logs and warns of."""
-    names = ("torch.onnx", "torch.export", "onnxscript", "onnx_ir", "torch.fx")
-    loggers = [logging.getLogger(name) for name in names]
-    levels = [logger.level for logger in loggers]
+def write(
+    module: nn.Module,
+    examples: Sequence[tuple[Tensor, ...]],
+    inputs: list[str],
+    outputs: list[str],
+    path: Path,
+) -> None:
+    """Write a module to an ONNX file and compare both at the examples. Axes on which these have
+    other sizes than the first are dynamic.
+
+    Raises:
+        BadOption: it cannot be exported, or computes something else.
+    """
+    size = sum(one.numel() * one.element_size() for one in module.parameters())
+    axes = tuple(
+        {axis: Dim.DYNAMIC for axis in range(one.dim()) if one.shape[axis] != other.shape[axis]}
+        for one, other in zip(examples[0], examples[-1], strict=True)
+    )
+    shapes = (*axes[:3], axes[3:]) if len(axes) > 3 else axes
+    logging.disable()
     try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        with warnings.catch_warnings(action="ignore"):
+            program: Any = torch.onnx.export(
+                module,
+                examples[0],
+                dynamo=True,
+                input_names=inputs,
+                output_names=outputs,
+                dynamic_shapes=shapes,
+                verbose=False,
+            )
+        program.save(path, external_data=size > LARGEST)
+    except OSError:
+        raise
+    except Exception as error:  # of any library below
+        part = part_at_fault(error) or "this combination of parts"
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise BadOption(f"onnx: {part} cannot be exported ({why[:200]})") from None
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(logging.NOTSET)
+    for example in examples:
+        compare(path.name, program(*example), module(*example), example[0].shape[1])
+
+
+def compare(file: str, outputs: Sequence[Tensor], wanted: Sequence[Tensor], n: int) -> None:
+    """Check what a file gives against the model, for a text of ``n`` tokens.
+
+    Raises:
+        BadOption: they differ.
+    """
+    for found, own in zip(outputs, wanted, strict=True):
+        if found.shape != own.shape or not torch.allclose(found, own, TOLERANCE, TOLERANCE):
+            apart = "shapes" if found.shape != own.shape else f"{(found - own).abs().max():.1g}"
+            raise BadOption(
+                f"onnx: {file} differs from the model by {apart} for a text of {n} tokens"
+            )
+
+
+def part_at_fault(error: BaseException | None) -> str:
+    """The component in whose code the first of an error and its causes arose; "" if none."""
+    if error is None:
+        return ""
+    modules = [frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__)]
+    entries = [one.entry for one in modules if isinstance(one, Component)]
+    own = f"{entries[-1].kind} {entries[-1].name!r}" if entries else ""
+    return part_at_fault(error.__cause__ or error.__context__) or own

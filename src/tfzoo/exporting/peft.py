@@ -8,7 +8,7 @@ side: one of the sum of their ranks.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from tfzoo.base.loading import require
 from tfzoo.errors import BadOption
-from tfzoo.exporting.failures import own_model
-from tfzoo.exporting.transformers import config_of, undone
+from tfzoo.exporting.model import own_model
+from tfzoo.exporting.transformers import config_of, tensors_of
 from tfzoo.learning.adapter import WITHIN, is_adapted
 from tfzoo.learning.task import Task
-from tfzoo.models.architectures.weights import layer_of, line, table_of
+from tfzoo.models.architectures.weights import line, table_of
 from tfzoo.runs.files import new_folder
 
 PREFIX = "base_model.model."
@@ -68,30 +68,27 @@ def write(
     table = table_of(name, model)
     groups: dict[str, list[tuple[Tensor, Tensor, float]]] = defaultdict(list)
     for own, (down, up, scale) in products(model):
-        said, suffix = line(table, f"{own}.weight", name)
-        for theirs, rows in rows_of(said, suffix, up, layer_of(own), model):
-            groups[theirs.removesuffix(".weight")].append((down, rows, scale))
-    state, ranks, alphas = {}, {}, {}
+        said, _ = line(table, f"{own}.weight", name)
+        is_transposed = isinstance(said, dict) and said.get("rearrange", "").startswith("...")
+        for theirs, rows in tensors_of(name, model, {f"{own}.weight": up}).items():
+            part = down, rows.mT if is_transposed else rows, scale
+            groups[theirs.removesuffix(".weight")].append(part)
+    state = trained_beside(model, name)
+    modules = sorted({key.rpartition(".")[0] for key in state})
+    ranks = {key: sum(len(down) for down, _, _ in parts) for key, parts in groups.items()}
     for theirs, parts in groups.items():
-        state[f"{PREFIX}{theirs}.lora_A.weight"] = torch.cat([down for down, _, _ in parts])
-        state[f"{PREFIX}{theirs}.lora_B.weight"] = torch.cat([up for _, up, _ in parts], 1)
-        ranks[theirs] = sum(len(down) for down, _, _ in parts)
-        alphas[theirs] = parts[0][2] * ranks[theirs]
-    whole = trained_beside(model, table, name)
-    first = next(iter(groups))
+        state[f"{theirs}.lora_A.weight"] = torch.cat([down for down, _, _ in parts])
+        state[f"{theirs}.lora_B.weight"] = torch.cat([up for _, up, _ in parts], 1)
     config = LoraConfig(
         base_model_name_or_path=source or None,
         inference_mode=True,
-        r=ranks[first],
-        lora_alpha=alphas[first],  # type: ignore[arg-type]  # any number
         target_modules=[*groups],
-        rank_pattern={key: one for key, one in ranks.items() if one != ranks[first]},
-        alpha_pattern={key: one for key, one in alphas.items() if one != alphas[first]},
-        modules_to_save=sorted({key.rpartition(".")[0] for key in whole}) or None,
+        rank_pattern=ranks,
+        alpha_pattern={key: parts[0][2] * ranks[key] for key, parts in groups.items()},
+        modules_to_save=modules or None,
     )
-    state |= {f"{PREFIX}{key}": value for key, value in whole.items()}
     with new_folder(folder) as place:
-        kept = {key: one.detach().cpu().contiguous().clone() for key, one in state.items()}
+        kept = {f"{PREFIX}{key}": one.detach().cpu().contiguous() for key, one in state.items()}
         save_file(kept, place / "adapter_model.safetensors", metadata={"format": "pt"})
         config.save_pretrained(str(place))
 
@@ -114,43 +111,19 @@ def products(model: nn.Module) -> Iterator[tuple[str, tuple[Tensor, Tensor, floa
             yield own, (down, up, layer.scaling["default"])
 
 
-def rows_of(
-    said: Any, suffix: str, up: Tensor, layer: str, model: nn.Module
-) -> Iterator[tuple[str, Tensor]]:
-    """Their maps that a map of tfzoo is, by the line of a table, and the rows ``(out r)`` of each,
-    0 where another map of tfzoo is.
-    """
-    if isinstance(said, str):
-        yield f"{said.replace('*', layer)}{suffix}", up
-    elif isinstance(said, list):
-        for one, part in zip(said, up.chunk(len(said)), strict=True):
-            yield from rows_of(one, suffix, part, layer, model)
-    else:
-        if "take" in said:
-            parts = [torch.zeros_like(up) for _ in range(said["p"])]
-            parts[said["take"]] = up
-            up = torch.stack(parts)
-        up = undone(said, up, model)
-        is_transposed = said.get("rearrange", "").startswith("...")
-        yield from rows_of(said["of"], suffix, up.mT if is_transposed else up, layer, model)
-
-
-def trained_beside(model: nn.Module, table: Mapping[str, Any], name: str) -> dict[str, Tensor]:
+def trained_beside(model: nn.Module, name: str) -> dict[str, Tensor]:
     """The parameters of the modules that are trained beside the adapter, by their names.
 
     Raises:
         BadOption: one is no parameter of theirs alone.
     """
-    found, wanted = {}, set()
-    for own, parameter in model.named_parameters():
-        of_adapter = ".lora_" in own
-        is_trained = parameter.requires_grad and not of_adapter
-        said, suffix = ("", "") if of_adapter or WITHIN in own else line(table, own, name)
-        if isinstance(said, str) and said:
-            theirs = f"{said.replace('*', layer_of(own))}{suffix}"
-            found[theirs] = parameter
-            if is_trained:
-                wanted.add(theirs.rpartition(".")[0])
-        elif is_trained:
-            raise BadOption(f"peft: {own} was trained, and is no parameter of theirs alone")
-    return {key: one for key, one in found.items() if key.rpartition(".")[0] in wanted}
+    table = table_of(name, model)
+    found: dict[str, Tensor] = {}
+    own = {key: one for key, one in model.named_parameters() if ".lora_" not in key}
+    trained = {key.rpartition(".")[0] for key, one in own.items() if one.requires_grad}
+    for key, parameter in own.items():
+        if key.rpartition(".")[0] in trained:
+            if WITHIN in key or not isinstance(line(table, key, name)[0], str):
+                raise BadOption(f"peft: {key} was trained, and is no parameter of theirs alone")
+            found |= tensors_of(name, model, {key: parameter})
+    return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from torch import Tensor, nn
 
 from tfzoo.base.registry import registry
 from tfzoo.base.special_ids import SpecialIds
+from tfzoo.data.library import LibraryTokenizer
 from tfzoo.data.tokenizers.pretrained import Pretrained
 from tfzoo.data.tokenizers.sentencepiece import SentencePiece
 from tfzoo.errors import BadOption, TfzooError, UnknownName, listing
-from tfzoo.exporting.failures import own_model
+from tfzoo.exporting.model import name_of, own_model
 from tfzoo.learning.model_card import model_card
 from tfzoo.learning.task import Task
 from tfzoo.models.architectures import architecture, names
@@ -38,6 +39,8 @@ from tfzoo.models.architectures.config import (
 )
 from tfzoo.models.architectures.published import from_pretrained
 from tfzoo.models.architectures.weights import OWN, layer_of, line, table_of
+from tfzoo.models.language_model import LanguageModel
+from tfzoo.models.transformer import Transformer
 from tfzoo.position import _rotary_scaling
 from tfzoo.runs.files import new_folder
 from tfzoo.runs.pretrained import CARD, CONFIG, WEIGHTS
@@ -52,10 +55,6 @@ UNSAID = frozenset({"init_std", "embedding_std", "allow", "max_length", "like"})
 """Options that a configuration need not say, as they change no output of what fits."""
 
 
-NAMED = ("pad", "bos", "eos", "unk", "mask", "cls")
-"""The special tokens that ``tokenizer_config.json`` names, beside the separator."""
-
-
 def export(task: Task, folder: Path) -> None:
     """Write the folder.
 
@@ -68,52 +67,79 @@ def export(task: Task, folder: Path) -> None:
 
     model: Any = own_model(task, "transformers")
     tokenizer = getattr(task.tokenizer, "tokenizer", None) or task.tokenizer.target
+    special = tokenizer.special
+    name, config = config_of(
+        model, list(getattr(task.tokenizer, "labels", ())), task.published, special.pad
+    )
+    if len(task.text_names) > 1:
+        config[TASK_PARAMS] = {"tfzoo": {"texts": task.text_names}}
+    ids = {"pad": special.pad, "bos": special.bos, "eos": special.eos}
+    ids["decoder_start"] = special.start if isinstance(model, Transformer) else None
+    ids = {f"{key}_token_id": one for key, one in ids.items() if one is not None}
+    files, named = tokenizer_of(task, tokenizer, model)
+    if (model.config.get("token_types") or 0) > 1:  # else its tokenizer leaves them out
+        named["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    if (most := task.max_length()) is not None:  # with truncation=True, the rest is left out
+        named["model_max_length"] = most
+    contents = {CONFIG: config | ids, "tokenizer_config.json": named}
+    contents["generation_config.json"] = ids | generation_of(task, model, special)
+    files |= {key: f"{json.dumps(one, indent=2)}\n".encode() for key, one in contents.items()}
+    kept = {**task.checkpoint_entry(), "results": task.results}
+    size = sum(one.numel() for one in model.parameters())
+    files[CARD] = model_card(type(task), kept, size, peer=config["architectures"][0]).encode()
+    with new_folder(folder) as place:
+        save_file(tensors_of(name, model), place / WEIGHTS, metadata={"format": "pt"})
+        for file, data in files.items():
+            (place / file).write_bytes(data)
+        check_read_back(place, model)
+
+
+def tokenizer_of(task: Task, tokenizer: Any, model: Any) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The files of a tokenizer, and what ``tokenizer_config.json`` says. One of tfzoo's own is a
+    ``PreTrainedTokenizerFast`` that puts the special tokens around a text which the model expects.
+
+    Raises:
+        BadOption: ``transformers`` has none like it.
+    """
+    special = tokenizer.special
+    known = {key: getattr(special, key) for key in ("pad", "bos", "eos", "unk", "mask", "cls")}
+    known["sep"] = None if special.cls is None else special.sep[0]
+    names = {key: name_of(tokenizer, one) for key, one in known.items() if one is not None}
+    named: dict[str, Any] = {
+        f"{key}_token": name for key, name in names.items() if name is not None
+    }
+    if isinstance(tokenizer, LibraryTokenizer) and getattr(task.tokenizer, "joint", True):
+        from tokenizers import Tokenizer, processors
+
+        library, (begin, end) = Tokenizer.from_str(tokenizer.state()), (names["bos"], names["eos"])
+        reads = isinstance(model, LanguageModel)
+        library.post_processor = processors.TemplateProcessing(
+            single=[begin, "$A"] if reads else ["$A", end],
+            pair=["$A", end, "$B", end],
+            special_tokens=[(begin, special.bos), (end, special.eos)],
+        )
+        named |= {"tokenizer_class": Pretrained.transformers_class, "split_special_tokens": True}
+        return {"tokenizer.json": library.to_str().encode()}, named
     files = tokenizer.files() if isinstance(tokenizer, Pretrained | SentencePiece) else {}
     if not files:
         raise BadOption(
-            f"transformers has no tokenizer {tokenizer.entry.name!r} like this one: only "
-            "'pretrained' is written, and 'sentencepiece' with Marian's vocab.json"
+            f"transformers has no tokenizer {tokenizer.entry.name!r} like this one: "
+            "'bpe', 'unigram' and 'word' of one vocabulary are written, 'pretrained', and "
+            "'sentencepiece' with Marian's vocab.json"
         )
-    labels = list(getattr(task.tokenizer, "labels", ()))
-    pad = tokenizer.special.pad
-    name, config = config_of(model, labels, task.published, pad)
-    if len(task.text_names) > 1:
-        config[TASK_PARAMS] = {"tfzoo": {"texts": task.text_names}}
-    special = asdict(tokenizer.special)
-    ids = {f"{key}_token_id": special[key] for key in ("pad", "bos", "eos", "decoder_start")}
-    config |= {key: one for key, one in ids.items() if one is not None}
-    with new_folder(folder) as place:
-        save_file(tensors_of(name, model), place / WEIGHTS, metadata={"format": "pt"})
-        named = {"tokenizer_class": tokenizer.transformers_class, **names_of(tokenizer)}
-        named |= {"separate_vocabs": True} if getattr(tokenizer, "own_ids_of_target", 0) else {}
-        if (model.config.get("token_types") or 0) > 1:  # else its tokenizer leaves them out
-            named["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
-        if (most := task.max_length()) is not None:  # with truncation=True, the rest is left out
-            named["model_max_length"] = most
-        for file, content in (
-            (CONFIG, config),
-            ("generation_config.json", ids | generation_of(task, model, tokenizer.special)),
-            ("tokenizer_config.json", named),
-        ):
-            (place / file).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-        for file, data in files.items():
-            (place / file).write_bytes(data)
-        kept = {**task.checkpoint_entry(), "results": task.results}
-        size = sum(one.numel() for one in model.parameters())
-        card = model_card(type(task), kept, size, peer=config["architectures"][0])
-        (place / CARD).write_text(card, "utf-8")
-        check_read_back(place, model)
+    named["tokenizer_class"] = tokenizer.transformers_class
+    if getattr(tokenizer, "own_ids_of_target", False):
+        named["separate_vocabs"] = True
+    return files, named
 
 
 def generation_of(task: Task, model: Any, special: SpecialIds) -> dict[str, Any]:
     """What ``generate`` is told beside ids: where it ends, and of a translator its search."""
-    ends = list(special.ends)
-    found: dict[str, Any] = {"eos_token_id": ends if len(ends) > 1 else ends[0]}
+    found: dict[str, Any] = {"eos_token_id": [*special.ends] if special.also_eos else special.eos}
     if special.forced_bos is not None:
         found["forced_bos_token_id"] = special.forced_bos
     if (search := getattr(task, "search", None)) is not None:
-        found["num_beams"] = search.beam
-        found["max_length"] = model.config["max_length"]
+        found |= {"num_beams": search.beam, "max_length": model.config["max_length"]}
         found["bad_words_ids"] = [[one] for one in sorted(special.never)]
     return found
 
@@ -129,22 +155,15 @@ def check_read_back(folder: Path, model: nn.Module) -> None:
             raise TfzooError(f"{name} is not what is read back: nothing was kept")
 
 
-def names_of(tokenizer: Pretrained | SentencePiece) -> dict[str, Any]:
-    """The names of the special tokens."""
-    special = tokenizer.special
-    found = {key: getattr(special, key) for key in NAMED}
-    found["sep"] = None if special.cls is None else special.sep[0]
-    named = {
-        f"{key}_token": tokenizer.name_of(one) for key, one in found.items() if one is not None
-    }
-    return {key: one for key, one in named.items() if one is not None}
-
-
 # Weights ------------------------------------------------------------------------------------------
 
 
-def tensors_of(name: str, model: Any) -> dict[str, Tensor]:
-    """The tensors of a model by their names in ``transformers``."""
+def tensors_of(
+    name: str, model: Any, state: Mapping[str, Tensor] | None = None
+) -> dict[str, Tensor]:
+    """The tensors of a model by their names in ``transformers``. ``state`` is what to convert: its
+    ``state_dict``, or the parameters of some names, beside which a tensor that holds several is 0.
+    """
     table, found = table_of(name, model), {}
     taken: dict[str, tuple[Mapping[str, Any], dict[int, Tensor]]] = {}
 
@@ -158,35 +177,29 @@ def tensors_of(name: str, model: Any) -> dict[str, Tensor]:
             key = f"{said['of'].replace('*', layer)}{suffix}"
             taken.setdefault(key, (said, {}))[1][said["take"]] = value
         else:
-            if "over_sqrt" in said:
-                value = value * sizes(said, model)["over_sqrt"] ** 0.5
             put(said["of"], suffix, undone(said, value, model), layer)
 
-    for own, value in model.state_dict().items():
-        layer = layer_of(own)
-        put(*line(table, own, name), value, layer)
+    for own, value in (model.state_dict() if state is None else state).items():
+        put(*line(table, own, name), value, layer_of(own))
     for key, (said, parts) in taken.items():
-        stacked = torch.stack([parts[index] for index in sorted(parts)])
-        found[key] = undone(said, stacked, model).detach().cpu().contiguous().clone()
+        nothing = torch.zeros_like(next(iter(parts.values())))
+        stacked = torch.stack([parts.get(index, nothing) for index in range(said["p"])])
+        put(key, "", undone(said, stacked, model), "")
     saved_as = architecture(name).saved_as
     return {saved_as.get(key, key): value for key, value in found.items()}
 
 
-def sizes(said: Mapping[str, Any], model: Any) -> dict[str, int]:
-    """The sizes of axes that a line names."""
-    keys = [key for key in said if key not in OWN or key == "over_sqrt"]
-    return {
-        key: int(model.config[said[key]]) if isinstance(said[key], str) else said[key]
-        for key in keys
-    }
-
-
 def undone(said: Mapping[str, Any], value: Tensor, model: Any) -> Tensor:
-    """A tensor before its axes were rearranged and its first rows left out."""
+    """A tensor before its axes were rearranged, its first rows left out and its values divided."""
+    size = {
+        key: model.config[one] if isinstance(one, str) else one
+        for key, one in said.items()
+        if key not in OWN or key == "over_sqrt"
+    }
+    value = value * size.pop("over_sqrt", 1) ** 0.5
     if "rearrange" in said:
         before, after = said["rearrange"].split("->")
-        axes = {key: one for key, one in sizes(said, model).items() if key != "over_sqrt"}
-        value = rearrange(value, f"{after} -> {before}", **axes)
+        value = rearrange(value, f"{after} -> {before}", **size)
     if "skip" in said:
         value = torch.cat([value.new_zeros(said["skip"], *value.shape[1:]), value])
     return value
