@@ -147,10 +147,12 @@ def test_there_are_no_asserts_no_keyword_collectors_and_no_stray_todos():
             if isinstance(node, ast.Assert):
                 wrong.append(f"{inside(path)}:{node.lineno}: assert")
             if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-                # Unpack names and types every keyword; the decorator refuses unknown ones.
+                # Unpack names and types every keyword; the decorator and a task's Settings refuse
+                # unknown ones.
                 kwarg, by = node.args.kwarg, [ast.unparse(one) for one in node.decorator_list]
                 named = kwarg is None or "Unpack[" in ast.unparse(kwarg)
-                if not named and by != ["with_stack_options"]:
+                refused = by == ["with_stack_options"] or (kwarg and kwarg.arg == "settings")
+                if not named and not refused:
                     wrong.append(f"{inside(path)}:{node.lineno}: **kwargs in a constructor")
     assert wrong == []
 

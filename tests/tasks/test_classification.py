@@ -156,7 +156,7 @@ def test_a_task_made_by_hand_can_be_built_again(data):
     )
     again = tfzoo.ClassificationTask.build(task.recipe, data.vocabulary)
     assert again.model.config == model.config
-    assert (again.optim, again.loss_settings, again.seed) == (task.optim, task.loss_settings, 3)
+    assert (again.optim, again.loss, again.seed) == (task.optim, task.loss, 3)
 
 
 def test_every_line_gets_one_answer_in_order(data):

@@ -19,7 +19,9 @@ from tfzoo.base.registry import REGISTRIES, register
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
 from tfzoo.learning.adapter import Adapter
+from tfzoo.learning.compute import Compute
 from tfzoo.learning.optim import Optim
+from tfzoo.learning.settings import Settings
 from tfzoo.learning.task import Task
 
 
@@ -123,10 +125,17 @@ class Sampling:
     letters: int = 2
 
 
+@dataclass(kw_only=True)
+class BigramSettings(Settings):
+    sampling: Sampling = field(default_factory=Sampling)
+
+
 class BigramTask(Task):
     """Predicts the next letter."""
 
     Model = Bigram
+    Settings = BigramSettings
+    sampling: Sampling
     Data = BigramData
     tokenizer_of_data = "letters"
     command = "continue"
@@ -137,18 +146,6 @@ class BigramTask(Task):
         "perplexity": False,
         "bits_saved": True,
     }
-
-    def __init__(
-        self,
-        model: Bigram,
-        tokenizer: Letters,
-        *,
-        optim: Optim | None = None,
-        sampling: Sampling | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, tokenizer, optim=optim, seed=seed)
-        self.sampling = sampling or Sampling()
 
     @classmethod
     def model_arguments(cls, tokenizer=None, data=None):
@@ -244,7 +241,10 @@ def test_its_mistakes_are_named_as_those_of_others(args, says, capsys):
 
 
 def test_a_task_builds_itself_from_its_recipe_and_its_settings_are_sections():
-    assert BigramTask.settings() == {"optim": Optim, "sampling": Sampling, "adapter": Adapter}
+    assert BigramTask.settings() == {
+        **{"optim": Optim, "compute": Compute, "sampling": Sampling},
+        "adapter": Adapter,
+    }
     task = BigramTask(Bigram(5, 3), Letters("abdeg"), sampling=Sampling(4), seed=2)
     again = BigramTask.build(task.recipe, task.tokenizer)
     assert (again.model.config, again.sampling, again.seed) == (task.model.config, task.sampling, 2)

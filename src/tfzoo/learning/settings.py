@@ -1,123 +1,66 @@
-"""The settings of a task: its constructor's arguments except model, tokenizer and seed."""
+"""The settings of a task: the keyword arguments of its constructor."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from contextlib import suppress
-from dataclasses import asdict, is_dataclass
-from typing import Any, get_args
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from typing import Any, get_type_hints
 
-from tfzoo.base.arguments import arguments
-from tfzoo.errors import BadOption
+from torch.utils._pytree import tree_leaves
 
-NOT_SETTINGS = ("model", "tokenizer", "seed")
+from tfzoo.errors import BadOption, did_you_mean, listing
+from tfzoo.learning.compute import Compute
+from tfzoo.learning.optim import Optim
 
 
-def parameters(task: type) -> dict[str, tuple[Any, Any]]:
-    """Annotation and default of each setting of a task, by name. The settings of its parent classes
-    are included if its constructor has ``**kwargs``.
+@dataclass(kw_only=True)
+class Settings:
+    """The settings of every task. A task with more derives its own dataclass from this one. A field
+    whose type is a dataclass is a section of the recipe; others are numbers, strings, lists or
+    dicts, and stand in the section ``options``.
     """
-    return {
-        name: (one.annotation, one.default)
-        for name, one in arguments(task).items()
-        if name not in NOT_SETTINGS
-    }
+
+    optim: Optim = field(default_factory=Optim)
+    compute: Compute = field(default_factory=Compute)
+    seed: int = 0
+
+    @classmethod
+    def sections(cls) -> dict[str, type]:
+        """The settings that are a section of a recipe, by name."""
+        hints = get_type_hints(cls)
+        return {one.name: hints[one.name] for one in fields(cls) if is_dataclass(hints[one.name])}
+
+    @classmethod
+    def of(cls, owner: str, given: Mapping[str, Any]) -> Settings:
+        """The settings with these values; ``owner`` is the task's name in messages.
+
+        Raises:
+            BadOption: no such setting, or a value that a checkpoint could not restore.
+        """
+        known, sections = [one.name for one in fields(cls)], cls.sections()
+        for name, value in given.items():
+            if name not in known:
+                raise BadOption(
+                    f"{owner} has no setting {name!r}.{did_you_mean(name, known)} "
+                    f"Its settings: {listing(known)}"
+                )
+            section = sections.get(name)
+            plain = all(isinstance(leaf, PLAIN) for leaf in tree_leaves(value))
+            if not (isinstance(value, section) if section else plain):
+                wanted = f"{section.__name__}(...)" if section else "a number, string, list or dict"
+                shown = f"{' '.join(repr(value).split()):.60}"
+                raise BadOption(
+                    f"{owner}: a checkpoint could not restore {name}={shown}; it must be {wanted}"
+                )
+        return cls(**given)
+
+    def recipe(self) -> dict[str, Any]:
+        """The settings as a recipe has them."""
+        values, sections = asdict(self), self.sections()
+        options = {key: one for key, one in values.items() if key not in (*sections, "seed")}
+        kept = {key: values[key] for key in ("seed", *sections)}
+        return {**kept, "options": options} if options else kept
 
 
-def sections(task: type) -> dict[str, type]:
-    """The settings whose type is a dataclass, by name: each is a section of a recipe."""
-    return {
-        name: part
-        for name, (annotation, _) in parameters(task).items()
-        for part in (get_args(annotation) or (annotation,))
-        if isinstance(part, type) and is_dataclass(part)
-    }
-
-
-def check_names(task: type, names: Set[str]) -> None:
-    """Check that no argument of a task's constructor is a field of one of its sections.
-
-    Raises:
-        BadOption: it is; the message says where it belongs.
-    """
-    for name in names - {*NOT_SETTINGS, *parameters(task)} if names else ():
-        for section, cls in sections(task).items():
-            if name in arguments(cls):
-                call = f"{section}={cls.__name__}({name}=...)"
-                raise BadOption(f"{task.__name__}: {name} is a setting of {section}: {call}")
-
-
-def check(
-    task: type, given: tuple[tuple[Any, ...], Mapping[str, Any]]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings that a task was built with, as a checkpoint stores them: the dataclass
-    settings as dicts, also those that are left to their defaults, and all others.
-
-    Raises:
-        BadOption: a setting that a checkpoint could not restore.
-    """
-    positional, named = given
-    if len(positional) > 2:
-        raise BadOption(
-            f"{task.__name__}: settings are keyword arguments, after model and tokenizer"
-        )
-    known = parameters(task)
-    classes = sections(task)
-    kept: dict[str, Any] = {}
-    for name, cls in classes.items():
-        with suppress(TypeError):  # one without defaults, which has to be given
-            kept[name] = asdict(cls())
-    options = {
-        name: default
-        for name, (_, default) in known.items()
-        if name not in classes and is_plain(default)
-    }
-    for name, value in named.items():
-        if name in NOT_SETTINGS or (name in classes and value is None):
-            continue
-        if is_dataclass(value) and type(value) is classes.get(name):
-            kept[name] = asdict(value)  # type: ignore[arg-type]  # an instance
-        elif name not in classes and is_plain(value):
-            options[name] = value
-        else:
-            wanted = "a setting must be a dataclass, number, string, list or dict"
-            if is_dataclass(value):
-                wanted = "annotate the parameter with its class"
-            if name in classes:
-                wanted = f"it must be {classes[name].__name__}(...)"
-            raise BadOption(
-                f"{task.__name__}: a checkpoint could not restore {name}={short(value)}; {wanted}"
-            )
-    return kept, options
-
-
-def short(value: object) -> str:
-    """How a value is written in a message: the beginning of it, on one line."""
-    return f"{' '.join(repr(value).split()):.60}"
-
-
-def check_sizes(given: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
-    """Check that a model has the sizes that are derived from the tokenizer, such as ``vocab_size``,
-    because these are not in a checkpoint's recipe. ``source_vocab_size=None`` means ``vocab_size``.
-
-    Raises:
-        BadOption: a size differs.
-    """
-    for key in given:
-        has, needs = (
-            sizes.get("vocab_size") if key == "source_vocab_size" and not sizes[key] else sizes[key]
-            for sizes in (given, derived)
-        )
-        if has != needs:
-            raise BadOption(
-                f"the model has {key}={has}, but the tokenizer or the labels need {key}={needs}"
-            )
-
-
-def is_plain(value: Any) -> bool:
-    """Whether a value is None, bool, int, float, str, or a list, tuple or dict of them."""
-    if isinstance(value, Mapping):
-        return all(isinstance(key, str) and is_plain(inner) for key, inner in value.items())
-    if isinstance(value, list | tuple):
-        return all(map(is_plain, value))
-    return value is None or type(value) in (bool, int, float, str)
+PLAIN = (bool, int, float, str, type(None))
+"""The types of what a setting may hold."""

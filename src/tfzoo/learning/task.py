@@ -29,7 +29,6 @@ from tfzoo.contracts import FeedForward
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.module import TextData
 from tfzoo.errors import BadData, BadOption, BadRun, NotFinite, TfzooError
-from tfzoo.learning import settings as task_settings
 from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
 from tfzoo.learning.attention import Record, page_of, token_strings
 from tfzoo.learning.compute import Compute
@@ -38,6 +37,7 @@ from tfzoo.learning.inference_throughput import InferenceThroughput
 from tfzoo.learning.model_card import model_card
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.scoring import Scores
+from tfzoo.learning.settings import Settings
 from tfzoo.learning.weight_averaging import WarmupEMA
 from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
 from tfzoo.models.fsdp import shard
@@ -65,14 +65,6 @@ Figures = dict[str, Callable[[], "Figure"]]
 T = TypeVar("T")
 
 
-class Settings(TypedDict, total=False):
-    """The settings that :class:`Task` itself takes, for a constructor that passes them on."""
-
-    optim: Optim | None
-    compute: Compute | None
-    seed: int
-
-
 class Reading(TypedDict):
     """How a command reads its lines."""
 
@@ -96,11 +88,10 @@ class Task(L.LightningModule):
     **To write a task**, derive from this class, or from :class:`~tfzoo.learning.text_task.TextTask`
     if one text is read, and register it: ``@tfzoo.register("task", "mine")``. A subclass sets the
     class attributes below, and writes the methods that raise ``NotImplementedError`` here. Its
-    constructor takes the model and the tokenizer, then the settings and ``seed`` as keyword
-    arguments. A setting that is a dataclass becomes a section of the recipe; all others are
-    numbers, strings, lists or dicts. A subclass may add settings and pass the rest to its parent:
-    ``def __init__(self, *args, gamma: float = 2.0, **kwargs)``. A checkpoint stores all settings,
-    and :meth:`load` restores them.
+    constructor takes the model and the tokenizer, then the settings as keyword arguments: the
+    fields of the dataclass :class:`Settings`. A subclass that has more sets ``Settings`` to one
+    that derives from its parent's. A checkpoint stores all settings, and :meth:`load` restores
+    them.
 
     ``recipe`` is the configuration of the task. A checkpoint stores it with the tokenizer, and
     :meth:`build` makes the task from both. The random seed of each training batch is derived from
@@ -135,11 +126,14 @@ class Task(L.LightningModule):
     0. Of several validation sets, the first is logged as ``val/NAME``, the others by their number.
 
     Args:
-        settings: the dataclass settings by name.
+        settings: those of :attr:`Settings`, which become attributes.
 
     Raises:
         BadOption: a setting or a size of the model that a checkpoint could not restore.
     """
+
+    Settings: ClassVar[type[Settings]] = Settings
+    """The dataclass of the settings."""
 
     entry: ClassVar[Entry]
     """What the registry knows of it: its name."""
@@ -207,6 +201,7 @@ class Task(L.LightningModule):
     model: Any
     tokenizer: Any
     optim: Optim
+    compute: Compute
     adapter: Adapter = Adapter()
     """What training adds to the model, see :class:`~tfzoo.learning.adapter.Adapter`."""
     seed: int
@@ -222,28 +217,10 @@ class Task(L.LightningModule):
     scores: list[Scores]
     """What was counted of each data set of the last evaluation."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        task_settings.check_names(cls, kwargs.keys())
-        task = super().__new__(cls)
-        # Recorded here, because a subclass may not pass all of them to `super().__init__`.
-        task.__dict__["_arguments"] = args, kwargs
-        return task
-
-    def __init__(
-        self,
-        model: nn.Module,
-        tokenizer: Any,
-        *,
-        optim: Optim | None = None,
-        compute: Compute | None = None,
-        seed: int = 0,
-    ) -> None:
-        arguments = self.__dict__.pop("_arguments")
-        if not hasattr(self, "entry"):
-            cls = type(self).__name__
-            raise BadOption(f'{cls} has no name: write @tfzoo.register("task", "NAME") before it')
-        sections, options = task_settings.check(type(self), arguments)
+    def __init__(self, model: nn.Module, tokenizer: Any, **settings: Any) -> None:
+        chosen = self.Settings.of(type(self).__name__, settings)
         super().__init__()
+        vars(self).update(vars(chosen))
         self.batches = 0
         """Batches that this process has trained on."""
         self.tokens: Tensor | int = 0
@@ -258,12 +235,9 @@ class Task(L.LightningModule):
         self.results = {}
         self.beside = {}
         self.began, self.anew = {}, []
-        self.options = options
         self.model = model
         self.tokenizer = tokenizer
-        self.optim, self.compute = optim or Optim(), compute or Compute()
         self.check_optim(self.optim)
-        self.seed = seed
         try:
             derived = self.model_arguments(tokenizer)
         except AttributeError as error:
@@ -275,11 +249,9 @@ class Task(L.LightningModule):
         if not self.foreign:
             self.check_model(model)
         given = {} if self.foreign else self.model.config
-        sizes = {key: given[key] for key in derived.keys() & given.keys()}
-        task_settings.check_sizes(sizes, derived)
+        check_sizes(given, derived)
         config = {key: value for key, value in given.items() if key not in derived}
-        self.recipe = {"task": self.entry.name, "seed": seed, "model": config, **sections}
-        self._add_options()
+        self.recipe = {"task": self.entry.name, "model": config, **chosen.recipe()}
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move and cast the model; of the task's own buffers, such as the mean of the labels, the
@@ -495,7 +467,7 @@ class Task(L.LightningModule):
     @classmethod
     def settings(cls) -> dict[str, type]:
         """The dataclass settings by name: recipe sections besides ``model`` and ``data``."""
-        return {**task_settings.sections(cls), "adapter": Adapter}
+        return {**cls.Settings.sections(), "adapter": Adapter}
 
     @classmethod
     def build(
@@ -513,10 +485,10 @@ class Task(L.LightningModule):
         }
         adapter = settings.pop("adapter")
         task = cls(model, tokenizer, seed=seed, **settings, **recipe.get("options", {}))
-        task.adapter, task.recipe = adapter, dict(recipe)
+        options = {key: task.recipe[key] for key in ("options",) if key in task.recipe}
+        task.adapter, task.recipe = adapter, {**recipe, **options}
         if recipe.get("samples") is not None:
             task.samples = recipe["samples"]
-        task._add_options()
         return task
 
     @classmethod
@@ -1165,14 +1137,27 @@ class Task(L.LightningModule):
             self.save_pretrained(folder, repository=repository)
             return hub.upload(folder, repository, private=private, message=commit_message)
 
-    def _add_options(self) -> None:
-        if self.options:
-            self.recipe["options"] = self.options
-
     def _content(self) -> str:
         """A hash of the training text, or "" if the data has none."""
         data = getattr(adapters.trainer_of(self), "datamodule", None)
         return getattr(data, "content", "")
+
+
+def check_sizes(given: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
+    """Check that a model has the sizes that are derived from the tokenizer, such as ``vocab_size``,
+    because these are not in a checkpoint's recipe. ``source_vocab_size=None`` means ``vocab_size``.
+
+    Raises:
+        BadOption: a size differs.
+    """
+    for key in derived.keys() & given.keys():
+        has, needs = given[key], derived[key]
+        if key == "source_vocab_size":
+            has, needs = has or given["vocab_size"], needs or derived["vocab_size"]
+        if has != needs:
+            raise BadOption(
+                f"the model has {key}={has}, but the tokenizer or the labels need {key}={needs}"
+            )
 
 
 def has_nan(value: object) -> bool:

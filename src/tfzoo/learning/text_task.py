@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -15,7 +15,7 @@ from tfzoo.data.inference_batches import text_batches
 from tfzoo.data.pairs import parts
 from tfzoo.errors import BadOption
 from tfzoo.learning import foreign
-from tfzoo.learning.task import PLACEHOLDER_SIZE, Settings, Task
+from tfzoo.learning.task import PLACEHOLDER_SIZE, Task
 from tfzoo.models.classifier import TransformerClassifier
 
 SHOWN = 5
@@ -38,9 +38,7 @@ class TextTask(Task):
     model: Any
     tokenizer: Vocabulary
 
-    def __init__(
-        self, model: nn.Module, tokenizer: Vocabulary, **settings: Unpack[Settings]
-    ) -> None:
+    def __init__(self, model: nn.Module, tokenizer: Vocabulary, **settings: Any) -> None:
         super().__init__(model, tokenizer, **settings)
         if tokenizer.pairs and not self.foreign:
             self.model.separator = tokenizer.special.sep[0]

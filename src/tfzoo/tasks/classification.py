@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Unpack
@@ -22,10 +22,9 @@ from tfzoo.data.classification import ClassificationData
 from tfzoo.data.classification_batch import ClassificationBatch, ClassificationDataset, Vocabulary
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.errors import BadOption, TfzooError
-from tfzoo.learning.compute import Compute
 from tfzoo.learning.loss import Loss, class_losses, constant_loss
-from tfzoo.learning.optim import Optim
 from tfzoo.learning.scoring import on_cpu
+from tfzoo.learning.settings import Settings
 from tfzoo.learning.task import Figures, Reading, rows_of
 from tfzoo.learning.text_task import TextTask, add_probabilities, most_probable
 from tfzoo.plots.decisions import calibration_figure, confusion_figure
@@ -79,6 +78,13 @@ class ClassificationAnswer:
     truncated: bool = False
 
 
+@dataclass(kw_only=True)
+class ClassificationSettings(Settings):
+    """The settings of a classifier."""
+
+    loss: Loss = field(default_factory=Loss)
+
+
 @register("task", "classification")
 class ClassificationTask(TextTask):
     """Training, evaluation and inference of a classifier of texts.
@@ -120,22 +126,13 @@ class ClassificationTask(TextTask):
     }
     training_names = (*TextTask.training_names, "accuracy")
     training_settings = frozenset({"optim", "loss", "compute"})
+    Settings = ClassificationSettings
+    loss: Loss
     class_weights: Tensor
 
-    def __init__(
-        self,
-        model: nn.Module,
-        tokenizer: Vocabulary,
-        *,
-        optim: Optim | None = None,
-        loss: Loss | None = None,
-        compute: Compute | None = None,
-        seed: int = 0,
-    ) -> None:
-        loss = loss or Loss()
-        super().__init__(model, tokenizer, optim=optim, compute=compute, seed=seed)
-        self.loss_settings = loss
-        weights = loss.weights(self.labels)
+    def __init__(self, model: nn.Module, tokenizer: Vocabulary, **settings: Any) -> None:
+        super().__init__(model, tokenizer, **settings)
+        weights = self.loss.weights(self.labels)
         # A buffer, so that a checkpoint stores the balanced weights of its training set.
         self.register_buffer(
             "class_weights", torch.ones(len(self.labels)) if weights is None else weights
@@ -164,7 +161,7 @@ class ClassificationTask(TextTask):
         found = None
         if isinstance(trained, ClassificationDataset):
             found = counts(trained, len(self.labels)).tolist()
-        weights = self.loss_settings.weights(self.labels, found)
+        weights = self.loss.weights(self.labels, found)
         if weights is None:
             raise BadOption(
                 "loss.class_weights: balanced needs ClassificationData, which counts labels; "

@@ -27,7 +27,7 @@ from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.scoring import on_cpu
-from tfzoo.learning.task import Figures, Settings, rows_of
+from tfzoo.learning.task import Figures, rows_of
 from tfzoo.learning.text_task import TextTask, add_probabilities, most_probable
 from tfzoo.plots.decisions import threshold_figure
 
@@ -216,9 +216,7 @@ class MultilabelClassificationTask(TextTask):
     }
     threshold: Tensor
 
-    def __init__(
-        self, model: nn.Module, tokenizer: Vocabulary, **settings: Unpack[Settings]
-    ) -> None:
+    def __init__(self, model: nn.Module, tokenizer: Vocabulary, **settings: Any) -> None:
         super().__init__(model, tokenizer, **settings)
         self.register_buffer("threshold", torch.tensor(0.5, dtype=torch.float64))
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, log10, nan
 from pathlib import Path
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from tfzoo.data.prepare import location
 from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.adapter import is_adapted
-from tfzoo.learning.task import Settings, rows_of
+from tfzoo.learning.task import rows_of
 from tfzoo.learning.text_task import TextTask
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -135,9 +135,7 @@ class RegressionTask(TextTask):
     mean: Tensor
     std: Tensor
 
-    def __init__(
-        self, model: nn.Module, tokenizer: Vocabulary, **settings: Unpack[Settings]
-    ) -> None:
+    def __init__(self, model: nn.Module, tokenizer: Vocabulary, **settings: Any) -> None:
         super().__init__(model, tokenizer, **settings)
         # Buffers, so that a checkpoint has those of its training set.
         for name, value in untrained().items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
@@ -25,12 +25,11 @@ from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
 from tfzoo.learning import foreign
 from tfzoo.learning.attention import Record, Tokens, token_strings
-from tfzoo.learning.compute import Compute
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.loss import constant_loss
-from tfzoo.learning.optim import Optim
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.scoring import sums_by
+from tfzoo.learning.settings import Settings
 from tfzoo.learning.task import PLACEHOLDER_SIZE, Reading, Task, rows_of
 from tfzoo.learning.translation_scores import (
     MIN_WORDS,
@@ -67,6 +66,13 @@ class TranslationAnswer:
     translation: str
     score: float
     truncated: bool = False
+
+
+@dataclass(kw_only=True)
+class TranslationSettings(Settings):
+    """The settings of a translator."""
+
+    search: Search = field(default_factory=Search)
 
 
 @register("task", "translation")
@@ -116,21 +122,13 @@ class TranslationTask(Task):
         "exact_match": True,
     }
     training_names = (*Task.training_names, "perplexity")
+    Settings = TranslationSettings
+    search: Search
     model: Any
     tokenizer: TokenizerPair
 
-    def __init__(
-        self,
-        model: nn.Module,
-        tokenizer: TokenizerPair,
-        *,
-        optim: Optim | None = None,
-        search: Search | None = None,
-        compute: Compute | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, tokenizer, optim=optim, compute=compute, seed=seed)
-        self.search = search or Search()
+    def __init__(self, model: nn.Module, tokenizer: TokenizerPair, **settings: Any) -> None:
+        super().__init__(model, tokenizer, **settings)
         self.decodes = foreign.can_decode(model)
         self._examples: dict[int, tuple[str, str, str]] = {}
 
