@@ -104,7 +104,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "what the last call computed is kept with its graph": (
         "attention.trained_scale:TrainedScale.factors",
         replace("self.scale * q", "setattr(self, 'kept', self.scale * q) or self.kept"),
-        "attention trained_scale copies_compute_the_same",
+        "attention trained_scale a_copy_and_a_state_dict_hold_all",
     ),
     "a schedule takes a warmup before its beginning": (
         "learning/schedules/constant:Constant.__init__",
@@ -169,7 +169,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "a query that may look at nothing is forgotten": (
         "Mask.softmax",
         always("empty is None"),
-        "attention scaled_dot_product a_query_that_may_look_at_nothing_gets_zeros",
+        "attention scaled_dot_product the_output_is_the_softmax_of_its_own_scores",
     ),
     # positions
     "positions count from 0 at each cached step": (
@@ -369,7 +369,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
             "self.register_buffer('running_mean', _)",
             "self.register_buffer('running_mean', _, persistent=False)",
         ),
-        "norm batch running_statistics_are_saved",
+        "stack encoder-norm=batch the_state_dict_holds_all",
     ),
     "the final norm is missing": (
         "Stack.run",

@@ -5,10 +5,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
+from torch import nn
+
 from tfzoo.base.registry import Entry
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.testing.contract import CLEAR, Violation, assert_differs, assert_same
-from tfzoo.testing.gradients import gradients_reach_every_parameter, reads_one_token
+from tfzoo.testing.gradients import gradients_reach_every_parameter
 from tfzoo.testing.samples import SIZES
 from tfzoo.testing.stack_contracts import (
     CHANGED,
@@ -37,6 +40,14 @@ def pooling_of(subject: Subject) -> Entry:
     if not isinstance(subject.module, TransformerClassifier) or subject.module.pooling is None:
         raise TypeError(f"a classifier of texts is wanted, not a {type(subject.module).__name__}")
     return subject.module.pooling.entry
+
+
+def reads_one_token(pooling: nn.Module):
+    """Whether the output of a pooling depends on one token alone."""
+    x = torch.randn(1, 6, SIZES["dim"], requires_grad=True)
+    with torch.enable_grad():
+        (gradient,) = torch.autograd.grad(pooling(x).sin().sum(), x)
+    return int(gradient.abs().amax(-1).count_nonzero()) == 1
 
 
 def every_token_has_influence(subject: Subject):

@@ -1,22 +1,21 @@
 """Contracts that tfzoo's own parts hold beside those of :mod:`tfzoo.testing`: sizes, empty batches,
-devices, matrices that a residual connection may scale, special ids.
+devices, matrices that a residual connection may scale, slopes where numbers are equal.
 """
 
-import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
-from dataclasses import is_dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tfzoo.base.registry import Entry
-from tfzoo.base.special_ids import SpecialIds
 from tfzoo.contracts import value_matrices
 from tfzoo.errors import TfzooError
+from tfzoo.masks import Mask
+from tfzoo.testing.attention_calls import draw
 from tfzoo.testing.contract import (
     CLEAR,
     Violation,
@@ -29,14 +28,7 @@ from tfzoo.testing.gradients import assert_gradients_finite
 from tfzoo.testing.probes import DIM, HEADS, PROBES, WIDTH, B, N, inputs
 from tfzoo.testing.samples import COMPONENT_KINDS, SIZES, build, build_randomized, variants
 from tfzoo.testing.subject import FULL, SOURCE, TEXT, Subject
-from tfzoo.testing.task import (
-    EXAMPLES,
-    assert_same_scores,
-    batches_of,
-    compare_rows,
-    example,
-    scores_of,
-)
+from tfzoo.testing.weighting import gradient, scores
 
 EMPTY = ((0, N), (B, 0), (0, 0))
 """Texts and tokens."""
@@ -243,83 +235,36 @@ def of_its_sublayer_it_scales_value_matrices_alone(entry: Entry):
             raise Violation(f"it changes {name} of a sublayer")
 
 
-@contract("task")
-def special_ids_are_those_of_the_tokenizer(entry: Entry):
-    """With a tokenizer that gives other ids to all tokens, special ones included, and embeddings in
-    its order, scores and predictions are the same.
+@contract("attention")
+def queries_and_keys_of_zeros_are_harmless(entry: Entry):
+    """A query or a key of exactly 0 has gradients that are not thousands of times as large as
+    those of others.
     """
-    task, data = example(entry)
-    cls = type(task)
-    renumbered = renumber(task.tokenizer)
-    again = cls.Data(seed=0, **task.recipe["data"])
-    setattr(again, cls.tokenizer_of_data, renumbered)
-    with redirect_stderr(io.StringIO()):
-        again.prepare_data()
-    other = cls.build(task.recipe, renumbered).double().eval()
-    state = {name: reordered(tensor, renumbered) for name, tensor in task.state_dict().items()}
-    other.load_state_dict(state)
-    ((batch,), (theirs,)) = (batches_of(one, [EXAMPLES]) for one in (data, again))
-    assert_same_scores(scores_of(other, [theirs]), scores_of(task, [batch]))
-    with torch.no_grad():
-        pairs = zip(other.prediction_rows(theirs), task.prediction_rows(batch), strict=True)
-    for found, wanted in pairs:
-        compare_rows(found, wanted, "a prediction")
+    attention = build_randomized(entry)
+    for name in ("q", "k"):
+        call, sizes = draw(), []
+        for zeros in (False, True):
+            x = getattr(call, name).detach().clone()
+            x[:, :, 1] *= not zeros
+            out = replace(call, **{name: x.requires_grad_()})(attention)
+            (found,) = torch.autograd.grad(out.square().sum(), x)
+            sizes.append(found[:, :, 1].abs().max().item())
+        if not sizes[1] <= 1e3 * (sizes[0] + CLEAR):
+            raise Violation(f"{name} of zeros has a gradient of {sizes[1]:.2g}, not {sizes[0]:.2g}")
 
 
-class Renumbered:
-    """A tokenizer with other ids: the special ones are the last, in the opposite order."""
-
-    def __init__(self, inner: Any):
-        self.inner = inner
-        special = sorted(inner.special.every, reverse=True)
-        self.order = [one for one in range(len(inner)) if one not in special] + special
-        self.new = {one: new for new, one in enumerate(self.order)}
-
-    def __len__(self) -> int:
-        return len(self.inner)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def state(self) -> str:
-        return f"{self.special} {self.inner.state()}"
-
-    @property
-    def special(self) -> SpecialIds:
-        kept = vars(self.inner.special).items()
-        return SpecialIds(**{name: renamed(ids, self.new) for name, ids in kept})
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [renamed(ids, self.new) for ids in self.inner.encode(texts)]
-
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        texts: list[str] = self.inner.decode([[self.order[one] for one in row] for row in ids])
-        return texts
-
-
-def renamed(ids: Any, new: Mapping[int, int]) -> Any:
-    """New ids in place of one, of several, or of None."""
-    if isinstance(ids, list | tuple):
-        return type(ids)(renamed(one, new) for one in ids)
-    return None if ids is None else new[ids]
-
-
-def renumber(tokenizer: Any) -> Any:
-    """What holds the tokenizers of a task, with the ids of each :class:`Renumbered`."""
-    if not is_dataclass(tokenizer):
-        return Renumbered(tokenizer)
-    held = {name: one for name, one in vars(tokenizer).items() if hasattr(one, "special")}
-    made = {id(one): Renumbered(one) for one in held.values()}
-    return replace(tokenizer, **{name: made[id(one)] for name, one in held.items()})  # type: ignore[type-var]  # it is one
-
-
-def reordered(tensor: Tensor, tokenizer: Any) -> Tensor:
-    """A parameter with a row for each id in the order of the renumbered tokenizers."""
-    held = [tokenizer] if isinstance(tokenizer, Renumbered) else vars(tokenizer).values()
-    orders = {len(one): torch.tensor(one.order) for one in held if isinstance(one, Renumbered)}
-    for axis, size in enumerate(tensor.shape):
-        tensor = tensor.index_select(axis, orders[size]) if size in orders else tensor
-    return tensor
+@contract("weighting")
+def the_slope_of_a_constant_sum_is_zero(entry: Entry):
+    """Where weights sum to one whatever the scores are, the gradient of their sum is 0, also where
+    scores are equal or a weight just reaches 0.
+    """
+    weighting, whole = build_randomized(entry), torch.randint(-3, 3, (B, 2, N, N)).double()
+    for given in (whole, whole / 2, scores(N)):
+        sums = weighting(given, Mask()).sum(-1)
+        if bool((sums - 1.0).abs().max() > CLEAR):
+            return
+        slope = gradient(weighting, given, Mask(), torch.ones_like(given))
+        assert_same(slope, torch.zeros_like(slope), "the gradient of a sum that is always 1")
 
 
 OF_STACKS = (

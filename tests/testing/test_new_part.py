@@ -15,7 +15,6 @@ from tfzoo.contracts import Attention, Norm
 from tfzoo.testing.component import invalid_values_are_refused
 from tfzoo.testing.contract import Result, Violation, run_contract
 from tfzoo.testing.gradients import assert_gradients
-from tfzoo.testing.norm import mixes_tokens_says_the_truth
 from tfzoo.testing.runner import check, contracts
 from tfzoo.testing.stacks import SIDES, Combination
 
@@ -80,11 +79,14 @@ def test_a_norm_that_mixes_tokens_needs_no_edit(text_norm):
     assert refusals(vars(Choice(norm="text"))) == ([], True)
 
 
-def test_a_trait_that_is_not_declared_is_named_as_it_is_written(text_norm):
-    result = run_contract(mixes_tokens_says_the_truth, replace(text_norm, traits=frozenset()))
-    assert result.message.endswith(
-        ": declare 'mixes_tokens:training' or 'mixes_tokens:always' in the traits of @register"
-    )
+def test_a_trait_that_is_kept_quiet_or_claimed_falsely_is_named(text_norm):
+    for declared in ((), ("mixes_tokens:always", "centres_texts")):
+        lying = replace(text_norm, traits=frozenset(declared))
+        said = [run_contract(one, lying).message for one in contracts("norm")]
+        trait = "centres_texts" if declared else "mixes_tokens:always"
+        assert [
+            bool(re.match(rf"it (has|declares) the trait '{trait}'", one)) for one in said if one
+        ]
 
 
 def test_a_value_that_is_not_refused_is_named_with_what_comes_of_it(power):

@@ -32,6 +32,11 @@ class Call:
     bias: Tensor | None = None
     temperature: float = 1.0
 
+    def inputs(self, attention: Attention) -> list[Tensor]:
+        """What gradients are asked of: tensors, which then require them, and parameters."""
+        given = (self.q, self.k, self.v, self.bias)
+        return [x.requires_grad_() for x in given if x is not None] + [*attention.parameters()]
+
     def __call__(self, attention: Attention, dropout: float = 0.0) -> Tensor:
         return attention.forward(
             self.q,
@@ -57,13 +62,6 @@ class Call:
             if self.valid is not None:
                 sees[:, :, i] &= self.valid[:, None]
         return sees if self.allowed is None else sees & self.allowed
-
-    def reads(self, attention: Attention) -> Tensor:
-        """True where the output of a query depends on the value of a key: ``(b h q k)``; a head
-        that is combined with others depends on what they see.
-        """
-        sees = self.visible()
-        return sees.any(1, keepdim=True).expand_as(sees) if mixes_heads(attention) else sees
 
     def reference(self, attention: Attention) -> Tensor:
         """The output by the formula, from the attention's own scores."""

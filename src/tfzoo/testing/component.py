@@ -5,7 +5,6 @@ gradients.
 from __future__ import annotations
 
 import io
-import pickle
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -28,7 +27,13 @@ from tfzoo.testing.contract import (
     first_line,
 )
 from tfzoo.testing.probes import PROBES, inputs, probe
-from tfzoo.testing.samples import COMPONENT_KINDS, build, build_randomized, variants
+from tfzoo.testing.samples import (
+    COMPONENT_KINDS,
+    build,
+    build_randomized,
+    randomize,
+    variants,
+)
 
 FINGERPRINTS: Mapping[str, Callable[[Entry, Mapping[str, Any] | None], list[Tensor]]] = {
     "optimizer": optimizer.trained_weights,
@@ -40,39 +45,18 @@ with_options = contract(*COMPONENT_KINDS, *FINGERPRINTS)
 
 
 @every_component
-def inputs_are_not_changed(entry: Entry) -> None:
-    """It changes none of its inputs in place."""
-    probe(entry.kind, build_randomized(entry), watch=True)
-
-
-@every_component
-def the_constructor_fills_every_tensor(entry: Entry) -> None:
-    """After the constructor, no parameter or saved buffer holds uninitialised memory."""
-    with uninitialised_is_nan():
-        built = build(entry)
-    for name, value in built.state_dict().items():
-        if bool(value.isnan().any()):
-            raise Violation(f"the constructor does not fill {name}")
-
-
-@every_component
-def the_state_dict_holds_all(entry: Entry) -> None:
-    """A saved and loaded state dict restores what the component computes."""
+def a_copy_and_a_state_dict_hold_all(entry: Entry) -> None:
+    """After a call, ``copy.deepcopy`` gives a component that computes the same, and a saved and
+    loaded state dict restores it.
+    """
     module, buffer = build_randomized(entry), io.BytesIO()
+    probe(entry.kind, module)
+    other = deepcopy(module)
+    assert_same_probe(entry, other, module, "copy.deepcopy")
     torch.save(module.state_dict(), buffer)
     buffer.seek(0)
-    other = build_randomized(entry)
-    other.load_state_dict(torch.load(buffer, weights_only=True))
+    randomize(other).load_state_dict(torch.load(buffer, weights_only=True))
     assert_same_probe(entry, other, module, "after loading the state dict")
-
-
-@every_component
-def copies_compute_the_same(entry: Entry) -> None:
-    """After a call, ``copy.deepcopy`` and ``pickle`` give a component that computes the same."""
-    module = build_randomized(entry)
-    probe(entry.kind, module)
-    assert_same_probe(entry, deepcopy(module), module, "copy.deepcopy")
-    assert_same_probe(entry, pickle.loads(pickle.dumps(module)), module, "pickle")
 
 
 @with_options
@@ -97,44 +81,22 @@ def every_option_changes_something(entry: Entry) -> None:
 
 @with_options
 def invalid_values_are_refused(entry: Entry) -> None:
-    """A value of the wrong type, NaN, infinity and an unknown option raise BadOption, which names
-    the option. So does 0 or a negative number, unless it computes something finite of its own.
+    """NaN and infinity raise BadOption, which names the option. So does 0 or a negative number,
+    unless it computes something finite of its own.
     """
     for name, option in entry.options.items():
-        wrong: list[Any] = [["wrong"], {"wrong": 1}, object()]
-        if str not in members(option.annotation):
-            wrong.append("wrong")
-        if int in members(option.annotation):
-            wrong += [2.5, -1] + [0] * (option.default != 0)
-        if float in members(option.annotation):
-            wrong += [-1.0, nan, inf] + [0.0] * (option.default != 0)
-        for value in wrong:
+        types = members(option.annotation)
+        wrong = [-1, 0] * (int in types) + [-1.0, 0.0, nan, inf] * (float in types)
+        for value in [one for one in wrong if one != option.default]:
             try:
                 build(entry, {name: value})
-            except BadOption as error:
-                if name not in str(error):
-                    raise Violation(
-                        f"{name}={value!r} is refused without naming {name!r}: {error}"
-                    ) from None
-                continue
-            try:
                 fine = value in (0, -1) and computes_something(entry, {name: value})
+            except BadOption as error:
+                fine = name in str(error)
             except Exception as error:  # whatever comes of a value that is not refused
                 raise Violation(f"{name}={value!r} is accepted, then {error!r}") from error
             if not fine:
-                raise Violation(f"{name}={value!r} is accepted")
-    for typo in ("no_such_option", *(f"{name}x" for name in entry.options)):
-        try:
-            build(entry, {typo: 1})
-        except BadOption as error:
-            if typo.removesuffix(
-                "x"
-            ) in entry.options and f"Did you mean {typo.removesuffix('x')!r}" not in str(error):
-                raise Violation(
-                    f"misspelt option {typo!r} is refused without the right name: {error}"
-                ) from None
-            continue
-        raise Violation(f"misspelt option {typo!r} is accepted")
+                raise Violation(f"{name}={value!r} is accepted, or refused without {name!r}")
 
 
 @every_component
@@ -207,14 +169,17 @@ def differentiable(
 
 @every_component
 def reset_parameters_initialises_every_parameter(entry: Entry) -> None:
-    """``reset_parameters`` gives every parameter and saved buffer its initial value, so that a
-    model can be built on the meta device and filled later (FSDP), and runs with one seed start
-    alike.
+    """``reset_parameters``, which the constructor calls, gives every parameter and saved buffer its
+    initial value, so that a model can be built on the meta device and filled later (FSDP), and runs
+    with one seed start alike.
     """
     with uninitialised_is_nan():
         built, again = build(entry), build(entry)
         with torch.device("meta"):
             empty = build(entry)
+    for name, value in built.state_dict().items():
+        if bool(value.isnan().any()):
+            raise Violation(f"the constructor does not fill {name}")
     with torch.no_grad():
         for value in again.state_dict().values():
             value.fill_(float("nan")) if value.is_floating_point() else value.fill_(-1)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from traceback import extract_tb
-from types import FunctionType
+from traceback import walk_tb
 
 import torch
 from torch import Tensor
@@ -62,23 +61,33 @@ def title(function: Callable[..., object]) -> str:
     return function.__name__.replace("_", " ")
 
 
+def trait(kind: str, name: str) -> Callable[[Callable[[Entry], bool]], Contract]:
+    """Function decorator: the contract that a component of this kind declares a trait exactly where
+    it has it, as the function finds.
+    """
+
+    def decorate(has: Callable[[Entry], bool]) -> Contract:
+        def says_the_truth(entry: Entry) -> None:
+            found, what = has(entry), f"{name!r} ({KINDS[kind].traits[name]})"
+            if found and name not in entry.traits:
+                raise Violation(f"it has the trait {what}: declare it in the traits of @register")
+            if name in entry.traits and not found:
+                raise Violation(f"it declares the trait {what}, and does not have it")
+
+        says_the_truth.__name__ = f"{name}_says_the_truth"
+        return contract(kind)(says_the_truth)
+
+    return decorate
+
+
 def run_contract(function: Contract, entry: Entry) -> Result:
     """Run one contract on one component, in :func:`reproducible` conditions."""
     with reproducible():
         try:
             function(entry)
         except Exception as error:  # an unexpected error of the component violates the contract too
-            return Result(title(function), False, first_line(error) + remedy(function, entry))
+            return Result(title(function), False, first_line(error))
     return Result(title(function), True)
-
-
-def remedy(function: Contract, entry: Entry) -> str:
-    """What to write where a component has a trait and does not say so."""
-    trait = function.__name__.removesuffix("_says_the_truth")
-    known = [one for one in KINDS[entry.kind].traits if one.partition(":")[0] == trait]
-    if not known or entry.traits.intersection(known):
-        return ""
-    return f": declare {' or '.join(map(repr, known))} in the traits of @register"
 
 
 @contextmanager
@@ -115,16 +124,15 @@ def first_line(error: Exception) -> str:
     line = str(error).strip().partition("\n")[0]
     if isinstance(error, Violation):
         return line
-    files = {
-        method.__code__.co_filename
-        for kind in KINDS
-        for entry in registry(kind).registered.values()
-        for method in vars(entry.cls).values()
-        if isinstance(method, FunctionType)
+    modules = {
+        entry.cls.__module__ for kind in KINDS for entry in registry(kind).registered.values()
     }
-    frames = [one for one in extract_tb(error.__traceback__) if one.filename in files]
-    place = "".join(f" ({Path(one.filename).name}, line {one.lineno})" for one in frames[-1:])
-    return f"{type(error).__name__}: {line}{place}"
+    places = [
+        f" ({Path(frame.f_code.co_filename).name}, line {number})"
+        for frame, number in walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__") in modules
+    ]
+    return f"{type(error).__name__}: {line}{''.join(places[-1:])}"
 
 
 def assert_shape(out: Tensor, shape: Iterable[int], what: str) -> None:
@@ -133,23 +141,23 @@ def assert_shape(out: Tensor, shape: Iterable[int], what: str) -> None:
         raise Violation(f"{what}: shape {tuple(out.shape)} instead of {tuple(shape)}")
 
 
-def assert_dtype(out: Tensor, dtype: torch.dtype, what: str = "the output") -> None:
-    """Raise :class:`Violation` unless a tensor has the dtype of what was given."""
-    if out.dtype != dtype:
-        raise Violation(f"{dtype} in, but {what} is {out.dtype}")
+def difference(actual: Tensor, expected: Tensor) -> float:
+    """The largest difference of two tensors, relative to the largest expected number or 1; NaN
+    where either is not a number.
+    """
+    if actual.numel() == 0:
+        return 0.0
+    off = (actual.double() - expected.double()).abs().max().item()
+    return off / max(1.0, expected.double().abs().max().item())
 
 
 def assert_same(actual: Tensor, expected: Tensor, what: str, tolerance: float = EXACT) -> None:
-    """Raise :class:`Violation` unless two tensors are equal up to ``tolerance``, relative to the
-    largest expected number or 1.
+    """Raise :class:`Violation` unless the :func:`difference` of two tensors is ``tolerance`` at
+    most.
     """
     assert_shape(actual, expected.shape, what)
-    if actual.numel() == 0:
-        return
-    off = (actual.double() - expected.double()).abs().max().item()
-    size = max(1.0, expected.double().abs().max().item())
-    if not off <= tolerance * size:  # also where either is not a number
-        raise Violation(f"{what}: off by {off:.3g}")
+    if not difference(actual, expected) <= tolerance:  # also where either is not a number
+        raise Violation(f"{what}: off by {difference(actual, expected):.3g}")
 
 
 def assert_differs(actual: Tensor, other: Tensor, what: str, least: float = CLEAR) -> None:
@@ -159,26 +167,6 @@ def assert_differs(actual: Tensor, other: Tensor, what: str, least: float = CLEA
     off = (actual.double() - other.double()).abs().flatten(1).amax(1)
     if not bool((off > least).all()):
         raise Violation(f"{what}: nothing changed by more than {off.min().item():.3g}")
-
-
-def assert_claimed(entry: Entry, trait: str, found: bool, claimed: str, unclaimed: str) -> None:
-    """Raise :class:`Violation` unless what was ``found`` is what a component says of its trait:
-    with ``claimed`` where it says too much, with ``unclaimed`` where it says too little.
-    """
-    if found != (trait in entry.traits):
-        raise Violation(unclaimed if found else claimed)
-
-
-def assert_same_if(
-    same: bool, actual: Tensor, other: Tensor, claimed: str, unclaimed: str, bound: float = EXACT
-) -> None:
-    """:func:`assert_same` where two tensors are said to be the ``same``, with the message
-    ``claimed``; :func:`assert_differs`, with ``unclaimed``, where they are not.
-    """
-    if same:
-        assert_same(actual, other, claimed, bound)
-    else:
-        assert_differs(actual, other, unclaimed, max(bound, CLEAR))
 
 
 def assert_finite(x: Tensor | None, what: str) -> None:

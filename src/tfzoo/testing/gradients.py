@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
 
-from tfzoo.contracts import Norm
-from tfzoo.testing.contract import EXACT, Violation, assert_finite
-from tfzoo.testing.samples import SIZES
+from tfzoo.testing.contract import EXACT, Violation, assert_finite, assert_same
 from tfzoo.testing.subject import TEXT, Subject
 
 NOTHING = 1e-11
@@ -23,11 +20,11 @@ STEP = 1e-5
 
 
 def gradients_reach_every_parameter(subject: Subject) -> None:
-    """In training, every parameter has a gradient. Where a small change of it changes nothing, a
-    bias of keys may have none, and any parameter beside what can take influence away: a norm that
-    subtracts the mean over tokens, a weighting that is ``sparse``, ``ignores_scores`` or
-    ``needs_positive_scores``, a pooling that reads one token of a mixer without attention.
+    """In training, every parameter has a gradient, but for those of scores that a weighting
+    ignores. It may be zero where a small change of the parameter changes nothing, as for a bias of
+    keys.
     """
+    ignored = "ignores_scores" in subject.traits("weighting")
     with subject.training(), torch.enable_grad():
         out = subject(TEXT)
         found = gradients_of(out[TEXT != 0] if out.dim() == 3 else out, subject.module)
@@ -35,30 +32,14 @@ def gradients_reach_every_parameter(subject: Subject) -> None:
             name: 0.0 if gradient is None else gradient.abs().max().item()
             for name, gradient in found.items()
         }
-        every = may_lose_influence(subject)
         for name, parameter in subject.module.named_parameters():
             if (gradient := found[name]) is not None:
                 assert_finite(gradient, f"gradient of {name}")
             nearby = max(size for near, size in sizes.items() if sublayer(near) == sublayer(name))
             if sizes[name] > NOTHING * nearby:
                 continue
-            may_have_none = every or name.endswith("key.bias")
-            if not may_have_none or has_influence(subject, parameter):
+            if (gradient is None and not ignored) or has_influence(subject, parameter):
                 raise Violation(f"no gradient reaches {name} ({sizes[name]:.2g})")
-
-
-def may_lose_influence(subject: Subject) -> bool:
-    """Whether something in the model can take the influence of parameters away."""
-    norms = [one for one in subject.module.modules() if isinstance(one, Norm)]
-    weightings = subject.traits("weighting")
-    return (
-        any(map(subtracts_mean_over_tokens, norms))
-        or bool(weightings & {"sparse", "ignores_scores", "needs_positive_scores"})
-        or (
-            "attends" not in subject.traits("mixer")
-            and any(map(reads_one_token, subject.parts("pooling")))
-        )
-    )
 
 
 @torch.no_grad()
@@ -69,22 +50,6 @@ def has_influence(subject: Subject, parameter: Tensor) -> bool:
     change = subject(TEXT) - before
     parameter.copy_(kept)
     return bool(change.abs().max() > EXACT * max(1.0, before.abs().max().item()))
-
-
-@torch.no_grad()
-def subtracts_mean_over_tokens(norm: Norm) -> bool:
-    """Whether a vector added to all tokens is taken off again, in the mode that the norm is in."""
-    norm, x = deepcopy(norm), torch.randn(2, 6, SIZES["dim"])
-    off = norm(x + torch.randn(SIZES["dim"])) - norm(x)
-    return bool(off.abs().max() < EXACT)
-
-
-def reads_one_token(pooling: nn.Module) -> bool:
-    """Whether the output of a pooling depends on one token alone."""
-    x = torch.randn(1, 6, SIZES["dim"], requires_grad=True)
-    with torch.enable_grad():
-        (gradient,) = torch.autograd.grad(pooling(x).sin().sum(), x)
-    return int(gradient.abs().amax(-1).count_nonzero()) == 1
 
 
 def gradients_of(
@@ -112,6 +77,18 @@ def assert_gradients(found: Mapping[str, Tensor | None], where: str = "") -> Non
         assert_finite(gradient, f"gradient of {name}{where}")
         if not sizes[name] > NOTHING * largest:
             raise Violation(f"no gradient reaches {name}{where}")
+
+
+def assert_same_gradients(
+    out: Tensor, expected: Tensor, inputs: Sequence[Tensor], what: str
+) -> None:
+    """Raise :class:`Violation` unless a random sum of outputs has the gradients of what is
+    expected.
+    """
+    upstream = torch.randn_like(out)
+    ours, theirs = (torch.autograd.grad((x * upstream).sum(), inputs) for x in (out, expected))
+    for one, other in zip(ours, theirs, strict=True):
+        assert_same(one, other, f"gradient, {what}")
 
 
 def assert_gradients_finite(outs: list[Tensor], parameters: Sequence[Tensor], what: str) -> None:

@@ -16,7 +16,6 @@ from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position, Res
 from tfzoo.masks import Mask
 from tfzoo.models.context import Context
 from tfzoo.models.mixer import Mixer
-from tfzoo.testing.contract import Violation
 from tfzoo.testing.samples import SIZES, lengths_to_valid
 
 B, N, FAR = 3, 7, 400
@@ -132,15 +131,6 @@ PROBES: Mapping[str, Callable[..., list[Tensor]]] = {
 }
 
 
-def probe(kind: str, module: Any, watch: bool = False) -> list[Tensor]:
-    """All that a component computes; with ``watch``, raises :class:`Violation` where it changes
-    what it is given.
-    """
-    given = inputs()
-    before = {name: one.clone() for name, one in given.items()} if watch else {}
-    outs = PROBES[kind](module, given)
-    for name, one in before.items():
-        if not torch.equal(given[name], one):
-            given[name].copy_(one)
-            raise Violation(f"it changes {name!r}, which it was given, in place")
-    return outs
+def probe(kind: str, module: Any) -> list[Tensor]:
+    """All that a component computes."""
+    return PROBES[kind](module, inputs())

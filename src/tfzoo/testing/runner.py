@@ -42,7 +42,7 @@ def check(kind: str, name: str) -> Iterator[Result]:
     for function in contracts(kind):
         yield run_contract(function, entry)
     for side in SIDES if kind in PLAIN else ():
-        yield from results(Combination(side).having({kind: name}))
+        yield from results(Combination(side, **{kind: name}))
 
 
 def contracts(kind: str) -> Sequence[Contract]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
 
-from tfzoo.base.registry import registry
 from tfzoo.errors import Clash
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.decoder import Decoder
@@ -69,18 +68,6 @@ class Combination:
             for kind, value in vars(self).items()
             if value != usual.get(kind)
         )
-
-    def having(self, parts: Mapping[str, Any]) -> Combination:
-        """This one with other components."""
-        return replace(self, **parts)
-
-    @property
-    def reads_target(self) -> bool:
-        """False where a translator's output cannot depend on the decoder's tokens: the weights of
-        cross-attention ignore scores, and there is no residual connection.
-        """
-        ignores = "ignores_scores" in registry("weighting").entry(self.weighting).traits
-        return not (self.side == "translator" and self.residual == "none" and ignores)
 
     def module(
         self, allow: Collection[str] = (), layers: int = 2

@@ -17,7 +17,7 @@ from tfzoo.base.registry import Entry
 from tfzoo.contracts import Residual
 from tfzoo.masks import Mask
 from tfzoo.testing import mixer, norm
-from tfzoo.testing.contract import Violation, assert_finite, assert_same, assert_shape, contract
+from tfzoo.testing.contract import Violation, assert_finite, assert_same, contract
 from tfzoo.testing.gradients import (
     NOTHING,
     assert_gradients,
@@ -209,20 +209,6 @@ def a_text_does_not_see_the_others_of_its_batch(entry: Entry) -> None:
                 assert_same(alone[0], text, f"alone and without padding, {case.name}")
 
 
-@contract("residual", "feedforward")
-def each_token_by_itself(entry: Entry) -> None:
-    """Each token is transformed by itself: ``(b n d) -> (b n d)``; in a residual connection, where
-    its norm and its sublayer mix no tokens.
-    """
-    module, x = build_randomized(entry), torch.randn(B, N, D)
-    for training in (True, False):
-        out = module.train(training)(x)
-        assert_shape(out, x.shape, "(b n d) in")
-        for place in range(N):
-            here = slice(place, place + 1)
-            assert_same(module(x[:, here]), out[:, here], f"token {place} alone")
-
-
 @contract(*CASES)
 def gradients_reach_every_parameter_and_real_tokens_alone(entry: Entry) -> None:
     """Gradients reach every parameter, but for a bias of keys, and no padding; every real token
@@ -264,9 +250,11 @@ def texts_of_no_token_or_one_are_harmless(entry: Entry) -> None:
 
 @contract(*CASES)
 def equal_numbers_are_harmless(entry: Entry) -> None:
-    """Tokens of nothing but zeros, or of one number, give finite outputs and gradients."""
+    """Tokens of nothing but zeros, or of one number, large too, give finite outputs and
+    gradients.
+    """
     for case in CASES[entry.kind](entry):
-        for number in (0.0, 2.0):
+        for number in (0.0, 2.0, LARGE):
             x, what = torch.full((B, N, D), number, requires_grad=True), f"tokens of {number:g}"
             texts, others = case.compute(x, None)
             for one in (*texts, *others):
