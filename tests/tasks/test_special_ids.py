@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import tfzoo
+from tests.tasks.renumbered import Renumbered, renumber, reordered
 from tests.test_search import random_table
-from tests.testing.rare import Renumbered, renumber, reordered
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
