@@ -74,7 +74,7 @@ def test_a_run_chooses_its_best_checkpoint_by_accuracy(here):
 
 def test_one_line_for_each_line_in_order(here, capsys, monkeypatch):
     Path("lines").write_bytes(LINES)
-    assert main(["classify", "runs/toy/1", "lines"]) == 0
+    assert main(["predict", "runs/toy/1", "lines"]) == 0
     out, err = capsys.readouterr()
     rows = [line.split("\t") for line in out.split("\n")[:-1]]
     assert len(rows) == 7
@@ -86,35 +86,35 @@ def test_one_line_for_each_line_in_order(here, capsys, monkeypatch):
     assert rows[3][0] == "NUM"
     with gzip.open("lines.gz", "wb") as stream:
         stream.write(LINES)
-    assert main(["classify", "runs/toy/1", "lines.gz", "--max-tokens", "7", "--output", "out"]) == 0
+    assert main(["predict", "runs/toy/1", "lines.gz", "--max-tokens", "7", "--output", "out"]) == 0
     again = [line.split("\t") for line in Path("out").read_text("utf-8").split("\n")[:-1]]
     assert [label for label, _ in again] == [label for label, _ in rows]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINES)))
     capsys.readouterr()
-    assert main(["classify", "runs/toy/1"]) == 0
+    assert main(["predict", "runs/toy/1"]) == 0
     assert capsys.readouterr().out == out
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-    assert main(["classify", "runs/toy/1"]) == 0
+    assert main(["predict", "runs/toy/1"]) == 0
     assert capsys.readouterr().out == ""
 
 
 def test_the_probabilities_of_all_labels_can_be_piped(here, capsys):
     Path("lines").write_text("red two\none two\n", "utf-8")
-    assert main(["classify", "runs/toy/1", "lines", "--device", "cpu"]) == 0
+    assert main(["predict", "runs/toy/1", "lines", "--device", "cpu"]) == 0
     best = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert main(["classify", "runs/toy/1", "lines", "--probabilities"]) == 0
+    assert main(["predict", "runs/toy/1", "lines", "--probabilities"]) == 0
     header, *rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert header == ["0", "NUM"]
     assert [max(row) for row in rows] == [p for _, p in best]
     assert all(sum(map(float, row)) == pytest.approx(1, abs=2e-4) for row in rows)
-    assert main(["classify", "runs/toy/1", "lines", "--top-k", "2"]) == 0
+    assert main(["predict", "runs/toy/1", "lines", "--top-k", "2"]) == 0
     ranked = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[:2] for row in ranked] == best
     assert all({row[0], row[2]} == {"0", "NUM"} for row in ranked)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for a machine without a GPU")
-@pytest.mark.parametrize("command", ["classify", "predict", "test"])
+@pytest.mark.parametrize("command", ["predict", "score"])
 @pytest.mark.parametrize(
     ("device", "says"),
     [
@@ -129,14 +129,14 @@ def test_a_device_that_is_not_there_is_one_line(command, device, says, here, cap
 
 
 def test_testing_draws_the_confusion_matrix_into_the_runs_folder(here, capsys):
-    assert main(["test", "runs/toy/1", "--device", "cpu"]) == 0
+    assert main(["score", "runs/toy/1", "--device", "cpu"]) == 0
     assert "runs/toy/1/confusion.svg" in capsys.readouterr().out
     assert Path("runs/toy/1/confusion.svg").read_text("utf-8").startswith("<?xml")
     assert summary(RUN)["test"]["scores"]["test/accuracy"] > 0.9
     assert not Path("confusion.svg").exists()
     shutil.copy("runs/toy/1/checkpoints/best.ckpt", "alone.ckpt")
     before = set(here.iterdir())
-    assert main(["test", "alone.ckpt"]) == 0
+    assert main(["score", "alone.ckpt"]) == 0
     assert set(here.iterdir()) == before, "a checkpoint in no run's folder has nowhere to draw"
 
 
@@ -147,15 +147,13 @@ def test_a_run_of_somebody_else_is_tested_and_nothing_is_written(here, capsys, m
     monkeypatch.setattr("tfzoo.training.evaluation.os.access", lambda path, mode: False)
     monkeypatch.setattr("tfzoo.runs.folder.replace_text", refuse)
     before = set(Path("runs/toy/1").iterdir())
-    assert main(["test", "runs/toy/1"]) == 0
+    assert main(["score", "runs/toy/1"]) == 0
     out, err = capsys.readouterr()
     assert "accuracy" in out
     assert "runs/toy/1 may not be written: nothing is kept there" in err
     assert set(Path("runs/toy/1").iterdir()) == before
-    monkeypatch.setattr("tfzoo.commands.predict.replacing", refuse)
-    assert main(["predict", "runs/toy/1"]) == 1
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last == f"tfzoo: {here}/runs/toy/1/predictions/test.tsv: Permission denied"
+    assert main(["score", "runs/toy/1", "--predictions", "tsv"]) == 2
+    assert "lies in no run's folder that may be written" in capsys.readouterr().err
 
 
 def test_a_folder_that_replaces_a_file_leaves_nothing_of_it(here):
@@ -164,22 +162,20 @@ def test_a_folder_that_replaces_a_file_leaves_nothing_of_it(here):
     given = ["export", RUN, "--to", "safetensors", "--output", "shared/toy", "--overwrite"]
     assert main(given) == 0
     assert [path.name for path in (here / "shared").iterdir()] == ["toy"]
-    assert main(["validate", "shared/toy", "--data.root", "."]) == 0
+    assert main(["score", "shared/toy", "validation", "--data.root", "."]) == 0
 
 
-@pytest.mark.parametrize("command", ["test", "predict"])
-def test_a_run_without_a_test_set_is_told_how_to_name_one(command, here, capsys):
+def test_a_run_without_a_test_set_is_told_how_to_name_one(here, capsys):
     alone = ["--data.root", "null", "--data.train", "train.tsv"]
-    assert main([command, "runs/toy/1", *alone]) == 2
+    assert main(["score", "runs/toy/1", *alone]) == 2
     *_, said = capsys.readouterr().err.splitlines()
-    assert said.startswith(f"tfzoo: {command}: the run's data has no test set; name one")
+    assert said.startswith("tfzoo: the run's data has no test set: name one")
 
 
 def test_predictions_are_those_that_test_scored(here):
-    assert main(["test", "runs/toy/1"]) == 0
-    accuracy = summary(RUN)["test"]["scores"]["test/accuracy"]
     for form in ("tsv", "jsonl"):
-        assert main(["predict", "runs/toy/1", *(["--format", form] if form != "tsv" else [])]) == 0
+        assert main(["score", "runs/toy/1", "--predictions", form]) == 0
+        accuracy = summary(RUN)["test"]["scores"]["test/accuracy"]
         lines = Path(f"runs/toy/1/predictions/test.{form}").read_text("utf-8").splitlines()
         rows = (
             [json.loads(line) for line in lines]
@@ -193,36 +189,44 @@ def test_predictions_are_those_that_test_scored(here):
 
 
 def test_validating_scores_as_training_said(here):
-    assert main(["validate", "runs/toy/1"]) == 0
+    assert main(["score", "runs/toy/1", "validation"]) == 0
     assert summary(RUN)["validate"]["scores"]["val/accuracy"] == pytest.approx(
         summary(RUN)["fit"]["best"]["val/accuracy"]
     )
 
 
 MISTAKES = [
-    ("translate runs/toy/1 toy.yaml", "is of the task 'classification', not 'translation'"),
-    ("classify runs/toy/1 none", "no file none to classify"),
-    ("classify runs/toy/1 'a text'", "echo 'a text' | tfzoo classify runs/toy/1"),
-    (f"classify runs/toy/1 '{'words ' * 60}'", "no file words", "A text is piped in"),
+    ("predict runs/toy/1 toy.yaml --beam 5", "no option '--beam'"),
+    ("predict runs/toy/1 toy.yaml --top-kk 5", "no option '--top-kk'", "Did you mean '--top-k'"),
+    ("predict runs/toy/1 toy.yaml --top-k two", "--top-k", "two"),
+    ("predict runs/toy/1 toy.yaml --top-k 1_0", "--top-k", "1_0"),
+    ("predict --device cpu runs/toy/1 toy.yaml --top-k 2", "no option '--top-k'"),
+    ("predict runs/toy/1 none", "no file none"),
+    ("predict runs/toy/1 'a text'", "echo 'a text' | tfzoo predict runs/toy/1"),
+    (f"predict runs/toy/1 '{'words ' * 60}'", "no file words", "A text is piped in"),
     ("fit runs/toy/1", "the folder of a run: its recipe is runs/toy/1/config.yaml"),
     ("cost runs/toy/1", "the folder of a run: its recipe is runs/toy/1/config.yaml"),
-    ("classify runs/toy/1 latin", "latin, line 2: not UTF-8"),
-    ("classify runs/toy/1 torn.gz", "torn.gz: damaged"),
-    ("classify runs/toy/1 false.gz", "false.gz: damaged"),
-    ("classify runs/toy/1 toy.yaml --output ./toy.yaml", "./toy.yaml is the file that is read"),
-    ("classify runs/toy/1 toy.yaml --output /dev/full", "is no file, which nothing replaces"),
-    ("classify runs/toy/2", "no run at runs/toy/2", "runs/toy/1"),
-    ("classify runs/toy/1 --max-tokens 0", "--max-tokens must be at least 1"),
-    ("predict runs/toy/1 --format csv", "no format named 'csv'", "tsv"),
-    ("predict runs/toy/1 --trainer.limit_test_batches 1", "has no Trainer"),
-    ("test runs/toy/1 --model.pooling max", "the run is trained"),
-    ("test runs/toy/1 --loss.class_weights balanced", "the run is trained"),
-    ("test runs/toy/1 --from runs/toy/1", "--from: the run is trained"),
-    ("test runs/toy/1 --config more.yaml", "more.yaml: model.window: the run is trained"),
-    ("test runs/toy/1 --trainer.limit_test_batches 0", "leave trainer.limit_test_batches out"),
-    ("validate runs/toy/1 --trainer.limit_val_batches 0", "leave trainer.limit_val_batches out"),
-    ("test runs/toy/1 --data.tokenizer word", "--data.tokenizer does not match the checkpoint"),
-    ("test runs/toy/1 --search.beam 5", "no section 'search'"),
+    ("predict runs/toy/1 latin", "latin, line 2: not UTF-8"),
+    ("predict runs/toy/1 torn.gz", "torn.gz: damaged"),
+    ("predict runs/toy/1 false.gz", "false.gz: damaged"),
+    ("predict runs/toy/1 toy.yaml --output ./toy.yaml", "./toy.yaml is the file that is read"),
+    ("predict runs/toy/1 toy.yaml --output /dev/full", "is no file, which nothing replaces"),
+    ("predict runs/toy/2", "no run at runs/toy/2", "runs/toy/1"),
+    ("predict runs/toy/1 --max-tokens 0", "--max-tokens must be at least 1"),
+    ("score runs/toy/1 --predictions csv", "no format named 'csv'", "tsv"),
+    ("score runs/toy/1 train", "no data named 'train'", "--data.test FILE"),
+    ("score runs/toy/1 validation --predictions tsv", "leave validation out"),
+    ("score runs/toy/1 --model.pooling max", "the run is trained"),
+    ("score runs/toy/1 --loss.class_weights balanced", "the run is trained"),
+    ("score runs/toy/1 --from runs/toy/1", "--from: the run is trained"),
+    ("score runs/toy/1 --config more.yaml", "more.yaml: model.window: the run is trained"),
+    ("score runs/toy/1 --trainer.limit_test_batches 0", "leave trainer.limit_test_batches out"),
+    (
+        "score runs/toy/1 validation --trainer.limit_val_batches 0",
+        "leave trainer.limit_val_batches out",
+    ),
+    ("score runs/toy/1 --data.tokenizer word", "--data.tokenizer does not match the checkpoint"),
+    ("score runs/toy/1 --search.beam 5", "no section 'search'"),
     ("fit toy.yaml --model.classes 6", "`classes` cannot be set in a recipe"),
     ("fit toy.yaml --model.tie all", "no key 'tie'"),
     ("fit toy.yaml --optim.class_weights balanced", "`class_weights` belongs under `loss`"),
@@ -260,8 +264,8 @@ def test_a_mistake_is_named_with_its_fix(mistake, here, capsys):
 
 def test_closed_standard_input_is_told(here, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    assert main(["classify", "runs/toy/1"]) == 2
-    assert "standard input is closed; name a file to classify" in capsys.readouterr().err
+    assert main(["predict", "runs/toy/1"]) == 2
+    assert "standard input is closed: name a file" in capsys.readouterr().err
 
 
 def test_who_types_gets_an_answer_to_each_line(here, monkeypatch):
@@ -278,7 +282,7 @@ def test_who_types_gets_an_answer_to_each_line(here, monkeypatch):
     monkeypatch.setattr(keyboard, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdin", keyboard)
     monkeypatch.setattr(sys, "stdout", answers)
-    assert main(["classify", "runs/toy/1"]) == 0
+    assert main(["predict", "runs/toy/1"]) == 0
     assert [line.split("\t")[0] for line in answers.getvalue().splitlines()] == ["0", "NUM"]
 
 

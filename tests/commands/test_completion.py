@@ -9,7 +9,7 @@ import pytest
 from tfzoo.base.registry import registry
 from tfzoo.commands.argument_parser import SECTIONS
 from tfzoo.commands.completion import every_command
-from tfzoo.commands.main import main, summaries
+from tfzoo.commands.main import COMMANDS, main
 from tfzoo.config import sources
 from tfzoo.config.sections import sections
 
@@ -34,7 +34,7 @@ def completed(words):
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_what_can_follow_is_offered():
-    assert completed("tfzoo ") == set(summaries())
+    assert completed("tfzoo ") == set(COMMANDS)
     assert completed("tfzoo fit translation/n") == {
         name for name in sources.packaged_recipes() if name.startswith("translation/n")
     }

@@ -233,7 +233,7 @@ def test_a_trusted_recipe_may_name_a_class_beside_it(recipe, capsys):
 
 
 def test_a_name_that_no_file_can_have_is_one_line(capsys):
-    for command in ("fit", "translate", "import"):
+    for command in ("fit", "predict", "import"):
         assert main([command, "x" * 300]) == 2
         assert capsys.readouterr().err == f"tfzoo: {'x' * 300}: File name too long\n"
 
@@ -265,7 +265,7 @@ def test_a_run_folder_that_holds_something_is_not_overwritten(refused, tmp_path)
     refused("fit translation/numbers --run mine", "mine is not empty and no run")
 
 
-@pytest.mark.parametrize("command", ["validate", "test", "predict", "translate", "classify"])
+@pytest.mark.parametrize("command", ["score", "predict"])
 def test_a_run_that_is_not_there_is_told_those_that_are(command, refused, tmp_path):
     refused(f"{command} runs/numbers/2", "no run at runs/numbers/2")
     (tmp_path / "runs" / "numbers" / "1").mkdir(parents=True)
@@ -289,11 +289,8 @@ COMMANDS = [
     ("recipes --copy x.yaml", "name of a recipe"),
     (f"recipes translation/numbers --copy {__file__}", "exists already"),
     ("cache --cleer", "no option '--cleer'", "Did you mean '--clear'"),
-    ("translate x --scor", "no option '--scor'", "Did you mean '--scores'"),
-    ("translate x --beam two", "--beam", "two"),
-    ("translate x --beam 1_0", "--beam", "1_0"),
     ("attention x text --layers 1_0", "--layers 1_0"),
-    ("test", "RUN is missing: tfzoo test RUN"),
+    ("score", "RUN is missing: tfzoo score RUN"),
 ]
 
 

@@ -54,7 +54,7 @@ def test_a_run_lies_in_one_folder_with_everything_about_it(capsys):
     assert {"step", "train/loss", "train/lr", "val/chrf"} <= rows(RUN)[0].keys()
     assert sum(bool(row["val/chrf"]) for row in rows(RUN)) == 2
     out = capsys.readouterr()
-    assert "tfzoo translate runs/numbers/1" in out.out
+    assert "tfzoo predict runs/numbers/1" in out.out
     assert "run: runs/numbers/1" in out.err
     assert "GPU available" not in out.err
     assert "Tip" not in out.err
@@ -145,7 +145,7 @@ def test_checkpoints_come_as_often_as_asked():
     names = sorted(path.name for path in Path("runs/numbers/1/checkpoints").iterdir())
     assert len(names) == 3
     assert "last.ckpt" in names
-    assert main(["validate", "runs/numbers/1"]) == 0
+    assert main(["score", "runs/numbers/1", "validation"]) == 0
 
 
 def test_a_dry_run_writes_no_checkpoint():
@@ -176,40 +176,40 @@ def test_weights_and_biases_is_offline_without_an_account(monkeypatch, tmp_path)
 def test_a_trained_run_scores_as_its_training_said_and_translates(capsys, monkeypatch):
     assert fit() == 0
     told = summary(RUN)["test"]["scores"]
-    assert main(["test", "runs/numbers/1"]) == 0
+    assert main(["score", "runs/numbers/1"]) == 0
     assert summary(RUN)["test"]["scores"] == pytest.approx(told, abs=1e-4)
     assert "    -> " in capsys.readouterr().err
     last = "runs/numbers/1/checkpoints/last.ckpt"
-    assert main(["validate", last, "--search.beam", "2", "--samples", "0"]) == 0
+    assert main(["score", last, "validation", "--search.beam", "2", "--samples", "0"]) == 0
     said = capsys.readouterr().err
     assert "search.beam: 2 here, 1 in training" in said
     assert "    -> " not in said
     assert {"fit", "test", "validate"} <= summary(RUN).keys()
-    assert main(["predict", "runs/numbers/1"]) == 0
+    assert main(["score", "runs/numbers/1", "--predictions", "tsv"]) == 0
     written = Path(RUN, "predictions/long.tsv").read_text("utf-8").splitlines()
     head, first, *others = [line.split("\t") for line in written]
     assert head == ["source", "translation", "reference", "score"]
     assert len(others) == 3
-    assert main(["predict", RUN, "--format", "jsonl"]) == 0
+    assert main(["score", RUN, "--predictions", "jsonl"]) == 0
     with Path(RUN, "predictions/long.jsonl").open(encoding="utf-8") as stream:
         again = json.loads(stream.readline())
     assert [again["source"], again["reference"]] == [first[0], first[2]]
-    assert main(["predict", "runs/numbers/1", "--format", "jsonline"]) == 2
+    assert main(["score", "runs/numbers/1", "--predictions", "jsonline"]) == 2
     assert "Did you mean 'jsonl'" in capsys.readouterr().err
-    assert main(["test", "runs/numbers/1", "--model.dim", "8"]) == 2
+    assert main(["score", "runs/numbers/1", "--model.dim", "8"]) == 2
     capsys.readouterr()
     Path("text").write_text("two\n\n" + "three " * 900 + "\r\nfour\x0bfive", "utf-8")
-    assert main(["translate", "runs/numbers/1", "text"]) == 0
+    assert main(["predict", "runs/numbers/1", "text"]) == 0
     out, err = capsys.readouterr()
     assert out.count("\n") == 4
     assert "checkpoint: runs/numbers/1/checkpoints/best.ckpt" in err
-    assert main(typed("translate runs/numbers/1 text --n-best 2 --scores --output out")) == 0
+    assert main(typed("predict runs/numbers/1 text --n-best 2 --scores --output out")) == 0
     lines = Path("out").read_text("utf-8").split("\n")[:-1]
     assert 4 <= len(lines) <= 8, "up to two for each line, none twice"
     assert "--n-best 2 takes a beam of 2; the recipe's is 1" in capsys.readouterr().err
     assert all(float(line.partition("\t")[0]) <= 0 for line in lines), "0 of the empty line"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"two\n\xff\n")))
-    assert main(["translate", "runs/numbers/1"]) == 2
+    assert main(["predict", "runs/numbers/1"]) == 2
     assert "line 2: not UTF-8" in capsys.readouterr().err
 
 

@@ -60,7 +60,9 @@ def test_another_text_is_read_with_the_tokenizer_of_the_run(capsys):
     assert main([*given, "--trainer.max_steps", "2"]) == 0, "it is the same when training goes on"
     assert state("two") == began
     shutil.rmtree("one")
-    assert main(["validate", "two"]) == 0, "of what it began with nothing is needed any more"
+    assert main(["score", "two", "validation"]) == 0, (
+        "of what it began with nothing is needed any more"
+    )
     assert main([*given, "--trainer.max_steps", "3"]) == 0
     assert "one is not there: model and tokenizer are those of two" in capsys.readouterr().err
     assert state("two") == began

@@ -269,7 +269,7 @@ def test_what_has_no_tokenizer_or_is_a_run_already_is_refused(tmp_path, capsys):
     assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 2
     assert "exists" in capsys.readouterr().err
     (tmp_path / "there/tokenizer.json").unlink()
-    assert main(["generate", str(tmp_path / "there")]) == 2
+    assert main(["predict", str(tmp_path / "there")]) == 2
     assert "has no tokenizer.json" in capsys.readouterr().err
 
 

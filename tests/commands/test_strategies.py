@@ -134,11 +134,11 @@ def test_an_export_is_one_file_that_other_commands_read(capsys):
     assert f"checkpoint: {FSDP2}/checkpoints/best.ckpt" in err
     said = []
     for run in (exported, FSDP2):
-        assert main(["translate", run, "lines"]) == 0
+        assert main(["predict", run, "lines"]) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
     assert said[0].count("\n") == 2
-    assert main(["validate", exported]) == 0
+    assert main(["score", exported, "validation"]) == 0
     assert re.search(r"^  val  .*loss \d", capsys.readouterr().out, re.MULTILINE)
     assert "optimizer_states" not in torch.load(exported, weights_only=True)
     assert main(["export", exported]) == 2
@@ -217,7 +217,7 @@ def test_the_same_command_goes_on_with_one_process_and_its_export_translates(cap
     Path("lines").write_text("two\nthree\n", "utf-8")
     assert main(["export", "on/checkpoints/last.ckpt", "--output", "on.ckpt"]) == 0
     capsys.readouterr()
-    assert main(["translate", "on.ckpt", "lines"]) == 0
+    assert main(["predict", "on.ckpt", "lines"]) == 0
     assert capsys.readouterr().out.count("\n") == 2
 
 

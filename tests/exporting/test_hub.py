@@ -59,7 +59,7 @@ def test_what_is_pushed_is_loaded_by_its_address(hub, tmp_path, capsys):
     assert 'TranslationTask.load("hf://me/numbers")' in card
     assert TranslationTask.load("hf://me/numbers").translate(LINES) == task.translate(LINES)
     (tmp_path / "lines").write_text("one two\n", "utf-8")
-    assert main(["translate", "hf://me/numbers@v1", str(tmp_path / "lines")]) == 0
+    assert main(["predict", "hf://me/numbers@v1", str(tmp_path / "lines")]) == 0
     assert capsys.readouterr().out == f"{task.translate(['one two'])[0]}\n"
 
 

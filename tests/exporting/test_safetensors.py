@@ -114,7 +114,7 @@ def test_commands_read_the_folder_that_export_writes(folder, capsys):
     said = []
     for run in ("model", "model.ckpt", "again"):
         capsys.readouterr()
-        assert main(["translate", run, "lines"]) == 0
+        assert main(["predict", run, "lines"]) == 0
         said.append(capsys.readouterr().out)
     assert len(set(said)) == 1
     assert main(["export", "model.ckpt", "--to", "safetensors", "--output", "again"]) == 2

@@ -77,7 +77,7 @@ def test_no_flipped_bit_anywhere_ends_in_anything_but_a_clear_refusal_or_the_rig
         ({"format": 1}, "format 1, this tfzoo reads 2: it was written by another version"),
         ({"format": 3}, "format 3"),
         ({"task": "sorting"}, "is of the task 'sorting', not 'translation'$"),
-        ({"task": "token_classification"}, "not 'translation'; its command is tfzoo label"),
+        ({"task": "token_classification"}, "not 'translation'"),
         ({"recipe": None}, "incomplete"),
     ],
 )

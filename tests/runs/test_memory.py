@@ -196,7 +196,7 @@ def store(change=None):
 def test_a_run_of_a_stranger_is_refused_alike(run, name, capsys):
     change, line = STORED[name]
     store(change)
-    is_refused(main(["translate", run, "text"]), capsys.readouterr().err, line)
+    is_refused(main(["predict", run, "text"]), capsys.readouterr().err, line)
 
 
 @pytest.mark.nightly

@@ -23,7 +23,7 @@ def test_typing_a_text_shows_its_answer_and_its_attention(browser, client):
     page.on("request", lambda request: asked.append(request.url))
     page.goto(own)
     assert page.title() == "Translation: runs/toy/1"
-    assert f"{own}translate" in page.inner_text("#hint")
+    assert f"{own}predict" in page.inner_text("#hint")
     answer = page.frame_locator("#answer")
     for text in ("one two", EVIL):
         page.fill("#text", text)

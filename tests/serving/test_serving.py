@@ -58,11 +58,11 @@ def test_a_translation_is_the_tasks_own(translating):
         {"translation": best.text, "score": best.score, "truncated": False}
         for (best,) in translating.task.translations(texts)
     ]
-    one = translating.client.ask("/translate", {"text": "one two"})
+    one = translating.client.ask("/predict", {"text": "one two"})
     assert one.status == 200
     assert json.loads(one.text)["translation"] == wanted[0]["translation"]
     assert json.loads(one.text)["score"] == pytest.approx(wanted[0]["score"])
-    several = translating.client.ask("/translate", {"texts": texts})
+    several = translating.client.ask("/predict", {"texts": texts})
     assert json.loads(several.text) == {"answers": wanted}
 
 
@@ -70,7 +70,7 @@ def test_fifty_at_once_are_answered_each_with_its_own():
     task = classifier()
     texts = [f"text {index}" for index in range(50)]
     with serving(task) as client, ThreadPoolExecutor(50) as threads:
-        found = list(threads.map(lambda text: client.ask("/classify", {"text": text}), texts))
+        found = list(threads.map(lambda text: client.ask("/predict", {"text": text}), texts))
         assert client.requests() == 0
     for text, answer in zip(texts, found, strict=True):
         (ranked,) = task.classifications([text])
@@ -104,33 +104,33 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_one_clear_error(name, translating):
     body, status, says = MISTAKES[name]
-    answer = translating.client.ask("/translate", body, JSON)
+    answer = translating.client.ask("/predict", body, JSON)
     assert (answer.status, says in answer.error) == (status, True), answer.text
 
 
 def test_other_errors_have_the_same_form(translating):
     ask = translating.client.ask
-    assert ask("/translate", '{"text": "a"}').status == 415
-    assert ask("/docs").error == "no such path; texts go to POST /translate"
-    assert ask("/translate", {"text": "a" * 2000}).status == 413
+    assert ask("/predict", '{"text": "a"}').status == 415
+    assert ask("/docs").error == "no such path; texts go to POST /predict"
+    assert ask("/predict", {"text": "a" * 2000}).status == 413
     parts = iter([b" " * 1500] * 2)  # no length is announced: the size shows while it arrives
-    assert ask("/translate", parts, JSON).status == 413
+    assert ask("/predict", parts, JSON).status == 413
 
 
 def test_other_sites_cannot_use_a_browsers_user(translating):
     ask = translating.client.ask
     body, own = {"text": "a"}, f"http://127.0.0.1:{translating.client.port}"
-    assert ask("/translate", body, {"Origin": own}).status == 200
-    assert ask("/translate", body, {"Origin": "https://example.org"}).status == 403
-    assert ask("/translate", body, {"Origin": "null"}).status == 403
-    assert ask("/translate", body, {"Host": "example.org"}).status == 400
+    assert ask("/predict", body, {"Origin": own}).status == 200
+    assert ask("/predict", body, {"Origin": "https://example.org"}).status == 403
+    assert ask("/predict", body, {"Origin": "null"}).status == 403
+    assert ask("/predict", body, {"Host": "example.org"}).status == 400
     assert ask("/health", headers={"Host": "localhost:1"}).status == 200
 
 
 def test_the_schema_names_what_is_sent_and_what_is_answered(translating):
     schema = json.loads(translating.client.ask("/openapi.json").text)
-    assert set(schema["paths"]) == {"/translate", "/health"}
-    answers = schema["paths"]["/translate"]["post"]["responses"]
+    assert set(schema["paths"]) == {"/predict", "/health"}
+    answers = schema["paths"]["/predict"]["post"]["responses"]
     assert {"200", "400", "413", "422", "503", "504"} <= set(answers)
     assert "HTTPValidationError" not in schema["components"]["schemas"]
 
@@ -169,41 +169,41 @@ def test_one_more_than_may_wait_is_told_to_come_back():
         serving(translator(), prepare=gate, waiting=2) as client,
         ThreadPoolExecutor(3) as threads,
     ):
-        found = [threads.submit(client.ask, "/translate", {"text": "a"}) for _ in range(3)]
+        found = [threads.submit(client.ask, "/predict", {"text": "a"}) for _ in range(3)]
         soon(lambda: client.requests() == 3)
-        refused = client.ask("/translate", {"text": "a"})
+        refused = client.ask("/predict", {"text": "a"})
         assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
         assert "3 requests are waiting" in refused.error
         gate.go.set()
         assert [one.result().status for one in found] == [200] * 3
-        assert client.ask("/translate", {"text": "a"}).status == 200
+        assert client.ask("/predict", {"text": "a"}).status == 200
 
 
 def test_time_that_is_over_is_an_error_and_stops_the_model():
     """Also of a request that waits."""
     with held() as gate, serving(translator(), prepare=gate, seconds=0.2) as client:
         with ThreadPoolExecutor(2) as threads:
-            found = [threads.submit(client.ask, "/translate", {"text": "a"}) for _ in range(2)]
+            found = [threads.submit(client.ask, "/predict", {"text": "a"}) for _ in range(2)]
             soon(lambda: any(one.done() for one in found))  # the one that waits
             gate.go.set()
             assert [one.result().status for one in found] == [504, 504]
             assert "no answer within 0.2 seconds" in found[0].result().error
         assert gate.layers == 1
-        soon(lambda: client.ask("/translate", {"text": "a"}).status == 200)
+        soon(lambda: client.ask("/predict", {"text": "a"}).status == 200)
 
 
 def test_a_request_in_the_wrong_place_is_told_the_right_one(translating):
     """What people type into the address bar first, and what they send to the wrong task."""
     client = translating.client
-    asked = client.ask("/translate")
+    asked = client.ask("/predict")
     assert (asked.status, asked.headers["allow"]) == (405, "POST")
     assert asked.error == (
-        '/translate takes POST, not GET: send {"text": "..."} or {"texts": ["...", "..."]}'
+        '/predict takes POST, not GET: send {"text": "..."} or {"texts": ["...", "..."]}'
     )
     assert client.ask("/health", {"text": "one"}).error == "/health takes GET, not POST"
     for body in (None, {"text": "one"}):
-        other = client.ask("/classify", body)
-        assert (other.status, other.error) == (404, "no such path; texts go to POST /translate")
+        other = client.ask("/translate", body)
+        assert (other.status, other.error) == (404, "no such path; texts go to POST /predict")
 
 
 def failing_once(task):
@@ -217,9 +217,9 @@ def failing_once(task):
 def test_a_failure_and_the_text_are_kept_apart(capsys):
     """A failure of the model ends one request, and nothing of its text is printed."""
     with serving(translator(), prepare=failing_once) as client:
-        failed = client.ask("/translate", {"text": "secret"})
+        failed = client.ask("/predict", {"text": "secret"})
         assert (failed.status, failed.error) == (500, "the model failed: RuntimeError")
-        assert client.ask("/translate", {"text": "secret"}).status == 200
+        assert client.ask("/predict", {"text": "secret"}).status == 200
         assert client.ask("/secret?text=secret").status == 404
     printed = "".join(capsys.readouterr())
     assert "RuntimeError in test_serving.py, line" in printed

@@ -40,7 +40,7 @@ def served(number):
         client = Client(int(out.getvalue().split()[0].rpartition(":")[2]))
         soon(lambda: answers(client))
         with ThreadPoolExecutor(2) as threads:
-            found = [threads.submit(client.ask, "/translate", {"text": "a"}) for _ in range(2)]
+            found = [threads.submit(client.ask, "/predict", {"text": "a"}) for _ in range(2)]
             soon(lambda: client.requests() == 2)
             os.kill(os.getpid(), number)
             statuses.extend(one.result().status for one in found)

@@ -56,7 +56,7 @@ def served():
 def opened(client):
     """An answer of which the headers have come."""
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
-    connection.request("POST", "/generate", json.dumps({"text": PROMPT, "stream": True}), JSON)
+    connection.request("POST", "/predict", json.dumps({"text": PROMPT, "stream": True}), JSON)
     return connection.getresponse()
 
 
@@ -67,8 +67,8 @@ def events(text):
 
 
 def test_pieces_come_before_the_answer_and_are_all_of_it(served):
-    whole = served.client.ask("/generate", {"text": PROMPT})
-    streamed = served.client.ask("/generate", {"text": PROMPT, "stream": True})
+    whole = served.client.ask("/predict", {"text": PROMPT})
+    streamed = served.client.ask("/predict", {"text": PROMPT, "stream": True})
     assert streamed.headers.get_content_type() == "text/event-stream"
     *pieces, last = events(streamed.text)
     assert last == json.loads(whole.text)
@@ -79,7 +79,7 @@ def test_pieces_come_before_the_answer_and_are_all_of_it(served):
 
 
 def test_the_page_of_a_streamed_text_does_not_continue_it_again(served):
-    *_, last = events(served.client.ask("/generate", {"text": PROMPT, "stream": True}).text)
+    *_, last = events(served.client.ask("/predict", {"text": PROMPT, "stream": True}).text)
     before = served.gate.layers
     for text, passes in ((PROMPT, 1), (f"{PROMPT} a", 65)):
         page = served.client.ask("/show", urlencode({"text": text}))
@@ -90,22 +90,22 @@ def test_the_page_of_a_streamed_text_does_not_continue_it_again(served):
 
 def test_an_answer_without_pieces_is_one_event():
     with serving(translator()) as client:
-        whole = json.loads(client.ask("/translate", {"text": "one"}).text)
-        streamed = client.ask("/translate", {"text": "one", "stream": True})
+        whole = json.loads(client.ask("/predict", {"text": "one"}).text)
+        streamed = client.ask("/predict", {"text": "one", "stream": True})
         assert events(streamed.text) == [whole]
 
 
 def test_others_are_answered_while_a_text_is_streamed_and_none_is_mixed_with_it(served):
     """Also a stream that nobody reads, or whose reader goes away."""
     alone = [
-        events(served.client.ask("/generate", {"text": text, "stream": True}).text)
+        events(served.client.ask("/predict", {"text": text, "stream": True}).text)
         for text in (PROMPT, "a")
     ]
     silent, gone = opened(served.client), opened(served.client)
     gone.close()
     with ThreadPoolExecutor(4) as threads:
         found = [
-            threads.submit(served.client.ask, "/generate", {"text": text, "stream": True})
+            threads.submit(served.client.ask, "/predict", {"text": text, "stream": True})
             for text in (PROMPT, "a") * 2
         ]
         assert [events(one.result().text) for one in found] == alone * 2
@@ -123,7 +123,7 @@ def test_time_that_is_over_is_the_last_event():
         gate.go.set()
         assert pieces
         assert last == {"error": "no answer within 1 seconds; send fewer or shorter texts"}
-        soon(lambda: client.ask("/generate", {"text": "a"}).status == 200)  # on a busy machine
+        soon(lambda: client.ask("/predict", {"text": "a"}).status == 200)  # on a busy machine
 
 
 def test_the_page_shows_a_continuation_as_it_comes(browser):

@@ -22,10 +22,10 @@ def test_a_page_has_a_box_for_each_text_and_json_takes_lists():
         shown = client.ask("/show", "text=one+two&text=three", form)
         assert (shown.status, "one two / three" in shown.text) == (200, True)
         assert client.ask("/show", "text=+&text=", form).status == 422
-        one = json.loads(client.ask("/classify", {"text": PAIRS[0]}).text)
+        one = json.loads(client.ask("/predict", {"text": PAIRS[0]}).text)
         assert one["probabilities"] == pytest.approx(wanted[0])
         lines = ["\t".join(pair) for pair in PAIRS]
-        several = json.loads(client.ask("/classify", {"texts": PAIRS}).text)["answers"]
+        several = json.loads(client.ask("/predict", {"texts": PAIRS}).text)["answers"]
         for answer, probabilities in zip(several, wanted, strict=True):
             assert answer["probabilities"] == pytest.approx(probabilities)
         for body, words in (
@@ -34,7 +34,7 @@ def test_a_page_has_a_box_for_each_text_and_json_takes_lists():
             ({"text": ["a", "b", "c"]}, "text: List should have at most 2 items"),
             ({"text": ["a", 1]}, "text.1: Input should be a valid string"),
         ):
-            answer = client.ask("/classify", body)
+            answer = client.ask("/predict", body)
             assert (answer.status, words in answer.error) == (422, True), answer.text
 
 
@@ -47,7 +47,7 @@ def test_the_page_marks_spans():
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         shown = client.ask("/show", "text=%3Ci%3E+Anna", form).text
         assert "<mark>&lt;i&gt; <small>PER</small></mark> <mark>Anna" in shown
-        answer = json.loads(client.ask("/label", {"text": "a b"}).text)
+        answer = json.loads(client.ask("/predict", {"text": "a b"}).text)
     assert answer["spans"] == [
         {"label": "PER", "text": "a", "start": 0, "end": 1},
         {"label": "PER", "text": "b", "start": 1, "end": 2},
@@ -58,7 +58,7 @@ def test_the_page_marks_spans():
 def test_a_server_says_which_texts_are_truncated(name):
     task = TASKS[name](position="learned", max_length=8).eval()
     with serving(task) as client:
-        path = f"/{task.command}"
+        path = "/predict"
         for text, truncated in ("one two", False), ("one two three", True):
             assert json.loads(client.ask(path, {"text": text}).text)["truncated"] is truncated
         several = json.loads(client.ask(path, {"texts": LINES}).text)["answers"]

@@ -7,7 +7,7 @@ TYPE = b"Content-Type: application/json\r\n"
 
 
 def post(
-    body: bytes, *headers: bytes, length: int | None = None, path: bytes = b"/translate"
+    body: bytes, *headers: bytes, length: int | None = None, path: bytes = b"/predict"
 ) -> bytes:
     size = len(body) if length is None else length
     announced = b"Content-Length: %d\r\n" % size
@@ -23,7 +23,7 @@ def get(
 
 
 def chunked(*parts: bytes) -> bytes:
-    head = b"POST /translate HTTP/1.1\r\n" + HOST + TYPE + b"Transfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /predict HTTP/1.1\r\n" + HOST + TYPE + b"Transfer-Encoding: chunked\r\n\r\n"
     return head + b"".join(parts)
 
 
@@ -59,9 +59,9 @@ REQUESTS: dict[str, bytes] = {
     "TRACE": b"TRACE /health HTTP/1.1\r\n" + HOST + b"\r\n",
     "an upgrade": get(b"/health", b"Connection: upgrade", b"Upgrade: websocket"),
     "an upgrade to HTTP/2": get(b"/", b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c"),
-    "a length below": b"POST /translate HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n",
-    "a length of words": b"POST /translate HTTP/1.1\r\n" + HOST + b"Content-Length: ten\r\n\r\n",
-    "a length of many digits": b"POST /translate HTTP/1.1\r\n"
+    "a length below": b"POST /predict HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n",
+    "a length of words": b"POST /predict HTTP/1.1\r\n" + HOST + b"Content-Length: ten\r\n\r\n",
+    "a length of many digits": b"POST /predict HTTP/1.1\r\n"
     + HOST
     + b"Content-Length: "
     + b"9" * 5000

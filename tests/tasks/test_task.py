@@ -138,8 +138,7 @@ class BigramTask(Task):
     sampling: Sampling
     Data = BigramData
     tokenizer_of_data = "letters"
-    command = "continue"
-    command_help = "continue words"
+    about = "continue words"
     monitor = "val/perplexity"
     higher_is_better: ClassVar[Mapping[str, bool]] = {
         "loss": False,
@@ -201,7 +200,7 @@ def a_third_task(own_folder, monkeypatch):
 def test_it_is_trained_scored_and_used_by_the_same_commands(capsys):
     assert main(["fit", "bigram.yaml", "--sampling.letters", "3"]) == 0
     out, err = capsys.readouterr()
-    assert "tfzoo continue runs/bigram/1" in out
+    assert "tfzoo predict runs/bigram/1" in out
     assert "64 words" in err
     config = yaml.safe_load(Path("runs/bigram/1/config.yaml").read_text("utf-8"))
     assert config["model"] == {"dim": 4, "scale": 1.0}
@@ -209,11 +208,12 @@ def test_it_is_trained_scored_and_used_by_the_same_commands(capsys):
     summary = json.loads(Path("runs/bigram/1/summary.json").read_text("utf-8"))
     assert summary["fit"]["best"].keys() == {"val/perplexity"}
     assert summary["fit"]["tokens_per_second"] > 0
-    assert main(["validate", "runs/bigram/1"]) == 0
-    assert main(["test", "runs/bigram/1"]) == 0
+    assert main(["score", "runs/bigram/1", "validation"]) == 0
+    assert main(["score", "runs/bigram/1"]) == 0
     summary = json.loads(Path("runs/bigram/1/summary.json").read_text("utf-8"))
     assert summary["test"]["scores"]["test/perplexity"] < 3.5
-    assert main(["predict", "runs/bigram/1", "--format", "jsonl", "--sampling.letters", "1"]) == 0
+    asked = ["--predictions", "jsonl", "--sampling.letters", "1"]
+    assert main(["score", "runs/bigram/1", *asked]) == 0
     rows = [
         json.loads(line)
         for line in Path("runs/bigram/1/predictions/test.jsonl").read_text("utf-8").splitlines()

@@ -26,7 +26,7 @@ def task(request):
 
 
 def test_a_call_counts_truncated_texts_in_one_warning(task):
-    answer = getattr(task, task.command)
+    answer = task.translate if hasattr(task, "translate") else task.classify
     with pytest.warns(UserWarning, match=TOLD.format("2 texts are")) as caught:
         found = answer(LINES)
     assert len(caught) == 1
@@ -37,7 +37,7 @@ def test_a_call_counts_truncated_texts_in_one_warning(task):
 
 def test_who_asks_is_told_which_texts_are_truncated_instead(task):
     told = []
-    ask = task.translations if task.command == "translate" else task.classifications
+    ask = task.translations if hasattr(task, "translations") else task.classifications
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ask(LINES, on_truncated=lambda *given: told.append(given))
@@ -55,11 +55,11 @@ def test_the_attention_of_a_truncated_text_says_so(task):
 
 def test_a_command_says_how_many_lines_are_truncated(task, own_folder, monkeypatch, capsys):
     saved(task, Path("toy.ckpt"))
-    monkeypatch.setattr("tfzoo.commands.task_command.CHUNK", 2)
+    monkeypatch.setattr("tfzoo.commands.predict.CHUNK", 2)
     for lines, told in (LINES, [TOLD.format("2 texts are")]), (READ, []):
         stream = io.TextIOWrapper(io.BytesIO("\n".join(lines).encode()))
         monkeypatch.setattr(sys, "stdin", stream)
-        assert main([task.command, "toy.ckpt"]) == 0
+        assert main(["predict", "toy.ckpt"]) == 0
         out, err = capsys.readouterr()
         assert out.count("\n") == len(lines)
         assert err.splitlines()[1:] == told  # after the checkpoint's name

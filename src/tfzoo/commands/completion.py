@@ -8,7 +8,7 @@ from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_verbatim
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.commands.main import command, summaries
+from tfzoo.commands.main import COMMANDS, command
 from tfzoo.config import sources
 from tfzoo.errors import TfzooError
 
@@ -43,7 +43,7 @@ def every_command() -> ArgumentParser:
     recipes, sweeps = sources.packaged_recipes(), sources.packaged_sweeps()
     whole = ArgumentParser("tfzoo", add_help=False)
     commands = whole.add_subparsers(dest="command", parser_class=ArgumentParser)
-    for name, summary in summaries().items():
+    for name, summary in COMMANDS.items():
         parser = command(name)[0]
         for kind in KINDS if parser.of_recipe else ():
             choices = registry(kind).names()

@@ -14,7 +14,7 @@ SOURCE is a folder that save_pretrained of Hugging Face's transformers wrote, wi
 weights in safetensors and tokenizer.json, or a repository of the Hub, hf://owner/name[@revision].
 Pickles are not read, and code that it asks for is not run.
 
-The folder that is written is a run of tfzoo: the command of its task, attention, serve, export and
+The folder that is written is a run of tfzoo: predict, attention, serve, export and
 fit --from take it. They take SOURCE itself, too, and read it anew each time.
 """
 
@@ -49,6 +49,6 @@ def run(given: Namespace) -> int:
         )
     task = source.load()
     task.save_pretrained(output)
-    notify(f"use it: tfzoo {task.command} {relative_path(output)}")
+    notify(f"use it: tfzoo predict {relative_path(output)}")
     print_result(str(relative_path(output)))
     return 0

@@ -28,8 +28,8 @@ def run(given: Namespace) -> int:
         if len(kinds) > 1:
             print_result(f"{kind}")
         width = max(map(len, names), default=0)
-        # Importing a task takes seconds; the line of its command says what it does.
-        of_tasks = registry(kind).declared("command_help") if kind == "task" else {}
+        # Importing a task takes seconds; the line of its own says what it does.
+        of_tasks = registry(kind).declared("about") if kind == "task" else {}
         for name in names:
             if name in of_tasks:
                 print_result(f"  {name:<{width}}  {of_tasks[name]}")

@@ -8,14 +8,12 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from functools import partial
 from importlib import import_module
 from keyword import iskeyword
 
 from tfzoo import __version__
 from tfzoo.base.allocator import prepare_import
 from tfzoo.base.loading import without_collections
-from tfzoo.base.registry import registry
 from tfzoo.base.signals import INTERRUPTED, Stopped, heard
 from tfzoo.base.terminal import notify, print_refusal, print_result
 from tfzoo.base.values import is_text
@@ -30,9 +28,8 @@ COMMANDS = {
     "recipes": "list, print or copy the packaged recipes",
     "cost": "print what a recipe's model costs, by part",
     "fit": "train a recipe",
-    "validate": "score a trained run on its validation text",
-    "test": "score a trained run on its test sets",
-    "predict": "write a trained run's predictions for its test sets",
+    "predict": "apply a trained run to text, line by line",
+    "score": "score a trained run on its test sets, or on its validation text",
     "attention": "write a page that shows a trained run's attention in a text",
     "serve": "a page and a JSON API for a trained run, on this machine",
     "plot": "draw learning curves of runs, a position encoding or attention scores",
@@ -48,7 +45,7 @@ COMMANDS = {
 completion are made, and ``run`` gets their values.
 """
 
-LONG = ("fit", "validate", "test", "predict", "sweep")
+LONG = ("fit", "predict", "score", "sweep")
 """The commands that a scheduler may end, and expects the exit code of."""
 
 OF_A_FILE = (
@@ -58,37 +55,17 @@ OF_A_FILE = (
 """Errors of a file that may not be written, for which there is no room, or whose name cannot be."""
 
 
-def task_commands() -> dict[str, str]:
-    """The tasks that have a command of their own, by the command's name."""
-    return {command: task for task, command in registry("task").declared("command").items()}
-
-
-def summaries() -> dict[str, str]:
-    """What each command does. Those of tasks stand after ``predict``, which does the same."""
-    helps = registry("task").declared("command_help")
-    of_tasks = {command: helps.get(task, "") for command, task in task_commands().items()}
-    found: dict[str, str] = {}
-    for name, text in COMMANDS.items():
-        found[name] = text
-        found |= of_tasks if name == "predict" else {}
-    return found
-
-
 def command(name: str) -> tuple[CommandParser, Callable[[Namespace], int]]:
     """Import a command: the parser of the words after its name, and what runs it.
 
     Raises:
         UnknownName: there is none of that name.
     """
-    if name in COMMANDS:
-        module = f"{name}_" if iskeyword(name) else name
-        with without_collections():
-            found = import_module(f"tfzoo.commands.{module}")
-        return found.make_parser(), found.run
-    if task := task_commands().get(name):
-        found = import_module("tfzoo.commands.task_command")
-        return found.make_parser(task), partial(found.run, task)
-    raise UnknownName("command", name, summaries(), "tfzoo --help")
+    if name not in COMMANDS:
+        raise UnknownName("command", name, COMMANDS, "tfzoo --help")
+    with without_collections():
+        found = import_module(f"tfzoo.commands.{name}{'_' * iskeyword(name)}")
+    return found.make_parser(), found.run
 
 
 def usage() -> str:
@@ -99,7 +76,7 @@ def usage() -> str:
         "Compose, train and compare Transformers from any parts.",
         "",
     ]
-    lines += [f"  {name:<13} {text}" for name, text in summaries().items()]
+    lines += [f"  {name:<13} {text}" for name, text in COMMANDS.items()]
     lines += ["", "tfzoo COMMAND --help says more. To begin: tfzoo fit translation/numbers"]
     return "\n".join(lines)
 

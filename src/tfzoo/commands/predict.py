@@ -1,77 +1,201 @@
-"""tfzoo predict RUN: write a trained run's predictions for its test sets."""
+"""tfzoo predict RUN [FILE]: apply a trained run to lines of text."""
 
 from __future__ import annotations
 
-import json
+import os
+import shlex
+import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from io import TextIOWrapper
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
-from tfzoo.base.terminal import notify, relative_path, tsv_cell
+from tfzoo.base.allocator import keep_freed_memory
+from tfzoo.base.loading import task_class
+from tfzoo.base.terminal import notify, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.errors import TfzooError, UnknownName
-from tfzoo.runs.files import replacing
+from tfzoo.data.lines import decoded, read_lines
+from tfzoo.errors import BadData, BadRun, TfzooError
+from tfzoo.runs import files
+from tfzoo.runs.run import Run
 from tfzoo.training.device import find_device
-from tfzoo.training.evaluation import check_test_sets, load_trained
+
+if TYPE_CHECKING:
+    from tfzoo.learning.task import OnProgress, Reading
 
 TEXT = """\
-Write the predictions for each test set to predictions/<name>.tsv in the run's folder, one row per
-item in the order of the test set: text, prediction, reference, and the score or probability. The
-first row has the names of the columns."""
-EPILOG = "--data.X and --search.X override the recipe, such as --search.beam 5 of a translator."
-FORMATS = ("tsv", "jsonl")
+Apply a trained run to each line of text: translate it, name its class, continue it, as its task is.
+`tfzoo predict RUN --help` has the options of the run's task."""
+CHUNK = 20_000
+"""The most lines that are held in memory, and sorted by length, at a time."""
+
+
+class PredictParser(CommandParser):
+    """The arguments of the command, with those of the task of the run that it names first."""
+
+    def parse(self, words: Sequence[str]) -> Namespace:
+        if words and words[0][:1] != "-":
+            task_class(Run(words[0]).entry["task"]).add_arguments(self)
+        return super().parse(words)
+
+
+def run(given: Namespace) -> int:
+    """Apply a run to a file or to standard input."""
+    trained = open_run(given)
+    trained.task.check_arguments(given)
+    task = load_task(trained, given.device)
+    truncated = Truncated()
+    process_lines(given, task, truncated)
+    truncated.notify()
+    return 0
 
 
 def make_parser() -> CommandParser:
     """The arguments of the command."""
-    parser = CommandParser("predict", TEXT, EPILOG)
+    parser = PredictParser("predict", TEXT)
     parser.add_run()
-    parser.add_device()
     parser.add_argument(
-        "--format",
-        default=FORMATS[0],
-        metavar="F",
-        help="tsv, in which tabs and line breaks within a text become spaces, or jsonl: one JSON "
-        "object per line instead, with texts unchanged (default: %(default)s)",
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="text to read, plain or .gz; standard input when left out",
     )
-    parser.takes_recipe("data", "search")
+    parser.add_argument(
+        "--max-tokens",
+        type=int,
+        default=4096,
+        metavar="N",
+        help="tokens of text in a batch (default: %(default)s)",
+    )
+    parser.add_argument("--output", metavar="PATH", help="write here instead of standard output")
+    parser.add_overwrite()
+    parser.add_device()
     return parser
 
 
-def run(given: Namespace) -> int:
-    """Write a file for each test set."""
-    trained = load_trained(given)
-    if given.format not in FORMATS:
-        raise UnknownName("format", given.format, FORMATS)
-    path, folder = trained.run.path, trained.run.folder
-    if folder is None:
-        raise TfzooError(
-            f"{path} lies in no run's folder; use tfzoo {trained.task.command} {path} FILE"
-        )
-    trained.task.to(find_device(given.device))
-    data = trained.data()
-    check_test_sets(trained.command, data)
-    (folder / "predictions").mkdir(exist_ok=True)
-    files = {}
-    for name in data.test_names:
-        path = folder / "predictions" / f"{name}.{given.format}"
-        rows = trained.task.predictions(data, name)
-        write(path, rows)
-        files[name] = str(path)
-        notify(f"{name}: {len(rows):,} rows in {relative_path(path)}")
-    trained.record({"files": files})
-    return 0
-
-
-def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows as JSON lines or as tab-separated text, by the suffix of the path."""
-    with (
-        replacing(path) as temporary,
-        temporary.open("w", encoding="utf-8", newline="\n") as stream,
+def open_run(given: Namespace) -> Run:
+    """The run, when the arguments have been checked, so that none is wrong after it was read."""
+    if given.max_tokens < 1:
+        raise TfzooError("--max-tokens must be at least 1")
+    trained = Run(given.run)
+    if given.file and not os.path.isfile(given.file):  # pathlib raises where a name is too long
+        piped = f"{shlex.join(['echo', given.file])} | tfzoo predict {given.run}"
+        hint = "" if Path(given.file).suffix else f". A text is piped in: {piped}"
+        raise BadData(f"no file {given.file}{hint}")
+    if not given.file and sys.stdin is None:
+        raise BadData("standard input is closed: name a file")
+    if (
+        given.file
+        and given.output
+        and Path(given.output).exists()
+        and Path(given.output).samefile(given.file)
     ):
-        if path.suffix == ".jsonl":
-            stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            return
-        stream.writelines("\t".join(row) + "\n" for row in rows[:1])
-        stream.writelines("\t".join(map(tsv_cell, row.values())) + "\n" for row in rows)
+        raise TfzooError(f"--output {given.output} is the file that is read; write to another")
+    if given.output:
+        files.check_output(Path(given.output), given.overwrite)
+    return trained
+
+
+def load_task(trained: Run, device: str | None, name: str | None = None) -> Any:
+    """Load the task of a run on a device. It must be the task ``name`` if one is given."""
+    place = find_device(device)
+    keep_freed_memory()
+    notify(f"checkpoint: {relative_path(trained.path)}")  # before imports that take seconds
+    if name is not None:
+        trained.check_task(name)
+    cls = trained.task  # its import sets what is silenced
+    silence_lightning()
+    task = trained.load(cls).to(place)
+    from tfzoo.runs import checkpoints
+
+    if part := checkpoints.not_finite({"state_dict": dict(task.named_parameters())}):
+        name = part.removeprefix("state_dict.")
+        raise BadRun(
+            f"{relative_path(trained.path)}: {name} is not finite: its training has diverged"
+        )
+    return task
+
+
+def process_lines(given: Namespace, task: Any, truncated: Truncated) -> None:
+    """Read lines in chunks, apply the task to each, and write the results, below its header."""
+    from tfzoo.learning.task import Part
+
+    interactive = not given.file and sys.stdin.isatty()  # then each line is a chunk
+    lines = (
+        read_lines(Path(given.file)) if given.file else decoded(sys.stdin.buffer, "standard input")
+    )
+    with open_output(given.output) as out:
+        if (header := task.output_header(given)) is not None:
+            out.write(f"{header}\n")
+        shows_progress = sys.stderr.isatty() and not (interactive or out.isatty())
+        with LineProgress() if shows_progress else nullcontext() as progress:
+            reading: Reading = {
+                "max_tokens": given.max_tokens,
+                "progress": progress,
+                "on_truncated": truncated.add,
+            }
+            while chunk := list(islice(lines, 1 if interactive else CHUNK)):
+                for line in task.output_lines(chunk, given, **reading):
+                    if isinstance(line, Part):
+                        out.write(line)
+                        out.flush()
+                    else:
+                        out.write(f"{line}\n")
+                out.flush()
+
+
+class Truncated:
+    """Counts the lines that are longer than the model reads, over all chunks."""
+
+    def __init__(self) -> None:
+        self.count = self.tokens = 0
+
+    def add(self, rows: list[int], tokens: int) -> None:
+        """Count the lines of a chunk of which only the first ``tokens`` are read."""
+        self.count, self.tokens = self.count + len(rows), tokens
+
+    def notify(self) -> None:
+        """Print on stderr how many lines there were, if any."""
+        from tfzoo.data.inference_batches import truncation
+
+        if self.count:
+            notify(truncation(self.count, self.tokens))
+
+
+@contextmanager
+def open_output(path: str | None) -> Iterator[IO[str]]:
+    """Open standard output, or a file, which gets its name when all is written."""
+    if path is None:
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")
+        yield sys.stdout
+        return
+    place = Path(path).resolve()  # of a link, what it leads to
+    files.remove_leftovers(place.parent, place.name)
+    try:
+        with files.replacing(place) as temporary, temporary.open("w", encoding="utf-8") as stream:
+            yield stream
+    except OSError as error:
+        raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+class LineProgress:
+    """A progress display on stderr that counts finished lines."""
+
+    def __enter__(self) -> OnProgress:
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} lines"), TimeElapsedColumn())
+        self.bar = Progress(
+            *columns, console=Console(stderr=True), transient=True, redirect_stdout=False
+        )
+        self.bar.add_task("lines", total=None)
+        self.bar.start()
+        return lambda count: self.bar.advance(self.bar.task_ids[0], count)
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()

@@ -22,7 +22,7 @@ LIMITS = {
 }
 EPILOG = """\
 The page shows what the model makes of a text, and its attention. Programs send {"text": "..."} or
-{"texts": ["...", "..."]} as JSON to /COMMAND, which the page names;
+{"texts": ["...", "..."]} as JSON to /predict;
 /openapi.json has the details. There is no password: with another --host, others can use the model,
 too: put a proxy in front. After Ctrl-C or SIGTERM the server answers what it was asked, and ends.
 """
@@ -88,7 +88,7 @@ def run(given: Namespace) -> int:
 
 def load(run: str, device: str | None) -> Any:
     """Load the task of a run."""
-    from tfzoo.commands.task_command import load_task
+    from tfzoo.commands.predict import load_task
     from tfzoo.runs.run import Run
 
     return load_task(Run(run), device)

@@ -41,7 +41,7 @@ may restrict the choice.
 USAGE = """\
 ```sh
 pip install 'tfzoo[export]'
-echo "a line of text" | tfzoo {command} {address}
+echo "a line of text" | tfzoo predict {address}
 ```
 
 ```python
@@ -79,7 +79,7 @@ def model_card(
     """
     name = repository or "NAME/REPOSITORY"
     where = {"address": f"hf://{name}", "module": task.__module__, "cls": task.__name__}
-    usage = USAGE.format(command=task.command, **where)
+    usage = USAGE.format(**where)
     recipe = {key: kept["recipe"][key] for key in SHOWN if key in kept["recipe"]}
     return CARD.format(
         metadata=as_yaml(metadata(task, kept["tokenizer"], "transformers" if peer else "tfzoo")),

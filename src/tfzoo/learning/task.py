@@ -167,12 +167,10 @@ class Task(L.LightningModule):
     """Makes the batches of lines: a function with the arguments of
     :func:`tfzoo.data.inference_batches.text_batches`.
     """
-    command: ClassVar[str]
-    """The ``tfzoo`` command that applies the task's model to text, such as ``translate``. As
-    ``command_help``, it is read from the source without an import: write it as a literal.
+    about: ClassVar[str]
+    """What ``tfzoo predict`` does with a line, in a few words. It is read from the source without
+    an import: write it as a literal.
     """
-    command_help: ClassVar[str]
-    """What the command does, in a few words."""
     input_hint: ClassVar[str] = ""
     """A sentence on what a text needs, for the page of ``tfzoo serve``."""
     Answer: ClassVar[type]
@@ -183,7 +181,7 @@ class Task(L.LightningModule):
     """The Hub's name of the task."""
     shares: ClassVar[str] = ""
     """Its scores from 0 to 1 that are printed in percent, with spaces between them. As of
-    ``command``, it is read from the source, and so are the next ones.
+    ``about``, it is read from the source, and so are the next ones.
     """
     percentages: ClassVar[str] = ""
     """Its scores from 0 to 100 that are printed in percent."""
@@ -295,7 +293,7 @@ class Task(L.LightningModule):
 
     def prediction_rows(self, batch: Any) -> list[dict[str, Any]]:
         """Return a dict for each item of a batch: input, prediction and reference, by the column
-        names of ``tfzoo predict``; without those that the batch does not hold.
+        names of predictions; without those that the batch does not hold.
         """
         raise NotImplementedError
 
@@ -304,8 +302,8 @@ class Task(L.LightningModule):
         raise NotImplementedError
 
     def output_line(self, answer: Any, given: Namespace) -> str:
-        """An :attr:`Answer` as the line that the task's command writes. ``given`` are the values of
-        the command's options.
+        """An :attr:`Answer` as the line that ``tfzoo predict`` writes. ``given`` are the values of
+        its options.
         """
         raise NotImplementedError
 
@@ -331,8 +329,8 @@ class Task(L.LightningModule):
     def output_lines(
         self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
     ) -> Iterable[str]:
-        """What the command writes for these lines, in their order: an :meth:`output_line` for each,
-        or several; a :class:`Part` is no whole line. It is called for each chunk of the input.
+        """What ``tfzoo predict`` writes for these lines, in their order: an :meth:`output_line` for
+        each, or several; a :class:`Part` is no whole line. Called for each chunk of the input.
 
         Args:
             given: the values of the command's options.
@@ -347,14 +345,14 @@ class Task(L.LightningModule):
 
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:
-        """Add the options of the task's command."""
+        """Add the task's options of ``tfzoo predict``."""
 
     @classmethod
     def check_arguments(cls, given: Namespace) -> None:
         """Check the command's options before a run is loaded; raise a ``TfzooError``."""
 
     def to_try(self, text: str) -> str:
-        """What the command is shown with at the end of a training, made of a text of validation."""
+        """What ``tfzoo predict`` is shown with after a training, made of a text of validation."""
         return text
 
     @property

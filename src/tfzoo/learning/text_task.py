@@ -29,7 +29,7 @@ class TextTask(Task):
     A subclass writes :meth:`answers_of`, :meth:`output_line`, :meth:`outputs` where they are no
     labels, and what a :class:`~tfzoo.learning.task.Task` leaves to it: ``training_step``,
     ``scored``, ``compute_scores``, ``prediction_rows`` and ``facts``; ``Data``, ``Answer``,
-    ``example``, ``command``, ``command_help``, ``monitor`` and ``higher_is_better``.
+    ``example``, ``about``, ``monitor`` and ``higher_is_better``.
     """
 
     Model: ClassVar[type[nn.Module]] = TransformerClassifier
@@ -56,7 +56,7 @@ class TextTask(Task):
         return list(self.tokenizer.texts)
 
     def text_columns(self, batch: ClassificationBatch) -> dict[str, list[str]]:
-        """The texts of a batch by the columns of ``tfzoo predict``."""
+        """The texts of a batch by the columns of predictions."""
         if not self.tokenizer.pairs:
             return {"text": batch.source_text}
         first, second = zip(*map(parts, batch.source_text), strict=True)

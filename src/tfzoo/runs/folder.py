@@ -275,7 +275,7 @@ def is_complete(folder: Path) -> bool:
 
 def recorded_scores(folder: Path, checkpoint: str) -> dict[str, float]:
     """The scores in a run's summary that are of the checkpoint of this file name: the best one of
-    validation, and those of ``tfzoo validate`` and ``test``.
+    validation, and those of ``tfzoo score``.
     """
     recorded: dict[str, Any] = {}
     for section in read_summary(folder).values():

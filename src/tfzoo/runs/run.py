@@ -9,7 +9,6 @@ from typing import Any
 from torch import Tensor
 
 from tfzoo.base.loading import task_class
-from tfzoo.base.registry import registry
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints, pretrained
 from tfzoo.runs.folder import CONFIG, recorded_scores
@@ -73,9 +72,7 @@ class Run:
         """Raise BadRun unless it is of the task of this name."""
         task = self.entry["task"]
         if task != name:
-            command = registry("task").declared("command").get(task)
-            use = f"; its command is tfzoo {command}" if command else ""
-            raise BadRun(f"{self.path} is of the task {task!r}, not {name!r}{use}")
+            raise BadRun(f"{self.path} is of the task {task!r}, not {name!r}")
 
     def load(self, task: Any = None, **options: Any) -> Any:
         """The task with the trained weights, and the scores that the run has recorded of them.

@@ -36,7 +36,7 @@ PAGE = Path(__file__).parent / "serve.html"
 EXPECTED = 'send {"text": "..."} or {"texts": ["...", "..."]}'
 STATUSES = (400, 403, 413, 415, 422, 500, 503, 504)
 ERROR = {"description": 'no answer: {"error": "one sentence"}'}
-SHOW = "/show"
+API, SHOW = "/predict", "/show"
 """Where the page sends its form; all that is answered there is a page."""
 HEADERS = {
     "content-security-policy": "frame-ancestors 'self'",
@@ -92,7 +92,7 @@ def make_app(task: Task, run: str, limits: Limits, hosts: list[str] | None = Non
         hosts: the names by which a browser may call this server; None: any.
     """
     app = FastAPI(
-        title=f"tfzoo {task.command}",
+        title="tfzoo",
         description=f"{run}, {task.entry.name}",
         version=tfzoo.__version__,
         docs_url=None,  # these pages load scripts from another server
@@ -100,7 +100,6 @@ def make_app(task: Task, run: str, limits: Limits, hosts: list[str] | None = Non
         max_body_size=limits.bytes,
     )
     add_routes(app, Model(task, limits), run)
-    app.state.path = f"/{task.command}"
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(ValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_http_error)
@@ -124,9 +123,9 @@ async def guard(request: Request, answer: RequestResponseEndpoint) -> Response:
 def add_routes(app: FastAPI, model: Model, run: str) -> None:
     """The page, what it shows, the JSON API, and whether the server is well."""
     task, limits = model.task, model.limits
-    command, name, names = task.command, task.entry.name, task.text_names
+    name, names = task.entry.name, task.text_names
     shape: Any = texts_of(names, limits)
-    facts = {"run": run, "command": command, "task": name, "names": names}
+    facts = {"run": run, "task": name, "names": names}
     facts |= {"hint": task.input_hint, "streams": type(task).stream is not Task.stream}
     first = render(PAGE, served=True, limits=limits, **facts)
 
@@ -160,7 +159,7 @@ def add_routes(app: FastAPI, model: Model, run: str) -> None:
     one: Any = task.Answer
     several: Any = create_model("Answers", answers=(list[one], ...))
     said: dict[int | str, Any] = {200: {"model": one | several}, **dict.fromkeys(STATUSES, ERROR)}
-    app.post(f"/{command}", operation_id=command, summary=about, responses=said)(answer)
+    app.post(API, operation_id="predict", summary=about, responses=said)(answer)
 
     @app.get("/health", summary="Which run is served, and how many requests are being answered")
     async def health() -> dict[str, Any]:
@@ -205,10 +204,10 @@ async def on_invalid(request: Request, error: Any) -> Response:
 
 async def on_http_error(request: Request, error: Any) -> Response:
     """No answer; where the path or the method is wrong, the right ones."""
-    path, right = request.url.path, request.app.state.path
+    path = request.url.path
     if error.status_code == 404:
-        error.detail = f"no such path; texts go to POST {right}"
+        error.detail = f"no such path; texts go to POST {API}"
     elif error.status_code == 405:
         error.detail = f"{path} takes {error.headers['Allow']}, not {request.method}"
-        error.detail += f": {EXPECTED}" if path == right else ""
+        error.detail += f": {EXPECTED}" if path == API else ""
     return refusal(request, error)

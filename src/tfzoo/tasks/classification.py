@@ -111,8 +111,7 @@ class ClassificationTask(TextTask):
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "listops", "train": 64, "val": 16, "test": 16}},
     }
-    command = "classify"
-    command_help = "classify text line by line"
+    about = "classify text line by line"
     Answer = ClassificationAnswer
     pipeline_tag = "text-classification"
     shares = "accuracy macro_f1 calibration_error"

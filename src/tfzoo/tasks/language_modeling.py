@@ -116,8 +116,7 @@ class LanguageModelingTask(DocumentTask):
     Data = DocumentData
     Batch = DocumentBatch
     line_batches: ClassVar[Callable[..., Iterable[Any]]] = staticmethod(prompt_batches)
-    command = "generate"
-    command_help = "continue each line of text"
+    about = "continue each line of text"
     input_hint = "The begin of a text."
     Answer = LanguageModelingAnswer
     pipeline_tag = "text-generation"
@@ -157,7 +156,7 @@ class LanguageModelingTask(DocumentTask):
                 value = value if isinstance(value, int | float) else usual
                 words.append(f"--{key.replace('_', '-')} {value}")
             notify(
-                f"{folder}: generate of transformers samples; tfzoo generate does "
+                f"{folder}: generate of transformers samples; tfzoo predict does "
                 f"with {' '.join(words)}"
             )
         name_unknown_settings(folder, {**said, "do_sample": None})
@@ -477,7 +476,7 @@ class LanguageModelingTask(DocumentTask):
 
 
 def options_of(given: Namespace) -> Continue:
-    """The options of ``tfzoo generate``."""
+    """The options of ``tfzoo predict``."""
     return Continue(**{name: getattr(given, name) for name in vars(Continue())})
 
 

@@ -69,8 +69,7 @@ class MaskedLanguageModelingTask(DocumentTask):
     Data = MaskedData
     Batch = MaskedBatch
     line_batches: ClassVar[Callable[..., Iterable[Any]]] = staticmethod(text_with_masks_batches)
-    command = "fill"
-    command_help = "fill [MASK] in each line of text"
+    about = "fill [MASK] in each line of text"
     input_hint = "Write [MASK] for each token to find."
     Answer = MaskedLanguageModelingAnswer
     pipeline_tag = "fill-mask"

@@ -198,8 +198,7 @@ class MultilabelClassificationTask(TextTask):
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "reachable", "train": 64, "val": 16, "test": 16}},
     }
-    command = "tag"
-    command_help = "find the labels of each line of text"
+    about = "find the labels of each line of text"
     smooths_labels = False
     Answer = MultilabelAnswer
     pipeline_tag = "text-classification"

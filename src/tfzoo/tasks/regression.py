@@ -118,8 +118,7 @@ class RegressionTask(TextTask):
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "listops", "train": 64, "val": 16, "test": 16}},
     }
-    command = "regress"
-    command_help = "predict a number for each line of text"
+    about = "predict a number for each line of text"
     published = "regression"
     smooths_labels = False
     Answer = RegressionAnswer

@@ -275,8 +275,7 @@ class TokenClassificationTask(TextTask):
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "entities", "train": 64, "val": 16, "test": 16}},
     }
-    command = "label"
-    command_help = "find the label of each word, line by line"
+    about = "find the label of each word, line by line"
     Answer = TokenAnswer
     pipeline_tag = "token-classification"
     shares = "accuracy precision recall f1 macro_f1"

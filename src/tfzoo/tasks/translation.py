@@ -106,8 +106,7 @@ class TranslationTask(Task):
         "data": {"dataset": {"name": "numbers", "train": 100, "val": 16, "test": 16}},
     }
     tokenizer_of_data = "tokenizers"
-    command = "translate"
-    command_help = "translate text line by line"
+    about = "translate text line by line"
     Answer = TranslationAnswer
     pipeline_tag = "translation"
     percentages = "exact_match"

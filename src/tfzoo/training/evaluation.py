@@ -4,9 +4,10 @@ it.
 
 from __future__ import annotations
 
+import json
 import os
 from argparse import Namespace
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,22 @@ from typing import Any
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores, logged_scores
-from tfzoo.base.terminal import notify, print_table, relative_path
+from tfzoo.base.terminal import notify, print_table, relative_path, tsv_cell
 from tfzoo.base.values import leaves
 from tfzoo.config.resolve import Config, resolve
 from tfzoo.config.sections import TOP
 from tfzoo.config.sources import Arguments, ConfigSource
 from tfzoo.config.start import FROM
-from tfzoo.errors import BadRun, TfzooError
+from tfzoo.errors import BadRun, TfzooError, UnknownName
+from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import write_summary
 from tfzoo.runs.machine import environment, peak_memory
 from tfzoo.runs.run import Run
 from tfzoo.training.device import trainer_device
+
+SETS = {"test": "test", "validation": "validate"}
+"""What can be scored, and the method of Lightning's Trainer that does it."""
+FORMATS = ("tsv", "jsonl")
 
 
 @dataclass
@@ -43,11 +49,6 @@ class TrainedRun:
     task: Any
     words: list[str]
 
-    @property
-    def command(self) -> str:
-        """``test``, ``validate`` or ``predict``."""
-        return self.words[0]
-
     def data(self) -> Any:
         """Prepare and return the data, with the run's own tokenizer."""
         data = self.config.data
@@ -62,33 +63,33 @@ class TrainedRun:
         folder = self.run.folder
         return folder if folder and os.access(folder, os.W_OK) else None
 
-    def record(self, section: Mapping[str, Any]) -> None:
+    def record(self, name: str, section: Mapping[str, Any]) -> None:
         """Write a section to the summary of the run whose folder holds the checkpoint, if any."""
         if self.run.folder and not self.folder and not rank():
             notify(f"{relative_path(self.run.folder)} may not be written: nothing is kept there")
         if self.folder and not rank():
             section = {"ended": "completed", **section, "checkpoint": str(self.run.path.absolute())}
             used = {"peak_memory": peak_memory(), **environment(self.words)}
-            write_summary(self.folder, self.command, {**section, **used})
+            write_summary(self.folder, name, {**section, **used})
 
 
 def load_trained(given: Namespace) -> TrainedRun:
-    """Load the run that the command line of ``test``, ``validate`` or ``predict`` names.
+    """Load the run that the command line of ``score`` names.
 
     Raises:
         TfzooError: there is no such device.
         BadRun: no such run, or a damaged checkpoint.
         BadRecipe: a bad option, or one that would change the model.
     """
-    arguments, command = given.arguments, given.words[0]
+    arguments = given.arguments
     changed = overrides(arguments)
     chosen = {} if given.device is None else trainer_device(given.device)
     run = Run(given.run)
     keep_freed_memory()
     notify(f"checkpoint: {relative_path(run.path)}")
     kept = run.entry["recipe"]
-    check_overrides(command, changed, run.task)
-    check_data(command, run.path, {*kept, *(key.partition(".")[0] for key in changed)})
+    check_overrides(changed, run.task)
+    check_data(run.path, {*kept, *(key.partition(".")[0] for key in changed)})
     trained = kept.get("trainer") or {}
     as_trained = {key: trained[key] for key in ("precision", "accelerator") if key in trained}
     trainer = {"devices": 1, **as_trained, **chosen}  # no callbacks or loggers
@@ -116,7 +117,7 @@ def overrides(arguments: Arguments) -> dict[str, str]:
     return named | {option.key: option.origin for option in arguments.options}
 
 
-def check_overrides(command: str, changed: Mapping[str, str], task: Any) -> None:
+def check_overrides(changed: Mapping[str, str], task: Any) -> None:
     """Check that nothing would change what a trained run was trained with, or goes unread.
 
     Raises:
@@ -124,8 +125,6 @@ def check_overrides(command: str, changed: Mapping[str, str], task: Any) -> None
     """
     of_training = {"model", "adapter", "checkpoint", *TOP, *task.training_settings} - {"samples"}
     for key, where in changed.items():
-        if command == "predict" and key.startswith("trainer."):
-            raise TfzooError(f"{where}: predict has no Trainer that would read it; leave it out")
         if key.partition(".")[0] in of_training:
             raise TfzooError(
                 f"{where}: the run is trained; only how it is used and on what can differ "
@@ -138,45 +137,83 @@ def check_overrides(command: str, changed: Mapping[str, str], task: Any) -> None
             )
 
 
-def check_data(command: str, path: Path, sections: Collection[str]) -> None:
+def check_data(path: Path, sections: Collection[str]) -> None:
     """Raise BadRun if neither the recipe of a checkpoint nor the command line names data."""
     if "data" not in sections:
         raise BadRun(
             f"{relative_path(path)} names no data, as it was trained elsewhere or in Python. Name "
-            f"files, such as --data.root FOLDER, or stay in Python: trainer.{command}(task, data)"
-        )
-
-
-def check_test_sets(command: str, data: Any) -> None:
-    """Raise TfzooError if the data has no test set."""
-    if not data.test_names:
-        raise TfzooError(
-            f"{command}: the run's data has no test set; name one, such as --data.test FILE "
-            "(tfzoo validate scores validation)"
+            f"files, such as --data.root FOLDER, or stay in Python: trainer.test(task, data)"
         )
 
 
 def evaluate(given: Namespace) -> int:
-    """Run Lightning's ``validate`` or ``test``, print the scores and write them to the summary."""
+    """Run Lightning's ``validate`` or ``test``, print the scores and write them to the summary;
+    write the predictions that are asked for.
+
+    Raises:
+        TfzooError: no such data or format, no test set, nothing that was scored, or predictions of
+            a run that has no folder.
+    """
+    if given.data not in SETS:
+        raise UnknownName("data", given.data, SETS, "a file is named by --data.test FILE")
+    stage = SETS[given.data]
     trained = load_trained(given)
-    command = trained.command
+    check_predictions(given, trained)
     from tfzoo.training.progress import progress_bar
     from tfzoo.training.trainer import launching, make_trainer
 
     data = trained.data()
-    if command == "test":
-        check_test_sets(command, data)
+    if stage == "test" and not data.test_names:
+        raise TfzooError(
+            "the run's data has no test set: name one, such as --data.test FILE, or score its "
+            f"validation text: tfzoo score {relative_path(trained.run.path)} validation"
+        )
     trainer = make_trainer(trained.config.recipe["trainer"], None, [progress_bar()])
     with launching(trained.words):
-        getattr(trainer, command)(trained.task, datamodule=data, verbose=False)
+        getattr(trainer, stage)(trained.task, datamodule=data, verbose=False)
     if not (scores := logged_scores(trainer)):
-        limit = f"trainer.limit_{'test' if command == 'test' else 'val'}_batches"
-        raise TfzooError(f"{command}: nothing was scored: leave {limit} out")
-    intervals = trained.task.intervals() if command == "test" and not rank() else {}
-    trained.record({"scores": scores, **({"intervals": intervals} if intervals else {})})
+        limit = f"trainer.limit_{'test' if stage == 'test' else 'val'}_batches"
+        raise TfzooError(f"nothing was scored: leave {limit} out")
+    intervals = trained.task.intervals() if stage == "test" and not rank() else {}
+    trained.record(stage, {"scores": scores, **({"intervals": intervals} if intervals else {})})
     rows = format_scores(scores, intervals)
     if trained.folder and not rank():
         pictures = trained.task.save_figures(trained.folder)
         rows += [("picture", relative_path(path)) for path in pictures]
-    print_table(rows, f"{command} {relative_path(trained.run.path)}")
+    if given.predictions and trained.folder and not rank():
+        rows += write_predictions(trained, trained.folder, data, given.predictions)
+    print_table(rows, f"{stage} {relative_path(trained.run.path)}")
     return 0
+
+
+def check_predictions(given: Namespace, trained: TrainedRun) -> None:
+    """Check ``--predictions`` before anything is scored."""
+    if not given.predictions:
+        return
+    if given.predictions not in FORMATS:
+        raise UnknownName("format", given.predictions, FORMATS)
+    if given.data != "test":
+        raise TfzooError("--predictions are those of test sets: leave validation out")
+    if trained.folder is None:
+        path = relative_path(trained.run.path)
+        raise TfzooError(
+            f"{path} lies in no run's folder that may be written; use tfzoo predict {path} FILE"
+        )
+
+
+def write_predictions(
+    trained: TrainedRun, folder: Path, data: Any, form: str
+) -> Iterator[tuple[str, str]]:
+    """Write a file for each test set: JSON lines, or tab-separated text; its name and path."""
+    (folder / "predictions").mkdir(exist_ok=True)
+    for name in data.test_names:
+        path, rows = folder / "predictions" / f"{name}.{form}", trained.task.predictions(data, name)
+        with replacing(path) as temporary:
+            lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+            if form == "tsv":
+                lines = [
+                    "\t".join(rows[0]),
+                    *("\t".join(map(tsv_cell, row.values())) for row in rows),
+                ]
+            temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
+        yield "predictions", relative_path(path)

@@ -97,7 +97,7 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
             steps, shown = read_summary(folder)["fit"].get("steps", 0), relative_path(folder)
             print_result(
                 f"{shown} is complete: {steps:,} steps. To train on, raise --trainer.max_steps; to "
-                f"score it again: tfzoo test {shown}"
+                f"score it again: tfzoo score {shown}"
             )
             return 0
         training = TrainingRun(config, folder, command, resume_from)
@@ -407,13 +407,13 @@ class TrainingRun:
                 ("validation", "none took place; trainer.val_check_interval sets how often")
             )
         rows += format_scores(self.test_scores)
-        folder, command = relative_path(self.folder), self.task.command
+        folder = relative_path(self.folder)
         if (self.folder / CURVES).exists():
             rows.append(("curves", relative_path(self.folder / CURVES)))
         if self.checkpoint:
             rows.append(("checkpoint", relative_path(self.checkpoint)))
             text = self.task.to_try(example_text(self.data))
-            rows.append((command, f"{written(text)} | tfzoo {command} {folder}"))
+            rows.append(("predict", f"{written(text)} | tfzoo predict {folder}"))
         if (self.last.folder / checkpoints.LAST).exists():
             has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in self.command)
             again = ["tfzoo", *self.command, *([] if has_folder else ["--run", folder])]

@@ -10,8 +10,7 @@ from tfzoo.tasks.regression import RegressionTask
 class MedianTask(RegressionTask):
     """Regression by the absolute error, ``|p - y| / std``, which a median makes smallest."""
 
-    command = "median"
-    command_help = "predict the median of a number for each line of text"
+    about = "predict the median of a number for each line of text"
     monitor = "val/mae"
 
     def losses(self, predicted: Tensor, label: Tensor) -> Tensor:
