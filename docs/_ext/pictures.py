@@ -15,9 +15,8 @@ from tfzoo.base.registry import Entry, create
 from tfzoo.masks import Mask
 from tfzoo.models.decoder import Decoder
 from tfzoo.models.encoder import Encoder
-from tfzoo.models.options import StackOptions
 from tfzoo.models.traits import acts_on_scores, embeds
-from tfzoo.plots import position_figure, saturation_figure
+from tfzoo.plots import position_figure
 from tfzoo.plots.style import COLOURS, SOFT, heat_map, new_figure, save, styled
 
 if TYPE_CHECKING:
@@ -48,11 +47,6 @@ def write(entry: Entry, path: Path) -> None:
 def draw_position(entry: Entry) -> Figure:
     """As ``tfzoo plot position`` draws it."""
     return position_figure(entry.name)
-
-
-def draw_attention(entry: Entry) -> Figure:
-    """As ``tfzoo plot attention`` draws it, beside the default."""
-    return saturation_figure(list(dict.fromkeys([entry.name, str(StackOptions.attention)])))
 
 
 def draw_weighting(entry: Entry) -> Figure:
@@ -126,14 +120,12 @@ def influence(entry: Entry, causal: bool) -> NDArray[np.floating[Any]]:
 
 DRAW: Mapping[str, Callable[[Entry], Figure]] = {
     "position": draw_position,
-    "attention": draw_attention,
     "weighting": draw_weighting,
     "schedule": draw_schedule,
     "mixer": draw_mixer,
 }
 CAPTIONS: Mapping[str, str] = {
     "position": "What it adds or does, by position and by distance",
-    "attention": "Spread of its scores and saturation of the softmax, by the width of a head",
     "weighting": "Weights of nine keys by their scores",
     "schedule": "The factor at each update",
     "mixer": "How strongly each output depends on each token, in a new layer",

@@ -10,7 +10,7 @@ from tfzoo.commands.main import main
 def here(own_folder):
     make(own_folder / "runs/numbers/1")
     make(own_folder / "runs/numbers/2")
-    make(own_folder / "attention")
+    make(own_folder / "position")
     return own_folder
 
 
@@ -19,7 +19,7 @@ def here(own_folder):
     [
         ("runs/numbers/1", "runs/numbers/1/curves.png"),
         ("runs/numbers/1 runs/numbers/2", "curves.png"),
-        ("./attention --metric val/loss --output loss.svg", "loss.svg"),
+        ("./position --metric val/loss --output loss.svg", "loss.svg"),
         ("position rotary --position.base 500000 --dim 8 --length 9", "position_rotary.png"),
         ("position alibi --heads=2 --length 9 --causal --output a.PDF", "a.PDF"),
     ],
@@ -40,8 +40,7 @@ def test_a_picture_is_written_and_its_path_printed(words, file, here, capsys):
     [
         ("", "WHAT is missing"),
         ("runs/numbers/3", "runs/numbers/3 does not exist. Runs there are: runs/numbers/1"),
-        ("attention", "attention is a kind of component and the folder of a run"),
-        ("norm rms", "norm has no picture. Kinds with one: position, attention"),
+        ("norm rms", "norm has no picture. Kinds with one: position"),
         ("position", "plot position needs one name"),
         ("position rotary alibi", "plot position needs one name"),
         ("position none", "position 'none' does nothing at any position: nothing to draw"),
@@ -65,8 +64,3 @@ def test_a_mistake_is_one_line(words, message, here, capsys):
     assert out == ""
     assert len(err.splitlines()) == 1
     assert not list(here.glob("*.*"))
-
-
-def test_the_length_that_attention_cannot_have_is_named_as_it_was_typed(own_folder, capsys):
-    assert main(["plot", "attention", "cosine", "--length", "0"]) == 2
-    assert "--length=0 must be a whole number at least 2" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""tfzoo attention RUN TEXT: the attention of a trained run in one text, as a page or a picture."""
+"""tfzoo attention RUN TEXT: the attention of a trained run in one text, as a page."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ translator's decoder is shown in its own translation of the text. Layers are cou
 
 tfzoo attention runs/numbers/1 "two plus two"                        writes attention.html
 tfzoo attention runs/numbers/1 "two plus two" --compare runs/gru/1   two runs side by side
-tfzoo attention runs/numbers/1 "two plus two" --output map.png       a picture of all heads
 """
 
 
 def run(given: Namespace) -> int:
-    """Write the page or the picture of one text."""
-    suffix = parse_suffix(given.output)
+    """Write the page of one text."""
+    check_suffix(given.output)
     layers = parse_layers(given.layers)
     names = [given.run, *([given.compare] if given.compare else [])]
     first, *others = [Run(name) for name in names]
@@ -45,7 +44,7 @@ def run(given: Namespace) -> int:
     tasks = [load_task(first, given.device)]
     tasks += [load_task(other, given.device, tasks[0].entry.name) for other in others]
     runs = [maps_of(task, text, name) for task, name in zip(tasks, names, strict=True)]
-    write(chosen(runs, layers), suffix, given.output)
+    write(chosen(runs, layers), given.output)
     return 0
 
 
@@ -63,29 +62,17 @@ def make_parser() -> CommandParser:
         "--output",
         metavar="FILE",
         default=FILE,
-        help="the page to write, a picture if its name ends in .png, .pdf or .svg, or - for the "
-        "page on standard output (default: %(default)s)",
+        help="the page to write, or - for standard output (default: %(default)s)",
     )
     parser.add_argument("--layers", metavar="N,N", help="these layers alone, such as 0,5")
     parser.add_device()
     return parser
 
 
-def parse_suffix(output: str) -> str:
-    """The kind of file to write, ``.html`` for standard output.
-
-    Raises:
-        TfzooError: the name has another suffix.
-    """
-    from tfzoo.plots.style import SUFFIXES
-
-    suffix = PAGE if output == "-" else Path(output).suffix.lower()
-    known = (PAGE, *(f".{one}" for one in SUFFIXES))
-    if suffix not in known:
-        raise TfzooError(
-            f"--output {output}: the file's suffix chooses what it is: {', '.join(known)}"
-        )
-    return suffix
+def check_suffix(output: str) -> None:
+    """Raise TfzooError where a file that is to hold a page is not named so."""
+    if output != "-" and Path(output).suffix.lower() != PAGE:
+        raise TfzooError(f"--output {output}: a page is written, whose name ends in {PAGE}")
 
 
 def parse_layers(written: str | None) -> set[int] | None:
@@ -148,25 +135,19 @@ def chosen(runs: Sequence[AttentionMaps], layers: set[int] | None) -> list[Atten
     return [maps.of_layers(layers) for maps in runs]
 
 
-def write(runs: Sequence[AttentionMaps], suffix: str, output: str) -> None:
-    """Write the page or the picture.
+def write(runs: Sequence[AttentionMaps], output: str) -> None:
+    """Write the page.
 
     Raises:
         TfzooError: it is too large, or the file cannot be written.
     """
-    from tfzoo.plots import attention_figure
     from tfzoo.plots.pages.attention import attention_page
-    from tfzoo.plots.style import save
 
-    page = attention_page(*runs) if suffix == PAGE else ""
+    page = attention_page(*runs)
     if output == "-":
         with open_output(None) as out:
             out.write(page)
         return
-    with notice_if_replaced(Path(output)):
-        if page:
-            with open_output(output) as out:
-                out.write(page)
-        else:
-            save(attention_figure(*runs), Path(output))
+    with notice_if_replaced(Path(output)), open_output(output) as out:
+        out.write(page)
     print_result(output)

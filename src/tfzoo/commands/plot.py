@@ -1,4 +1,4 @@
-"""tfzoo plot: pictures of runs, of positional encodings and of attention scores."""
+"""tfzoo plot: pictures of runs and of positional encodings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.base.kinds import KINDS
-from tfzoo.base.registry import Spec, registry
+from tfzoo.base.registry import registry
 from tfzoo.base.terminal import notice_if_replaced, print_result, relative_path
 from tfzoo.base.values import check_range
 from tfzoo.commands.argument_parser import CommandParser
@@ -17,35 +17,33 @@ from tfzoo.plots.style import check_suffix, save
 EPILOG = """\
   tfzoo plot RUN...                       learning curves of runs, by their folders, in one picture
   tfzoo plot position NAME                an encoding as a heat map, and against distance
-  tfzoo plot attention [NAME...]          spread of scores and saturation of the softmax by head_dim
 
-Options of a component are written as in recipes: --position.base 500000, --attention.scale 5.
-A run in a folder that is called position or attention is written with its path: ./position
+Options of a component are written as in recipes: --position.base 500000.
+A run in a folder that is called position is written with its path: ./position
 
   tfzoo plot runs/numbers/1 runs/numbers/2 --output numbers.svg
   tfzoo plot position rotary --position.base 500000 --length 1024
-  tfzoo plot attention dot_product scaled_dot_product
 """
-PARTS = ("position", "attention")
+PARTS = ("position",)
 """The kinds of components that have a picture."""
 SIZES = {
     "dim": (64, "width of the model and of a head"),
     "heads": (8, "number of heads"),
-    "length": (128, "number of positions, or of keys"),
+    "length": (128, "number of positions"),
 }
-OF = {"position": {"dim", "heads", "length", "causal"}, "attention": {"length"}, "": {"metric"}}
+OF = {"position": {*SIZES, "causal"}, "": {"metric"}}
 """The options of each form of the command."""
 
 
 def make_parser() -> CommandParser:
     """The arguments of the command."""
     parser = CommandParser("plot", "Draw a picture.", EPILOG)
-    parser.add_argument("what", metavar="WHAT", nargs="+", help="runs, or position or attention")
+    parser.add_argument("what", metavar="WHAT", nargs="+", help="runs, or position")
     parser.add_argument(
         "--output",
         metavar="FILE",
         help="the picture to write: .png, .svg or .pdf (default: curves.png in the folder of the "
-        "run, for several runs in the working folder; else position_NAME.png or attention.png)",
+        "run, for several runs in the working folder; else position_NAME.png)",
     )
     parser.add_argument(
         "--metric",
@@ -95,15 +93,10 @@ def kind_of(words: list[str]) -> str:
     """The kind of component that the first word names, or "" if it is a run.
 
     Raises:
-        TfzooError: it could be both, or is a kind that has no picture.
+        TfzooError: it is a kind that has no picture.
     """
     first = words[0]
     if first in PARTS:
-        if any((Path(first) / name).is_file() for name in ("config.yaml", "metrics.csv")):
-            raise TfzooError(
-                f"{first} is a kind of component and the folder of a run: for the run write "
-                f"./{first}"
-            )
         return first
     if first in KINDS and not Path(first).exists():
         raise TfzooError(f"{first} has no picture. Kinds with one: {', '.join(PARTS)}")
@@ -111,33 +104,19 @@ def kind_of(words: list[str]) -> str:
 
 
 def draw_part(kind: str, given: Namespace, options: dict[str, Any]) -> tuple[Any, Path]:
-    """The picture of components, and the file it is written to by default."""
+    """The picture of a positional encoding, and the file it is written to by default."""
+    from tfzoo.plots.position import LIMITS, position_figure
+
     names = given.what[1:]
-    if options and len(names) != 1:
-        raise TfzooError(f"--{kind}.{next(iter(options))} needs one name: tfzoo plot {kind} NAME")
-    for name in names:
-        registry(kind).entry(name)
-    specs: list[Spec] = [{"name": name, **options} for name in names]
+    if len(names) != 1:
+        raise TfzooError(f"plot {kind} needs one name (tfzoo list {kind})")
+    registry(kind).entry(names[0])
     sizes = {name: default for name, (default, _) in SIZES.items()}
     sizes |= {name: value for name in SIZES if (value := getattr(given, name)) is not None}
-    if kind == "position":
-        from tfzoo.plots.position import LIMITS, position_figure
-
-        if len(specs) != 1:
-            raise TfzooError("plot position needs one name (tfzoo list position)")
-        check_sizes(sizes, LIMITS)
-        figure = position_figure(specs[0], **sizes, causal=bool(given.causal))
-        return figure, Path(f"position_{names[0]}.png")
-    from tfzoo.plots.saturation import KEYS, saturation_figure
-
-    check_sizes(sizes, {"length": KEYS})
-    return saturation_figure(specs, keys=sizes["length"]), Path("attention.png")
-
-
-def check_sizes(sizes: dict[str, int], limits: dict[str, tuple[int, int]]) -> None:
-    """Check the sizes of a picture, which messages call as the command line does."""
-    for name, (least, most) in limits.items():
+    for name, (least, most) in LIMITS.items():
         check_range(f"--{name}", sizes[name], ge=least, le=most, whole=True)
+    figure = position_figure({"name": names[0], **options}, **sizes, causal=bool(given.causal))
+    return figure, Path(f"{kind}_{names[0]}.png")
 
 
 def draw_runs(given: Namespace) -> tuple[Any, Path]:

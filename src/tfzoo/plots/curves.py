@@ -8,6 +8,7 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,6 @@ from tfzoo.plots.style import (
     COLOURS,
     DASHES,
     INK,
-    SOFT,
     escape_dollars,
     line_style,
     log_figure,
@@ -43,10 +43,6 @@ LOSSES = ("train/loss", "val/loss")
 RATE = "train/lr"
 FEW = 40
 """Up to this many values of a line are drawn as points as well."""
-SMOOTHED = 100
-"""A line of more values than this is drawn pale, with a running mean over it."""
-WIDE = 30.0
-"""Losses that fall by more than this factor are drawn on a logarithmic scale."""
 BEST: dict[str, Any] = {
     "marker": "o",
     "markersize": 8,
@@ -175,8 +171,7 @@ def curves_figure(runs: Sequence[RunMetrics], metrics: Sequence[str] = ()) -> Fi
     score and the learning rate, by optimiser step.
 
     One run has both losses in one panel. Of several runs each has a colour, and each loss a panel.
-    A circle marks the best checkpoint. Values that are not finite leave a gap and are counted below
-    the panel.
+    A circle marks the best checkpoint. Values that are not finite leave a gap.
 
     Args:
         runs: what :func:`read_runs` has read.
@@ -191,21 +186,17 @@ def curves_figure(runs: Sequence[RunMetrics], metrics: Sequence[str] = ()) -> Fi
     panels = choose_panels(runs, metrics)
     columns = min(len(panels), 2 if len(panels) == 4 else 3)
     rows = -(-len(panels) // columns)
-    many = len(runs) > 1
-    longest = max((len(run.name) for run in runs), default=0)
-    legend_columns = max(1, min(len(runs) + 1, 130 // (longest + 8))) if many else 3
-    legend_rows = -(-(len(runs) + 1) // legend_columns) if many else 1
+    beside = max(1, 130 // (8 + max(len(run.name) for run in runs)))
     with styled():
-        figure = new_figure(9.0, 0.4 + 2.6 * rows + 0.2 * legend_rows)
-        grid = figure.subplots(rows, columns, squeeze=False)
-        for axes in grid.flat[len(panels) :]:
-            axes.set_visible(False)
-        for axes, panel in zip(grid.flat, panels, strict=False):
-            draw_panel(axes, panel, runs)
-        handles = legend_handles(runs, panels)
-        if handles:
-            figure.legend(handles=handles, loc="outside lower left", ncols=legend_columns)
-        if not many:
+        figure = new_figure(9.0, 0.6 + 2.6 * rows + 0.2 * (len(runs) // beside))
+        grid = figure.subplots(rows, columns, squeeze=False).flat
+        for axes, panel in zip_longest(grid, panels):
+            axes.set_visible(panel is not None)
+            draw_panel(axes, panel or (), runs)
+        named = [axes.get_legend_handles_labels() for axes in figure.axes]
+        lines = {label: line for pair in named for line, label in zip(*pair, strict=True)}
+        figure.legend(lines.values(), lines, loc="outside lower left", ncols=beside)
+        if len(runs) == 1:
             name = escape_dollars(runs[0].name)
             figure.suptitle(name, x=0.01, ha="left", weight="bold")
     return figure
@@ -237,83 +228,26 @@ def is_score(name: str) -> bool:
 
 def draw_panel(axes: Axes, panel: Sequence[str], runs: Sequence[RunMetrics]) -> None:
     """Lines of one or several metrics of one run, or of one metric of several runs."""
-    lost = 0
+    several = len(runs) > 1
     for index, (run, name) in enumerate((run, name) for run in runs for name in panel):
-        curve = run.curves.get(name)
-        if curve is None:
+        if name not in run.curves:
             continue
+        steps, values = run.curves[name]
         style = line_style(index)
-        lost += draw_curve(axes, curve, style, points=name != RATE)
-        best = run.best() if name == run.monitor else None
-        if best is not None:
-            axes.plot(*best, **BEST, color=style["color"] if len(runs) > 1 else INK, zorder=4)
-    title_and_units(axes, panel, runs)
-    if lost:
-        steps = f"{lost:,} value{'s' * (lost != 1)} not finite"
-        axes.text(0.99, 0.97, steps, transform=axes.transAxes, ha="right", va="top", color=SOFT)
-
-
-def draw_curve(axes: Axes, curve: Curve, style: dict[str, Any], points: bool = True) -> int:
-    """Draw one line, with its points if they are few. Returns how many values are not finite."""
-    steps, values = curve
-    finite = np.isfinite(values)
-    values = np.where(finite, values, np.nan)
-    marks: dict[str, Any] = (
-        {"marker": "o", "markersize": 3.5} if len(steps) <= FEW and points else {}
-    )
-    if len(steps) > SMOOTHED and finite.all():
-        axes.plot(steps, values, color=style["color"], alpha=0.25, linewidth=0.8)
-        window = len(steps) // 50 * 2 + 1
-        sums = np.convolve(values, np.ones(window), "same")
-        values = sums / np.convolve(np.ones(len(steps)), np.ones(window), "same")
-    axes.plot(steps, values, **style, **marks)
-    return int((~finite).sum())
-
-
-def title_and_units(axes: Axes, panel: Sequence[str], runs: Sequence[RunMetrics]) -> None:
-    """Say what is drawn, and in which unit."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    name = panel[0]
-    title = "loss" if len(panel) > 1 else "learning rate" if name == RATE else name
-    values = np.concatenate(
-        [run.curves[one][1] for run in runs for one in panel if one in run.curves]
-    )
-    values = values[np.isfinite(values)]
-    is_loss = name.endswith("loss")
-    if is_loss:
-        title += " (nats)"
-        if len(values) and values.min() > 0 and values.max() > WIDE * values.min():
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter("{x:g}")
-            title = title.replace("(nats)", "(nats, logarithmic)")
-    last = name.rpartition("/")[2]
-    if factor := factors().get(last):
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{factor * value:g} %"))
-    axes.set_title(escape_dollars(title))
+        label = run.name if several else name if len(panel) > 1 else ""
+        finite = np.where(np.isfinite(values), values, np.nan)
+        points = "o" if len(steps) <= FEW and name != RATE else ""
+        axes.plot(steps, finite, **style, marker=points, label=escape_dollars(label))
+        if name == run.monitor and (best := run.best()) is not None:
+            value = "" if several else f": {format_score(name, best[1])} at step {best[0]:,}"
+            colour = style["color"] if several else INK
+            axes.plot(*best, **BEST, color=colour, zorder=4, label=f"best checkpoint{value}")
+    last = panel[0].rpartition("/")[2] if panel else ""
+    title = "loss" if len(panel) > 1 else "learning rate" if last == "lr" else "".join(panel)
+    axes.set_title(escape_dollars(title + " (nats)" * (last == "loss")))
     axes.set_xlabel("optimiser steps")
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_xlim(left=0)
-
-
-def legend_handles(runs: Sequence[RunMetrics], panels: Sequence[Sequence[str]]) -> list[Any]:
-    """The lines and marks that need a name."""
-    from matplotlib.lines import Line2D
-
-    names = [run.name for run in runs] if len(runs) > 1 else list(panels[0]) if panels else []
-    drawn = {name for panel in panels for name in panel}
-    handles = []
-    if len(names) > 1:
-        handles = [
-            Line2D([], [], **line_style(index), label=escape_dollars(name))
-            for index, name in enumerate(names)
-        ]
-    best = {run.monitor: run.best() for run in runs if run.monitor in drawn}
-    for name, found in best.items():
-        if name is None or found is None:
-            continue
-        value = f": {format_score(name, found[1])} at step {found[0]:,}" if len(runs) == 1 else ""
-        colour = SOFT if len(runs) > 1 else INK
-        return [*handles, Line2D([], [], **BEST, color=colour, label=f"best checkpoint{value}")]
-    return handles
+    axes.locator_params("x", nbins=5, steps=[1, 2, 5, 10], integer=True)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    if factor := factors().get(last):
+        axes.yaxis.set_major_formatter(lambda value, _: f"{factor * value:g} %")

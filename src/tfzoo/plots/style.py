@@ -53,6 +53,7 @@ STYLE = {
     "legend.fontsize": 9,
     "legend.frameon": False,
     "lines.linewidth": 1.6,
+    "lines.markersize": 3.5,
     "lines.solid_capstyle": "round",
     "savefig.dpi": 150,
     "svg.hashsalt": "tfzoo",  # the same picture gives the same file

@@ -97,7 +97,7 @@ class AttentionMaps(list[AttentionMap]):
 
 
 class TooLarge(TfzooError):
-    """A page or a picture that would be too large.
+    """A page that would be too large.
 
     Args:
         size: what would be too large, in words.
