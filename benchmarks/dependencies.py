@@ -31,7 +31,6 @@ WHY = {
     "pyyaml": "recipes",
     "jinja2": "pages and reports",
     "markupsafe": "texts in pages",
-    "platformdirs": "where the cache is",
     "filelock": "one writer a folder",
 }
 MODULES = {"pyyaml": "yaml"}

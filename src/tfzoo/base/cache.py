@@ -17,11 +17,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
-
-from platformdirs import user_cache_path
 
 from tfzoo.errors import TfzooError
 
@@ -35,16 +33,16 @@ DAY = 24 * 3600.0
 
 
 def folder() -> Path:
-    """``$TFZOO_CACHE``, or tfzoo's folder in the user's cache folder. It may not exist yet."""
-    given = os.environ.get("TFZOO_CACHE")
-    if given:
-        return Path(given).expanduser().absolute()
-    return user_cache_path("tfzoo", appauthor=False)
+    """``$TFZOO_CACHE``, or tfzoo's folder in the user's cache folder, ``$XDG_CACHE_HOME`` or
+    ``~/.cache``. It may not exist yet.
+    """
+    users = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "tfzoo"
+    return Path(os.environ.get("TFZOO_CACHE") or users).expanduser().absolute()
 
 
 def size() -> int:
     """Bytes of prepared data in the cache, including incomplete entries."""
-    return sum(file_size(path) for path in (folder() / SHELF).rglob("*"))
+    return sum(path.lstat().st_size for path in (folder() / SHELF).rglob("*") if path.is_file())
 
 
 def clear() -> int:
@@ -116,8 +114,6 @@ def filling(path: Path) -> Iterator[Path]:
         yield draft
         checksums = {file.name: checksum(file) for file in draft.iterdir()}
         (draft / CHECKSUMS).write_text(json.dumps(checksums), "utf-8")
-        for file in draft.iterdir():
-            to_disk(file)
         publish(draft, path)
     except OSError as error:
         raise unwritable(path.parent, error) from error
@@ -126,22 +122,16 @@ def filling(path: Path) -> Iterator[Path]:
 
 
 def publish(draft: Path, path: Path) -> None:
-    """Rename ``draft`` to ``path``.
-
-    If a faster process has written the entry, that one stays. If it is damaged, its files are
-    replaced one by one: it is never missing for a reader, and processes that have the old files
-    open keep them. Windows does not replace open files; these stay.
+    """Rename ``draft`` to ``path``. If a faster process has written the entry, that one stays,
+    unless it is damaged.
     """
+    if path.is_dir() and damage(path):
+        shutil.rmtree(path)
     try:
         os.rename(draft, path)
     except OSError:
         if not path.is_dir():
             raise
-        if not damage(path):
-            return
-        for file in draft.iterdir():
-            with suppress(PermissionError) if os.name == "nt" else nullcontext():
-                os.replace(file, path / file.name)
 
 
 def sweep(shelf: Path) -> None:
@@ -152,25 +142,9 @@ def sweep(shelf: Path) -> None:
                 shutil.rmtree(draft, ignore_errors=True)
 
 
-def to_disk(file: Path) -> None:
-    """Write a file's content to the disk, so that after a power cut no complete entry has
-    incomplete files.
-    """
-    with file.open("rb+") as stream:
-        os.fsync(stream.fileno())
-
-
 def unwritable(shelf: Path, error: OSError) -> TfzooError:
     """The error for a cache that cannot be written."""
     return TfzooError(
         f"cannot write to the cache {shelf} ({error.strerror or error}); "
         "set TFZOO_CACHE to a folder with free space that you can write to"
     )
-
-
-def file_size(path: Path) -> int:
-    """Bytes of a file; 0 for a folder, and for a file that was just removed."""
-    try:
-        return path.lstat().st_size if path.is_file() else 0
-    except OSError:
-        return 0  # another process has just removed it
