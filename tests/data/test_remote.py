@@ -123,7 +123,7 @@ def test_a_missing_package_is_named(monkeypatch):
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr("fsspec.core.url_to_fs", url_to_fs)
-    with pytest.raises(BadOption, match=r"s3:// needs a package .*: pip install s3fs"):
+    with pytest.raises(BadOption, match=r"s3:// needs a package .*: Install s3fs to access S3"):
         read("s3://bucket/train.tsv")
 
 

@@ -8,6 +8,7 @@ network, a cloud's metadata server.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from socket import inet_aton, inet_ntoa
 from typing import TYPE_CHECKING
@@ -40,23 +41,19 @@ def may_be_public(host: str) -> bool:
     """Whether a host, as it is written, may be a public one: a name other than ``localhost``, or
     a public IP address in any form that the system reads, such as ``127.1``.
     """
-    try:
+    with suppress(ValueError):
         return is_public(host)
-    except ValueError:
-        pass
-    try:
+    with suppress(OSError, UnicodeError):
         return is_public(inet_ntoa(inet_aton(host)))
-    except (OSError, UnicodeError):  # a name
-        return host.rstrip(".").lower().rpartition(".")[2] not in ("", "localhost")
+    return host.rstrip(".").lower().rpartition(".")[2] not in ("", "localhost")  # a name
 
 
 def refusal_of_recipe(netloc: str) -> str:
     """Why a recipe may not name what stands between ``https://`` and the path; ``""`` if it may."""
-    found = NETLOC.fullmatch(netloc)
-    if found is None:
+    if (found := NETLOC.fullmatch(netloc)) is None:
         return f"{netloc!r} is no host"
-    host = found[1]
-    return "" if may_be_public(host) else f"{host} is no public host, and a recipe reads no other"
+    public = may_be_public(found[1])
+    return "" if public else f"{found[1]} is no public host, and a recipe reads no other"
 
 
 def refusal_of_redirect(first: URL, target: URL) -> str:

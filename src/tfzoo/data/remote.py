@@ -114,12 +114,10 @@ def addresses(pattern: str) -> list[str]:
 
 def listed(pattern: str) -> list[str]:
     """The addresses of a pattern with ``*``, see :func:`addresses`."""
+    system, path = opened(pattern)
+    protocol = pattern.partition("://")[0]
     try:
-        system, path = opened(pattern)
-        protocol = pattern.partition("://")[0]
         return [f"{protocol}://{one.lstrip('/')}" for one in sorted(system.glob(path))]
-    except BadOption:
-        raise
     except Exception as error:  # of many classes, from several libraries
         raise unreadable(pattern, error) from None
 
@@ -134,11 +132,9 @@ def local_copy(address: str, quiet: bool = False) -> Path:
     """
     check_address(address)
     key, name = cache.key(address), file_name(address)
+    system, path = opened(address)
     try:
-        system, path = opened(address)
         info = system.info(path)
-    except BadOption:
-        raise
     except Exception as error:  # of many classes, from several libraries
         copies = sorted(shelf().glob(f"download-{key}-*"), key=os.path.getmtime)
         whole = [copy for copy in copies if not cache.damage(copy)]
@@ -168,9 +164,9 @@ def opened(address: str) -> tuple[Any, str]:
 
     Raises:
         BadOption: a package is missing.
+        BadData: there is no access.
     """
     from fsspec.core import url_to_fs
-    from fsspec.registry import known_implementations
 
     protocol = address.partition("://")[0]
     options: dict[str, Any] = {}
@@ -181,11 +177,10 @@ def opened(address: str) -> tuple[Any, str]:
         options = {"get_client": client(address), "skip_instance_cache": True}
     try:
         system, path = url_to_fs(address, **options)
-    except ImportError:
-        package = known_implementations[protocol]["class"].partition(".")[0]
-        raise BadOption(
-            f"{protocol}:// needs a package that is not installed: pip install {package}"
-        ) from None
+    except ImportError as error:
+        raise BadOption(f"{protocol}:// needs a package that is not installed: {error}") from None
+    except Exception as error:  # of many classes, from several libraries
+        raise unreadable(address, error) from None
     return system, path
 
 
