@@ -127,7 +127,7 @@ def test_a_name_that_cannot_be_reached_says_that_it_needs_a_network_or_files(ask
 
 
 def test_the_library_itself_is_asked_and_says_so_without_a_network(tmp_path):
-    code = "from tfzoo.data.rows import fetched; fetched('nobody/nothing')"
+    code = "from tfzoo.data.source import fetched; fetched('nobody/nothing')"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False

@@ -13,8 +13,8 @@ from tfzoo.commands.main import main
 from tfzoo.config.security import check_values
 from tfzoo.data import remote
 from tfzoo.data.classification import ClassificationData
+from tfzoo.data.source import find_texts
 from tfzoo.data.table import TextFormat
-from tfzoo.data.text import find_texts
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption, BadRecipe
 

@@ -17,8 +17,8 @@ from tfzoo.config.security import check_values
 from tfzoo.data import remote, stream
 from tfzoo.data.documents import DocumentData
 from tfzoo.data.masked_documents import MaskedData
+from tfzoo.data.source import files_of
 from tfzoo.data.table import TextFormat
-from tfzoo.data.text import files_of
 from tfzoo.errors import BadData, BadOption, BadRecipe, BadRun
 
 FILES, PAIRS = 10, 40

@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
+from tfzoo.data.source import find_tests, find_text
 from tfzoo.data.table import TextFormat
-from tfzoo.data.text import find_tests, find_text
 from tfzoo.errors import BadData
 
 EN_DE = TextFormat(("en", "de"), ("en", "de"), header=False)

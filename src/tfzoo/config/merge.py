@@ -17,7 +17,7 @@ from tfzoo.config.lightning import CLASSES, as_list
 from tfzoo.config.sections import TOP, Section, sections
 from tfzoo.config.sources import ConfigSource, Option, Source, nested
 from tfzoo.data.remote import is_address
-from tfzoo.data.rows import is_saved
+from tfzoo.data.source import is_saved
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.models.architectures import options_like
 

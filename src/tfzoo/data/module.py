@@ -20,9 +20,8 @@ from tfzoo.base.values import check_range
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.prepare import Examples, SplitFingerprint, read_split
-from tfzoo.data.rows import Split
+from tfzoo.data.source import Columns, Split, TextSource
 from tfzoo.data.stream import Files, StreamLoader, TextStream
-from tfzoo.data.text_source import Columns, TextSource
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.data.validation_split import hold_out
 from tfzoo.errors import BadData, BadOption
@@ -60,7 +59,7 @@ class TextData(L.LightningDataModule):
 
     Args:
         dataset, name, root, train, val, test: where the text comes from, see
-            :class:`~tfzoo.data.text_source.TextSource`.
+            :class:`~tfzoo.data.source.TextSource`.
         val_fraction: fraction of training that is held out if there is no ``val``; None: ``val`` is
             demanded.
         delimiter: what separates the columns of a ``.csv``.
@@ -250,7 +249,7 @@ class TextData(L.LightningDataModule):
         of pairs of files. Finds files, or copies those at an address; reads none.
         """
         if self.stream is not None:
-            self.files = self.text.files(columns, endings)
+            self.files = Files(*self.text.files(columns, endings))
         found = self.text.external(columns, endings)
         self.holds_out = "val" not in found
         if not self.holds_out:

@@ -19,7 +19,6 @@ from uuid import uuid4
 from tfzoo.base import cache
 from tfzoo.base.registry import Spec, create, registry
 from tfzoo.data.encoded import Encoded, write
-from tfzoo.data.progress import watched
 from tfzoo.data.table import Text, TextFormat, table
 from tfzoo.data.tokenizer import Tokenizer, restored
 from tfzoo.errors import BadData
@@ -211,3 +210,13 @@ def chunks(items: Iterable[T]) -> Iterator[list[T]]:
     iterator = iter(items)
     while chunk := list(islice(iterator, CHUNK)):
         yield chunk
+
+
+def watched(items: Iterable[T], what: str, total: int | None = None) -> Iterable[T]:
+    """The same items, with a progress bar if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        return items
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(items, what, total, console=Console(stderr=True), transient=True)

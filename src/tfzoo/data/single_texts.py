@@ -9,7 +9,7 @@ from typing import Unpack
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.module import TextData, TextKeywords
 from tfzoo.data.prepare import Examples, generated
-from tfzoo.data.text_source import Columns
+from tfzoo.data.source import Columns
 from tfzoo.errors import BadOption
 
 

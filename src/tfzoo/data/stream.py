@@ -30,8 +30,8 @@ from tfzoo.base import cache
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.remote import PAUSES, Unreachable, release
+from tfzoo.data.source import text_of
 from tfzoo.data.table import Text, TextFormat
-from tfzoo.data.text import text_of
 from tfzoo.errors import BadData, BadRun, TfzooError
 
 READERS = 8

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from tfzoo.base.registry import Entry
 from tfzoo.base.values import check_range
-from tfzoo.data.progress import watched
+from tfzoo.data.prepare import watched
 from tfzoo.errors import BadOption
 
 LARGEST = 10_000_000
