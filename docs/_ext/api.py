@@ -30,7 +30,7 @@ MET = (
     "tfzoo.search.Decodable",
     "tfzoo.swapping.report.SwapReport",
     "tfzoo.swapping.report.SwappedModule",
-    "tfzoo.tasks.classification.Prediction",
+    "tfzoo.tasks.classification.ClassificationAnswer",
     "tfzoo.learning.compute.Compute",
     "tfzoo.tasks.translation.Translation",
 )

@@ -207,11 +207,11 @@ def test_a_classifier_gives_the_same_probabilities(family, class_name, config, t
     labels = {"id2label": {0: "bad", 1: "so so", 2: "good"}}
     config = {**config, **labels, "max_position_embeddings": 256}
     peer, tokenizer = save(family, class_name, config, tmp_path)
-    found = tfzoo.ClassificationTask.load(tmp_path).classifications(LINES[:2])
+    found = tfzoo.ClassificationTask.load(tmp_path).classify(LINES[:2])
     for text, ours in zip(LINES[:2], found, strict=True):
         logits = peer(**tokenizer(text, return_tensors="pt")).logits[0]
         theirs = dict(zip(labels["id2label"].values(), logits.softmax(0).tolist(), strict=True))
-        assert dict(ours) == pytest.approx(theirs, abs=1e-5)
+        assert ours.probabilities == pytest.approx(theirs, abs=1e-5)
 
 
 TAGGERS: list[tuple[str, str, dict[str, Any]]] = [

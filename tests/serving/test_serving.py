@@ -73,11 +73,11 @@ def test_fifty_at_once_are_answered_each_with_its_own():
         found = list(threads.map(lambda text: client.ask("/predict", {"text": text}), texts))
         assert client.requests() == 0
     for text, answer in zip(texts, found, strict=True):
-        (ranked,) = task.classifications([text])
+        (ours,) = task.classify([text])
         said = json.loads(answer.text)
-        assert (answer.status, said["label"]) == (200, ranked[0].label)
-        assert said["probability"] == pytest.approx(ranked[0].probability)
-        assert list(said["probabilities"]) == [one.label for one in ranked]
+        assert (answer.status, said["label"]) == (200, ours.label)
+        assert said["probability"] == pytest.approx(ours.probability)
+        assert list(said["probabilities"]) == [*ours.probabilities]
 
 
 SAY = 'send {"text": "..."} or {"texts": ["...", "..."]}'

@@ -13,7 +13,7 @@ from tests.tasks.test_truncation import LINES, TASKS
 
 def test_a_page_has_a_box_for_each_text_and_json_takes_lists():
     task = classifier(token_types=2)
-    wanted = [dict(found) for found in task.classifications(PAIRS)]
+    wanted = [found.probabilities for found in task.classify(PAIRS)]
     with serving(task, characters=200) as client:
         page = client.ask("/").text
         assert page.count('name="text"') == 2

@@ -104,10 +104,10 @@ def test_maps_say_what_the_model_makes_of_the_text():
         repr(maps.of_layers([1])) == "<AttentionMaps of 'one two': encoder 1, decoder 1, cross 1>"
     )
     task_ = classifier()
-    ((label, probability),) = task_.classify([TEXT])
+    (answer,) = task_.classify([TEXT])
     facts = task_.attention(TEXT).facts
-    assert facts["label"] == label
-    assert facts["probabilities"].startswith(f"{label} {probability:.3f} ")
+    assert facts["label"] == answer.label
+    assert facts["probabilities"].startswith(f"{answer.label} {answer.probability:.3f} ")
 
 
 def test_a_layer_without_attention_is_named():

@@ -107,14 +107,16 @@ def test_what_is_scored_is_what_is_predicted(data, tmp_path):
     right = sum(row["label"] == row["prediction"] for row in rows) / len(rows)
     assert float(trainer.callback_metrics["test/accuracy"]) == pytest.approx(right)
     found = task.classify([row["text"] for row in rows])
-    assert [label for label, _ in found] == [row["prediction"] for row in rows]
-    assert [p for _, p in found] == pytest.approx([row["probability"] for row in rows], abs=1e-5)
+    assert [one.label for one in found] == [row["prediction"] for row in rows]
+    assert [one.probability for one in found] == pytest.approx(
+        [row["probability"] for row in rows], abs=1e-5
+    )
     of_sets = trainer.predict(task, datamodule=data)
     batches = of_sets[data.test_names.index("test")]
     predicted = [one for batch in batches for one in batch]
     assert len(batches) > 1
     assert [(one["text"], one["label"]) for one in predicted] == sentences(30, 2)
-    assert [one["prediction"] for one in predicted] == [label for label, _ in found]
+    assert [one["prediction"] for one in predicted] == [one.label for one in found]
     alone = trainer.predict(task, data.test_dataloader()[data.test_names.index("test")])
     rows = sorted((one for batch in alone for one in batch), key=lambda one: one["index"])
     assert [one["text"] for one in rows] == [text for text, _ in sentences(30, 2)]
@@ -164,20 +166,17 @@ def test_every_line_gets_one_answer_in_order(data):
     lines = ["red two", "", " ", "green " * 400, "one"]
     together = task.classify(lines, max_tokens=50)
     assert len(together) == len(lines)
-    for line, (label, probability) in zip(lines, together, strict=True):
+    for line, answer in zip(lines, together, strict=True):
         alone = task.classify([line])[0]
-        assert alone == (label, pytest.approx(probability, abs=1e-5))
-        assert 0.5 <= probability <= 1.0
+        assert alone.label == answer.label
+        assert alone.probabilities == pytest.approx(answer.probabilities, abs=1e-5)
+        assert 0.5 <= answer.probability <= 1.0
+        ranked = [*answer.probabilities.values()]
+        assert ranked == sorted(ranked, reverse=True)
+        assert ranked[0] == answer.probability == answer.probabilities[answer.label]
+        assert answer.probabilities.keys() == set(task.labels)
+        assert sum(ranked) == pytest.approx(1)
     assert task.classify([]) == []
-    for ranked, best in zip(task.classifications(lines), together, strict=True):
-        assert ranked[0] == (best[0], pytest.approx(best[1], abs=1e-5))
-        assert {label for label, _ in ranked} == set(task.labels)
-        assert sum(one.probability for one in ranked) == pytest.approx(1)
-        assert ranked == sorted(ranked, key=lambda one: -one.probability)
-    assert [len(one) for one in task.classifications(lines, top_k=1)] == [1] * len(lines)
-    assert len(task.classifications(["red"], top_k=9)[0]) == len(task.labels)
-    with pytest.raises(BadOption, match="top_k=0 must be"):
-        task.classifications(lines, top_k=0)
     assert task.classify(iter(lines)) == task.classify(lines)
 
 

@@ -78,8 +78,8 @@ def test_a_classifier_of_ones_own_is_trained_scored_and_loaded(texts, tmp_path, 
         tfzoo.ClassificationTask.load(path)
     with pytest.raises(BadRun, match="contents do not match"):
         tfzoo.ClassificationTask.load(path, model=Bag(sizes[0], 3))
-    with pytest.raises(BadRun, match=r"use ClassificationTask\.load\('mine.ckpt'\)"):
-        tfzoo.ClassificationTask.load_from_checkpoint("mine.ckpt")
+    found = tfzoo.ClassificationTask.load_from_checkpoint(path, model=Bag(*sizes))
+    assert found.classify(["[MAX 4 3 ]"]) == task.classify(["[MAX 4 3 ]"])
 
 
 def test_what_is_no_logits_is_said_by_shape(texts):

@@ -37,7 +37,7 @@ def test_a_call_counts_truncated_texts_in_one_warning(task):
 
 def test_who_asks_is_told_which_texts_are_truncated_instead(task):
     told = []
-    ask = task.translations if hasattr(task, "translations") else task.classifications
+    ask = task.translations if hasattr(task, "translations") else task.classify
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ask(LINES, on_truncated=lambda *given: told.append(given))

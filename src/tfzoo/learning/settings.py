@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any, get_type_hints
 
-from torch.utils._pytree import tree_leaves
-
+from tfzoo.base.values import leaves
 from tfzoo.errors import BadOption, did_you_mean, listing
 from tfzoo.learning.compute import Compute
 from tfzoo.learning.optim import Optim
@@ -45,7 +44,7 @@ class Settings:
                     f"Its settings: {listing(known)}"
                 )
             section = sections.get(name)
-            plain = all(isinstance(leaf, PLAIN) for leaf in tree_leaves(value))
+            plain = all(isinstance(leaf, PLAIN) for _, leaf in leaves({name: value}))
             if not (isinstance(value, section) if section else plain):
                 wanted = f"{section.__name__}(...)" if section else "a number, string, list or dict"
                 shown = f"{' '.join(repr(value).split()):.60}"

@@ -9,11 +9,11 @@ import math
 import time
 import warnings
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypedDict, TypeVar, Unpack
 
 import lightning.pytorch as L
 import torch
@@ -65,13 +65,13 @@ Figures = dict[str, Callable[[], "Figure"]]
 T = TypeVar("T")
 
 
-class Reading(TypedDict):
-    """How a command reads its lines."""
+class Reading(TypedDict, total=False):
+    """How lines are read, as :meth:`Task.for_lines` takes it."""
 
     max_tokens: int
     """The most tokens of a batch."""
     progress: OnProgress | None
-    on_truncated: OnTruncated
+    on_truncated: OnTruncated | None
     """Called with the indices of truncated lines, and the tokens that are read of each."""
 
 
@@ -511,15 +511,9 @@ class Task(L.LightningModule):
         return task
 
     @classmethod
-    def load_from_checkpoint(cls, checkpoint_path: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: :meth:`load` builds the task from its checkpoint.
-
-        Raises:
-            BadRun: always.
-        """
-        raise BadRun(
-            f"use {cls.__name__}.load({str(checkpoint_path)!r}), which also restores the tokenizer"
-        )
+    def load_from_checkpoint(cls, checkpoint_path: Any, *args: Any, **kwargs: Any) -> Self:
+        """:meth:`load`, by Lightning's name."""
+        return cls.load(checkpoint_path, *args, **kwargs)
 
     @classmethod
     def from_checkpoint(
@@ -945,7 +939,8 @@ class Task(L.LightningModule):
         try:
             for batch in batches:
                 results = function(batch.to(self.device))
-                if has_nan(results):
+                plain = [vars(one) if is_dataclass(one) else one for one in results]
+                if any(leaf != leaf for _, leaf in leaves(plain)):  # NaN alone
                     raise BadRun(
                         "the model gives NaN, so it has no answer: its training has diverged, or "
                         "its numbers are too large for their precision"
@@ -1156,20 +1151,6 @@ def check_sizes(given: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
             raise BadOption(
                 f"the model has {key}={has}, but the tokenizer or the labels need {key}={needs}"
             )
-
-
-def has_nan(value: object) -> bool:
-    """Whether there is NaN in an answer, or in several.
-
-    >>> has_nan([{"label": "a", "probability": float("nan")}])
-    True
-    """
-    if isinstance(value, float):
-        return math.isnan(value)
-    if is_dataclass(value):
-        value = vars(value)
-    parts = value.values() if isinstance(value, Mapping) else value
-    return isinstance(parts, list | tuple | ValuesView) and any(map(has_nan, parts))
 
 
 def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

@@ -117,6 +117,10 @@ class TextTask(Task):
         probabilities = getattr(given, "probabilities", False)
         return "\t".join(map(tsv_cell, self.labels)) if probabilities else None
 
+    def table_row(self, answer: Any) -> str:
+        """The probabilities of an answer in the order of the labels, a row of the table."""
+        return "\t".join(f"{answer.probabilities[label]:.4f}" for label in self.labels)
+
     def forward_batch(self, batch: ClassificationBatch) -> object:
         return self.logits(batch)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import torch
@@ -17,10 +18,8 @@ from torch import Tensor, nn
 
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
-from tfzoo.base.values import check_range
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.classification_batch import ClassificationBatch, ClassificationDataset, Vocabulary
-from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.errors import BadOption, TfzooError
 from tfzoo.learning.loss import Loss, class_losses, constant_loss
 from tfzoo.learning.scoring import on_cpu
@@ -57,13 +56,6 @@ def reliability(confidence: Tensor, right: Tensor) -> Tensor:
     sums = columns.new_zeros(BINS, 3).index_add_(0, bins, columns)
     sums[:, 1:] /= sums[:, :1].clamp(min=1)
     return sums
-
-
-class Prediction(NamedTuple):
-    """A label and its probability."""
-
-    label: str
-    probability: float
 
 
 @dataclass
@@ -222,7 +214,7 @@ class ClassificationTask(TextTask):
         return {"accuracy": accuracies}
 
     def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
-        found = self.predict_batch(batch)
+        found = self.answers_of(batch)
         columns = {
             **self.text_columns(batch),
             "label": [self.labels[label] for label in batch.label.tolist()],
@@ -232,61 +224,24 @@ class ClassificationTask(TextTask):
         return rows_of(columns)
 
     def classify(
-        self,
-        lines: Iterable[str | Sequence[str]],
-        *,
-        max_tokens: int = 4096,
-        progress: Callable[[int], object] | None = None,
-        on_truncated: OnTruncated | None = None,
-    ) -> list[Prediction]:
-        """The most probable label of each line and its probability, in order. Arguments as in
-        :meth:`classifications`.
+        self, lines: Iterable[str | Sequence[str]], **reading: Unpack[Reading]
+    ) -> list[ClassificationAnswer]:
+        """The most probable label of each line, and the probabilities of all, in order; arguments
+        and errors as of :meth:`for_lines`::
+
+            for answer in task.classify(["[MAX 4 3 ]"]):
+                print(answer.label, answer.probability, answer.probabilities)
         """
-        found = self.classifications(
-            lines, top_k=1, max_tokens=max_tokens, progress=progress, on_truncated=on_truncated
-        )
-        return [best for (best,) in found]
-
-    def classifications(
-        self,
-        lines: Iterable[str | Sequence[str]],
-        *,
-        top_k: int | None = None,
-        max_tokens: int = 4096,
-        progress: Callable[[int], object] | None = None,
-        on_truncated: OnTruncated | None = None,
-    ) -> list[list[Prediction]]:
-        """The labels of each line with their probabilities, the most probable first::
-
-            for best in task.classifications(["[MAX 4 3 ]"], top_k=3):
-                print([(one.label, one.probability) for one in best])
-
-        Args:
-            lines: texts. A text longer than the model's positions or the recipe's
-                ``data.max_length`` is truncated.
-            top_k: the number of labels; None or more than there are: all.
-            max_tokens: maximum number of tokens of a batch.
-            progress: called with the number of lines of each finished batch.
-            on_truncated: called with the indices of truncated lines, if there are any, and the
-                number of tokens that are read of each; None: a ``UserWarning`` counts them.
-
-        Raises:
-            BadOption: ``top_k`` is under 1.
-            BadData: ``lines`` is one string.
-        """
-        check_range("top_k", top_k, ge=1, whole=True, optional=True)
-        return self.for_lines(
-            lines,
-            lambda batch: self._ranked(batch, top_k),
-            max_tokens=max_tokens,
-            progress=progress,
-            on_truncated=on_truncated,
-        )
+        return self.for_lines(lines, self.answers_of, **reading)
 
     def answers_of(self, batch: ClassificationBatch) -> list[ClassificationAnswer]:
-        return [
-            ClassificationAnswer(*ranked[0], dict(ranked)) for ranked in self._ranked(batch, None)
-        ]
+        logits = self.logits(batch).cpu()
+        best = logits.argsort(-1, descending=True)  # probabilities may round to the same
+        answers = []
+        for ids, p in zip(best.tolist(), logits.double().softmax(-1).tolist(), strict=True):
+            ranked = {self.labels[index]: p[index] for index in ids}
+            answers.append(ClassificationAnswer(*next(iter(ranked.items())), ranked))
+        return answers
 
     def facts(self, answer: ClassificationAnswer) -> dict[str, str]:
         return {"label": answer.label, "probabilities": most_probable(answer.probabilities)}
@@ -304,29 +259,11 @@ class ClassificationTask(TextTask):
         if given.top_k is not None and (given.top_k < 1 or given.probabilities):
             raise TfzooError("--top-k must be at least 1, and --probabilities has all labels")
 
-    def output_lines(
-        self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
-    ) -> Iterator[str]:
-        top_k = None if given.probabilities else given.top_k or 1
-        for ranked in self.classifications(lines, top_k=top_k, **reading):
-            if given.probabilities:
-                probability = dict(ranked)
-                yield "\t".join(f"{probability[label]:.4f}" for label in self.labels)
-            else:
-                yield "\t".join(f"{tsv_cell(label)}\t{p:.4f}" for label, p in ranked)
-
-    def predict_batch(self, batch: ClassificationBatch) -> list[Prediction]:
-        return [best for (best,) in self._ranked(batch, 1)]
-
-    def _ranked(self, batch: ClassificationBatch, top_k: int | None) -> list[list[Prediction]]:
-        """The ``top_k`` most probable labels of each text; None or more than there are: all."""
-        labels, logits = self.labels, self.logits(batch).cpu()
-        best = logits.topk(len(labels[:top_k]), -1).indices  # probabilities may round to the same
-        values = logits.double().softmax(-1).gather(-1, best)
-        return [
-            [Prediction(labels[index], p) for index, p in zip(*pair, strict=True)]
-            for pair in zip(best.tolist(), values.tolist(), strict=True)
-        ]
+    def output_line(self, answer: ClassificationAnswer, given: Namespace) -> str:
+        if given.probabilities:
+            return self.table_row(answer)
+        ranked = islice(answer.probabilities.items(), given.top_k or 1)
+        return "\t".join(f"{tsv_cell(label)}\t{p:.4f}" for label, p in ranked)
 
 
 def counts(texts: ClassificationDataset, classes: int) -> NDArray[np.int64]:

@@ -465,7 +465,7 @@ class LanguageModelingTask(DocumentTask):
     def output_lines(
         self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
     ) -> Iterator[str]:
-        options, on_truncated = options_of(given), reading["on_truncated"]
+        options, on_truncated = options_of(given), reading.get("on_truncated")
         if len(lines) == 1:
             for piece in self.continuation(lines[0], options, on_truncated=on_truncated):
                 yield Part(on_one_line(piece))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tfzoo.base.registry import register
-from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.masked_documents import (
     MASK,
     MaskedBatch,
@@ -25,7 +24,7 @@ from tfzoo.learning.cross_entropy import cross_entropy_of_logits
 from tfzoo.learning.document_task import DocumentTask
 from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.scoring import sums_by
-from tfzoo.learning.task import OnProgress, rows_of
+from tfzoo.learning.task import Reading, rows_of
 from tfzoo.learning.text_task import most_probable
 from tfzoo.models.masked_language_model import MaskedLanguageModel
 
@@ -149,35 +148,16 @@ class MaskedLanguageModelingTask(DocumentTask):
         return rows_of(columns)
 
     def fill(
-        self,
-        texts: Sequence[str],
-        *,
-        max_tokens: int = 4096,
-        progress: OnProgress | None = None,
-        on_truncated: OnTruncated | None = None,
+        self, texts: Iterable[str], **reading: Unpack[Reading]
     ) -> list[MaskedLanguageModelingAnswer]:
-        """Each text with the most probable token in place of each ``[MASK]``, in order::
+        """Each text with the most probable token in place of each ``[MASK]``, in order; arguments
+        and errors as of :meth:`for_lines`::
 
             task.fill(["the dogs that the cat hears [MASK] ."])[0].text
 
-        Args:
-            texts: a text longer than the model's positions is truncated; what is masked after that
-                stays ``[MASK]``.
-            max_tokens: maximum number of tokens of a batch.
-            progress: called with the number of texts of each finished batch.
-            on_truncated: called with the indices of truncated texts, if there are any, and the
-                number of tokens that are read of each; None: a ``UserWarning`` counts them.
-
-        Raises:
-            BadData: ``texts`` is one string.
+        What is masked after the end of what the model reads stays ``[MASK]``.
         """
-        return self.for_lines(
-            texts,
-            self.answers_of,
-            max_tokens=max_tokens,
-            progress=progress,
-            on_truncated=on_truncated,
-        )
+        return self.for_lines(texts, self.answers_of, **reading)
 
     def _without_special(self, logits: Tensor) -> Tensor:
         """Logits in fp32 or better, without those of special ids."""

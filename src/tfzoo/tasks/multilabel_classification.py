@@ -330,7 +330,7 @@ class MultilabelClassificationTask(TextTask):
 
     def output_line(self, answer: MultilabelAnswer, given: Namespace) -> str:
         if given.probabilities:
-            return "\t".join(f"{answer.probabilities[label]:.4f}" for label in self.labels)
+            return self.table_row(answer)
         return "\t".join(map(tsv_cell, answer.labels))
 
 

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from tfzoo.base.registry import register
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import check_range
 from tfzoo.data.batch import row_lengths
-from tfzoo.data.inference_batches import OnTruncated, translation_batches
+from tfzoo.data.inference_batches import translation_batches
 from tfzoo.data.parallel_batch import ParallelBatch
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData
@@ -49,8 +49,7 @@ LANGUAGES = ("source", "target")
 """What the languages of a published model are called, which its folder does not say."""
 
 
-@dataclass(frozen=True)
-class Translation:
+class Translation(NamedTuple):
     """A translation and its score, the log probability divided by the length penalty."""
 
     text: str
@@ -284,19 +283,10 @@ class TranslationTask(Task):
         return rows_of(columns)
 
     def translate(
-        self,
-        lines: Iterable[str],
-        search: Search | None = None,
-        *,
-        beam: int | None = None,
-        length_penalty: float | None = None,
-        max_tokens: int = 4096,
+        self, lines: Iterable[str], search: Search | None = None, **options: Any
     ) -> list[str]:
         """The best translation of each line, in order. Arguments as in :meth:`translations`."""
-        found = self.translations(
-            lines, search, beam=beam, length_penalty=length_penalty, max_tokens=max_tokens
-        )
-        return [best[0].text for best in found]
+        return [best[0].text for best in self.translations(lines, search, **options)]
 
     def translations(
         self,
@@ -306,9 +296,7 @@ class TranslationTask(Task):
         n_best: int | None = None,
         beam: int | None = None,
         length_penalty: float | None = None,
-        max_tokens: int = 4096,
-        progress: Callable[[int], object] | None = None,
-        on_truncated: OnTruncated | None = None,
+        **reading: Unpack[Reading],
     ) -> list[list[Translation]]:
         """The ``n_best`` translations of each line with their scores, best first::
 
@@ -322,10 +310,7 @@ class TranslationTask(Task):
             n_best, beam, length_penalty: replace those of ``search``. If ``beam`` is not given, it
                 is at least ``n_best``. Hypotheses with the same text are one translation, so
                 that there may be fewer.
-            max_tokens: maximum number of source tokens of a batch.
-            progress: called with the number of lines of each finished batch.
-            on_truncated: called with the indices of truncated lines, if there are any, and the
-                number of tokens that are read of each; None: a ``UserWarning`` counts them.
+            reading: as the arguments of :meth:`for_lines`.
 
         Raises:
             BadOption: a number out of range.
@@ -336,13 +321,7 @@ class TranslationTask(Task):
         if beam is None and n_best is not None:
             given["beam"] = max(n_best, options.beam)
         options = replace(options, **{key: one for key, one in given.items() if one is not None})
-        return self.for_lines(
-            lines,
-            lambda batch: self._search(batch, options),
-            max_tokens=max_tokens,
-            progress=progress,
-            on_truncated=on_truncated,
-        )
+        return self.for_lines(lines, lambda batch: self._search(batch, options), **reading)
 
     def record_attention(
         self, batch: ParallelBatch, record: Record, answer: TranslationAnswer | None
