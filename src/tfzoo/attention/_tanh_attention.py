@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tfzoo.attention._tanh_scores import NARROW, common_shift, formula, large, pieces, prepared
+from tfzoo.attention._tanh_scores import common_shift, formula, large, pieces, prepared
 from tfzoo.base.custom_autograd import custom_functions_apply, differentiable_backward
 from tfzoo.base.dropout import STEPS, apply, draw
 from tfzoo.base.precision import compute_dtype
 from tfzoo.masks import Mask
 
 BLOCK = 2**20  # pairs of positions that are worked on at a time: they should stay in the cache
+SHORT = 48  # keys; below, the scores of a text are in the cache anyway
 QUERIES = 64  # of a block at most: fewer leave out more of what a causal mask hides
 
 
@@ -31,7 +32,7 @@ def tanh_attention(
     if (
         not custom_functions_apply(a, b, v, values)  # first: a traced graph asks for no lengths
         or a.device.type != "cpu"
-        or k < NARROW
+        or k < SHORT
         or not large(a, b)
         or (dropout != 0.0) != (0 < steps < STEPS)
     ):

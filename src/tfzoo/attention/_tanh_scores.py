@@ -25,7 +25,6 @@ from tfzoo.base.precision import compute_dtype
 
 BLOCK = 2**18  # pairs of positions that a CPU works on at a time: they should stay in its cache
 SMALL = 2**16  # hidden numbers; below, the formula as it stands has nothing to save
-NARROW = 48  # keys; below, a row is too short for the innermost loop, which then runs over groups
 LIMITS = {torch.float32: (11.0, 20.0), torch.float64: (150.0, 175.0)}
 """``centred`` and ``largest``: tanh(largest - centred) is 1, and exp(4 largest) is finite."""
 
@@ -57,8 +56,6 @@ class TanhScores(torch.autograd.Function):
     def forward(ctx: Any, a: Tensor, b: Tensor, v: Tensor) -> Tensor:
         ctx.save_for_backward(a, b, v)
         ctx.shift = common_shift(a, b)
-        if ctx.shift is not None and b.shape[-2] < NARROW:
-            return narrow_forward(a - ctx.shift, b + ctx.shift, v)
         network, scores = prepared(a, b, v, ctx.shift), a.new_zeros(*a.shape[:2], b.shape[1])
         for g, q in blocks(scores):
             network.add_scores(scores[g, q], g, q, slice(None))
@@ -69,8 +66,6 @@ class TanhScores(torch.autograd.Function):
         a, b, v = ctx.saved_tensors
         if torch.is_grad_enabled():
             return differentiable_backward(formula, (a, b, v), grad)
-        if ctx.shift is not None and b.shape[-2] < NARROW:
-            return narrow_backward(a - ctx.shift, b + ctx.shift, v, grad)
         network = prepared(a, b, v, ctx.shift)
         for g, q in blocks(grad):
             network.add_gradients(grad[g, q], g, q, slice(None))
@@ -191,51 +186,6 @@ class Quotients:
         of_a = of_rows.mul_(self.rows).mul_(factor)
         of_b = of_columns[:, :, 0].mul_(self.columns).mul_(factor)
         return of_a.permute(1, 2, 0), of_b.permute(1, 2, 0), of_v - 2.0 * share
-
-
-def narrow_forward(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
-    """For short text: the innermost loop runs over groups."""
-    rows, columns = exponentials(a, -2.0, (2, 1, 0)), exponentials(b, 2.0, (2, 1, 0))
-    numerators = rows * (-2.0 * v.t()[:, None])  # (j q g)
-    scores = v.sum(-1).repeat(a.shape[1], b.shape[1], 1)
-    for g in pieces(a.shape[0], BLOCK // (a.shape[1] * b.shape[1])):
-        part = scores[..., g].contiguous()
-        total = torch.empty_like(part)
-        for row, numerator, column in zip(
-            rows[:, :, None, g], numerators[:, :, None, g], columns[:, None, :, g], strict=True
-        ):
-            torch.add(row, column, out=total)
-            part.addcdiv_(numerator, total)
-        scores[..., g] = part
-    return scores.permute(2, 0, 1).contiguous()
-
-
-def narrow_backward(a: Tensor, b: Tensor, v: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """With ``r = A / (A + B)``: sums of ``grad r`` and ``grad r (1 - r)``."""
-    rows, columns = exponentials(a, -2.0, (2, 1, 0)), exponentials(b, 2.0, (2, 1, 0))
-    grad_a, grad_b = torch.empty_like(rows), torch.empty_like(columns)
-    share = a.new_empty(v.shape[1], v.shape[0])
-    for g in pieces(a.shape[0], BLOCK // (a.shape[1] * b.shape[1])):
-        part = grad[g].permute(1, 2, 0).contiguous()
-        ratio, slope = torch.empty_like(part), torch.empty_like(part)
-        views = (
-            rows[:, :, None, g],
-            columns[:, None, :, g],
-            grad_a[..., g],
-            grad_b[..., g],
-            share[:, g],
-        )
-        for row, column, to_rows, to_columns, to_v in zip(*views, strict=True):
-            torch.add(row, column, out=ratio)
-            torch.div(row, ratio, out=ratio)
-            torch.mul(part, ratio, out=slope)
-            torch.sum(slope, (0, 1), out=to_v)
-            slope.addcmul_(slope, ratio, value=-1.0)
-            torch.sum(slope, 1, out=to_rows)
-            torch.sum(slope, 0, out=to_columns)
-    factor = 4.0 * v.t()[:, None]
-    grad_v = grad.sum((1, 2))[:, None] - 2.0 * share.t()
-    return grad_a.mul_(factor).permute(2, 1, 0), grad_b.mul_(factor).permute(2, 1, 0), grad_v
 
 
 class Tanh:
