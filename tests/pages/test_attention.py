@@ -77,8 +77,7 @@ def test_weights_of_the_page_are_the_models_to_a_byte(name):
     found = unpacked(packed(AttentionMap("encoder", 0, wanted, queries, keys)), (*wanted.shape,))
     exact = wanted.double().numpy()
     step = np.abs(exact).max(-1, keepdims=True) / (127 if name == "negative" else 255)
-    assert (np.abs(found - exact) <= step * (1 + 1e-6)).all()
-    assert (np.abs(found.sum(-1) - exact.sum(-1)) <= step[..., 0] * 0.501).all()
+    assert (np.abs(found - exact) <= step * 0.501).all()
     assert (found[exact == 0] == 0).all()
     if name == "uniform":
         np.testing.assert_allclose(found, exact, rtol=1e-6)
@@ -228,26 +227,6 @@ def test_a_browser_shows_two_runs_and_points_at_tokens_that_both_have(browser, t
     assert shown.evaluate("document.documentElement.scrollWidth") <= 390, "a phone scrolls down"
     assert said == []
     shown.close()
-
-
-def test_without_a_script_the_page_says_what_each_token_attends_to_most(browser, tmp_path):
-    file = tmp_path / "attention.html"
-    file.write_text(page(maps()), "utf-8")
-    context = browser.new_context(java_script_enabled=False)
-    shown = context.new_page()
-    shown.goto(file.as_uri())
-    assert shown.locator(".strongest").count() == 3
-    assert not shown.locator(".views").is_visible()
-    for name, layers in (("Encoder", maps()[:2]), ("Cross", maps()[4:])):
-        table = shown.locator(".strongest", has=shown.locator("caption", has_text=name))
-        for row, query in enumerate(layers[0].queries, 1):
-            told = [query]
-            for one in layers:
-                weight, key = one.weights.mean(0)[row - 1].max(0)
-                told.append(f"{one.keys[key]} {weight:.2f}")
-            cells = table.locator("tr").nth(row).locator("th, td").all_text_contents()
-            assert cells == told
-    context.close()
 
 
 def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing_else(browser, tmp_path):

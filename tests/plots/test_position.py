@@ -52,7 +52,7 @@ def test_sinusoids_are_as_similar_as_their_distance_says():
 
 def test_a_bias_is_drawn_by_head_and_a_decoder_has_no_later_keys():
     for causal in (False, True):
-        (head, _) = lines(position_figure("alibi", **SMALL, causal=causal), "bias")
+        (head, _) = lines(position_figure("alibi", **SMALL, causal=causal), "bias of")
         distance, bias = head
         assert distance.max() == (0 if causal else 11)
         assert distance.min() == -11

@@ -14,7 +14,15 @@ from tfzoo.base.registry import Spec, create, registry
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
-from tfzoo.plots.style import COLOURS, GRID, escape_dollars, heat_map, new_figure, styled
+from tfzoo.plots.style import (
+    COLOURS,
+    GRID,
+    escape_dollars,
+    heat_map,
+    line_style,
+    new_figure,
+    styled,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,8 +31,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 LIMITS = {"dim": (1, 4096), "heads": (1, 64), "length": (2, 2048)}
 """The smallest and the largest sizes that are drawn: a bias has ``heads * length^2`` numbers."""
-MOST_MAPS = 8
-"""The most heads of a bias that have a heat map, and a line, of their own."""
+MOST_LINES = 8
+"""The most heads of a bias that have a line."""
 WIDTH, HEIGHT = 9.0, 3.3
 """Of the pictures of one hook, in inches."""
 
@@ -37,7 +45,7 @@ def position_figure(
     - ``embed``: the vectors of all positions, and their cosine similarity by distance;
     - ``angles``: the cosine of each pair's angle by position, and the score of two equal vectors by
       distance, the mean over all directions;
-    - ``bias``: the bias of each head, for all queries and keys and by distance.
+    - ``bias``: that of the first head for all queries and keys, of each head by distance.
 
     Where values of one distance differ, a band shows the smallest and the largest. What is trained
     is drawn as it is initialised, from a fixed seed.
@@ -121,29 +129,16 @@ def draw_bias(row: SubFigure, position: Any, sizes: Mapping[str, int]) -> None:
     bias = array(position.bias(pos, pos)[0])
     if sizes["causal"]:
         bias = np.where(np.tri(length, dtype=bool), bias, np.nan)
-    shown = sorted({round(head) for head in np.linspace(0, len(bias) - 1, MOST_MAPS)})
-    halves: Any = row.subfigures(1, 2)
-    left, right = halves
-    columns = min(len(shown), 4)
-    maps = left.subplots(
-        -(-len(shown) // columns), columns, squeeze=False, sharex=True, sharey=True
-    )
-    span = {"low": float(np.nanmin(bias)), "high": float(np.nanmax(bias))}
-    for axes in maps.flat[len(shown) :]:
-        axes.set_visible(False)
-    for axes, head in zip(maps.flat, shown, strict=False):
-        image = heat_map(axes, bias[head], aspect="equal", **span)
-        axes.set_title(f"head {head}", size=8)
-    left.colorbar(image, ax=maps, label="added to the score")
-    left.supxlabel("key", size=9)
-    left.supylabel("query", size=9)
-    axes = right.subplots()
-    colours = head_colours(len(shown))
-    for head, colour in zip(shown, colours, strict=True):
-        draw_line(axes, *by_distance(bias[head], both=True), colour, f"head {head}")
-    axes.set(title="bias: added to the score", xlabel="key position \N{MINUS SIGN} query position")
-    axes.set_xlim(1 - length, 0 if sizes["causal"] else length - 1)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    left, right = row.subplots(1, 2)
+    image = heat_map(left, bias[0], aspect="equal")
+    row.colorbar(image, ax=left, label="added to the score")
+    left.set(title="bias: of head 0", xlabel="key", ylabel="query")
+    for head, values in enumerate(bias[:MOST_LINES]):
+        style = line_style(head)["color"]
+        draw_line(right, *by_distance(values, both=True), style, f"head {head}")
+    right.set(title="bias of each head", xlabel="key position \N{MINUS SIGN} query position")
+    right.set_xlim(1 - length, 0 if sizes["causal"] else length - 1)
+    right.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 DRAW = {"embed": draw_embedding, "angles": draw_rotation, "bias": draw_bias}
@@ -171,13 +166,6 @@ def by_distance(values: Array, both: bool = False) -> tuple[Array, Array, Array,
     each = [[take(diagonal) for diagonal in found.values()] for take in (np.mean, np.min, np.max)]
     mean, low, high = (np.array(one) for one in each)
     return np.array(list(found)), mean, low, high
-
-
-def head_colours(count: int) -> list[Any]:
-    """Colours in an order that can be seen: from dark to light."""
-    import matplotlib
-
-    return list(matplotlib.colormaps["viridis"](np.linspace(0, 0.88, count)))
 
 
 def array(values: Tensor) -> Array:

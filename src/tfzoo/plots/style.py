@@ -94,10 +94,9 @@ def heat_map(axes: Axes, values: NDArray[np.floating[Any]], **given: Any) -> Any
     both, blue below 0 and red above, equally far. NaN is left out.
 
     Args:
-        given: arguments of ``imshow``; ``low`` and ``high`` are the smallest and largest value,
-            where several images have one scale.
+        given: arguments of ``imshow``.
     """
-    low, high = given.pop("low", np.nanmin(values)), given.pop("high", np.nanmax(values))
+    low, high = np.nanmin(values), np.nanmax(values)
     axes.grid(False)
     axes.spines[:].set_visible(False)
     if low < 0 < high:
