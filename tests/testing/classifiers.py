@@ -24,7 +24,7 @@ from tfzoo.testing.stack_contracts import (
     texts_of_nothing_but_padding_are_harmless,
     the_state_dict_holds_all,
 )
-from tfzoo.testing.stacks import PLAIN, SIDES, Combination, Side
+from tfzoo.testing.stacks import PLAIN, Combination, Side
 from tfzoo.testing.subject import FULL, VOCABULARY, Subject, hooks
 
 CLASSIFIER: Mapping[str, str] = {
@@ -125,7 +125,6 @@ CLASSIFIER_CONTRACTS = (
 class Choice(Combination):
     """One choice of components for a classifier, whose stack is an encoder or a decoder."""
 
-    sides: ClassVar[Sequence[Side]] = SIDES[:2]
     defaults: ClassVar[Mapping[str, str]] = CLASSIFIER
     contracts: ClassVar[Sequence[StackContract]] = CLASSIFIER_CONTRACTS
 

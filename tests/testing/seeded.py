@@ -65,8 +65,9 @@ def _check(check: str) -> tuple[bool | None, str]:
 def _of_model(name: str, contract: str) -> list[str]:
     """One contract of one stack or classifier: of the combination with this name."""
     from tests.testing import rare
+    from tests.testing.allowed import build_allowing, violations
     from tests.testing.classifiers import Choice
-    from tfzoo.testing.stacks import SIDES, Combination, build_allowing, violations
+    from tfzoo.testing.stacks import SIDES, Combination
 
     parts = name.split("-")
     chosen = dict(part.split("=") for part in parts if "=" in part)

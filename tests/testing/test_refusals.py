@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 import torch
 
+from tests.testing.allowed import violations
 from tests.testing.covering import interactions
 from tests.testing.rules import STACK, refused_by, traits
 from tfzoo.base.registry import create, registry
@@ -28,7 +29,7 @@ from tfzoo.testing.stack_contracts import (
     one_token_at_a_time_equals_all_at_once,
     padding_has_no_influence_while_training,
 )
-from tfzoo.testing.stacks import Combination, violations
+from tfzoo.testing.stacks import Combination
 from tfzoo.testing.subject import FULL, Subject
 
 MIXING = [name for name in registry("norm").names() if "mixes" in " ".join(traits("norm", name))]

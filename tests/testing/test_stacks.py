@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from tests.exact import close
+from tests.testing.allowed import GUARDS, build_allowing, violations
 from tests.testing.classifiers import Choice
 from tests.testing.covering import covering, interactions
 from tests.testing.rare import OF_STACKS
@@ -38,14 +39,7 @@ from tfzoo.testing.stack_contracts import (
     nan_in_padding_reaches_no_token,
     the_state_dict_holds_all,
 )
-from tfzoo.testing.stacks import (
-    GUARDS,
-    PLAIN,
-    Combination,
-    build_allowing,
-    results,
-    violations,
-)
+from tfzoo.testing.stacks import PLAIN, Combination, results
 from tfzoo.testing.subject import FULL, VOCABULARY, Subject
 
 OF_PARTS = (

@@ -56,11 +56,10 @@ class Call:
         """True where a query may look at a key, written down query by query: ``(b h q k)``."""
         (b, h, q, _), k = self.q.shape, self.k.shape[2]
         sees = torch.ones(b, h, q, k, dtype=torch.bool)
-        for i in range(q):
-            if self.causal:
-                sees[:, :, i, self.start + i + 1 :] = False
-            if self.valid is not None:
-                sees[:, :, i] &= self.valid[:, None]
+        if self.causal:
+            sees &= torch.arange(k) <= self.start + torch.arange(q)[:, None]
+        if self.valid is not None:
+            sees &= self.valid[:, None, None]
         return sees if self.allowed is None else sees & self.allowed
 
     def reference(self, attention: Attention) -> Tensor:
@@ -104,24 +103,20 @@ def calls() -> Iterator[tuple[str, Call]]:
         "padding on the left, causal",
         draw(q=K, valid=lengths_to_valid([7, 5, 1], K, left=True), causal=True),
     )
-    yield "bias", draw(bias=torch.randn(1, H, Q, K))
     yield (
         "bias, padding and temperature",
         draw(bias=torch.randn(B, H, Q, K), valid=lengths_to_valid([7, 5, 0], K), temperature=0.4),
     )
-    yield "any mask", draw(allowed=draw_allowed())
     yield (
         "any mask of each head, bias",
         draw(allowed=draw_allowed(1, H), bias=torch.randn(1, H, Q, K)),
     )
     yield "cached steps, any mask", draw(q=3, causal=True, start=2, allowed=draw_allowed(q=3))
-    yield "temperature", draw(temperature=2.5)
     yield from calls_of_longer_texts()
 
 
 def calls_of_longer_texts() -> Iterator[tuple[str, Call]]:
     """An attention may choose another way to multiply for them."""
-    yield "middle text", draw(q=MIDDLE, k=MIDDLE)
     yield "middle text, causal", draw(q=MIDDLE, k=MIDDLE, e=C, causal=True)
     yield (
         "middle text, padding on the left, causal, bias",

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import walk_tb
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from torch import Tensor
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import Entry, registry
 
+Subject = TypeVar("Subject")
 Contract = Callable[[Entry], None]
 """Raises where a component does not hold it. Its name is its title, its docstring the demand."""
 
@@ -80,11 +82,11 @@ def trait(kind: str, name: str) -> Callable[[Callable[[Entry], bool]], Contract]
     return decorate
 
 
-def run_contract(function: Contract, entry: Entry) -> Result:
-    """Run one contract on one component, in :func:`reproducible` conditions."""
+def run_contract(function: Callable[[Subject], None], subject: Subject) -> Result:
+    """Run one contract on what it is about, in :func:`reproducible` conditions."""
     with reproducible():
         try:
-            function(entry)
+            function(subject)
         except Exception as error:  # an unexpected error of the component violates the contract too
             return Result(title(function), False, first_line(error))
     return Result(title(function), True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from itertools import combinations
+from itertools import chain, combinations
 
 from tfzoo.base.registry import Entry, registry
 from tfzoo.testing.contract import Violation, contract
@@ -25,36 +25,25 @@ def there_are_pairs_to_train_on_to_validate_on_and_to_test_on(entry: Entry) -> N
     """There are splits ``train``, ``val`` and ``test`` of pairs of lines, and labels or a pair of
     languages.
     """
-    splits = splits_of(entry.name)
+    splits, made = splits_of(entry.name), build(entry)
     for split in ("train", "val", "test"):
         if not splits.get(split):
             raise Violation(f"there is no split {split!r}")
-    for split, pairs in splits.items():
-        for pair in pairs:
-            if len(pair) != 2 or not all(
-                isinstance(text, str) and text.strip() and "\n" not in text for text in pair
-            ):
-                raise Violation(f"{split} holds {pair!r}, which is no pair of lines")
-    made = build(entry)
-    if not hasattr(made, "labels") and len(getattr(made, "languages", ())) != 2:
-        raise Violation("there are neither labels nor a pair of languages")
-    cells = [labels for pairs in splits.values() for _, labels in pairs]
-    said = {label for cell in cells for label in re.split("[, ]", cell)}
-    if hasattr(made, "labels") and said != set(made.labels):
-        raise Violation(f"labels are {sorted(said)}, not {sorted(made.labels)}")
+    for pair in chain(*splits.values()):
+        if len(pair) != 2 or not all(text.strip() and "\n" not in text for text in pair):
+            raise Violation(f"{pair!r} is no pair of lines")
+    said = {label for _, labels in chain(*splits.values()) for label in re.split("[, ]", labels)}
+    if said != set(made.labels) if hasattr(made, "labels") else len(made.languages) != 2:
+        raise Violation("there are neither the labels of the data nor a pair of languages")
 
 
 @contract("dataset")
 def no_sentence_is_in_two_splits(entry: Entry) -> None:
     """No source is in two splits."""
-    sources = {
-        split: {source for source, _ in pairs} for split, pairs in splits_of(entry.name).items()
-    }
-    for one, other in combinations(sources, 2):
-        if shared := sources[one] & sources[other]:
-            raise Violation(
-                f"{one} and {other} share {len(shared)} sentences, such as {min(shared)!r}"
-            )
+    for one, other in combinations(splits_of(entry.name).items(), 2):
+        shared = {source for source, _ in one[1]} & {source for source, _ in other[1]}
+        if shared:
+            raise Violation(f"{one[0]} and {other[0]} share {min(shared)!r}")
 
 
 @contract("dataset")

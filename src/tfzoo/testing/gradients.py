@@ -22,9 +22,9 @@ STEP = 1e-5
 def gradients_reach_every_parameter(subject: Subject) -> None:
     """In training, every parameter has a gradient, but for those of scores that a weighting
     ignores. It may be zero where a small change of the parameter changes nothing, as for a bias of
-    keys.
+    keys, or where a weighting is ``sparse``.
     """
-    ignored = "ignores_scores" in subject.traits("weighting")
+    weightings = subject.traits("weighting")
     with subject.training(), torch.enable_grad():
         out = subject(TEXT)
         found = gradients_of(out[TEXT != 0] if out.dim() == 3 else out, subject.module)
@@ -38,7 +38,8 @@ def gradients_reach_every_parameter(subject: Subject) -> None:
             nearby = max(size for near, size in sizes.items() if sublayer(near) == sublayer(name))
             if sizes[name] > NOTHING * nearby:
                 continue
-            if (gradient is None and not ignored) or has_influence(subject, parameter):
+            unused = gradient is None and "ignores_scores" not in weightings
+            if unused or ("sparse" not in weightings and has_influence(subject, parameter)):
                 raise Violation(f"no gradient reaches {name} ({sizes[name]:.2g})")
 
 

@@ -82,13 +82,13 @@ def variants(entry: Entry) -> Iterator[dict[str, Any]]:
 
 
 @torch.no_grad()
-def randomize(module: nn.Module) -> nn.Module:
+def randomize(module: nn.Module, scale: float = 1.0) -> nn.Module:
     """Move every parameter and every saved statistic by a random amount; statistics only up, as a
     variance stays positive.
     """
     for parameter in module.parameters():
         size = 0.3 if parameter.dim() < 2 else 0.7 * parameter.shape[-1] ** -0.5
-        parameter.add_(torch.randn_like(parameter) * size)
+        parameter.add_(torch.randn_like(parameter) * scale * size)
     saved = module.state_dict(keep_vars=True)
     for name, buffer in module.named_buffers():
         if name in saved and buffer.is_floating_point():

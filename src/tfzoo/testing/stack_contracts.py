@@ -21,6 +21,8 @@ from tfzoo.testing.samples import SIZES, randomize
 from tfzoo.testing.subject import FULL, SOURCE, TEXT, Padding, Subject, hooks, left
 
 StackContract = Callable[[Subject], None]
+OF_ANGLES = 1e-4
+"""Rotary angles are fp32, and products sum over the channels of a head."""
 REAL = TEXT != 0
 CHANGED = torch.cat([FULL[:1], torch.where(torch.eye(6).bool(), 11, FULL[:1])])
 """A text, and the same with another token at each place in turn."""
@@ -211,16 +213,7 @@ def rotated_scores_depend_on_distance_alone(subject: Subject) -> None:
         before = subject(TEXT)
         with subject.shifted(11):
             after = real(subject(TEXT), TEXT)
-            assert_same(after, real(before, TEXT), "all positions 11 later", angles(subject))
-
-
-def angles(subject: Subject) -> float:
-    """The bound where rotary angles have the last word: those of fp32 are rounded in proportion to
-    the position, up to 17 here, and products sum over the channels of a head.
-    """
-    rotation = subject.stacks[-1].position.angles(torch.arange(2)[None])
-    eps = torch.finfo(rotation.cos.dtype if rotation is not None else torch.float64).eps
-    return max(EXACT, 17 * float(SIZES["head_dim"]) * eps)
+            assert_same(after, real(before, TEXT), "all positions 11 later", OF_ANGLES)
 
 
 def the_source_is_read(subject: Subject) -> None:

@@ -12,15 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.registry import Entry, registry
-from tfzoo.base.rotation import Rotation
-from tfzoo.contracts import Attention, Component, FeedForward, Position
+from tfzoo.contracts import Component, Position
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.decoder import Decoder
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.encoder import Encoder
-from tfzoo.models.multihead import SelfOrCrossAttention
 from tfzoo.models.positioned import Positioned
 from tfzoo.models.stack import Stack
 from tfzoo.models.transformer import Transformer
@@ -34,8 +32,6 @@ SOURCE = torch.tensor([[9, 4, 8, 5, 7], [5, 6, 4, 0, 0], [8, 9, 0, 0, 0]])
 FULL = torch.tensor([[4, 5, 6, 7, 8, 9], [7, 4, 9, 5, 6, 4], [6, 8, 5, 9, 4, 7]])
 """Three texts without padding."""
 Padding = Literal["none", "right", "left"]
-MOST_SHRINKS = 40
-MOST_DRAWS = 10
 
 
 def left(ids: Tensor) -> Tensor:
@@ -64,7 +60,6 @@ class Subject:
         with torch.no_grad():
             for table in self.embeddings:
                 table.copy_(torch.randn_like(table) / (2 * scale))
-            self.soften()
 
     @property
     def stacks(self) -> list[Stack]:
@@ -130,63 +125,14 @@ class Subject:
             return self.stacks[0](self.embedding[ids], cache=cache)
         return self.module.decoder(self.module.target_embedding(ids), cache=cache)
 
-    def soften(self) -> None:
-        """Set each block's temperature so that its scores have a standard deviation of about 1.5,
-        or less where the weights grow with them, and keep feed-forward layers moderate.
-
-        A softmax of large random scores is a hard maximum, which nothing reaches and behind which
-        every mistake hides.
-        """
-
-        def shrink(feedforward: FeedForward, args: tuple[Any, ...]) -> None:
-            for _ in range(MOST_SHRINKS):  # one that passes its input on, or normalises, stays
-                if feedforward.forward(args[0]).std() <= 2.0:
-                    break
-                for parameter in feedforward.parameters():
-                    parameter.mul_(0.7)
-
-        def set_temperature(
-            attention: Attention, args: tuple[Tensor, ...], named: dict[str, Any]
-        ) -> tuple[Any, Any]:
-            scores = attention.prepared_scores(args[0], args[1])
-            deviation = scores.std(-1).mean()  # a softmax cancels what all scores have in common
-            size = deviation if named["weighting"] is None else scores.square().mean().sqrt()
-            named = {**named, "temperature": max(size.item() / 1.5, 1e-3)}
-            named["temperature"] *= max(1.0, attention.forward(*args, **named).std().item() / 2.0)
-            blocks[attention].temperature = named["temperature"]
-            return args, named
-
-        blocks = {
-            part.attention: part
-            for part in self.module.modules()
-            if isinstance(part, SelfOrCrossAttention)
-        }
-        hooked = [
-            attention.register_forward_pre_hook(set_temperature, with_kwargs=True)
-            for attention in blocks
-        ]
-        hooked += [
-            part.register_forward_pre_hook(shrink)
-            for part in self.module.modules()
-            if isinstance(part, FeedForward)
-        ]
-        self(FULL)
-        for hook in hooked:
-            hook.remove()
-
     @contextmanager
     def other_padding(self) -> Iterator[None]:
         """Padding is something else, and large, wherever layers read it: earlier layers may leave
         there what they like.
         """
-        for stack in self.stacks:
-            pass_padding(stack)
-        try:
-            with self.padding_of(20 * torch.randn(SIZES["dim"])):
-                yield
-        finally:
-            for stack in self.stacks:
-                del stack.zero_padding
+        row = 20 * torch.randn(SIZES["dim"])
+        with self._with("zero_padding", lambda own: lambda x, mask: x), self.padding_of(row):
+            yield
 
     @contextmanager
     def padding_of(self, row: Tensor) -> Iterator[None]:
@@ -221,7 +167,9 @@ class Subject:
 
     def shifted(self, by: int) -> AbstractContextManager[None]:
         """All tokens stand ``by`` places later."""
-        return self._with("position", lambda position: Shifted(position, by))
+        return self._with(
+            "_positions", lambda own: lambda *given: [one + by for one in own(*given)]
+        )
 
     @contextmanager
     def _with(self, name: str, change: Callable[[Any], Any]) -> Iterator[None]:
@@ -237,55 +185,15 @@ class Subject:
 
 
 def draw(module: nn.Module) -> Subject:
-    """A model whose every parameter is drawn at random, in evaluation mode; again, where some
-    attention then gives no weight at all, as a weighting of positive scores does where all are
-    negative: nothing that it reads would have influence.
+    """A model whose every parameter is drawn at random, in evaluation mode. They are small: a
+    softmax of large random scores is a hard maximum, behind which every mistake hides.
     """
-    for _ in range(MOST_DRAWS):
-        randomize(module)
-        subject = Subject(module.eval())  # type: ignore[arg-type]  # a stack or a model of tfzoo
-        if every_attention_weighs(subject):
-            break
-    return subject
-
-
-def every_attention_weighs(subject: Subject) -> bool:
-    """Whether every attention gives some weight. A softmax always does, and is not in the model."""
-    seen: list[bool] = []
-    weightings = subject.parts("weighting")
-    hooked = [
-        part.register_forward_hook(lambda part, args, weights: seen.append(bool(weights.any())))
-        for part in weightings
-    ]
-    if weightings:
-        with torch.no_grad():
-            subject(TEXT)
-            subject(FULL[:1], "none", SOURCE[:1])
-    for hook in hooked:
-        hook.remove()
-    return all(seen)
+    return Subject(randomize(module, 0.5).eval())  # type: ignore[arg-type]  # of tfzoo
 
 
 def pass_padding(module: Positioned) -> None:
     """Make a stack or a layer take what stands at padding as it is."""
     module.zero_padding = lambda x, mask: x  # type: ignore[method-assign]
-
-
-class Shifted(Position):
-    """A position that counts from another number on."""
-
-    def __init__(self, inner: Position, by: int) -> None:
-        super().__init__()
-        self.inner, self.by = inner, by
-
-    def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:
-        return self.inner.embed(x, pos + self.by, length)
-
-    def angles(self, pos: Tensor) -> Rotation | None:
-        return self.inner.angles(pos + self.by)
-
-    def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
-        return self.inner.bias(q_pos + self.by, k_pos + self.by)
 
 
 def hooks(position: str) -> set[str]:
