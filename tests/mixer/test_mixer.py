@@ -78,15 +78,6 @@ def test_a_fourier_transform_is_that_of_fnet():
     close(made(x), peer.self.fourier_transform(x).real)
 
 
-def test_a_fourier_transform_covers_the_real_tokens_of_each_row():
-    made = stack(False, "fourier")
-    for left in (False, True):
-        x, valid = torch.randn(3, 7, DIM), lengths_to_valid(LENGTHS, 7, left)
-        out = made(x, mask=Mask(keys=valid))
-        for row, real in zip(range(3), valid, strict=True):
-            close(out[row, real], torch.fft.fftn(x[row, real]).real)
-
-
 def test_angles_of_a_fourier_transform_are_exact_for_long_text():
     made, x = stack(False, "fourier").float(), torch.randn(1, 3000, DIM, dtype=torch.float32)
     valid = lengths_to_valid([2999], 3000)

@@ -14,7 +14,6 @@ from tests.exact import close
 from tests.golden import load
 from tfzoo.base.registry import create, registry
 from tfzoo.errors import BadOption
-from tfzoo.position._rotary_scaling import YaRN
 
 LIMIT = {"atol": 2e-5, "rtol": 1e-5}
 
@@ -333,20 +332,3 @@ def test_a_position_beyond_the_table_is_one_error():
     learned = create("position", "learned", dim=4, max_length=3)
     with pytest.raises(BadOption, match=r"positions up to 3, but .* has 0 to 2: raise max_length"):
         learned.embed(torch.zeros(1, 4, 4), torch.arange(4)[None])
-
-
-def test_yarns_ramp_is_that_of_its_code_and_not_of_its_paper_and_says_so():
-    """``transformers`` has the code's, to which it is compared above."""
-    yarn = YaRN(factor=8.0, original_max_length=4096, truncate=False)
-    pair = torch.arange(32, dtype=torch.float64)
-    frequencies = 10000.0 ** (-pair / 32)
-    ramp = (frequencies - yarn(frequencies, 10000.0)) / (frequencies * (1 - 1 / 8))
-    inside = (ramp > 1e-9) & (ramp < 1 - 1e-9)
-    steps = ramp[inside].diff()
-    torch.testing.assert_close(steps, steps[:1].expand_as(steps), rtol=1e-9, atol=0.0)
-    turns = 4096 * frequencies / (2 * math.pi)
-    papers = 1 - ((turns - yarn.beta_slow) / (yarn.beta_fast - yarn.beta_slow)).clamp(0, 1)
-    assert (papers - ramp).abs().max() > 0.2
-    said = " ".join((YaRN.__doc__ or "").split())
-    assert "linear in the index of the pair" in said
-    assert "Section 3.2 has one that is linear in the number of turns" in said

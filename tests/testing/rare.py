@@ -11,11 +11,12 @@ from itertools import product
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.registry import Entry
 from tfzoo.contracts import value_matrices
 from tfzoo.errors import TfzooError
 from tfzoo.masks import Mask
-from tfzoo.testing.attention_calls import draw
+from tfzoo.testing.attention_calls import MIDDLE, draw
 from tfzoo.testing.contract import (
     CLEAR,
     Violation,
@@ -24,7 +25,7 @@ from tfzoo.testing.contract import (
     assert_shape,
     first_line,
 )
-from tfzoo.testing.gradients import assert_gradients_finite
+from tfzoo.testing.gradients import assert_gradients_finite, assert_same_gradients
 from tfzoo.testing.probes import DIM, HEADS, PROBES, WIDTH, B, N, inputs
 from tfzoo.testing.samples import COMPONENT_KINDS, SIZES, build, build_randomized, variants
 from tfzoo.testing.subject import FULL, SOURCE, TEXT, Subject
@@ -251,6 +252,32 @@ def queries_and_keys_of_zeros_are_harmless(entry: Entry):
             sizes.append(found[:, :, 1].abs().max().item())
         if not sizes[1] <= 1e3 * (sizes[0] + CLEAR):
             raise Violation(f"{name} of zeros has a gradient of {sizes[1]:.2g}, not {sizes[0]:.2g}")
+
+
+@contract("attention")
+def dropout_drops_weights_and_scales_the_others(entry: Entry):
+    """``dropout`` drops that share of the weights and scales the others by ``1 / (1 - dropout)``;
+    gradients pass those that were kept. An attention that combines several heads draws it by
+    :func:`tfzoo.base.dropout.dropout`.
+    """
+    attention = build_randomized(entry)
+    for k in (7, 2 * MIDDLE):
+        call = draw(k=k, e=k)
+        inputs = call.inputs(attention)
+        weights = attention.weights(call.q, call.k, mask=call.mask)
+        torch.manual_seed(4)
+        if "mixes_heads" in entry.traits:
+            dropped = drop(weights, 0.25)
+        else:  # the output is the weights if the values are the identity
+            as_values = replace(call, v=torch.eye(k).expand(B, HEADS, k, k))
+            dropped = weights * (as_values(attention, 0.25).detach() != 0) / 0.75
+        share = (dropped == 0).double().mean().item()
+        if not abs(share - 0.25) < 0.12:
+            raise Violation(f"dropout of 0.25 drops {share:.0%} of the weights")
+        torch.manual_seed(4)
+        out, expected = call(attention, 0.25), attention.combine(dropped, call.v)
+        assert_same(out, expected, "the weights that dropout kept")
+        assert_same_gradients(out, expected, inputs, "the weights that dropout kept")
 
 
 @contract("weighting")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from tfzoo.base.registry import create
+from tfzoo.base.registry import create, registry
 from tfzoo.contracts import Attention
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.options import StackOptions
@@ -170,10 +170,15 @@ def test_a_position_is_told_where_it_stands(position):
             torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("option", ["dropout", "attention_dropout", "feedforward_dropout"])
-def test_dropout_acts_in_training_and_nowhere_else(option):
+@pytest.mark.parametrize(
+    "options",
+    [{"dropout": 0.4, "residual": name} for name in registry("residual").names()]
+    + [{"attention_dropout": 0.4}, {"feedforward_dropout": 0.4}],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_dropout_acts_in_training_and_nowhere_else(options):
     torch.manual_seed(0)
-    model = built(**{option: 0.4})
+    model = built(**options)
     randomize(model)
     with torch.no_grad():
         model.eval()

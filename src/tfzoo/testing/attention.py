@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import torch
 
-from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.registry import Entry
 from tfzoo.base.rotation import Rotation
-from tfzoo.testing.attention_calls import MIDDLE, B, C, H, K, calls, draw, mixes_heads
-from tfzoo.testing.contract import EXACT, Violation, assert_same, contract, difference, trait
+from tfzoo.testing.attention_calls import MIDDLE, C, calls, draw
+from tfzoo.testing.contract import EXACT, assert_same, contract, difference, trait
 from tfzoo.testing.gradients import assert_same_gradients
 from tfzoo.testing.samples import build_randomized
 
@@ -48,32 +47,6 @@ def hidden_keys_have_no_influence(entry: Entry) -> None:
         bias = torch.zeros(hidden.shape) if call.bias is None else call.bias
         lifted = replace(call, bias=bias.masked_fill(hidden, 1e5))
         assert_same(lifted(attention), call(attention), f"hidden scores of 100,000, {name}")
-
-
-@contract("attention")
-def dropout_drops_weights_and_scales_the_others(entry: Entry) -> None:
-    """``dropout`` drops that share of the weights and scales the others by ``1 / (1 - dropout)``;
-    gradients pass those that were kept. An attention that combines several heads draws it by
-    :func:`tfzoo.base.dropout.dropout`.
-    """
-    attention = build_randomized(entry)
-    for k in (K, 2 * MIDDLE):
-        call = draw(k=k, e=k)
-        inputs = call.inputs(attention)
-        weights = attention.weights(call.q, call.k, mask=call.mask)
-        torch.manual_seed(4)
-        if mixes_heads(attention):
-            dropped = drop(weights, 0.25)
-        else:  # the output is the weights if the values are the identity
-            as_values = replace(call, v=torch.eye(k).expand(B, H, k, k))
-            dropped = weights * (as_values(attention, 0.25).detach() != 0) / 0.75
-        share = (dropped == 0).double().mean().item()
-        if not abs(share - 0.25) < 0.12:
-            raise Violation(f"dropout of 0.25 drops {share:.0%} of the weights")
-        torch.manual_seed(4)
-        out, expected = call(attention, 0.25), attention.combine(dropped, call.v)
-        assert_same(out, expected, "the weights that dropout kept")
-        assert_same_gradients(out, expected, inputs, "the weights that dropout kept")
 
 
 @trait("attention", "rotatable")

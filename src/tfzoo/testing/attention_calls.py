@@ -112,11 +112,7 @@ def calls() -> Iterator[tuple[str, Call]]:
         draw(allowed=draw_allowed(1, H), bias=torch.randn(1, H, Q, K)),
     )
     yield "cached steps, any mask", draw(q=3, causal=True, start=2, allowed=draw_allowed(q=3))
-    yield from calls_of_longer_texts()
-
-
-def calls_of_longer_texts() -> Iterator[tuple[str, Call]]:
-    """An attention may choose another way to multiply for them."""
+    # for longer texts, an attention may choose another way to multiply
     yield "middle text, causal", draw(q=MIDDLE, k=MIDDLE, e=C, causal=True)
     yield (
         "middle text, padding on the left, causal, bias",

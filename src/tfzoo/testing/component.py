@@ -4,7 +4,6 @@ gradients.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -32,6 +31,7 @@ from tfzoo.testing.samples import (
     build,
     build_randomized,
     randomize,
+    reloaded,
     variants,
 )
 
@@ -49,13 +49,11 @@ def a_copy_and_a_state_dict_hold_all(entry: Entry) -> None:
     """After a call, ``copy.deepcopy`` gives a component that computes the same, and a saved and
     loaded state dict restores it.
     """
-    module, buffer = build_randomized(entry), io.BytesIO()
+    module = build_randomized(entry)
     probe(entry.kind, module)
     other = deepcopy(module)
     assert_same_probe(entry, other, module, "copy.deepcopy")
-    torch.save(module.state_dict(), buffer)
-    buffer.seek(0)
-    randomize(other).load_state_dict(torch.load(buffer, weights_only=True))
+    randomize(other).load_state_dict(reloaded(module.state_dict()))
     assert_same_probe(entry, other, module, "after loading the state dict")
 
 

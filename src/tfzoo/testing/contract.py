@@ -98,25 +98,16 @@ def reproducible(seed: int = 0) -> Iterator[None]:
 
     The caller's random state, threads and default dtype are restored.
     """
-    threads = torch.get_num_threads()
-    with torch.random.fork_rng(devices=[]), default_dtype(torch.float64):
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed also notes how it was called
+        torch.set_default_dtype(torch.float64)
         torch.set_num_threads(1)
         try:
             yield
         finally:
+            torch.set_default_dtype(dtype)
             torch.set_num_threads(threads)
-
-
-@contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """New floating-point tensors have this dtype."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def first_line(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from tfzoo.base.registry import Entry
 from tfzoo.testing.contract import Violation, assert_same, contract
-from tfzoo.testing.samples import build
+from tfzoo.testing.samples import build, reloaded
 
 LR, DECAY = 0.01, 0.1
 
@@ -83,10 +82,7 @@ def the_state_dict_restores_it(entry: Entry) -> None:
     for number in range(3):
         one.step(number)
     other.load_state_dict(deepcopy(one.state_dict()))
-    file = io.BytesIO()
-    torch.save(one.optimizer.state_dict(), file)
-    file.seek(0)
-    other.optimizer.load_state_dict(torch.load(file, weights_only=True))
+    other.optimizer.load_state_dict(reloaded(one.optimizer.state_dict()))
     for number in range(3, 6):
         one.step(number)
         other.step(number)

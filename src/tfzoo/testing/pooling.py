@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.base.registry import Entry
-from tfzoo.testing.contract import EXACT, Violation, assert_same, contract, difference, trait
+from tfzoo.testing.contract import EXACT, Violation, contract, difference, trait
 from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized, lengths_to_valid
 
 EVERYTHING = torch.ones(B, N, dtype=torch.bool)
@@ -55,19 +55,6 @@ def depends_on_the_first_token(entry: Entry) -> bool:
     return ignores(
         entry, lambda x, valid: torch.where((valid & (valid.cumsum(1) > 1))[..., None], later, x)
     )
-
-
-@contract("pooling")
-def token_index_names_the_token_that_is_read(entry: Entry) -> None:
-    """Where ``token_index`` names a token of each text, that token alone gives the same vector."""
-    pooling, x = build_randomized(entry), torch.randn(B, N, D)
-    for valid in (None, RIGHT, LEFT, lengths_to_valid([6, 1, 0], N)):
-        place = pooling.token_index(x, valid)
-        if place is None:
-            continue
-        alone = x[torch.arange(B), place][:, None]
-        some = None if valid is None else valid.any(1, keepdim=True)
-        assert_same(pooling(alone, some), pooling(x, valid), "the token of `token_index`, alone")
 
 
 @contract("pooling")

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
 
 from tfzoo.base.registry import Entry
 from tfzoo.contracts import Position
 from tfzoo.errors import TfzooError
-from tfzoo.testing.contract import EXACT, Violation, assert_finite, contract, difference, trait
+from tfzoo.testing.contract import EXACT, Violation, contract, difference, trait
 from tfzoo.testing.gradients import assert_gradients, gradients_of
-from tfzoo.testing.samples import SIZES, build_randomized
-from tfzoo.testing.subject import hooks
+from tfzoo.testing.probes import probe
+from tfzoo.testing.samples import SIZES, B, D, N, build_randomized
 
-B, N, D, H, C, MOST = 3, 6, SIZES["dim"], SIZES["heads"], SIZES["head_dim"], SIZES["max_length"]
+MOST = SIZES["max_length"]
 LENGTH = torch.tensor([[40], [31], [7]])
 
 
@@ -24,25 +23,6 @@ def both(entry: Entry) -> Iterator[Position]:
     yield build_randomized(entry, causal=False)
     if "needs_length" not in entry.traits:
         yield build_randomized(entry, causal=True)
-
-
-def acts(
-    position: Position, x: Tensor, pos: Tensor, length: Tensor | None = LENGTH
-) -> dict[str, Tensor]:
-    """What each hook that the position overrides does to a text at these places, row by row: ``(b n
-    *)``.
-    """
-    found: dict[str, Tensor] = {}
-    b, n = x.shape[:2]
-    turn, bias = position.angles(pos), position.bias(pos, pos)
-    for hook in hooks(position.entry.name):
-        if hook == "embed":
-            found[hook] = position.embed(x, pos, length)
-        elif turn is not None and hook == "angles":
-            found[hook] = turn(x[..., None, :C].transpose(1, 2).expand(b, H, n, C)).transpose(1, 2)
-        elif bias is not None and hook == "bias":
-            found[hook] = bias.expand(b, H, n, n).transpose(1, 2)
-    return found
 
 
 @trait("position", "needs_length")
@@ -59,25 +39,26 @@ def reads_the_length(entry: Entry) -> bool:
     raise Violation("it reads the length of a text, but takes none without a word")
 
 
+def stands(position: Position, place: int) -> bool:
+    """Whether a token can be at this place."""
+    pos = torch.tensor([[place]])
+    try:
+        position.embed(torch.randn(1, 1, D), pos, LENGTH[:1])
+        position.angles(pos)
+        position.bias(pos, pos)
+    except (IndexError, TfzooError):
+        return False
+    return True
+
+
 @trait("position", "bounded")
 def refuses_what_is_beyond(entry: Entry) -> bool:
-    """A position at or over ``max_length`` is refused; every one under it works."""
-    refused = []
-    for position in both(entry):
-        for places in ([0, MOST - 1], [0, MOST], [10 * MOST, 100 * MOST]):
-            try:
-                done = acts(position, torch.randn(1, 2, D), torch.tensor([places]), LENGTH[:1])
-            except (IndexError, TfzooError):
-                if max(places) < MOST:
-                    raise
-                refused.append(True)
-                continue
-            for hook, one in done.items():
-                assert_finite(one, f"{hook} at place {max(places)}, of {MOST}")
-            refused += [False] * (max(places) >= MOST)
-    if len(set(refused)) > 1:
-        raise Violation("some positions over max_length are refused, and some are not")
-    return refused[0]
+    """A position at or over ``max_length`` is refused; one under it never is."""
+    near = {stands(one, MOST - 1) for one in both(entry)}
+    far = {stands(one, place) for one in both(entry) for place in (MOST, 100 * MOST)}
+    if near != {True} or len(far) != 1:
+        raise Violation("a place under max_length is refused, or some beyond it and others not")
+    return far == {False}
 
 
 @trait("position", "bias_of_distance")
@@ -95,6 +76,5 @@ def bias_is_of_the_distance_alone(entry: Entry) -> bool:
 def gradients_reach_every_parameter(entry: Entry) -> None:
     """Gradients reach every parameter."""
     for position in both(entry):
-        x, pos = torch.randn(B, N, D, requires_grad=True), torch.arange(N)[None]
-        out = torch.cat([one.flatten() for one in acts(position, x, pos).values()] or [x])
-        assert_gradients(gradients_of(out, position, x))
+        out = torch.cat([one.flatten() for one in probe("position", position)])
+        assert_gradients(gradients_of(out, position))

@@ -7,22 +7,10 @@ from torch import nn
 
 from tfzoo.base.registry import Entry
 from tfzoo.contracts import Norm
-from tfzoo.testing.contract import EXACT, assert_differs, assert_same, contract, difference, trait
+from tfzoo.testing.contract import EXACT, difference, trait
 from tfzoo.testing.samples import B, D, N, build, build_randomized, randomize
 
 LARGE = 1e4
-
-
-@contract("residual")
-def dropout_acts_on_the_sublayer_in_training_alone(entry: Entry) -> None:
-    """``dropout`` zeroes channels of the sublayer's output, in training mode alone."""
-    wrapped, x = build_randomized(entry, dropout=0.5), torch.randn(1, 1, D).expand(200, 1, D)
-    kept = wrapped.eval()(x)
-    assert_same(kept[1:], kept[:-1], "dropout outside training")
-    dropped = wrapped.train()(x)
-    assert_differs(dropped[1:], dropped[:-1], "dropout 0.5, in training mode")
-    wrapped.dropout = 0.0
-    assert_same(wrapped(x), kept, "dropout 0, in training mode")
 
 
 @trait("residual", "final_norm")

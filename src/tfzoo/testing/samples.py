@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -94,6 +95,14 @@ def randomize(module: nn.Module, scale: float = 1.0) -> nn.Module:
         if name in saved and buffer.is_floating_point():
             buffer.add_(torch.rand_like(buffer))
     return module
+
+
+def reloaded(state: Mapping[str, Any]) -> Any:
+    """A state dict, saved and loaded."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
 
 
 def lengths_to_valid(lengths: list[int], n: int, left: bool = False) -> Tensor:

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from tfzoo.testing.contract import (
-    CLEAR,
     EXACT,
     Violation,
     assert_differs,
@@ -216,23 +215,6 @@ def rotated_scores_depend_on_distance_alone(subject: Subject) -> None:
             assert_same(after, real(before, TEXT), "all positions 11 later", OF_ANGLES)
 
 
-def the_source_is_read(subject: Subject) -> None:
-    """Every source token has influence on a translator's output; with a ``sparse`` weighting, some
-    token has.
-    """
-    if len(subject.stacks) == 1:
-        return
-    before, changed = subject(FULL[:1], "none", SOURCE[:1]), []
-    for place in range(5):
-        source = SOURCE[:1].clone()
-        source[:, place] = 11
-        changed.append(subject(FULL[:1], "none", source))
-    off = (torch.cat(changed) - before).abs().amax((1, 2))
-    off = off.max() if "sparse" in subject.traits("weighting") else off.min()
-    if not off > CLEAR:
-        raise Violation(f"a source token has no influence: {off.item():.2g}")
-
-
 def texts_of_nothing_but_padding_are_harmless(subject: Subject) -> None:
     """A text without a real token gives finite outputs and gradients."""
     ids, source = TEXT.clone(), SOURCE.clone()
@@ -270,7 +252,6 @@ STACK_CONTRACTS: tuple[StackContract, ...] = (
     a_cache_can_be_reordered,
     order_matters_if_and_only_if_there_are_positions,
     rotated_scores_depend_on_distance_alone,
-    the_source_is_read,
     texts_of_nothing_but_padding_are_harmless,
     gradients_reach_every_parameter,
     the_state_dict_holds_all,

@@ -188,7 +188,7 @@ def draw(module: nn.Module) -> Subject:
     """A model whose every parameter is drawn at random, in evaluation mode. They are small: a
     softmax of large random scores is a hard maximum, behind which every mistake hides.
     """
-    return Subject(randomize(module, 0.5).eval())  # type: ignore[arg-type]  # of tfzoo
+    return Subject(randomize(module, 0.7).eval())  # type: ignore[arg-type]  # of tfzoo
 
 
 def pass_padding(module: Positioned) -> None:

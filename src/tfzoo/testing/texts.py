@@ -233,31 +233,18 @@ def gradients_reach_every_parameter_and_real_tokens_alone(entry: Entry) -> None:
 
 
 @contract(*CASES)
-def texts_of_no_token_or_one_are_harmless(entry: Entry) -> None:
-    """Texts of no token or one, beside others and alone, give finite outputs, statistics, losses
-    and gradients, whatever stands in the padding.
+def few_tokens_and_equal_numbers_are_harmless(entry: Entry) -> None:
+    """Texts of no token or one, beside others and alone, tokens of zeros, and tokens of one number,
+    large too, give finite outputs, statistics, losses and gradients.
     """
+    few = [lengths_to_valid(lengths, N) for lengths in ([0, 0, 0], [1, 0, 0], [6, 1, 0])]
+    all_real = torch.ones(B, N, dtype=torch.bool)
+    given = [(torch.randn(B, N, D), valid) for valid in few]
+    given += [(torch.full((B, N, D), number), all_real) for number in (0.0, 2.0, LARGE)]
     for case in CASES[entry.kind](entry):
-        for lengths in ([0, 0, 0], [1, 0, 0], [6, 1, 0]):
-            valid, what = lengths_to_valid(lengths, N), f"texts of {lengths} tokens, {case.name}"
-            x = torch.randn(B, N, D, requires_grad=True)
-            texts, _ = case.compute(x, valid)
+        for x, valid in given:
+            what = f"{valid.sum(1).tolist()} tokens of {x[0, 0, 0]:.2g}, {case.name}"
+            texts, others = case.compute(x.requires_grad_(), valid)
+            for one in chain(texts, others):
+                assert_finite(one, what)
             assert_gradients_finite(texts, [x, *case.module.parameters()], what)
-            for junk in case.junk:
-                for one in chain(*case.compute(torch.where(valid[..., None], x, junk), valid)):
-                    assert_finite(one, what)
-
-
-@contract(*CASES)
-def equal_numbers_are_harmless(entry: Entry) -> None:
-    """Tokens of nothing but zeros, or of one number, large too, give finite outputs and
-    gradients.
-    """
-    for case in CASES[entry.kind](entry):
-        for number in (0.0, 2.0, LARGE):
-            x, what = torch.full((B, N, D), number, requires_grad=True), f"tokens of {number:g}"
-            texts, others = case.compute(x, None)
-            for one in (*texts, *others):
-                assert_finite(one, f"{what}, {case.name}")
-            through = [x, *case.module.parameters()]
-            assert_gradients_finite(texts, through, f"{what}, {case.name}")
