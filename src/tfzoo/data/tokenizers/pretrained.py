@@ -6,9 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tfzoo.base.registry import register
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.data import published_tokenizer
-from tfzoo.data.library import loaded
-from tfzoo.data.published_tokenizer import Published, state_with
+from tfzoo.data.library import FILE, Published, loaded, state_of, state_with
 
 OWN = ("<|padding|>", "<|endoftext|>")
 """The special tokens of a tokenizer that was trained here."""
@@ -34,7 +32,7 @@ class Pretrained(Published):
     transformers_class = "PreTrainedTokenizerFast"
 
     smallest = 256 + len(OWN)
-    read = staticmethod(published_tokenizer.state_of)
+    read = staticmethod(state_of)
 
     def learnt(self, lines: Iterable[str]) -> str:
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -68,7 +66,7 @@ class Pretrained(Published):
     def files(self) -> dict[str, bytes]:
         """The files of which ``transformers`` makes a tokenizer of its ``transformers_class``."""
         self._trained()
-        return {published_tokenizer.FILE: self.content["library"].encode()}
+        return {FILE: self.content["library"].encode()}
 
     def name_of(self, token: int) -> str | None:
         """The name of an id."""

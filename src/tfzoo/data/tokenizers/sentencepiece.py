@@ -12,8 +12,14 @@ from typing import cast
 from tfzoo.base.loading import require
 from tfzoo.base.registry import register
 from tfzoo.base.special_ids import OWN
-from tfzoo.data import published_tokenizer
-from tfzoo.data.published_tokenizer import Published, state_with
+from tfzoo.data.library import (
+    SENTENCEPIECE,
+    VOCABULARIES,
+    Published,
+    pieces_of,
+    sentencepiece_of,
+    state_with,
+)
 from tfzoo.errors import BadOption
 
 LONGEST_LINE = 2**20
@@ -42,7 +48,7 @@ class SentencePiece(Published):
     transformers_class = "MarianTokenizer"
     smallest = 4 + 256
     """The special ids and the bytes that stand for what is no piece."""
-    read = staticmethod(published_tokenizer.sentencepiece_of)
+    read = staticmethod(sentencepiece_of)
     id_of: Mapping[str, int] | None = None
 
     def __init__(
@@ -66,7 +72,7 @@ class SentencePiece(Published):
 
     def learnt(self, lines: Iterable[str]) -> str:
         model = trained(lines, self.vocab_size)
-        size = published_tokenizer.pieces_of(model).get_piece_size()
+        size = pieces_of(model).get_piece_size()
         models = [b64encode(model).decode()]
         return state_with(OWN, models=models, vocabularies=[], sizes=[size], side=0)
 
@@ -100,7 +106,7 @@ class SentencePiece(Published):
         side, texts = self.content["side"], self.content["vocabularies"]
         self.id_of = json.loads(texts[side]) if texts else None
         self.piece_of = {one: piece for piece, one in (self.id_of or {}).items()}
-        self.library = published_tokenizer.pieces_of(b64decode(self.content["models"][side]))
+        self.library = pieces_of(b64decode(self.content["models"][side]))
 
     def files(self) -> dict[str, bytes]:
         """The files of which ``transformers`` makes a tokenizer of its class
@@ -109,13 +115,9 @@ class SentencePiece(Published):
         self._trained()
         if self.id_of is None:
             return {}
-        pieces = zip(
-            published_tokenizer.SENTENCEPIECE,
-            map(b64decode, self.content["models"]),
-            strict=True,
-        )
+        models = map(b64decode, self.content["models"])
         texts = map(str.encode, self.content["vocabularies"])
-        return {**dict(pieces), **dict(zip(published_tokenizer.VOCABULARIES, texts, strict=False))}
+        return dict(zip((*SENTENCEPIECE, *VOCABULARIES), (*models, *texts), strict=False))
 
     def name_of(self, token: int) -> str | None:
         """The name of an id."""
