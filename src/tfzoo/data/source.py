@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from glob import glob
 from itertools import chain, zip_longest
@@ -21,7 +22,7 @@ from tfzoo.base.registry import Spec, create
 from tfzoo.data.lines import find_file, missing, read_lines
 from tfzoo.data.pairs import Pair
 from tfzoo.data.remote import addresses, check_address, file_name, is_address, local_copy
-from tfzoo.data.table import FORMS, NESTED, Row, Text, TextFormat, Words, ending_of, table
+from tfzoo.data.table import FORMS, Row, Text, TextFormat, Words, ending_of, table
 from tfzoo.errors import BadData, BadOption, UnknownName
 
 Columns = tuple[str, str]
@@ -413,10 +414,7 @@ def given_rows(rows: Any, columns: tuple[str, str], path: str) -> Text:
             "list(rows)"
         )
     if is_from("datasets", "Dataset", rows):
-        found = rows.column_names
-        if NESTED not in found:
-            form.check_names(found, path)
-        read = [name for name in (*form.names, NESTED) if name in found]
+        read = form.columns_of(rows.column_names, path)
         rows = rows.with_format(None).select_columns(read)
         for name, feature in rows.features.items():
             if hasattr(one := getattr(feature, "feature", feature), "int2str"):
@@ -495,12 +493,23 @@ def saved(folder: Path) -> Mapping[str, Any]:
     """The splits in a folder that ``save_to_disk`` wrote; a single data set is training's."""
     from datasets import DatasetDict, load_from_disk
 
-    try:
+    with explained(f"the data set in {folder}", "Save it again"):
         found = load_from_disk(str(folder))
+    return found if isinstance(found, DatasetDict) else {"train": found}
+
+
+@contextmanager
+def explained(name: str, remedy: str) -> Iterator[None]:
+    """Say in one line why a data set cannot be loaded, and what to do.
+
+    Raises:
+        BadData: the library ``datasets`` fails.
+    """
+    try:
+        yield
     except Exception as error:  # of many classes, from several libraries
         why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
-        raise BadData(f"cannot load the data set in {folder} ({why}); save it again") from None
-    return found if isinstance(found, DatasetDict) else {"train": found}
+        raise BadData(f"cannot load {name} ({why}). {remedy}") from None
 
 
 def fetched(name: str) -> Mapping[str, Any]:
@@ -519,15 +528,12 @@ def fetched(name: str) -> Mapping[str, Any]:
         )
     repository, _, config = name.partition(":")
     folder = cache.folder() / cache.SHELF / "hub"
-    try:
+    remedy = (
+        "Check the name (owner/name, or owner/name:config) and that huggingface.co can be reached; "
+        "without a network, give local files: data.root"
+    )
+    with explained(f"the data set {name!r}", remedy):
         found: Mapping[str, Any] = load_dataset(repository, config or None, cache_dir=str(folder))
-    except Exception as error:  # of many classes, from several libraries
-        why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
-        raise BadData(
-            f"cannot load the data set {name!r} ({why}). Check the name (owner/name, or "
-            "owner/name:config) and that huggingface.co can be reached; without a network, give "
-            "local files: data.root"
-        ) from None
     return found
 
 

@@ -98,11 +98,16 @@ class TextFormat:
         first, second = self.columns
         return where, cell(cells, first, where), cell(cells, second, where)
 
-    def check_names(self, names: Sequence[str], path: str | Path) -> None:
-        """Raise BadData unless the columns of the file have each of :attr:`names` once."""
-        for name in self.names:
+    def columns_of(self, names: Sequence[str], path: str | Path) -> list[str]:
+        """Those columns of a file that are read, of all its ``names``.
+
+        Raises:
+            BadData: one is missing, or there twice.
+        """
+        for name in self.names if NESTED not in names else ():
             if names.count(name) != 1:
                 raise no_column(name, names, str(path))
+        return [name for name in (*self.names, NESTED) if name in names]
 
 
 def table(path: Path, form: TextFormat) -> Text:
@@ -133,7 +138,7 @@ def delimited(path: Path, form: TextFormat) -> Iterator[Row]:
             number, begun = begun + 1, reader.line_num
             if number == 1 and (not names or {*form.columns} <= {*row}):
                 check_delimiter(row, path, form)
-                form.check_names(row, path)
+                form.columns_of(row, path)
                 names = row
                 continue
             where = f"{path}, line {number:,}"
@@ -187,10 +192,7 @@ def parquet(path: Path, form: TextFormat) -> Iterator[Row]:
 
     try:
         with ParquetFile(path) as file:
-            names, number = file.schema_arrow.names, count(1)
-            if NESTED not in names:
-                form.check_names(names, path)
-            wanted = [name for name in (*form.names, NESTED) if name in names]
+            wanted, number = form.columns_of(file.schema_arrow.names, path), count(1)
             for batch in file.iter_batches(BATCH, columns=wanted):
                 for row in batch.to_pylist():
                     yield form.row(row, f"{path}, row {next(number):,}")
@@ -214,8 +216,10 @@ def sentences(path: Path, form: TextFormat) -> Iterator[Row]:
         if not row or row[0] == DOCUMENT:
             if rows:
                 words = [one[layout.word] for one in rows]
-                if layout.word == 0:
-                    check_words(words, begun)
+                counted = [word for word in words if not RANGE.fullmatch(word)]
+                numbers = [*map(str, range(1, len(counted) + 1))]
+                if layout.word == 0 and len(counted) > 2 and counted == numbers:
+                    raise BadData(f"{begun}: the first column counts words; set data.text_column 2")
                 yield begun, " ".join(words), " ".join(one[layout.label] for one in rows)
             opened, rows = False, []
             continue
@@ -290,13 +294,6 @@ class Layout:
         separated = bool(tab) == self.tabs and not (self.tabs and " " in head)
         separated = separated and row[::2][:2] != [COMMENT, "="]
         return line.startswith(COMMENT) and (not separated or (begins and len(row) != self.width))
-
-
-def check_words(words: Sequence[str], where: str) -> None:
-    """Raise BadData if the words of a sentence count them, as the first column of CoNLL-U does."""
-    counted = [word for word in words if not RANGE.fullmatch(word)]
-    if len(counted) > 2 and counted == [*map(str, range(1, len(counted) + 1))]:
-        raise BadData(f"{where}: the first column counts words; set data.text_column 2")
 
 
 def place_of(
