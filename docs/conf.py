@@ -42,7 +42,7 @@ INTERNAL = (
     *("base.kinds", "base.registry", "search.K", "search.search", "base.values"),
     "plots.curves.RunMetrics",
     *(
-        "data.labelled_text",
+        "data.classification.LabelledText",
         "data.prepare",
         "data.pairs",
         "data.encoded",

@@ -1,23 +1,306 @@
-"""The data module of classification: labelled text, from files, the hub or a built-in data set."""
+"""The data module of classification: labelled text, from files, the hub or a built-in data set; and
+what it shares with those of other labels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Unpack
 from unicodedata import normalize
 
 import numpy as np
 
-from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
-from tfzoo.data.encoded import Integers
-from tfzoo.data.labelled_text import LabelledText, check_classes
-from tfzoo.errors import listing
+from tfzoo.base.registry import task_for
+from tfzoo.base.values import check_range
+from tfzoo.data.classification_batch import (
+    ClassificationDataset,
+    Vocabulary,
+)
+from tfzoo.data.encoded import Encoded, Integers, Sentences
+from tfzoo.data.pairs import TAB, Pair, names_of, parts
+from tfzoo.data.prepare import (
+    Encoder,
+    Examples,
+    SplitFingerprint,
+    encode_columns,
+    location,
+    read_split,
+    train_tokenizer,
+)
+from tfzoo.data.single_texts import SingleKeywords, SingleTexts
+from tfzoo.data.token_dropout import TokenDropout
+from tfzoo.errors import BadData, BadOption, listing
 
-__all__ = ["ClassificationBatch", "ClassificationData", "Vocabulary"]
+UNSEEN = "_unseen"
+"""Appended to the name of a test set: the part of it whose sequences are not in training."""
+
+
+class LabelledKeywords(SingleKeywords, total=False):
+    """The options of :class:`LabelledText`, for the constructor of a subclass that has more."""
+
+    text_column: str | list[str]
+    label_column: str
+    token_dropout: float
+
+
+class LabelledText(SingleTexts):
+    """Batches of texts, each with a label. A subclass says what the labels in a cell are
+    (:meth:`labels_of`, :meth:`check_labels`, :meth:`label_cells`) and what batches have of them
+    (:meth:`targets`).
+
+    The text is one of
+
+    - ``dataset``: a built-in data set by name, ``"listops"`` or ``{"name": "listops", "depth":
+      4}``; or a ``datasets.DatasetDict``, of which ``train``, ``val`` and ``test`` name splits;
+    - ``name``: a data set of Hugging Face's hub, ``"owner/name"`` or ``"owner/name:config"``;
+      ``train``, ``val`` and ``test`` are then names of its splits;
+    - ``root``: a folder with ``train``, perhaps ``val``, and any number of ``test*``, each a table
+      whose first row names the columns (``train.tsv``, ``.csv``, ``.jsonl``, ``.parquet``) or two
+      files of lines (``train.text`` and ``train.label``), plain or ``.gz``; or a folder that
+      ``DatasetDict.save_to_disk`` wrote;
+    - ``train``, ``val``, ``test``: paths of such files, relative to ``root`` if that is given, a
+      list of them, or a pattern with ``*``; or rows: a list or another sequence of dicts or of
+      tuples ``(text, label)``, a pandas table, a ``datasets.Dataset``. Several test sets:
+      ``{name: ...}``.
+
+    Without ``val``, a fraction of training is held out for it, exactly as many examples as that is,
+    rounded. Which ones depends on the seed and the texts alone; a repeated text is on one side
+    only, so the number is off where whole texts cannot make it up. The tokenizer and
+    the ids are cached. Training skips sequences without a token and uses all others, the first
+    ``max_length`` tokens of each; both numbers are printed. A test set that shares sequences with
+    training is also scored without them, as ``<name>_unseen``.
+
+    Args:
+        text_column, label_column: columns of a table, keys of rows, or endings of the two files of
+            lines. Other columns are ignored. Two text columns, ``["premise", "hypothesis"]``, hold
+            pairs of texts, which are read from tables and rows: a text is then
+            ``first<TAB>second``, and its tokens are those of both, with EOS between them.
+        max_length: number of tokens of a sequence that are used, without EOS.
+        token_dropout: fraction of the tokens that training replaces by the unknown token.
+
+    Raises:
+        BadOption: a number out of its range, or options that exclude each other.
+        BadData: in ``prepare_data`` and ``setup``: text that is missing or malformed; the message
+            names file and line.
+    """
+
+    unit = "example"
+    streams = False
+    label_cells: ClassVar[type[str]] = str
+    """What the column of labels may hold besides text: a class of :mod:`tfzoo.data.table`."""
+
+    def __init__(
+        self,
+        *,
+        text_column: str | list[str] = "text",
+        label_column: str = "label",
+        token_dropout: float = 0.0,
+        **text: Unpack[SingleKeywords],
+    ) -> None:
+        super().__init__(**text)
+        check_range("data.token_dropout", token_dropout, ge=0, lt=1)
+        if not isinstance(label_column, str):
+            raise BadOption(
+                "data.label_column takes one column. For several labels of a text in it, set "
+                f"{task_for('several')}"
+            )
+        self.token_dropout = token_dropout
+        if self.built_in is not None and not hasattr(self.built_in, "labels"):
+            raise BadOption(f"dataset {self.built_in.entry.name!r} has no labels")
+        names = getattr(self.built_in, "text_columns", text_column)
+        self.columns = column_of(names, label_column), self.label_cells(label_column)
+        self.sets: dict[str, ClassificationDataset] = {}
+        self.cut: dict[str, int] = {}
+        """By split, the sequences of which only the first ``max_length`` tokens are used."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels as the data has them; class k is ``labels[k]``. None where they are no names.
+
+        Raises:
+            BadOption: before ``prepare_data``.
+        """
+        return self.vocabulary.labels
+
+    def describe(self) -> str:
+        """The size of each split, and the labels."""
+        count = len(self.labels)
+        labels = f"\n{count:,} label{'s' * (count != 1)}: {listing(self.labels)}"
+        return super().describe() + labels * bool(count)
+
+    def _prepare(self) -> None:
+        self.splits = self._examples(self.columns, self.columns, self.columns)
+        for name in self.test_names:
+            if name + UNSEEN in self.splits:
+                raise BadData(
+                    f"a test set cannot be named {name + UNSEEN!r}: that is the name of the part "
+                    f"of {name!r} that is not in training"
+                )
+        _, held, read = self._read_splits(cells=True)
+        held_out = {text for text, _ in held["val"]} if self.holds_out else set()
+        self._separate_unseen(held, read, read["train"].known | held_out)
+        if self._vocabulary is None:
+            self._vocabulary = self._new_vocabulary(read)
+        self._check_pairs(self._vocabulary)
+        sets, encoders = {}, [(0, one) for one in self._encoders(self._vocabulary)]
+        for name, rows in self.splits.items():
+            labels = self.targets(name, read[name].cells)
+            spec, texts = self._vocabulary.spec, held.get(name, rows)
+            encoded = encode_columns(texts, read[name], encoders, spec, name)
+            sets[name] = self._set(name, held.get(name, []), encoded, labels)
+        self._filter(sets)
+        self.sets = sets
+
+    def _check_pairs(self, vocabulary: Vocabulary) -> None:
+        """Raise BadOption unless the vocabulary reads as many texts as an example has."""
+        if vocabulary.pairs != isinstance(self.columns[0], Pair):
+            reads, named = (
+                ("pairs of texts", "one column") if vocabulary.pairs else ("single texts", "two")
+            )
+            raise BadOption(f"the model reads {reads}, and data.text_column names {named}")
+
+    def _new_vocabulary(self, read: Mapping[str, SplitFingerprint]) -> Vocabulary:
+        """The tokenizer and the labels of training."""
+        train, names = self.splits["train"], names_of(self.columns[0])
+        content, count = read["train"].source, read["train"].examples
+        lines = (text for text, _ in train)
+        if len(names) == 2:
+            content, count = f"{content} pairs", 2 * count
+            lines = (text for pair in lines for text in parts(pair))
+        tokenizer = train_tokenizer(lines, content, self.tokenizer, count, self.tokenizer_states)
+        cells = {*read["train"].cells, *(read["val"].cells if self.holds_out else ())}
+        found = {label for cell in cells for label in self.labels_of(cell)}
+        labels = sorted(label for label in found if label.strip())
+        self.check_labels(labels)
+        return Vocabulary(tokenizer, labels, self.tokenizer, names)
+
+    def _separate_unseen(
+        self,
+        held: dict[str, list[tuple[str, str]]],
+        read: dict[str, SplitFingerprint],
+        seen: set[str],
+    ) -> None:
+        """Count what each test set shares with training, and make a test set of the rest."""
+        for name in self.test_names:
+            new = [row for row in held[name] if row[0] not in seen]
+            self.overlap[name] = len(held[name]) - len(new)
+            if 0 < len(new) < len(held[name]):
+                unseen = name + UNSEEN
+                self.splits[unseen] = held[unseen] = new
+                read[unseen] = read_split(new, unseen, cells=True)
+                self.overlap[unseen] = 0
+
+    def _encoders(self, vocabulary: Vocabulary) -> list[Encoder]:
+        """What is encoded of each text."""
+        return [vocabulary.encoder]
+
+    def _set(
+        self, name: str, held: list[tuple[str, str]], columns: Sequence[Encoded], labels: Any
+    ) -> ClassificationDataset:
+        """A split, of its encoded columns and its :meth:`targets`."""
+        (ids,) = columns
+        return ClassificationDataset(
+            ids,
+            labels,
+            np.arange(len(ids)),
+            self.max_length,
+            self.vocabulary.special,
+            [text for text, _ in held],
+            self._dropout(name),
+            pairs=self.vocabulary.pairs,
+        )
+
+    def _dropout(self, name: str) -> TokenDropout | None:
+        """What replaces tokens of a split, if anything does."""
+        p = self.token_dropout if name == "train" else 0.0
+        return TokenDropout(p, self.seed, self.vocabulary.special) if p else None
+
+    def labels_of(self, cell: str) -> Iterable[str]:
+        """The labels in a cell to which the vocabulary gives numbers; none where labels are no
+        names.
+        """
+        return ()
+
+    def check_labels(self, labels: Sequence[str]) -> None:
+        """Raise BadData if these, all of training and of what is held out of it, are not enough."""
+
+    def targets(self, name: str, cells: Sequence[str]) -> Any:
+        """What batches have of the cells of labels of a split.
+
+        Raises:
+            BadData: a label that cannot be; the message names its place.
+        """
+        raise NotImplementedError
+
+    def label_ids(self, name: str, cells: Sequence[str]) -> Sentences:
+        """The numbers of the labels in each cell of a split.
+
+        Raises:
+            BadData: one is none of training's.
+        """
+        labels = self.vocabulary.labels
+        number = {normalize("NFC", label): k for k, label in enumerate(labels)}
+        try:
+            ids = {cell: [number[label] for label in self.labels_of(cell)] for cell in {*cells}}
+        except KeyError:
+            row, label = next(
+                (row, label)
+                for row, cell in enumerate(cells)
+                for label in self.labels_of(cell)
+                if label not in number
+            )
+            what = f"the label {label!r} is not one of the labels of training: {listing(labels)}"
+            where = location(self.splits[name], row, name)
+            raise BadData(f"{where}: {what if label.strip() else 'no label'}") from None
+        return Sentences.of([ids[cell] for cell in cells])
+
+    def _filter(self, sets: Mapping[str, ClassificationDataset]) -> None:
+        """Leave sequences without a token out of training, and count those that are cut."""
+        train = sets["train"]
+        between = len(train.special.sep) if train.pairs else 0
+        train.rows = np.flatnonzero(train.sequences.lengths > between)
+        empty = len(train.sequences) - len(train)
+        self.skipped = {"without a token": empty} if empty else {}
+        if len(train) == 0:
+            raise BadData(f"train: no example is left; skipped: {self._skips()}")
+        cut = {name: one.sequences.lengths > self.max_length for name, one in sets.items()}
+        self.cut = {name: int(over.sum()) for name, over in cut.items() if over.any()}
+
+    def _remarks(self) -> list[str]:
+        remarks = super()._remarks() + self._remarks_of(self.vocabulary.tokenizer)
+        if self.cut:
+            sizes = {name: len(self.sets[name]) for name in self.cut}
+            cut = ", ".join(f"{n:,} of {sizes[name]:,} in {name}" for name, n in self.cut.items())
+            remarks.append(
+                f"only the first {self.max_length} tokens of long "
+                f"{'pairs, of both texts,' if self.vocabulary.pairs else 'sequences'} are used "
+                f"(data.max_length): {cut}"
+            )
+        return remarks
+
+
+def column_of(names: str | Sequence[str], label: str) -> str:
+    """The column of texts, or both columns of pairs of texts, that the option names.
+
+    Raises:
+        BadOption: there are more than two, or one of them is named twice, also as ``label``.
+    """
+    each = [names] if isinstance(names, str) else [*names]
+    if len(each) not in (1, 2) or not all(isinstance(name, str) for name in each):
+        raise BadOption(
+            f"data.text_column takes one column, or two for pairs of texts, not {names!r}"
+        )
+    if label in each:
+        raise BadOption(f"data.text_column and data.label_column are both {label!r}")
+    if len({*each}) < len(each):
+        raise BadOption(f"data.text_column: both texts of a pair are {each[0]!r}")
+    return Pair(TAB.join(each)) if len(each) == 2 else each[0]
 
 
 class ClassificationData(LabelledText):
     """Batches of texts for :class:`tfzoo.ClassificationTask`; a label is the name of a class.
-    Where the text comes from and how it is read: :class:`~tfzoo.data.labelled_text.LabelledText`.
+    Where the text comes from and how it is read: :class:`LabelledText`.
     """
 
     @property
@@ -46,3 +329,51 @@ class ClassificationData(LabelledText):
         if missing := [label for label, count in counts if not count]:
             remarks.append(f"no training example has these labels: {listing(missing)}")
         return remarks
+
+
+MOST_NUMBERS = 20
+"""The most labels that may all be numbers with fractions, such as stars of a review."""
+
+LIST = re.compile(r"""\[\]|[\[({]["'].*[\])}]|\[\d.*\]""")
+"""The text of a list of labels."""
+
+NUMBER = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
+
+
+def check_classes(labels: Sequence[str], splits: Mapping[str, Examples]) -> None:
+    """Check that the labels of some splits can be classes.
+
+    Raises:
+        BadData: fewer than two labels, one with spaces around it or a line break inside, one that
+            is a list, or numbers with fractions that are too many to be classes.
+    """
+    for label in labels:
+        if label != label.strip() or len(label.splitlines()) > 1:
+            raise BadData(
+                f"{_first(splits, label)}: the label {label!r} has spaces around it, "
+                "or more than one line"
+            )
+        if LIST.fullmatch(label):
+            raise BadData(
+                f"{_first(splits, label)}: the label {label} is a list; for several labels of a "
+                f"text, set {task_for('several')}"
+            )
+    if len(labels) < 2:
+        where = getattr(splits["train"], "path", "train")
+        found = f"every example has the label {labels[0]!r}" if labels else "no example has a label"
+        raise BadData(f"{where}: {found}; a classifier needs two labels")
+    if len(labels) > MOST_NUMBERS and all(NUMBER.fullmatch(label) for label in labels):
+        raise BadData(
+            f"{getattr(splits['train'], 'path', 'train')}: the labels are {len(labels):,} numbers "
+            f"with fractions; set {task_for('number')}, or turn ranges of numbers into classes"
+        )
+
+
+def _first(splits: Mapping[str, Examples], label: str) -> str:
+    """Where a label occurs first."""
+    return next(
+        location(rows, i, name)
+        for name, rows in splits.items()
+        for i, (_, other) in enumerate(rows)
+        if normalize("NFC", other) == label
+    )

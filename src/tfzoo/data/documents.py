@@ -23,11 +23,9 @@ from tfzoo.data.inference_batches import OnTruncated, warn_truncated
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import checked_lines, epoch_of
 from tfzoo.data.prepare import (
-    Column,
     SplitFingerprint,
     encode_cells,
     encode_columns,
-    identity,
     train_tokenizer,
 )
 from tfzoo.data.single_texts import SingleKeywords, SingleTexts
@@ -336,9 +334,8 @@ class DocumentText(SingleTexts):
 
     def _encode(self, name: str, held: list[str], read: SplitFingerprint) -> Any:
         """The ids of a split."""
-        made_by = identity("tokenizer", self.vocabulary.spec)
-        texts = Column(0, self.vocabulary.tokenizer, made_by)
-        [ids] = encode_columns(self.splits[name], read, [texts], name)
+        encoders, spec = [(0, self.vocabulary.tokenizer)], self.vocabulary.spec
+        [ids] = encode_columns(self.splits[name], read, encoders, spec, name)
         return self.items_of(name, ids, held)
 
     def items_of(self, name: str, ids: Sentences, held: list[str]) -> Any:

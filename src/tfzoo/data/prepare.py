@@ -47,17 +47,6 @@ class Encoder(Protocol):
         """What it has learned, as text."""
 
 
-@dataclass(frozen=True)
-class Column:
-    """How a column of a split becomes ids: ``side`` is 0 for the sources and 1 for the targets,
-    ``made_by`` the :func:`identity` of the encoder.
-    """
-
-    side: int
-    encoder: Encoder
-    made_by: str
-
-
 @dataclass
 class SplitFingerprint:
     """What one pass over a split finds out.
@@ -157,18 +146,23 @@ def source_hash(package: str) -> str:
 
 
 def encode_columns(
-    rows: Examples, read: SplitFingerprint, columns: Sequence[Column], name: str
+    rows: Examples,
+    read: SplitFingerprint,
+    encoders: Sequence[tuple[int, Encoder]],
+    spec: Spec,
+    name: str,
 ) -> list[Encoded]:
-    """The ids of some columns of a split. What is not in the cache is made in a pass over the rows.
+    """The ids that each encoder makes of a column of a split: 0, the sources, or 1, the targets.
+    What is not in the cache is made in a pass over the rows. ``spec`` is that of the tokenizer of
+    the encoders.
 
     Raises:
         BadData: the split has not as many rows as before (a file changes while it is read).
     """
-    found = []
-    for column in columns:
-        side, encoder = column.side, column.encoder
+    found, made_by = [], identity("tokenizer", spec)
+    for side, encoder in encoders:
         content = (read.source, read.target)[side]
-        path = cache.entry("ids", cache.key(FORMAT, content, column.made_by, encoder.state()))
+        path = cache.entry("ids", cache.key(FORMAT, content, made_by, encoder.state()))
         if not cache.is_whole(path):
             with cache.filling(path) as folder:
                 whole = chunks(watched(rows, f"tokenizing {name}", read.examples))

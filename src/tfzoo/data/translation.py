@@ -10,22 +10,18 @@ import numpy as np
 from tfzoo.base.values import check_range
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.module import TextData, TextKeywords
-from tfzoo.data.parallel_batch import ParallelBatch, ParallelDataset
+from tfzoo.data.parallel_batch import ParallelDataset
 from tfzoo.data.prepare import (
-    Column,
     Examples,
     SplitFingerprint,
     encode_cells,
     encode_columns,
     generated,
-    identity,
     train_tokenizer,
 )
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import TokenizerPair, restored
 from tfzoo.errors import BadData, BadOption
-
-__all__ = ["ParallelBatch", "TranslationData"]
 
 
 class TranslationData(TextData):
@@ -120,20 +116,17 @@ class TranslationData(TextData):
         train, held, read = self._read_splits()
         if self._tokenizers is None:
             self._tokenizers = self._new_tokenizers(train, read["train"])
-        special, made_by = self._tokenizers.special, identity("tokenizer", self._tokenizers.spec)
-        columns = [
-            Column(side, tokenizer, made_by)
-            for side, tokenizer in enumerate((self._tokenizers.source, self._tokenizers.target))
-        ]
-        dropout = self._dropout()
-        sets = {}
+        both, dropout, sets = self._tokenizers, self._dropout(), {}
+        encoders = [*enumerate((both.source, both.target))]
         for name, rows in self.splits.items():
-            source, target = encode_columns(held.get(name, rows), read[name], columns, name)
+            source, target = encode_columns(
+                held.get(name, rows), read[name], encoders, both.spec, name
+            )
             sets[name] = ParallelDataset(
                 source,
                 target,
                 np.arange(len(source)),
-                special,
+                both.special,
                 held.get(name, []),
                 dropout if name == "train" else None,
             )

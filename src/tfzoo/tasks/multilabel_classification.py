@@ -21,8 +21,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
+from tfzoo.data.classification import LabelledKeywords, LabelledText
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
-from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
 from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption
@@ -42,7 +42,7 @@ order, separated by tabs.
 class MultilabelData(LabelledText):
     """Batches of texts for :class:`MultilabelClassificationTask`; any number of labels belong to a
     text. Where the text comes from and how it is read:
-    :class:`~tfzoo.data.labelled_text.LabelledText`.
+    :class:`~tfzoo.data.classification.LabelledText`.
 
     The labels of a text are in one column, ``"sports,politics"``, with or without spaces after the
     delimiter; or they are a list, ``["sports", "politics"]``, also as text in JSON or as Python

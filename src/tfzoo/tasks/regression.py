@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from tfzoo.base import adapters
 from tfzoo.base.registry import register
 from tfzoo.base.values import parse_number
+from tfzoo.data.classification import LabelledText
 from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
-from tfzoo.data.labelled_text import LabelledText
 from tfzoo.data.prepare import location
 from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData, BadOption
@@ -32,7 +32,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 class RegressionData(LabelledText):
     """Batches of texts for :class:`RegressionTask`; a label is a number. Where the text comes from
-    and how it is read: :class:`~tfzoo.data.labelled_text.LabelledText`.
+    and how it is read: :class:`~tfzoo.data.classification.LabelledText`.
 
     Raises:
         BadData: a label that is no finite number; the message names its place.

@@ -7,7 +7,7 @@ import math
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Unpack
 from unicodedata import normalize
@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from tfzoo.base.registry import register
+from tfzoo.data.classification import LabelledKeywords, LabelledText
 from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
 from tfzoo.data.encoded import Encoded, Sentences
-from tfzoo.data.labelled_text import LabelledKeywords, LabelledText
 from tfzoo.data.pairs import Pair
 from tfzoo.data.prepare import (
-    Column,
+    Encoder,
     location,
 )
 from tfzoo.data.table import WordLabels, Words, words_of
@@ -102,7 +102,7 @@ def parse(label: str) -> tuple[str, str]:
 
 class TokenData(LabelledText):
     """Batches of texts for :class:`TokenClassificationTask`; each word has a label. Where the text
-    comes from and how it is read: :class:`~tfzoo.data.labelled_text.LabelledText`.
+    comes from and how it is read: :class:`~tfzoo.data.classification.LabelledText`.
 
     The words of a text stand between spaces, and so do their labels; in JSON, Parquet, Python and
     data sets of the library ``datasets`` they may be lists, ``["Anna", "sings"]`` and ``["B-PER",
@@ -134,13 +134,8 @@ class TokenData(LabelledText):
         if len(labels) < 2:
             raise BadData("train: fewer than two labels; each word needs one")
 
-    def _columns(self, vocabulary: Vocabulary) -> list[Column]:
-        (words,) = super()._columns(vocabulary)
-        tokenizer = vocabulary.tokenizer
-        return [
-            replace(words, encoder=WordEncoder(tokenizer)),
-            replace(words, encoder=WordLengths(tokenizer)),
-        ]
+    def _encoders(self, vocabulary: Vocabulary) -> list[Encoder]:
+        return [WordEncoder(vocabulary.tokenizer), WordLengths(vocabulary.tokenizer)]
 
     def targets(self, name: str, cells: Sequence[str]) -> Sentences:
         """The classes of the words of each example."""
