@@ -20,7 +20,8 @@ import lightning.pytorch as L
 import torch
 from scipy import stats
 
-from tfzoo.config.resolve import resolve
+from tfzoo.config.config import Config
+from tfzoo.config.recipe import read
 from tfzoo.config.sources import Arguments, load_recipe, parse_options
 from tfzoo.training.train import TrainingRun
 
@@ -71,9 +72,8 @@ def main() -> None:
             "--trainer.enable_progress_bar",
             "false",
         ]
-        job = resolve(
-            load_recipe(RECIPE), Arguments(parse_options([*args, "--trainer.max_steps", "110"]))
-        )
+        given = Arguments(parse_options([*args, "--trainer.max_steps", "110"]))
+        job = Config.parse(read(load_recipe(RECIPE), given))
         data = job.task.Data(**job.recipe["data"], seed=1)
         data.prepare_data()
         data.setup("fit")

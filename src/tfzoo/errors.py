@@ -8,9 +8,15 @@ from difflib import get_close_matches
 
 
 class TfzooError(Exception):
-    """Bad input. The command line prints the message alone and exits with ``code``."""
+    """Bad input. The command line prints the message alone and exits with ``code``. ``key`` is the
+    key of a recipe that it is about, if that is known.
+    """
 
     code = 2
+
+    def __init__(self, message: str = "", *, key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class UnknownName(TfzooError):

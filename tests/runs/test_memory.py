@@ -28,7 +28,8 @@ from tfzoo.base.linear import Experts
 from tfzoo.base.memory import Place, size
 from tfzoo.base.registry import create
 from tfzoo.commands.main import main
-from tfzoo.config.resolve import resolve
+from tfzoo.config.config import Config
+from tfzoo.config.recipe import read
 from tfzoo.config.sources import Arguments, load_recipe, parse_options
 from tfzoo.learning.optim import Optim
 from tfzoo.search import Search
@@ -137,7 +138,8 @@ def is_refused(code, err, line):
 
 
 def resolved(options):
-    return resolve(load_recipe(RECIPE), Arguments(parse_options(typed(f"{TINY} {options}"))))
+    given = Arguments(parse_options(typed(f"{TINY} {options}")))
+    return Config.parse(read(load_recipe(RECIPE), given))
 
 
 @pytest.mark.usefixtures("of_16_gb")

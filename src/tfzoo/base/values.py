@@ -159,7 +159,7 @@ def check_range(
             bounds |= {"over": None, "at least": SMALLEST}
         wanted = " and ".join(f"{word} {x:g}" for word, x in bounds.items() if x is not None)
         what = f"a {'whole' if whole else 'finite'} number {wanted}".rstrip()
-        raise BadOption(f"{key}={value} must be {what}")
+        raise BadOption(f"{key}={value} must be {what}", key=key)
 
 
 def check_number(path: tuple[str, ...], value: Any, where: str, layers: int = LAYERS) -> None:
@@ -174,9 +174,9 @@ def check_number(path: tuple[str, ...], value: Any, where: str, layers: int = LA
     in_model = path[0] == "model" and len(path) > 1 and path[-1] not in COUNTLESS
     most = NUMBER if not in_model else layers if path[-1] == "layers" else WIDTH
     if most < abs(value) < inf:
-        key = ".".join(path)
+        key, shown = ".".join(path), min(max(value, -1e300), 1e300)
         raise BadRecipe(
-            f"{where if where == f'--{key}' else f'{where}: {key}'} is {value:.6g}; the most "
+            f"{where if where == f'--{key}' else f'{where}: {key}'} is {shown:.6g}; the most "
             f"is {most:,}"
         )
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import SECTIONS, CommandParser
-from tfzoo.config.resolve import Config, resolve
+from tfzoo.config.config import Config
+from tfzoo.config.recipe import read
 from tfzoo.config.sources import load_recipe
 from tfzoo.errors import BadOption
 
@@ -57,7 +58,7 @@ def make_parser() -> CommandParser:
 def run(given: Namespace) -> int:
     """Print the costs of a recipe's parts."""
     length, batch, vocabulary = (whole_number(name, getattr(given, name)) for name in OPTIONS)
-    config = resolve(load_recipe(given.recipe), given.arguments, make_data=False)
+    config = Config.parse(read(load_recipe(given.recipe), given.arguments), make_data=False)
     length = length or LENGTH
     rows = batch or max(1, config.recipe["data"]["max_tokens"] // length)
     for line in report(config, length, rows, vocabulary or vocabulary_of(config)):

@@ -8,10 +8,10 @@ from argparse import Namespace
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import print_result, print_verbatim
 from tfzoo.commands.argument_parser import SECTIONS, CommandParser
+from tfzoo.config.config import Config
 from tfzoo.config.help import help_text
-from tfzoo.config.resolve import find_task, resolve
+from tfzoo.config.recipe import find_task, read
 from tfzoo.config.sources import load_recipe
-from tfzoo.errors import BadRecipe
 from tfzoo.runs.folder import as_yaml
 
 EPILOG = """\
@@ -68,15 +68,11 @@ def run(given: Namespace) -> int:
     """Train a recipe, or print it resolved, or print its keys."""
     arguments = given.arguments
     files = load_recipe(given.recipe)
-    if {"recipe", "axes"} & files[-1].values.keys():
-        raise BadRecipe(
-            f"{files[-1].origin} varies a recipe, which one training cannot: "
-            f"tfzoo sweep {given.recipe}"
-        )
     if given.help:
         print_result(help_text(find_task(arguments.over(files))))
         return 0
-    config = resolve(files, arguments, make_data=not given.print_config, own=given.run)
+    recipe = read(files, arguments, own=given.run)
+    config = Config.parse(recipe, make_data=not given.print_config)
     if given.print_config:
         print_verbatim(as_yaml(config.recipe).rstrip())
         return 0

@@ -4,7 +4,7 @@ key, read from the signatures of constructors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
@@ -80,20 +80,17 @@ class Section:
         kinds = members(self.hints.get(key))
         return key not in self.slots and dict[str, Any] in kinds
 
-    def type_of(self, keys: Sequence[str]) -> Any:
-        """Return the type of a key, or of a key within its value: ``str`` for an option of a
-        component, which the registry converts later; ``Any`` if it is not known.
+    def type_of(self, key: str, *inner: str) -> Any:
+        """The type of a key, or of a key within its value: ``str`` for an option of a component,
+        which the registry converts later; ``Any`` if it is not known.
         """
-        key, *inner = keys or ("",)
-        if key not in self.hints or not inner:
-            return self.hints.get(key, Any)
-        if key in self.slots:
+        hint = self.hints.get(key, Any)
+        if inner and key in self.slots:
             return str
-        if self.is_nested(key):
-            return self.type_of(inner)
-        kinds = members(self.hints[key])
-        values = [get_args(one)[1] for one in kinds if get_origin(one) is dict]
-        return values[0] if values else Any
+        if inner and self.is_nested(key):
+            return self.type_of(*inner)
+        values = [get_args(one)[1] for one in members(hint) if get_origin(one) is dict]
+        return hint if not inner else values[0] if values else Any
 
 
 def sections(task: Any) -> dict[str, Section]:

@@ -10,7 +10,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from tfzoo.config.strict_yaml import TooLarge, parse_yaml
+from tfzoo.base.values import is_plain, members
+from tfzoo.config.strict_yaml import parse_yaml
 from tfzoo.errors import BadRecipe, did_you_mean, listing
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -51,6 +52,23 @@ class Option:
     adds: bool
     text: str | None
     value: Any
+
+    def read(self, hint: Any) -> Any:
+        """The value of a key of this type: the text as it was typed if the key takes a string, or
+        if YAML reads the text as another type than the key's (it is converted later); otherwise the
+        text parsed as YAML.
+
+        Raises:
+            BadRecipe: no value, and the key is no boolean.
+        """
+        kinds, is_text = members(hint), not isinstance(self.value, list | dict)
+        if self.text is None and bool not in kinds and hint is not Any:
+            raise BadRecipe("needs a value")
+        if self.text in ("null", "None"):
+            return self.text if is_plain(hint) and type(None) not in kinds else None
+        if type(self.value) in kinds and not isinstance(self.value, str):
+            return self.value
+        return self.text if is_plain(hint) or (str in kinds and is_text) else self.value
 
     @property
     def origin(self) -> str:
@@ -126,8 +144,6 @@ def parse_text(key: str, text: str | None) -> Any:
         return True
     try:
         value = parse_yaml(text, f"--{key}")
-    except TooLarge:
-        raise
     except BadRecipe:  # not every text is YAML, such as a path
         return text
     return text if isinstance(value, list | dict) and text[0] not in "[{" else value
@@ -148,6 +164,10 @@ def load_recipe(name: str) -> list[ConfigSource]:
     seen: list[Path] = []
     while True:
         values = read_yaml(path)
+        if {"recipe", "axes"} & values.keys():
+            raise BadRecipe(
+                f"{origin} varies a recipe, which one training cannot: tfzoo sweep {name}"
+            )
         base = values.pop(BASE, None)
         sources.insert(0, ConfigSource(values, origin, path))
         seen.append(path.resolve())

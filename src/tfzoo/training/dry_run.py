@@ -17,7 +17,7 @@ from lightning.pytorch.callbacks import Checkpoint
 from torch.utils.data import DataLoader
 
 from tfzoo.base.terminal import notify, print_error, print_table
-from tfzoo.config.resolve import Config
+from tfzoo.config.config import Config
 from tfzoo.data.module import TextData
 from tfzoo.errors import BadOption
 from tfzoo.runs.machine import peak_memory

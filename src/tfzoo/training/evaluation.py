@@ -17,7 +17,8 @@ from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import notify, print_table, relative_path, tsv_cell
 from tfzoo.base.values import leaves
-from tfzoo.config.resolve import Config, resolve
+from tfzoo.config.config import Config
+from tfzoo.config.recipe import read
 from tfzoo.config.sections import TOP
 from tfzoo.config.sources import Arguments, ConfigSource
 from tfzoo.config.start import FROM
@@ -96,7 +97,7 @@ def load_trained(given: Namespace) -> TrainedRun:
     # What training began with need not be there any more.
     own = {**kept, FROM: None, "trainer": trainer, "checkpoint": {}}
     recipe = ConfigSource({"task": run.entry["task"], **own}, str(run.path), run.path)
-    config = resolve([recipe], arguments)
+    config = Config.parse(read([recipe], arguments))
     for name in sorted(changed):
         section, *keys = name.split(".")
         if not keys or section == "trainer":

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tfzoo.base import adapters, memory
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import readable
-from tfzoo.config.resolve import Config
+from tfzoo.config.config import Config
 from tfzoo.errors import BadRecipe
 from tfzoo.training.out_of_memory import batch_shape
 from tfzoo.training.step_peak import OVERHEAD, step_peak

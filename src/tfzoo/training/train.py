@@ -32,7 +32,7 @@ from tfzoo.base.terminal import (
     relative_path,
 )
 from tfzoo.base.values import convert
-from tfzoo.config.resolve import Config
+from tfzoo.config.config import Config
 from tfzoo.data.pairs import TAB, parts
 from tfzoo.errors import BadRun, NotFinite, TfzooError, did_you_mean, listing
 from tfzoo.learning.explain import Explain

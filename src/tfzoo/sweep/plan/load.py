@@ -13,7 +13,8 @@ from typing import Any
 
 from tfzoo.base.loading import task_class
 from tfzoo.base.registry import create
-from tfzoo.config.resolve import resolve
+from tfzoo.config.config import Config
+from tfzoo.config.recipe import read
 from tfzoo.config.sources import (
     Arguments,
     ConfigSource,
@@ -134,7 +135,7 @@ def resolve_recipe(
     _, *options = plan.fit_arguments(cell, tuned)
     options.append(f"--seed={plan.seeds[0]}")  # a run that it begins with may be named by its seed
     try:
-        return resolve(recipe, Arguments(parse_options(options))).recipe
+        return Config.parse(read(recipe, Arguments(parse_options(options)))).recipe
     except Clash:
         raise
     except TfzooError as error:
