@@ -88,10 +88,11 @@ def test_a_signal_ends_any_long_command_at_any_moment_with_its_code(monkeypatch,
     ends(FIT, TranslationData, "prepare_data", "SIGTERM")
     ends(FIT, TranslationTask, "configure_optimizers", "SIGINT")
     assert main(FIT) == 0
-    ends(["validate", "run"], TranslationTask, "validation_step", "SIGINT")
-    ends(["validate", "run"], TranslationData, "setup", "SIGUSR1")
-    ends(["test", "run"], TranslationTask, "test_step", "SIGUSR1")
-    ends(["predict", "run"], TranslationTask, "predictions", "SIGTERM")
+    ends(["score", "run", "validation"], TranslationTask, "validation_step", "SIGINT")
+    ends(["score", "run", "validation"], TranslationData, "setup", "SIGUSR1")
+    ends(["score", "run"], TranslationTask, "test_step", "SIGUSR1")
+    asked = ["--predictions", "tsv"]
+    ends(["score", "run", *asked], TranslationTask, "predictions", "SIGTERM")
 
 
 PROCESS = """

@@ -124,12 +124,14 @@ def field(cell: CellResult, index: int, shade: Shade) -> Field:
     judged = cell.judged[index]
     if cell.refused:
         return Field("refused", "", "none", cell.refused)
-    if judged is None or judged.mean is None:
+    gone = sum(row["status"] == "diverged" for row in cell.rows)
+    if judged is None or judged.mean is None or not cell.done:
         ended = [(row["status"], row["reason"]) for row in cell.rows if row["reason"]]
         status, reason = next(iter(ended), ("not run", "no run is completed"))
         return Field(status, "", "none", reason)
     mean, _, half = format_mean(judged.mean, judged.low, judged.high).partition(" ± ")
-    below = f"{half and f'± {half}'} {sign(judged)}".strip()
+    marks = [half and f"± {half}", sign(judged), gone and f"({gone} diverged)"]
+    below = " ".join(str(one) for one in marks if one)
     kind = shade(judged.mean) + " baseline" * (judged.verdict == "baseline")
     return Field(
         mean if half else format_value(judged.mean), below, kind, f"{cell.title}. {judged.sentence}"
