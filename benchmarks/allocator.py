@@ -29,7 +29,7 @@ from scipy import stats
 
 from tfzoo import keep_freed_memory
 from tfzoo.base.allocator import MMAP_THRESHOLD, READ_AT_IMPORT, TRIM_THRESHOLD, glibc
-from tfzoo.learning.compute import Compute
+from tfzoo.learning.settings import Compute
 
 DEFAULT, KEPT, ARENAS = "glibc as it is", "keep_freed_memory()", "the same, arenas as they are"
 TUNABLES = ["mmap_threshold=1073741824", "trim_threshold=18446744073709551615", "arena_max=1"]

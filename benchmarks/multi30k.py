@@ -29,7 +29,7 @@ import yaml
 from marian import PAD, marian, their_logits
 
 import tfzoo
-from tfzoo.learning.translation_scores import corpus_scores, line_counts
+from tfzoo.tasks.translation import corpus_scores, line_counts
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipes/translation/multi30k.yaml"
 CHECK = re.compile(r"[\d:]+  step [\d,]+  val  bleu ([\d.]+)")  # as the command line prints them

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
-from tfzoo.learning.compute import Compute
 from tfzoo.learning.cross_entropy import cross_entropy
+from tfzoo.learning.settings import Compute
 from tfzoo.training.step_peak import OVERHEAD, step_peak
 
 HERE = Path(__file__)

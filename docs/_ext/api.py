@@ -31,7 +31,7 @@ MET = (
     "tfzoo.swapping.report.SwapReport",
     "tfzoo.swapping.report.SwappedModule",
     "tfzoo.tasks.classification.ClassificationAnswer",
-    "tfzoo.learning.compute.Compute",
+    "tfzoo.learning.settings.Compute",
     "tfzoo.tasks.translation.Translation",
 )
 """What arguments and results of exported names are."""

@@ -11,7 +11,7 @@ import tfzoo
 from tests.exact import close
 from tfzoo.base.registry import create
 from tfzoo.errors import BadOption
-from tfzoo.learning.compute import Compute
+from tfzoo.learning.settings import Compute
 from tfzoo.masks import Mask
 from tfzoo.models.auxiliary_losses import parts_with_losses, take_auxiliary_loss
 from tfzoo.models.initialise import rescale

@@ -12,8 +12,8 @@ import tfzoo
 from tfzoo.base.registry import registry
 from tfzoo.base.special_ids import OWN
 from tfzoo.errors import Clash
-from tfzoo.learning.compute import Compute
 from tfzoo.learning.cross_entropy import cross_entropy
+from tfzoo.learning.settings import Compute
 from tfzoo.models import transformer_layer
 from tfzoo.models.initialise import initialise
 

@@ -12,7 +12,7 @@ import tfzoo
 from tests.testing.covering import covering
 from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption, Clash
-from tfzoo.learning.compute import Compute
+from tfzoo.learning.settings import Compute
 from tfzoo.models.initialise import initialise
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])

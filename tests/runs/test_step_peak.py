@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
 from tfzoo.base import memory
 from tfzoo.commands.main import main
-from tfzoo.learning.compute import Compute
+from tfzoo.learning.settings import Compute
 from tfzoo.training import sizes
 from tfzoo.training.step_cost import Counter, Sizes, loss
 from tfzoo.training.step_peak import Unknown, step_peak

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 import tfzoo
 from tests.trainers import quiet
-from tfzoo.learning.compute import Compute
+from tfzoo.learning.settings import Compute
 from tfzoo.models.options import StackOptions
 from tfzoo.models.transformer_layer import TransformerLayer
 

@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from tfzoo.learning.inference_throughput import InferenceThroughput
+from tfzoo.learning.scoring import InferenceThroughput
 
 
 def test_only_the_time_inside_counts():

@@ -19,9 +19,8 @@ from tfzoo.base.registry import REGISTRIES, register
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
 from tfzoo.learning.adapter import Adapter
-from tfzoo.learning.compute import Compute
 from tfzoo.learning.optim import Optim
-from tfzoo.learning.settings import Settings
+from tfzoo.learning.settings import Compute, Settings
 from tfzoo.learning.task import Task
 
 

@@ -19,8 +19,8 @@ from tfzoo.data.words import WordBatch, WordDataset, WordEncoder, WordLengths
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.loss import class_losses
 from tfzoo.tasks.token_classification import (
-    MarkedText,
     Span,
+    TokenAnswer,
     TokenClassificationTask,
     TokenData,
     counts_of,
@@ -232,14 +232,12 @@ def test_answers_and_lines_say_the_same():
         assert spans == spans_of(answer.labels)
 
 
-def test_spans_are_marked_and_no_markup_of_a_text_is_taken():
-    words = ["<b>", "Anna", "&", "Co", "sings"]
-    text = MarkedText(words, [Span("PER", 1, 2), Span("A<B", 3, 4)])
-    assert text == "<b> [Anna](PER) & [Co](A<B) sings"
-    assert text.__html__() == (
-        "&lt;b&gt; <mark>Anna <small>PER</small></mark> &amp; "
-        "<mark>Co <small>A&lt;B</small></mark> sings"
-    )
+def test_a_page_has_the_spans_in_brackets():
+    task, _ = small()
+    words, labels = ["Anna", "B", "sings", "in", "Oslo"], ["B-PER", "I-PER", "O", "O", "B-LOC"]
+    spans = [{"label": "PER", "start": 0, "end": 2}, {"label": "LOC", "start": 4, "end": 5}]
+    facts = task.facts(TokenAnswer(words, labels, spans))
+    assert facts == {"labels": "[Anna B](PER) sings in [Oslo](LOC)"}
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from tests.scored import task_with
-from tfzoo.learning.translation_scores import (
+from tfzoo.tasks.translation import (
+    TranslationTask,
     base_language,
     corpus_scores,
     line_counts,
     metrics_of,
 )
-from tfzoo.tasks.translation import TranslationTask
 
 REFERENCES = [
     "eine Gruppe von Leuten wartet, bis der Bus kommt.",

@@ -753,11 +753,6 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         replace("spans[spans.sum(1) > 0]", "spans"),
         "tests/tasks/test_token_classification.py::test_scores_are_those_of_seqeval_on_1000_random_cases",
     ),
-    "markup of a text is written to the page": (
-        "MarkedText.__new__",
-        replace("html.escape", "str"),
-        "tests/tasks/test_token_classification.py::test_spans_are_marked_and_no_markup_of_a_text_is_taken",
-    ),
     "a finished sentence takes its neighbour's beam along": (
         "_beam",
         replace(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tfzoo.base.loading import require
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, UnknownName, did_you_mean, listing
-from tfzoo.learning.patterns import check, matches
+from tfzoo.learning.optim import check_patterns, matches
 from tfzoo.models.initialise import seed_of
 
 METHODS = ("delora", "gralora", "hira", "hra", "loha", "lokr", "lora", "oft")
@@ -78,7 +78,9 @@ class Adapter:
         """
         if self.name is not None:
             self._targets(model)
-            check("adapter.train", self.train, [name for name, _ in model.named_parameters()])
+            check_patterns(
+                "adapter.train", self.train, [name for name, _ in model.named_parameters()]
+            )
 
     def apply(self, model: nn.Module, seed: int) -> None:
         """Give a model the adapter, once, and leave nothing else of it to train.

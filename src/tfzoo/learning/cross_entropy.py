@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -182,34 +183,19 @@ class CrossEntropy(torch.autograd.Function):
             return None, None, *none
         hidden, weight, target, d_hidden, d_weight = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph=True: the gradient must be differentiable
-            d_hidden, d_weight = gradients(hidden, weight, target, *ctx.given)
+            formula = partial(loss_of_all, target=target, given=ctx.given)
+            pull: Any = torch.func.vjp(formula, hidden, weight)[1]
+            return *pull(scale), *none
         return (d_hidden * scale).to(hidden.dtype), (d_weight * scale).to(weight.dtype), *none
 
 
-def gradients(
-    hidden: Tensor,
-    weight: Tensor,
-    target: Tensor,
-    smoothing: float,
-    pad: int | None,
-    cap: float | None,
-) -> tuple[Tensor, Tensor]:
-    """Gradients of the loss by ``hidden`` and ``weight``: ``(p - q) w`` and ``(p - q)^T h``, where
-    ``p - q`` is multiplied by the slope of the cap, computed from all logits at once, in operations
-    that autograd can differentiate.
-    """
+def loss_of_all(hidden: Tensor, weight: Tensor, target: Tensor, given: Any) -> Tensor:
+    """The loss from all logits at once, in operations that autograd can differentiate."""
+    smoothing, pad, cap = given
     acc_dtype = torch.promote_types(torch.promote_types(hidden.dtype, weight.dtype), torch.float32)
-    hidden, weight = hidden.to(acc_dtype), weight.to(acc_dtype)
-    logits = hidden @ weight.mT
+    logits = hidden.to(acc_dtype) @ weight.to(acc_dtype).mT
     logits = logits if cap is None else soft_cap(logits, cap)
-    p = logits.softmax(-1)
-    q = torch.full_like(p, share(smoothing, len(weight), pad))
-    if pad is not None:
-        q[:, pad] = 0
-    d_logits = p - q.scatter(1, target[:, None], 1 - smoothing)
-    if cap is not None:
-        d_logits = d_logits * (1 - (logits / cap) ** 2)
-    return d_logits @ weight, d_logits.mT @ hidden
+    return cross_entropy_of_logits(logits, target, smoothing, pad)[0]
 
 
 def chunk_rows(device: torch.device, vocab_size: int) -> int:

@@ -11,55 +11,77 @@ from tfzoo.runs.machine import versions
 
 CARD = """\
 ---
-{metadata}---
+{{ card_data }}
+---
 
-# {title}
+# {{ title }}
 
-A {task} model of {parameters:,} parameters, made with tfzoo.
+A {{ task }} model of {{ parameters }} parameters, made with tfzoo.
 
-{usage}
+{% if peer -%}
+```python
+from transformers import AutoTokenizer, {{ peer }}
+
+model = {{ peer }}.from_pretrained("{{ name }}")
+tokenizer = AutoTokenizer.from_pretrained("{{ name }}")
+```
+{%- else -%}
+```sh
+pip install 'tfzoo[export]'
+echo "a line of text" | tfzoo predict hf://{{ name }}
+```
+
+```python
+from {{ module }} import {{ owner }}
+
+task = {{ owner }}.load("hf://{{ name }}")
+print(task.answers(["a line of text"]))
+```
+{%- endif %}
+
 ## Training
 
-{training}
+- {{ batches or "Not trained by tfzoo." }}
+{%- if recipe.from %}
+- It began with the weights of {{ recipe.from }}.
+{%- for kind, said in began.items() %}
+- {{ kind | capitalize }}: {{ said }}.
+{%- endfor %}
+{%- endif %}
+{%- if recipe.adapter and recipe.adapter.name %}
+- Trained was an adapter, {{ recipe.adapter.name }}
+{%- if recipe.adapter.rank %} of rank {{ recipe.adapter.rank }}{% endif -%}
+, beside {{ recipe.adapter.targets | join(", ") }}; merged.
+{%- endif %}
+{%- if recipe.optim and recipe.optim.freeze %}
+- Not trained
+{%- if recipe.optim.freeze_steps %} for {{ recipe.optim.freeze_steps }} steps{% endif -%}
+: {{ recipe.optim.freeze | join(", ") }}.
+{%- endif %}
 
 ## Scores
-
-{scores}
+{% if results %}
+| score | value |
+|---|---|
+{%- for name, value in results %}
+| {{ name }} | {{ value }} |
+{%- endfor %}
+{%- else %}
+None are known.
+{%- endif %}
 
 ## Recipe
 
 ```yaml
-{recipe}```
+{{ shown }}```
 
-{versions}.
+{{ versions }}.
 
 ## Licence
 
 None is given: whoever publishes these weights has to choose one. The licence of the training text
 may restrict the choice.
 """
-USAGE = """\
-```sh
-pip install 'tfzoo[export]'
-echo "a line of text" | tfzoo predict {address}
-```
-
-```python
-from {module} import {cls}
-
-task = {cls}.load("{address}")
-print(task.answers(["a line of text"]))
-```
-"""
-PEERS = """\
-```python
-from transformers import AutoTokenizer, {cls}
-
-model = {cls}.from_pretrained("{address}")
-tokenizer = AutoTokenizer.from_pretrained("{address}")
-```
-"""
-"""How a model is used that was exported for ``transformers``."""
 SHOWN = ("task", "seed", "model", "data", "optim", "search")
 """The sections of the recipe that the card shows."""
 
@@ -77,56 +99,32 @@ def model_card(
         repository: its address on the Hub, ``name/repository``.
         peer: the class of ``transformers`` that loads it; "" if tfzoo does.
     """
-    name = repository or "NAME/REPOSITORY"
-    where = {"address": f"hf://{name}", "module": task.__module__, "cls": task.__name__}
-    usage = USAGE.format(**where)
-    recipe = {key: kept["recipe"][key] for key in SHOWN if key in kept["recipe"]}
-    return CARD.format(
-        metadata=as_yaml(metadata(task, kept["tokenizer"], "transformers" if peer else "tfzoo")),
+    from huggingface_hub import ModelCard, ModelCardData
+
+    recipe = pretrained.without_folders(kept["recipe"])
+    languages = [str(one).partition("-")[0] for one in kept["tokenizer"].get("languages", ())]
+    card = ModelCard.from_template(
+        ModelCardData(
+            library_name="transformers" if peer else "tfzoo",
+            pipeline_tag=task.pipeline_tag,
+            language=list(dict.fromkeys(languages)) or None,
+        ),
+        template_str=CARD,
+        name=repository or "NAME/REPOSITORY",
         title=repository.rpartition("/")[2] or f"{kept['task'].capitalize()} by tfzoo",
         task=kept["task"],
-        parameters=parameters,
-        usage=PEERS.format(cls=peer, address=name) if peer else usage,
-        training=training(
-            pretrained.without_folders(kept["recipe"]), int(kept["batches"]), kept.get("began", {})
-        ),
-        scores=table(kept["results"]),
-        recipe=as_yaml(without_none(pretrained.without_folders(recipe))),
+        parameters=f"{parameters:,}",
+        module=task.__module__,
+        owner=task.__name__,
+        peer=peer,
+        batches=f"{kept['batches']:,} batches." if kept["batches"] else "",
+        recipe=recipe,
+        began=kept.get("began", {}),
+        results=[(name, f"{value:.4g}") for name, value in sorted(kept["results"].items())],
+        shown=as_yaml(without_none({key: recipe[key] for key in SHOWN if key in recipe})),
         versions=", ".join(f"{name} {one}" for name, one in versions().items()),
     )
-
-
-def training(recipe: Mapping[str, Any], batches: int, began: Mapping[str, str]) -> str:
-    """What the model began with, which of it was kept, and what was trained, one line each."""
-    lines = [f"- {batches:,} batches." if batches else "- Not trained by tfzoo."]
-    if source := recipe.get("from"):
-        lines.append(f"- It began with the weights of {source}.")
-        lines += [f"- {kind.capitalize()}: {said}." for kind, said in began.items()]
-    adapter = recipe.get("adapter") or {}
-    if adapter.get("name"):
-        rank = f" of rank {adapter['rank']}" if adapter.get("rank") else ""
-        beside = ", ".join(adapter.get("targets") or ())
-        lines.append(f"- Trained was an adapter, {adapter['name']}{rank}, beside {beside}; merged.")
-    if frozen := (recipe.get("optim") or {}).get("freeze"):
-        steps = recipe["optim"].get("freeze_steps")
-        until = f" for {steps:,} steps" if steps else ""
-        lines.append(f"- Not trained{until}: {', '.join(frozen)}.")
-    return "\n".join(lines)
-
-
-def metadata(task: Any, tokenizer: Mapping[str, Any], library: str) -> dict[str, Any]:
-    """The card's metadata, which the Hub reads to list the model."""
-    found: dict[str, Any] = {"library_name": library, "pipeline_tag": task.pipeline_tag}
-    languages = tokenizer.get("languages")
-    if languages:
-        found["language"] = list(dict.fromkeys(str(one).partition("-")[0] for one in languages))
-    return found
-
-
-def table(results: Mapping[str, float]) -> str:
-    """The scores as a table, or a line that says that there are none."""
-    rows = [f"| {name} | {results[name]:.4g} |" for name in sorted(results)]
-    return "\n".join(["| score | value |", "|---|---|", *rows]) if rows else "None are known."
+    return str(card)
 
 
 def without_none(recipe: Any) -> Any:

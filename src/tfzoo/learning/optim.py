@@ -4,8 +4,9 @@ averaged weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -15,9 +16,7 @@ from torch import nn
 from tfzoo.base import adapters
 from tfzoo.base.registry import OptimizerSpec, ScheduleSpec, create, registry
 from tfzoo.base.values import check_range
-from tfzoo.errors import BadOption, listing
-from tfzoo.learning import patterns
-from tfzoo.learning.optimizer import Optimizer
+from tfzoo.errors import BadOption, did_you_mean, listing
 
 
 class Schedule(Protocol):
@@ -28,6 +27,61 @@ class Schedule(Protocol):
     def factor(self, update: int) -> float:
         """Learning rate of an update divided by the peak."""
         ...
+
+
+class Optimizer(Protocol):
+    """The options of an optimiser; :meth:`configure` makes the ``torch.optim.Optimizer``.
+
+    Steps with gradients that are not finite must be skipped, so the optimiser must either be
+    ``fused`` (PyTorch's fused kernels skip a step by ``found_inf``), or leave a parameter and its
+    state unchanged if the parameter's gradient is None. See
+    :func:`tfzoo.learning.gradient_normalizer.skip_unless`.
+    """
+
+    def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+        """Return an optimiser of the module's parameters that require a gradient."""
+        ...
+
+
+def decay_groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
+    """Parameter groups of the parameters that require a gradient: weight decay for those of two or
+    more dimensions, none for others, such as biases and the weights of norms.
+    """
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    groups = [
+        {"params": [p for p in trained if p.dim() > 1], "weight_decay": weight_decay},
+        {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def matches(name: str, patterns: Iterable[str], whole: bool = False) -> bool:
+    """Whether a dotted name, from any of its words on, matches a pattern of :mod:`fnmatch`: up to
+    its end if ``whole``, otherwise also a module that it lies in.
+
+    >>> matches("decoder.layers.3.self_attention.inner.query.weight", ["query"])
+    True
+    >>> matches("decoder.layers.3.norm.weight", ["layers.[0-2]", "embedding"])
+    False
+    """
+    end = "" if whole else "*"
+    return any(fnmatchcase(f".{name}.", f"*.{pattern}.{end}") for pattern in patterns)
+
+
+def check_patterns(key: str, patterns: Sequence[str] | None, names: Sequence[str]) -> None:
+    """Check that each pattern of an option matches one of the names of parameters.
+
+    Raises:
+        BadOption: one does not; the message names the modules there are.
+    """
+    for pattern in patterns or ():
+        if not any(matches(name, [pattern]) for name in names):
+            words = dict.fromkeys(word for name in names for word in name.split("."))
+            known = [word for word in words if not word.isdigit()]
+            raise BadOption(
+                f"{key}: no parameter's name has {pattern!r}.{did_you_mean(pattern, known)} "
+                f"Names are made of: {listing(known, 20)}"
+            )
 
 
 @dataclass
@@ -114,7 +168,7 @@ class Optim:
                 layers in which the rate could fall.
         """
         names = [name for name, _ in model.named_parameters()]
-        patterns.check("optim.freeze", self.freeze, names)
+        check_patterns("optim.freeze", self.freeze, names)
         if not self.freeze_steps and len([*self.frozen(model)]) == len(names):
             raise BadOption(f"optim.freeze={self.freeze} leaves nothing to train")
         if self.layer_decay is not None and not depths(model):
@@ -123,7 +177,7 @@ class Optim:
     def frozen(self, model: nn.Module) -> Iterator[nn.Parameter]:
         """The parameters that ``freeze`` names."""
         for name, parameter in model.named_parameters():
-            if patterns.matches(name, self.freeze or ()):
+            if matches(name, self.freeze or ()):
                 yield parameter
 
     def configure(self, module: nn.Module, max_steps: int) -> dict[str, Any]:

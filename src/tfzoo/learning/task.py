@@ -31,13 +31,11 @@ from tfzoo.data.module import TextData
 from tfzoo.errors import BadData, BadOption, BadRun, NotFinite, TfzooError
 from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
 from tfzoo.learning.attention import Record, page_of, token_strings
-from tfzoo.learning.compute import Compute
 from tfzoo.learning.gradient_normalizer import GradientNormalizer, SkippedSteps, skip_unless
-from tfzoo.learning.inference_throughput import InferenceThroughput
 from tfzoo.learning.model_card import model_card
 from tfzoo.learning.optim import Optim
-from tfzoo.learning.scoring import Scores
-from tfzoo.learning.settings import Settings
+from tfzoo.learning.scoring import InferenceThroughput, Scores
+from tfzoo.learning.settings import Compute, Settings
 from tfzoo.learning.weight_averaging import WarmupEMA
 from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
 from tfzoo.models.fsdp import shard

@@ -25,11 +25,11 @@ from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.errors import BadOption
 from tfzoo.learning.attention import Record, token_strings
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
-from tfzoo.learning.document_task import DocumentTask
 from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.task import OnProgress, Part, Reading, rows_of
+from tfzoo.learning.text_task import DocumentTask
 from tfzoo.models.generation import check_options, generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
 

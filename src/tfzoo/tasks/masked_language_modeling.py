@@ -21,11 +21,10 @@ from tfzoo.data.masked_documents import (
 )
 from tfzoo.data.tokenizer import token_texts
 from tfzoo.learning.cross_entropy import cross_entropy_of_logits
-from tfzoo.learning.document_task import DocumentTask
 from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.task import Reading, rows_of
-from tfzoo.learning.text_task import most_probable
+from tfzoo.learning.text_task import DocumentTask, most_probable
 from tfzoo.models.masked_language_model import MaskedLanguageModel
 
 EPILOG = """\

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import math
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Unpack
@@ -217,37 +216,6 @@ class TokenAnswer:
     truncated: bool = False
 
 
-class MarkedText(str):
-    """A text whose spans are in brackets, ``[Anna](PER) sings``, and on a page marked."""
-
-    __slots__ = ("marked",)
-    marked: str
-
-    def __new__(cls, words: Sequence[str], spans: Sequence[Span]) -> MarkedText:
-        """Put the words together."""
-        text = super().__new__(cls, with_marks(words, spans, "[{}]({})", str))
-        text.marked = with_marks(words, spans, "<mark>{} <small>{}</small></mark>", html.escape)
-        return text
-
-    def __html__(self) -> str:
-        """What a template of Jinja writes."""
-        return self.marked
-
-
-def with_marks(
-    words: Sequence[str], spans: Sequence[Span], form: str, escape: Callable[[str], str]
-) -> str:
-    """The words with spaces between them, each span in a form that takes its words and label."""
-    pieces: list[str] = []
-    at = 0
-    for span in spans:
-        pieces += map(escape, words[at : span.start])
-        text = escape(" ".join(words[span.start : span.end]))
-        pieces.append(form.format(text, escape(span.label)))
-        at = span.end
-    return " ".join([*pieces, *map(escape, words[at:])])
-
-
 @register("task", "token_classification")
 class TokenClassificationTask(TextTask):
     """Training, evaluation and inference of a model that gives a label to each word.
@@ -420,7 +388,11 @@ class TokenClassificationTask(TextTask):
         return found
 
     def facts(self, answer: TokenAnswer) -> dict[str, str]:
-        return {"labels": MarkedText(answer.words, spans_of(answer.labels))}
+        words = list(answer.words)
+        for span in answer.spans:
+            words[span["start"]] = f"[{words[span['start']]}"
+            words[span["end"] - 1] += f"]({span['label']})"
+        return {"labels": " ".join(words)}
 
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:

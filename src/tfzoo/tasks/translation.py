@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Unpack
 
@@ -31,12 +33,6 @@ from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.settings import Settings
 from tfzoo.learning.task import PLACEHOLDER_SIZE, Reading, Task, rows_of
-from tfzoo.learning.translation_scores import (
-    MIN_WORDS,
-    corpus_scores,
-    line_counts,
-    mean_words,
-)
 from tfzoo.models.transformer import Transformer
 from tfzoo.search import Search, search
 
@@ -47,6 +43,15 @@ score (log probability divided by the length penalty) and a tab. An empty line b
 """
 LANGUAGES = ("source", "target")
 """What the languages of a published model are called, which its folder does not say."""
+
+
+TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+"""sacreBLEU's tokenizer by target language; ``13a`` for all others."""
+THREE_LETTERS = {"zho": "zh", "chi": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
+"""ISO 639 codes of three letters, for the languages of these tokenizers."""
+
+MIN_WORDS = 4
+"""The minimum mean length of references for BLEU: the length of its longest n-grams."""
 
 
 class Translation(NamedTuple):
@@ -65,6 +70,64 @@ class TranslationAnswer:
     translation: str
     score: float
     truncated: bool = False
+
+
+@cache
+def metrics_of(language: str) -> tuple[Any, Any]:
+    """sacreBLEU's BLEU and chrF for a target language."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    return BLEU(tokenize=TOKENIZERS.get(base_language(language), "13a")), CHRF()
+
+
+def line_counts(
+    language: str, hypotheses: Sequence[str], references: Sequence[str]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What BLEU and chrF count in each line, and whether it equals its reference: ``(b 10), (b 18),
+    (b)``.
+    """
+    bleu, chrf = (
+        torch.tensor(adapters.line_statistics(metric, hypotheses, references), dtype=torch.int64)
+        for metric in metrics_of(language)
+    )
+    exact = [h == r for h, r in zip(hypotheses, references, strict=True)]
+    return bleu, chrf, torch.tensor(exact)
+
+
+def corpus_scores(language: str, bleu: Tensor, chrf: Tensor, exact: Tensor) -> dict[str, Tensor]:
+    """BLEU and chrF of detokenised text (Papineni et al. 2002; Popovic 2015), with the values that
+    the command ``sacrebleu`` computes, of what :func:`line_counts` counts: ``chrf``, which lines
+    are an ``exact_match`` and ``bleu``, a geometric mean of the precisions of 1- to 4-grams. It is
+    not computed for references of fewer than 4 words on average, as they have few 4-grams or none.
+    """
+    values = [
+        torch.tensor(adapters.score_of_statistics(metric, counts.sum(0).tolist()))
+        for metric, counts in zip(metrics_of(language), (bleu, chrf), strict=True)
+    ]
+    found = {"chrf": values[1], "exact_match": exact}
+    return {"bleu": values[0], **found} if words_in(bleu) >= MIN_WORDS else found
+
+
+def words_in(bleu: Tensor) -> float:
+    """The mean number of words of a reference, as sacreBLEU's tokenizer counts them."""
+    return float(bleu[:, 1].double().mean())
+
+
+def mean_words(references: Sequence[str], language: str) -> float:
+    """The mean number of words of references; see :func:`words_in`."""
+    return words_in(line_counts(language, references, references)[0])
+
+
+def base_language(code: str) -> str:
+    """The language of a code, without script and region: ``zh`` for ``zh-CN``, ``zh_TW``, ``ZH``,
+    ``zho_Hans``.
+
+    >>> [base_language(code) for code in ("zh-CN", "zh_TW", "ZH", "zho_Hans", "pt-BR")]
+    ['zh', 'zh', 'zh', 'zh', 'pt']
+    """
+    language = re.split("[-_]", code.strip().lower(), maxsplit=1)[0]
+    return THREE_LETTERS.get(language, language)
 
 
 @dataclass(kw_only=True)
@@ -264,9 +327,7 @@ class TranslationTask(Task):
         return smoothed, tokens, *columns, *counts
 
     def compute_scores(self, nll: Tensor, tokens: Tensor, *counts: Tensor) -> dict[str, Tensor]:
-        """``perplexity`` per token and, if texts are decoded, the scores of the corpus
-        (:mod:`tfzoo.learning.translation_scores`).
-        """
+        """``perplexity`` per token and, if texts are decoded, :func:`corpus_scores`."""
         found = corpus_scores(self.tokenizer.target_language, *counts) if counts else {}
         return {"perplexity": (nll.sum() / tokens.sum()).exp(), **found}
 

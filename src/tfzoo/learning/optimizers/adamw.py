@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from tfzoo.base.registry import register
-from tfzoo.learning.optimizer import decay_groups
+from tfzoo.learning.optim import decay_groups
 
 
 @register("optimizer", "adamw", paper="arXiv:1711.05101, algorithm 2")

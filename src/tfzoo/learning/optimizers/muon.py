@@ -11,7 +11,7 @@ from torch import nn
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
-from tfzoo.learning.optimizer import decay_groups
+from tfzoo.learning.optim import decay_groups
 
 
 @register("optimizer", "muon", paper="arXiv:2502.16982, section 2")

@@ -8,7 +8,7 @@ from torch import nn
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
-from tfzoo.learning.optimizer import decay_groups
+from tfzoo.learning.optim import decay_groups
 
 
 @register("optimizer", "sgd")
