@@ -47,7 +47,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "NaN in padding enters a stack": (
         "Positioned.zero_padding",
         replace("x if keys is None else x.masked_fill(~keys[..., None], 0.0)", "x"),
-        "stack encoder nan_in_padding_reaches_no_token",
+        "stack encoder padding_has_no_influence_while_training",
     ),
     "NaN in the padding of a memory enters a decoder": (
         "WithCache.decoder_context",

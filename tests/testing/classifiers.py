@@ -1,13 +1,13 @@
 """Classifiers of any components, and what each of them holds."""
 
 import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import nn
 
+from tests.testing.rare import OF_STACKS
 from tfzoo.base.registry import Entry
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.testing.contract import CLEAR, Violation, assert_differs, assert_same
@@ -15,9 +15,8 @@ from tfzoo.testing.gradients import gradients_reach_every_parameter
 from tfzoo.testing.samples import SIZES
 from tfzoo.testing.stack_contracts import (
     CHANGED,
-    StackContract,
+    STACK_CONTRACTS,
     a_text_does_not_see_the_others_of_its_batch,
-    nan_in_padding_reaches_no_token,
     padding_has_no_influence,
     padding_has_no_influence_while_training,
     rotated_scores_depend_on_distance_alone,
@@ -109,7 +108,6 @@ def order_matters_if_and_only_if_something_reads_it(subject: Subject):
 CLASSIFIER_CONTRACTS = (
     padding_has_no_influence,
     padding_has_no_influence_while_training,
-    nan_in_padding_reaches_no_token,
     a_text_does_not_see_the_others_of_its_batch,
     every_token_has_influence,
     tokens_of_a_causal_classifier_see_no_later_ones,
@@ -125,14 +123,8 @@ CLASSIFIER_CONTRACTS = (
 class Choice(Combination):
     """One choice of components for a classifier, whose stack is an encoder or a decoder."""
 
-    defaults: ClassVar[Mapping[str, str]] = CLASSIFIER
-    contracts: ClassVar[Sequence[StackContract]] = CLASSIFIER_CONTRACTS
-
     side: Side = "encoder"
     pooling: str = CLASSIFIER["pooling"]
-
-    def __str__(self) -> str:
-        return self.name({"side": "encoder"}) or "plain"
 
     def module(self, allow: Collection[str] = (), layers: int = 1) -> TransformerClassifier:
         """A small model of it without dropout; raises Clash where it is refused. Of one layer:
@@ -150,3 +142,19 @@ class Choice(Combination):
             dropout=0.0,
             allow=list(allow),
         )
+
+
+def named(model: Combination):
+    """The parts that are not the defaults, such as ``encoder-norm=rms-position=rotary``."""
+    usual = {**CLASSIFIER, "side": "encoder"} if isinstance(model, Choice) else PLAIN
+    parts = [
+        value if kind == "side" and kind not in usual else f"{kind}={value}"
+        for kind, value in vars(model).items()
+        if value != usual.get(kind)
+    ]
+    return "-".join(parts) or "plain"
+
+
+def contracts_of(model: Combination):
+    """What it has to hold, as a classifier or as a stack."""
+    return CLASSIFIER_CONTRACTS if isinstance(model, Choice) else (*STACK_CONTRACTS, *OF_STACKS)

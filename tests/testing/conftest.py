@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.testing.classifiers import named
 from tests.testing.rules import classifiers, stacks
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
@@ -30,7 +31,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             "component", components, ids=[f"{entry.kind}-{entry.name}" for entry in components]
         )
     if "model" in metafunc.fixturenames:
-        metafunc.parametrize("model", [*stacks(2), *classifiers(2)], ids=str)
+        metafunc.parametrize("model", [*stacks(2), *classifiers(2)], ids=named)
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,6 @@ from tfzoo.testing.contract import (
     Violation,
     assert_finite,
     assert_same,
-    assert_shape,
     first_line,
 )
 from tfzoo.testing.gradients import assert_gradients_finite, assert_same_gradients
@@ -90,6 +89,11 @@ def empty_batches_and_texts_are_harmless(entry: Entry):
                         assert_shape(out, shape, what)
                         assert_finite(out, what)
                     assert_gradients_finite(outs, parameters, what)
+
+
+def assert_shape(out, shape, what):
+    if out.shape != shape:
+        raise Violation(f"{what}: shape {tuple(out.shape)} instead of {shape}")
 
 
 @contextmanager

@@ -64,17 +64,15 @@ def _check(check: str) -> tuple[bool | None, str]:
 
 def _of_model(name: str, contract: str) -> list[str]:
     """One contract of one stack or classifier: of the combination with this name."""
-    from tests.testing import rare
     from tests.testing.allowed import build_allowing, violations
-    from tests.testing.classifiers import Choice
+    from tests.testing.classifiers import Choice, contracts_of
     from tfzoo.testing.stacks import SIDES, Combination
 
     parts = name.split("-")
     chosen = dict(part.split("=") for part in parts if "=" in part)
     model = Combination(parts[0], **chosen) if parts[0] in SIDES else Choice(**chosen)
     rules, subject = build_allowing(model)
-    of_stacks = rare.OF_STACKS if parts[0] in SIDES else ()
-    asked = [one for one in (*model.contracts, *of_stacks) if one.__name__ == contract]
+    asked = [one for one in contracts_of(model) if one.__name__ == contract]
     if not asked:
         raise ValueError(f"no contract named {contract}")
     return [] if subject is None else list(violations(subject, rules, asked).values())

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.exact import close
-from tests.testing.classifiers import Choice
+from tests.testing.classifiers import Choice, named
 from tests.testing.covering import interactions
 from tests.testing.rules import CHOSEN, refused_by, traits
 from tfzoo.errors import Clash
@@ -22,7 +22,7 @@ def constant():
     return [Choice(**row) for row in triples if "constant-pooling" in refused_by(row)]
 
 
-@pytest.mark.parametrize("clashing", constant(), ids=str)
+@pytest.mark.parametrize("clashing", constant(), ids=named)
 def test_a_classifier_is_refused_only_where_every_text_would_get_one_class(clashing, monkeypatch):
     """Without the refusal, nothing is left of a text but, at most, its length."""
     monkeypatch.setattr("tfzoo.models.classifier.check_clashes", lambda *args, **named: None)

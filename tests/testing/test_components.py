@@ -75,10 +75,3 @@ def test_check_names_each_contract():
     assert "in a decoder, one token at a time equals all at once" in {
         result.name for result in results
     }
-
-
-def test_a_kind_without_contract_tests_says_so(monkeypatch):
-    monkeypatch.setattr("tfzoo.testing.runner.CONTRACTS", {})
-    (result,) = check("schedule", "constant")
-    assert result.ok
-    assert "nothing was checked" in result.name

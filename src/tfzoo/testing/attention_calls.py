@@ -72,11 +72,6 @@ class Call:
         return attention.combine(weights / weights.sum(-1, keepdim=True).clamp(min=1e-30), self.v)
 
 
-def mixes_heads(attention: Attention) -> bool:
-    """Whether an output depends on other heads."""
-    return "mixes_heads" in attention.entry.traits
-
-
 def draw(q: int = Q, k: int = K, e: int = E, **options: Any) -> Call:
     """A call with random queries, keys and values."""
     return Call(

@@ -205,11 +205,9 @@ def has_effect(entry: Entry, name: str, value: Any) -> bool | None:
     """Whether a value of an option changes anything, alone, beside another choice of one other
     option, or beside other numbers; None if it is refused everywhere.
     """
-    found = None
+    options, found = entry.options.items(), None
     numbers = {
-        key: option.default / 2 or 0.1
-        for key, option in entry.options.items()
-        if isinstance(option.default, float)
+        key: one.default / 2 or 0.1 for key, one in options if isinstance(one.default, float)
     }
     for others in (*variants(entry), numbers):
         try:

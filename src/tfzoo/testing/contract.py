@@ -7,7 +7,7 @@ about another dtype says so and derives its bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,12 +128,6 @@ def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {line}{''.join(places[-1:])}"
 
 
-def assert_shape(out: Tensor, shape: Iterable[int], what: str) -> None:
-    """Raise :class:`Violation` unless a tensor has this shape."""
-    if tuple(out.shape) != tuple(shape):
-        raise Violation(f"{what}: shape {tuple(out.shape)} instead of {tuple(shape)}")
-
-
 def difference(actual: Tensor, expected: Tensor) -> float:
     """The largest difference of two tensors, relative to the largest expected number or 1; NaN
     where either is not a number.
@@ -148,7 +142,8 @@ def assert_same(actual: Tensor, expected: Tensor, what: str, tolerance: float = 
     """Raise :class:`Violation` unless the :func:`difference` of two tensors is ``tolerance`` at
     most.
     """
-    assert_shape(actual, expected.shape, what)
+    if actual.shape != expected.shape:
+        raise Violation(f"{what}: shape {tuple(actual.shape)} instead of {tuple(expected.shape)}")
     if not difference(actual, expected) <= tolerance:  # also where either is not a number
         raise Violation(f"{what}: off by {difference(actual, expected):.3g}")
 

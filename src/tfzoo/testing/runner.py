@@ -37,8 +37,6 @@ def check(kind: str, name: str) -> Iterator[Result]:
         UnknownName: no such kind or component.
     """
     entry = registry(kind).entry(name)
-    if not contracts(kind):
-        yield Result(f"nothing was checked: there are no contract tests of {kind} components", True)
     for function in contracts(kind):
         yield run_contract(function, entry)
     for side in SIDES if kind in PLAIN else ():

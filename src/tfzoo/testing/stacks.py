@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -16,7 +16,7 @@ from tfzoo.models.encoder import Encoder
 from tfzoo.models.transformer import Transformer
 from tfzoo.testing.contract import Result, first_line, reproducible, run_contract
 from tfzoo.testing.samples import COMPONENT_KINDS, SIZES
-from tfzoo.testing.stack_contracts import STACK_CONTRACTS, StackContract
+from tfzoo.testing.stack_contracts import STACK_CONTRACTS
 from tfzoo.testing.subject import VOCABULARY, Subject, draw
 
 Side = Literal["encoder", "decoder", "translator"]
@@ -33,9 +33,6 @@ PLAIN: Mapping[str, str] = {
 class Combination:
     """One choice of components for one side of a model."""
 
-    defaults: ClassVar[Mapping[str, str]] = PLAIN
-    contracts: ClassVar[Sequence[StackContract]] = STACK_CONTRACTS
-
     side: Side
     attention: str = PLAIN["attention"]
     norm: str = PLAIN["norm"]
@@ -44,18 +41,6 @@ class Combination:
     feedforward: str = PLAIN["feedforward"]
     weighting: str = PLAIN["weighting"]
     mixer: str = PLAIN["mixer"]
-
-    def __str__(self) -> str:
-        return self.name({})
-
-    def name(self, usual: Mapping[str, str]) -> str:
-        """The parts that are not the defaults, such as ``encoder-norm=rms-position=rotary``."""
-        usual = {**self.defaults, **usual}
-        return "-".join(
-            f"{kind}={value}" if kind in usual else value
-            for kind, value in vars(self).items()
-            if value != usual.get(kind)
-        )
 
     def module(
         self, allow: Collection[str] = (), layers: int = 2

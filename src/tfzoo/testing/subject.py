@@ -54,12 +54,7 @@ class Subject:
 
     def __init__(self, module: Encoder | Decoder | Transformer | TransformerClassifier) -> None:
         self.module = module
-        tables = [one for one in module.modules() if isinstance(one, Embedding)]
-        scale = tables[0].factor if tables else 1.0
         self.embedding = torch.randn(VOCABULARY, SIZES["dim"])
-        with torch.no_grad():
-            for table in self.embeddings:
-                table.copy_(torch.randn_like(table) / (2 * scale))
 
     @property
     def stacks(self) -> list[Stack]:
@@ -113,11 +108,9 @@ class Subject:
 
     def init_cache(self, source: Tensor = SOURCE, padding: Padding = "right") -> DecoderCache:
         """A cache to decode with."""
-        if isinstance(self.module, Decoder):
-            return self.module.init_cache()
-        if not isinstance(self.module, Transformer):
-            raise TypeError(f"{type(self.module).__name__} does not decode")
-        return self.module.init_cache(source, mask=mask_of(source, padding))
+        if isinstance(self.module, Transformer):
+            return self.module.init_cache(source, mask=mask_of(source, padding))
+        return self.stacks[0].init_cache()
 
     def decode_step(self, ids: Tensor, cache: DecoderCache) -> Tensor:
         """Hidden states of the next tokens: ``(b n) -> (b n d)``."""
