@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from tfzoo.data.lines import decoded, read_lines
+from tfzoo.data.table import decoded, read_lines
 from tfzoo.errors import BadData
 
 

@@ -13,7 +13,7 @@ from tfzoo.base.terminal import notice_if_replaced, notify, print_result
 from tfzoo.base.values import parse_number
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.predict import load_task, open_output
-from tfzoo.data.lines import decoded
+from tfzoo.data.table import decoded
 from tfzoo.errors import BadData, BadOption, TfzooError
 from tfzoo.runs.run import Run
 

@@ -17,7 +17,7 @@ from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.loading import task_class
 from tfzoo.base.terminal import notify, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.data.lines import decoded, read_lines
+from tfzoo.data.table import decoded, read_lines
 from tfzoo.errors import BadData, BadRun, TfzooError
 from tfzoo.runs import files
 from tfzoo.runs.run import Run

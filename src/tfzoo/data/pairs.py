@@ -10,7 +10,6 @@ import numpy as np
 
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.lines import check_several
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadData
 
@@ -49,6 +48,16 @@ def parts(text: str) -> tuple[str, str]:
 def title(text: str) -> str:
     """A text, or both of a pair, as the title of a page."""
     return text.strip().replace(TAB, " / ")
+
+
+def check_several(texts: object) -> None:
+    """Check that a list of texts is not one text, whose characters would be taken for lines.
+
+    Raises:
+        BadData: it is a string, or bytes.
+    """
+    if isinstance(texts, str | bytes):
+        raise BadData(f"pass a list of texts, not one: [{texts[:40]!r}]")
 
 
 def pair_lines(lines: Iterable[str | Sequence[str]]) -> list[str]:

@@ -15,7 +15,8 @@ from torch import Tensor
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.batch import Batch, BatchDataset, first_of
 from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.lines import check_several, check_unicode
+from tfzoo.data.pairs import check_several
+from tfzoo.data.table import check_unicode
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.errors import BadData
 from tfzoo.masks import Mask

@@ -19,10 +19,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tfzoo.base import cache
 from tfzoo.base.registry import Spec, create
-from tfzoo.data.lines import find_file, missing, read_lines
 from tfzoo.data.pairs import Pair
 from tfzoo.data.remote import addresses, check_address, file_name, is_address, local_copy
-from tfzoo.data.table import FORMS, Row, Text, TextFormat, Words, ending_of, table
+from tfzoo.data.table import (
+    FORMS,
+    Row,
+    Text,
+    TextFormat,
+    Words,
+    ending_of,
+    find_file,
+    missing,
+    read_lines,
+    table,
+)
 from tfzoo.errors import BadData, BadOption, UnknownName
 
 Columns = tuple[str, str]
