@@ -271,7 +271,7 @@ def test_a_bad_line_in_any_split_is_told_by_file_and_line(root, split):
         ({"name": "a/b", "dataset": "listops"}, BadOption, "exactly one of"),
         ({"dataset": "listops", "test": "x"}, BadOption, "has its own splits: set it to null"),
         ({"dataset": "numbers"}, BadOption, "has no labels"),
-        ({"root": ".", "label_column": "text"}, BadOption, "both 'text'"),
+        ({"root": ".", "label_column": "text"}, BadOption, "a column twice: 'text', 'text'"),
         ({"root": ".", "tokenizer": "wrod"}, UnknownName, "word"),
         ({"root": ".", "test": {"val": "x"}}, BadOption, "val"),
     ],

@@ -124,8 +124,8 @@ def test_a_checkpoint_knows_that_texts_are_pairs():
     [
         ({"text_column": ["a", "b", "c"]}, "data.text_column takes one column, or two for pairs"),
         ({"text_column": []}, "data.text_column takes one column, or two for pairs"),
-        ({"text_column": ["a", "a"]}, "data.text_column: both texts of a pair are 'a'"),
-        ({"text_column": ["a", "label"]}, "text_column and data.label_column are both 'label'"),
+        ({"text_column": ["a", "a"]}, "name a column twice: 'a', 'a', 'label'"),
+        ({"text_column": ["a", "label"]}, "name a column twice: 'a', 'label', 'label'"),
     ],
 )
 def test_columns_that_are_no_pair_are_refused(options, words):

@@ -291,10 +291,9 @@ def column_of(names: str | Sequence[str], label: str) -> str:
         raise BadOption(
             f"data.text_column takes one column, or two for pairs of texts, not {names!r}"
         )
-    if label in each:
-        raise BadOption(f"data.text_column and data.label_column are both {label!r}")
-    if len({*each}) < len(each):
-        raise BadOption(f"data.text_column: both texts of a pair are {each[0]!r}")
+    if len({*each, label}) <= len(each):
+        named = ", ".join(map(repr, [*each, label]))
+        raise BadOption(f"data.text_column and data.label_column name a column twice: {named}")
     return Pair(TAB.join(each)) if len(each) == 2 else each[0]
 
 

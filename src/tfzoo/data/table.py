@@ -214,7 +214,7 @@ def sentences(path: Path, form: TextFormat) -> Iterator[Row]:
     Columns have names where a first line or a comment ``# global.columns = ID FORM ...`` gives
     them. Comments are left out, and so are CoNLL-U's ranges of words (``2-3``) and empty words.
     """
-    layout = Layout.of(path, form)
+    layout = Layout(path, form)
     begun, opened, rows = "", False, list[list[str]]()
     known, doubtful = set[str](), dict[str, str]()
     for number, line in enumerate(chain(read_lines(path), [""]), 1):
@@ -250,30 +250,19 @@ def sentences(path: Path, form: TextFormat) -> Iterator[Row]:
             )
 
 
-@dataclass(frozen=True)
 class Layout:
-    """How the columns of a CoNLL file stand. ``word`` and ``label`` are indices of columns;
-    ``header`` is the line that names them, 0 if there is none. ``tabs``: columns are separated by
-    tabs; ``indexed``: the first one counts words.
+    """How the columns of a CoNLL file stand, by its first word and the comments before it. ``word``
+    and ``label`` are indices of columns; ``header`` is the line that names them, 0 if there is
+    none. ``tabs``: columns are separated by tabs; ``indexed``: the first one counts words.
+
+    Raises:
+        BadData: it has no label, or a column is not there.
     """
 
-    width: int
-    word: int
-    label: int
-    header: int
-    tabs: bool
-    indexed: bool
-
-    @classmethod
-    def of(cls, path: Path, form: TextFormat) -> Layout:
-        """That of a file, by its first word and the comments before it.
-
-        Raises:
-            BadData: it has no label, or a column is not there.
-        """
+    def __init__(self, path: Path, form: TextFormat) -> None:
         names: list[str] = []
         for number, line in enumerate(read_lines(path), 1):
-            row, header = words_of(line), 0
+            row, self.header = words_of(line), 0
             if line.startswith(NAMES):
                 names = words_of(line.removeprefix(NAMES))
             if not row or row[0] == DOCUMENT or line.startswith(COMMENT):
@@ -282,11 +271,13 @@ class Layout:
             if len(row) < 2:
                 raise BadData(f"{where}: 1 column instead of a word and its label")
             if label in row[1:]:
-                names, header = row, number
-            word = place_of(text, names, len(row), where, "text", 1)
-            place = place_of(label, names, len(row), where, "label", len(row))
-            indexed = word > 0 and (row[0].isdecimal() or RANGE.fullmatch(row[0]) is not None)
-            return cls(len(row), word, place, header, "\t" in line, indexed)
+                names, self.header = row, number
+            self.width, self.tabs = len(row), "\t" in line
+            self.word = place_of(text, names, len(row), where, "text", 1)
+            self.label = place_of(label, names, len(row), where, "label", len(row))
+            counts = row[0].isdecimal() or RANGE.fullmatch(row[0]) is not None
+            self.indexed = self.word > 0 and counts
+            return
         raise BadData(f"{path}: no text")
 
     def is_no_word(self, line: str, row: Sequence[str], begins: bool) -> bool:

@@ -56,7 +56,6 @@ class Pretrained(Published):
 
     def __len__(self) -> int:
         """The size of the model's vocabulary, which may have more ids than there are tokens."""
-        self._trained()
         size: int = self.content["size"]
         return size
 
@@ -65,7 +64,6 @@ class Pretrained(Published):
 
     def files(self) -> dict[str, bytes]:
         """The files of which ``transformers`` makes a tokenizer of its ``transformers_class``."""
-        self._trained()
         return {FILE: self.content["library"].encode()}
 
     def name_of(self, token: int) -> str | None:

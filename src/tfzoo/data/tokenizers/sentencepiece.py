@@ -99,7 +99,6 @@ class SentencePiece(Published):
 
     def __len__(self) -> int:
         """The size of the model's vocabulary, which may have more ids than there are pieces."""
-        self._trained()
         return int(self.content["sizes"][self.content["side"]])
 
     def _open(self) -> None:
@@ -112,7 +111,6 @@ class SentencePiece(Published):
         """The files of which ``transformers`` makes a tokenizer of its class
         ``transformers_class``; none without a vocabulary beside them.
         """
-        self._trained()
         if self.id_of is None:
             return {}
         models = map(b64decode, self.content["models"])
