@@ -4,8 +4,9 @@ with ``scaled_dot_product`` and the norms that it has swapped in:
 
     python -m benchmarks.swap_transformers --results rows.json --write
 
-writes docs/swap-transformers.md. Names of folders in ``transformers/models`` choose among them;
-their rows replace those of the file ``rows.json``, which a later start goes on from.
+writes rows.csv beside this file, of which the site makes a page. Names of folders in
+``transformers/models`` choose among them; their rows replace those of the file ``rows.json``, which
+a later start goes on from.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 import time
 import warnings
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -52,9 +54,9 @@ def main() -> None:
         if kept:
             kept.write_text(json.dumps(results), "utf-8")
     rows = [Row(**row) for found in results.values() for row in found]
-    print(page.counts(rows))
+    print(Counter(row.outcome for row in rows))
     if arguments.write:
-        page.PATH.write_text(page.page(rows), "utf-8")
+        page.write(rows)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from docs._ext import api, collections, combinations, parts, pictures
+from docs._ext import api, collections, combinations, parts, pictures, swaps
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import Entry, registry
 
@@ -22,6 +22,7 @@ def pages() -> Mapping[str, Callable[[], str]]:
         "combinations.md": combinations.page,
         "recipes.md": collections.recipes,
         "architectures.md": collections.architectures_page,
+        "swap_transformers.md": swaps.page,
         "api/index.md": api.index,
     }
     for name in api.names():

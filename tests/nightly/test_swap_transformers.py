@@ -1,19 +1,13 @@
-"""The table of docs/swap-transformers.md: nothing in it differs, and a part comes out again."""
-
-import re
-from pathlib import Path
+"""The table of swap's peers: nothing in it differs, and a part comes out again."""
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs/swap-transformers.md"
-ROW = re.compile(
-    r"^\| (\w+) \| (\w*) \| (equal|refused|different|not reached|not built) \|", re.MULTILINE
-)
+from benchmarks.swap_transformers.page import read
 
 
 def outcomes():
-    """The outcome of each class on the page."""
-    return {name: outcome for name, _, outcome in ROW.findall(PAGE.read_text("utf-8"))}
+    """The outcome of each class."""
+    return {row["attention"]: row["outcome"] for row in read()}
 
 
 def test_no_model_of_the_page_differs_and_a_tenth_or_less_was_not_compared():
