@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Any
 
 import torch
@@ -21,23 +22,25 @@ SAMPLE = 3
 """Tokens on which a layer is tried."""
 
 
+Map = tuple[Tensor, Tensor | None]
+"""The weight ``(out in)`` and the bias of a linear map."""
+
+
 @dataclass(frozen=True)
 class FoundFeedForward:
-    """The maps of a feed-forward layer as ``(out in)`` matrices and biases: ``inner`` (of a gated
-    one the gate above the value), ``outer``; the dropout of the hidden layer and of the output.
+    """The maps of a feed-forward layer (``inner`` of a gated one is the gate above the value), the
+    dropout of the hidden layer and of the output.
     """
 
-    inner: Tensor
-    inner_bias: Tensor | None
-    outer: Tensor
-    outer_bias: Tensor | None
+    inner: Map
+    outer: Map
     dropout: float = 0.0
     output_dropout: float = 0.0
 
     @property
     def gated(self) -> bool:
         """Whether ``inner`` is a gate and a value."""
-        return self.inner.shape[0] == 2 * self.outer.shape[1]
+        return self.inner[0].shape[0] == 2 * self.outer[0].shape[1]
 
 
 class SwappedFeedForward(nn.Module):
@@ -62,6 +65,16 @@ def matrix(module: Any) -> Tensor:
     """``(out in)``"""
     weight: Tensor = module.weight
     return weight if type(module) is nn.Linear else weight.T
+
+
+def joined(*maps: Any) -> Map:
+    """Linear maps, one below the other; those without a bias have one of zeros beside others."""
+    weights, biases = [matrix(one) for one in maps], [getattr(one, "bias", None) for one in maps]
+    if all(bias is None for bias in biases):
+        return torch.cat(weights), None
+    zeros = [weight.new_zeros(len(weight)) for weight in weights]
+    each = [zero if bias is None else bias for bias, zero in zip(biases, zeros, strict=True)]
+    return torch.cat(weights), torch.cat(each)
 
 
 def maps_of(module: nn.Module) -> list[tuple[str, nn.Module]]:
@@ -100,40 +113,28 @@ def find_feedforward(module: Any) -> FoundFeedForward:
     """
     kind = type(module).__name__
     if isinstance(module, SwappedFeedForward):
-        return found_in_component(module)
+        inner, outer = (getattr(module.component, name, None) for name in ("inner", "outer"))
+        if not isinstance(inner, nn.Linear) or not isinstance(outer, nn.Linear):
+            raise NotSwappable(f"{module.component.entry.name} has no two maps: swap before it")
+        drops = module.dropout, module.output_dropout
+        return FoundFeedForward(joined(inner), joined(outer), *drops)
     if type(module) in TORCH_LAYERS:
-        first, second = module.linear1, module.linear2
-        return FoundFeedForward(
-            first.weight, first.bias, second.weight, second.bias, float(module.dropout.p)
-        )
+        maps = joined(module.linear1), joined(module.linear2)
+        return FoundFeedForward(*maps, float(module.dropout.p))
     if not any(pairs(module)):
         raise NotSwappable(f"{kind} is one half of it; the other is in a module with a residual")
-    maps = maps_of(module)
-    if len(maps) != len([*module.parameters()]) - sum(has_bias(one) for _, one in maps):
+    children = maps_of(module)
+    known = {id(one) for _, child in children for one in child.parameters()}
+    if known != {id(one) for one in module.parameters()}:
         names = " and ".join(dict.fromkeys(name for pair in pairs(module) for name in pair))
         raise NotSwappable(f"{names} of {kind} stand among other parts, not in a module alone")
-    return tried(module, maps)
-
-
-def has_bias(module: nn.Module) -> bool:
-    """Whether a map has a bias."""
-    return getattr(module, "bias", None) is not None
-
-
-def found_in_component(module: SwappedFeedForward) -> FoundFeedForward:
-    """The maps of a component that was swapped in."""
-    inner, outer = (getattr(module.component, name, None) for name in ("inner", "outer"))
-    if not isinstance(inner, nn.Linear) or not isinstance(outer, nn.Linear):
-        raise NotSwappable(f"{module.component.entry.name} has no two maps: swap before it")
-    return FoundFeedForward(
-        inner.weight, inner.bias, outer.weight, outer.bias, module.dropout, module.output_dropout
-    )
+    return tried(module, [child for _, child in children])
 
 
 @torch.no_grad()
-def tried(module: nn.Module, maps: list[tuple[str, nn.Module]]) -> FoundFeedForward:
+def tried(module: nn.Module, maps: list[nn.Module]) -> FoundFeedForward:
     """The maps of a module in the order in which some component computes its output."""
-    like = matrix(maps[0][1])
+    like = matrix(maps[0])
     if like.is_meta:
         raise NotSwappable("its weights are on the device meta")
     width = min(like.shape)
@@ -153,16 +154,12 @@ def tried(module: nn.Module, maps: list[tuple[str, nn.Module]]) -> FoundFeedForw
         module.train(training)
         for hook in hooks:
             hook.remove()
-    for found in orders([one for _, one in maps]):
+    for found in orders(maps):
         if any(same(y, expected) for expected in outputs(found, x)):
-            hidden = found.outer.shape[1]
-            return FoundFeedForward(
-                found.inner,
-                found.inner_bias,
-                found.outer,
-                found.outer_bias,
-                max((p for p, width in seen if width == hidden), default=0.0),
-                max((p for p, width in seen if width != hidden), default=0.0),
+            hidden = found.outer[0].shape[1]
+            inside, after = ([p for p, n in seen if (n == hidden) is hid] for hid in (True, False))
+            return replace(
+                found, dropout=max(inside, default=0), output_dropout=max(after, default=0)
             )
     raise NotSwappable("it computes none of tfzoo's feed-forward layers with two maps or a gate")
 
@@ -170,7 +167,7 @@ def tried(module: nn.Module, maps: list[tuple[str, nn.Module]]) -> FoundFeedForw
 def outputs(found: FoundFeedForward, x: Tensor) -> Iterator[Tensor]:
     """What each component with an activation between such maps computes: ``(b n d) -> (b n d)``."""
     kind, known = Gated if found.gated else Plain, registry("feedforward")
-    wide = F.linear(x, found.inner, found.inner_bias)
+    wide = F.linear(x, *found.inner)
     for name in known.names():
         entry = known.entry(name)
         if not issubclass(entry.cls, kind):
@@ -182,7 +179,7 @@ def outputs(found: FoundFeedForward, x: Tensor) -> Iterator[Tensor]:
                 hidden = made.activation(gate.clone()) * value
             else:
                 hidden = made.activation(wide.clone())  # which may change it in place
-            yield F.linear(hidden, found.outer, found.outer_bias)
+            yield F.linear(hidden, *found.outer)
 
 
 def same(y: Any, expected: Tensor) -> bool:
@@ -197,21 +194,9 @@ def orders(maps: list[Any]) -> Iterator[FoundFeedForward]:
     """The maps in the orders that their shapes allow."""
     outer = [one for one in maps if matrix(one).shape[1] > matrix(one).shape[0]]
     inner = [one for one in maps if one not in outer]
-    if len(outer) != 1 or any(matrix(one).shape != matrix(outer[0]).T.shape for one in inner):
-        return
-    for one in [inner, inner[::-1]] if len(inner) == 2 else [inner] if len(inner) == 1 else []:
-        biases = [each.bias if has_bias(each) else None for each in one]
-        bias = None
-        if any(each is not None for each in biases):
-            bias = torch.cat(
-                [
-                    matrix(each).new_zeros(len(matrix(each))) if b is None else b
-                    for each, b in zip(one, biases, strict=True)
-                ]
-            )
-        out_bias = outer[0].bias if has_bias(outer[0]) else None
-        weight = torch.cat([matrix(each) for each in one])
-        yield FoundFeedForward(weight, bias, matrix(outer[0]), out_bias)
+    if len(outer) == 1 and all(matrix(one).shape == matrix(outer[0]).T.shape for one in inner):
+        for one in permutations(inner) if len(inner) <= 2 else ():
+            yield FoundFeedForward(joined(*one), joined(*outer))
 
 
 def component_of(found: FoundFeedForward, spec: Spec) -> tuple[FeedForward, str]:
@@ -227,30 +212,30 @@ def component_of(found: FoundFeedForward, spec: Spec) -> tuple[FeedForward, str]
             f"feedforward {entry.name!r} has a loss of its own, which the model would not add: "
             "swap another in"
         )
-    dim, hidden = found.outer.shape
-    biased = found.inner_bias is not None or found.outer_bias is not None
+    dim, hidden = found.outer[0].shape
+    biased = found.inner[1] is not None or found.outer[1] is not None
     for name, value in (("hidden", hidden), ("bias", biased)):
         if name in entry.options:
             options = {name: value, **options}
     made: Any = create("feedforward", {"name": entry.name, **options}, dim=dim)
-    made.to(device=found.outer.device, dtype=found.outer.dtype)
+    made.to(found.outer[0])
     return made, "" if load(made, found) else "new weights"
 
 
 @torch.no_grad()
 def load(made: Any, found: FoundFeedForward) -> bool:
     """Copy the maps of a layer into a component; False if it has no maps of these shapes."""
-    layers: list[Any] = [getattr(made, name, None) for name in ("inner", "outer")]
-    weights, biases = (found.inner, found.outer), (found.inner_bias, found.outer_bias)
-    copies = list(zip(layers, weights, biases, strict=True))
-    for layer, weight, bias in copies:
-        if not isinstance(layer, nn.Linear) or layer.weight.shape != weight.shape:
+    names = ("inner", "outer")
+    pairs: list[tuple[Any, Map]] = [
+        (getattr(made, one, None), getattr(found, one)) for one in names
+    ]
+    for layer, (weight, bias) in pairs:
+        fits = isinstance(layer, nn.Linear) and layer.weight.shape == weight.shape
+        if not fits or (bias is not None and layer.bias is None):
             return False
-        if bias is not None and not has_bias(layer):
-            return False
-    for layer, weight, bias in copies:
+    for layer, (weight, bias) in pairs:
         layer.weight.copy_(weight)
-        if has_bias(layer):
+        if layer.bias is not None:
             layer.bias.copy_(torch.zeros_like(layer.bias) if bias is None else bias)
     return True
 
@@ -261,15 +246,10 @@ def feedforward_replacement(
     """The module in the place of a feed-forward layer, and a note for the report."""
     component, note = component_of(found, spec)
     made = SwappedFeedForward(component, found.dropout, found.output_dropout)
-    trains = any(one.requires_grad for one in maps_or_self(module).parameters())
+    whole = type(module) not in TORCH_LAYERS
+    maps = [module] if whole else [module.linear1, module.linear2]
+    trains = any(one.requires_grad for part in maps for one in part.parameters())
     return made.train(module.training).requires_grad_(trains), note
-
-
-def maps_or_self(module: Any) -> nn.Module:
-    """The maps of one of torch's layers; any other module itself."""
-    if type(module) in TORCH_LAYERS:
-        return nn.ModuleList([module.linear1, module.linear2])
-    return module  # type: ignore[no-any-return]  # its class is not known
 
 
 def place(model: nn.Module, name: str, old: Any, new: SwappedFeedForward) -> None:

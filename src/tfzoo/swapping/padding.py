@@ -25,37 +25,30 @@ class Padding:
     tokens, or None without padding.
     """
 
-    def __init__(self, model: nn.Module, valid: str | Callable[..., Tensor]) -> None:
-        self.model = type(model).__name__
+    def __init__(self, model: nn.Module, source: str | Callable[..., Tensor]) -> None:
+        self.model, self.source = type(model).__name__, source
         self.known = False
         self.valid: Tensor | None = None
-        self.argument, self.place, self.at_padding = "", -1, False
-        self.function: Callable[..., Tensor] | None = None
-        if not isinstance(valid, str):
-            self.function = valid
-            return
-        self.argument, self.at_padding = valid.removeprefix("~"), valid.startswith("~")
         parameters = inspect.signature(model.forward).parameters
+        self.names = list(parameters)
         takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-        if self.argument not in parameters and not takes_any:
+        if isinstance(source, str) and not takes_any and source.removeprefix("~") not in self.names:
+            name = source.removeprefix("~")
             raise BadOption(
-                f"valid: {self.model}.forward has no argument {self.argument!r}."
-                f"{did_you_mean(self.argument, parameters)} It has: {listing(parameters)}"
+                f"valid: {self.model}.forward has no argument {name!r}."
+                f"{did_you_mean(name, parameters)} It has: {listing(parameters)}"
             )
-        if self.argument in parameters:
-            self.place = list(parameters).index(self.argument)
 
     def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor | None:
         """The mask from the arguments of the model's ``forward``, True at tokens."""
-        if self.function is not None:
-            return self.function(*args, **kwargs)
-        found = kwargs.get(self.argument)
-        if found is None and 0 <= self.place < len(args):
-            found = args[self.place]
+        if not isinstance(self.source, str):
+            return self.source(*args, **kwargs)
+        given = dict(zip(self.names, args, strict=False)) | dict(kwargs)
+        found = given.get(self.source.removeprefix("~"))
         if found is None:
             return None
         mask: Tensor = found.bool()  # additive masks too: -inf, at padding, becomes True
-        return ~mask if self.at_padding else mask
+        return ~mask if self.source.startswith("~") else mask
 
     def set(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Pre-hook of the model's ``forward``."""

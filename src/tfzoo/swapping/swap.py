@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -15,8 +15,8 @@ from tfzoo.models.stack import Stack
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.swapping import attentions, feedforwards, huggingface, positions
 from tfzoo.swapping.checks import check_attention_fits, check_norm_fits, spec_mixes_tokens
-from tfzoo.swapping.feedforwards import FoundFeedForward, SwappedFeedForward
-from tfzoo.swapping.norms import FoundNorm, NotSwappable, find_norm, is_norm, norm_replacement
+from tfzoo.swapping.feedforwards import SwappedFeedForward
+from tfzoo.swapping.norms import NotSwappable, find_norm, is_norm, norm_replacement
 from tfzoo.swapping.padding import Valid, pass_padding, record_padding
 from tfzoo.swapping.report import SwappedModule, SwapReport
 
@@ -121,16 +121,32 @@ def swap(
     return SwapReport(tuple(report_entry(match, specs, notes) for match in matches))
 
 
+Specs = Mapping[str, Spec | None]
+Made = tuple[nn.Module, str]
+"""A replacement, and a note for the report."""
+
+
 @dataclass
 class Match:
-    """A part of a model. ``outcome`` is set if it is not to be replaced."""
+    """A part of a model, and what makes its replacement. ``outcome`` is set if it is not to be
+    replaced.
+    """
 
     name: str
     module: nn.Module
     kind: str
-    found: FoundNorm | FoundFeedForward | None = None
+    build: Callable[[Specs], Made] | None = None
     outcome: Literal["", "kept", "refused"] = ""
     reason: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Where the replacement goes."""
+        return self.module, "attention" if self.kind == "weighting" else self.kind
+
+
+Place = tuple[nn.Module, str]
+"""A module, and what of it is replaced: a layer of torch contains its feed-forward layer."""
 
 
 def find(
@@ -162,7 +178,7 @@ def find(
                 elif any(huggingface.within(name, one) for one in built):
                     raise NotSwappable(f"a model of tfzoo takes {kind}= when it is built")
                 else:
-                    match.found = look(model, match, like)
+                    match.build = builder(model, match, like)
             except NotSwappable as why:
                 match.outcome, match.reason = "refused", str(why)
             yield match
@@ -180,24 +196,29 @@ def kinds_of(name: str, module: nn.Module) -> Iterator[str]:
         yield "position"
 
 
-def look(model: nn.Module, match: Match, like: Tensor) -> FoundNorm | FoundFeedForward | None:
-    """What a replacement of a module needs to know of it.
+def builder(model: nn.Module, match: Match, like: Tensor) -> Callable[[Specs], Made]:
+    """What makes the replacement of a module.
 
     Raises:
         NotSwappable: it cannot be replaced.
     """
-    own_place = match.kind == "feedforward" and type(match.module) in feedforwards.TORCH_LAYERS
-    if not match.name and not own_place:
+    name, module, kind = match.name, match.module, match.kind
+    if not name and not (kind == "feedforward" and type(module) in feedforwards.TORCH_LAYERS):
         raise NotSwappable("it is the model itself")
-    if match.kind == "norm":
-        return find_norm(match.module, like)
-    if match.kind == "feedforward":
-        return feedforwards.find_feedforward(match.module)
-    if match.kind == "position":
-        positions.check_position(match.name, match.module)
-    else:
-        attentions.check_attention(model, match.name)
-    return None
+    if kind == "norm":
+        norm = find_norm(module, like)
+        return lambda specs: norm_replacement(module, norm, specs[kind] or "")
+    if kind == "feedforward":
+        layer = feedforwards.find_feedforward(module)
+        return lambda specs: feedforwards.feedforward_replacement(module, layer, specs[kind] or "")
+    if kind == "position":
+        positions.check_position(name, module)
+        return lambda specs: positions.position_replacement(module, specs[kind] or "")
+    attentions.check_attention(model, name)
+    made: Callable[..., nn.Module] = attentions.attention_replacement
+    if huggingface.calls_interface(module):
+        made = huggingface.interface_attention
+    return lambda specs: (made(module, specs["attention"], specs["weighting"]), "")
 
 
 def fits(name: str, patterns: Patterns) -> bool:
@@ -206,33 +227,19 @@ def fits(name: str, patterns: Patterns) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def build(match: Match, specs: Mapping[str, Spec | None]) -> tuple[nn.Module, str]:
-    """The replacement of a module, and a note for the report."""
-    spec, attention, weighting = specs[match.kind] or "", specs["attention"], specs["weighting"]
-    if isinstance(match.found, FoundNorm):
-        return norm_replacement(match.module, match.found, spec)
-    if isinstance(match.found, FoundFeedForward):
-        return feedforwards.feedforward_replacement(match.module, match.found, spec)
-    if match.kind == "position":
-        return positions.position_replacement(match.module, spec)
-    if huggingface.calls_interface(match.module):
-        return huggingface.interface_attention(match.module, attention, weighting), ""
-    return attentions.attention_replacement(match.module, attention, weighting), ""
-
-
 def replace_modules(
-    model: nn.Module, chosen: Sequence[Match], specs: Mapping[str, Spec | None], valid: Valid | None
+    model: nn.Module, chosen: Sequence[Match], specs: Specs, valid: Valid | None
 ) -> dict[Place, str]:
     """Replace these modules; return the report's note on each. A module that is shared under two
     names gets one shared replacement, and so do the attention and the weighting of one module.
     """
-    made = {place_of(match): build(match, specs) for match in chosen}
+    made = {match.place: match.build(specs) for match in chosen if match.build}
     mixing = specs["norm"] is not None and spec_mixes_tokens(specs["norm"])
     padding = record_padding(model, valid) if mixing else None
     modules = {match.module: None for match in chosen}
     huggingface.use_interface(model, [one for one in modules if huggingface.calls_interface(one)])
     for match in chosen:
-        new, _ = made[place_of(match)]
+        new, _ = made[match.place]
         if match.kind == "norm" and padding is not None:
             pass_padding(new, match.name, padding)
         if isinstance(new, huggingface.InterfaceAttention):
@@ -244,25 +251,14 @@ def replace_modules(
     return {place: note for place, (_, note) in made.items()}
 
 
-Place = tuple[nn.Module, str]
-"""A module, and what of it is replaced: a layer of torch contains its feed-forward layer."""
-
-
-def place_of(match: Match) -> Place:
-    """Where the replacement of a match goes."""
-    return match.module, "attention" if match.kind == "weighting" else match.kind
-
-
-def report_entry(
-    match: Match, specs: Mapping[str, Spec | None], notes: Mapping[Place, str]
-) -> SwappedModule:
+def report_entry(match: Match, specs: Specs, notes: Mapping[Place, str]) -> SwappedModule:
     """The report's entry for a module."""
     was = type(match.module).__name__
     if match.outcome:
         return SwappedModule(match.name, was, match.outcome, was, match.reason)
     spec = specs[match.kind] or ""
     now = spec if isinstance(spec, str) else spec["name"]
-    return SwappedModule(match.name, was, "replaced", now, notes[place_of(match)])
+    return SwappedModule(match.name, was, "replaced", now, notes[match.place])
 
 
 KNOWN = {
