@@ -28,20 +28,6 @@ def test_a_translators_page_and_a_classifiers(two_runs, capsys, monkeypatch):
     assert "probabilities" in page
 
 
-def test_a_page_that_replaces_another_says_so(two_runs, capsys):
-    for command, file, values in (
-        ("attention numbers.ckpt {}", "attention.html", "448"),
-        ("plot position rotary --dim {}", "position_rotary.png", "48"),
-    ):
-        told = []
-        for value in values:
-            assert main(command.format(value).split()) == 0
-            out, err = capsys.readouterr()
-            assert out == f"{file}\n"
-            told.append(f"{file} replaced an earlier file; --output FILE writes another\n" in err)
-        assert told == [*[False] * (len(values) - 1), True], "not where it is the same"
-
-
 def test_layers_are_chosen_and_a_page_that_is_too_large_is_not_written(
     two_runs, capsys, monkeypatch
 ):

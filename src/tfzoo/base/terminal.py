@@ -6,16 +6,12 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-import shutil
 import sys
-import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
 
 from tfzoo.base.ranks import local_rank, rank
 
@@ -23,12 +19,6 @@ MOST_LINES = 6
 """The most lines of an error message."""
 ERROR_INDENT = len("tfzoo: ")
 """Where further lines of an error message begin."""
-SOURCE_WIDTH = 84
-"""Lines of docstrings end before this column and the next word's, once their indentation is off."""
-ITEM = re.compile(r"\s+[\w., ]+: ")
-"""What stands before the description of an item of a list."""
-TABLE_ROW = re.compile(r"\s*\S+(?: \S+)*(?:\s{2,}(?=\S))")
-"""The first column of a table, with the space after it."""
 SECONDS_TO_BE_ENDED = 3.0
 """How long a process above rank 0 that refuses waits for its launcher to end it."""
 
@@ -36,7 +26,7 @@ SECONDS_TO_BE_ENDED = 3.0
 def notify(text: str) -> None:
     """Print a message on stderr."""
     if not rank():
-        print(wrap(text, sys.stderr), file=sys.stderr, flush=True)
+        print(text, file=sys.stderr, flush=True)
 
 
 def notify_from_any_rank(text: str) -> None:
@@ -47,64 +37,9 @@ def notify_from_any_rank(text: str) -> None:
 
 
 def print_result(text: str) -> None:
-    """Print a line of a result on stdout."""
-    if not rank():
-        print(wrap(text, sys.stdout), flush=True)
-
-
-def print_verbatim(text: str) -> None:
-    """Print on stdout what is to be copied as it is, such as YAML."""
+    """Print a result on stdout."""
     if not rank():
         print(text, flush=True)
-
-
-def columns(stream: TextIO) -> int | None:
-    """The width of the terminal that a stream writes to; None if it is no terminal."""
-    return shutil.get_terminal_size().columns if stream.isatty() else None
-
-
-def wrap(text: str, stream: TextIO) -> str:
-    """The text in lines that fit into the terminal. What is left of a line stands below the last of
-    its columns, which two spaces divide. A word that is longer than a line, such as a path, stays
-    whole.
-    """
-    width = columns(stream)
-    if width is None:
-        return text
-    lines = []
-    for line in text.split("\n"):
-        if line.startswith(">>>"):
-            lines.append(line)
-            continue
-        table, item = TABLE_ROW.match(line), ITEM.match(line)
-        hang = len(line) - len(line.lstrip()) + (2 if item else 0)
-        if table and table.end() <= width // 2:
-            hang = table.end()
-        lines += textwrap.wrap(
-            line,
-            max(width, hang + 20),
-            subsequent_indent=" " * (ERROR_INDENT if line.startswith("tfzoo: ") else hang),
-            break_long_words=False,
-            break_on_hyphens=False,
-        ) or [line]
-    return "\n".join(lines)
-
-
-def reflow(text: str) -> str:
-    """The text with paragraphs of one line each: a line whose next word would not have fitted goes
-    on in the next one.
-    """
-    lines: list[str] = []
-    last = ""
-    for line in text.split("\n"):
-        word = (line.split() or [""])[0]
-        deeper = len(line) - len(line.lstrip()) >= len(last) - len(last.lstrip())
-        if word and deeper and len(last) + 1 + len(word) > SOURCE_WIDTH and ">>>" not in last:
-            lines[-1] += f" {line.strip()}"
-        else:
-            lines.append(line)
-        last = line
-    return "\n".join(lines)
 
 
 @contextmanager
@@ -118,23 +53,6 @@ def progress(title: str) -> Iterator[Callable[[str], None]]:
 
     with Console(stderr=True).status(Text(title)) as status:
         yield lambda text: status.update(Text(f"{title}: {text}"))
-
-
-@contextmanager
-def notice_if_replaced(path: Path) -> Iterator[None]:
-    """Say on stderr that the ``with`` block has replaced a file by one with other content."""
-    before = content(path)
-    yield
-    if before is not None and content(path) != before:
-        notify(f"{relative_path(path)} replaced an earlier file; --output FILE writes another")
-
-
-def content(path: Path) -> bytes | None:
-    """The content of a file; None if there is none, or it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
 
 
 def print_error(error: object) -> None:
@@ -156,7 +74,7 @@ def print_refusal(error: object) -> None:
     with suppress(KeyboardInterrupt):  # which ends the wait
         time.sleep(SECONDS_TO_BE_ENDED + local_rank())
     if os.getppid() == launcher:
-        print(wrap(error_lines(error, f"rank {rank()}: "), sys.stderr), file=sys.stderr, flush=True)
+        print(error_lines(error, f"rank {rank()}: "), file=sys.stderr, flush=True)
 
 
 def error_lines(error: object, before: str = "") -> str:
@@ -213,21 +131,10 @@ def tsv_cell(value: object) -> str:
 
 
 def print_table(rows: Iterable[tuple[str, str]], title: str) -> None:
-    """Print two columns on stdout: a table in a terminal, otherwise plain lines."""
-    if rank():
-        return
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-
-        drawn = Table("", "", title=title, show_header=False, title_justify="left")
-        for row in rows:
-            drawn.add_row(*row)
-        Console().print(drawn)
-        return
+    """Print a title and two columns on stdout."""
     rows = list(rows)
     width = max(len(name) for name, _ in rows)
-    print("\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in rows)]), flush=True)
+    print_result("\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in rows)]))
 
 
 def relative_path(path: Path) -> str:

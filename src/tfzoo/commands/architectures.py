@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from tfzoo.base.terminal import print_result, print_verbatim
+from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.models import architectures
 
@@ -24,7 +24,7 @@ def make_parser() -> CommandParser:
 def run(given: Namespace) -> int:
     """List architectures with their model and paper, or print one."""
     if given.name is not None:
-        print_verbatim(architectures.text(given.name).rstrip())
+        print_result(architectures.text(given.name).rstrip())
         return 0
     names = architectures.names()
     found = {name: architectures.architecture(name) for name in names}

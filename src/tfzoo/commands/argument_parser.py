@@ -5,12 +5,11 @@ and what the command line takes.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NoReturn
 
-from tfzoo.base.terminal import columns, print_result, reflow
+from tfzoo.base.terminal import print_result
 from tfzoo.base.values import parse_number
 from tfzoo.config.sources import Arguments, Option, next_option, read_config
 from tfzoo.errors import TfzooError, did_you_mean
@@ -210,9 +209,8 @@ class CommandParser(argparse.ArgumentParser):
         raise TfzooError(f"{message}{suggestion} ({self.prog} --help)")
 
     def print_help(self, file: object = None) -> None:
-        """Print the help, in lines that fit into the terminal."""
-        text = self.format_help().rstrip()
-        print_result(text if columns(sys.stdout) is None else reflow(text))
+        """Print the help."""
+        print_result(self.format_help().rstrip())
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise HelpPrinted

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfzoo.base.terminal import notice_if_replaced, notify, print_result
+from tfzoo.base.terminal import notify, print_result
 from tfzoo.base.values import parse_number
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.predict import load_task, open_output
@@ -143,11 +143,7 @@ def write(runs: Sequence[AttentionMaps], output: str) -> None:
     """
     from tfzoo.plots.pages.attention import attention_page
 
-    page = attention_page(*runs)
-    if output == "-":
-        with open_output(None) as out:
-            out.write(page)
-        return
-    with notice_if_replaced(Path(output)), open_output(output) as out:
-        out.write(page)
-    print_result(output)
+    with open_output(None if output == "-" else output) as out:
+        out.write(attention_page(*runs))
+    if output != "-":
+        print_result(output)

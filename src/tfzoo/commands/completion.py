@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
-from tfzoo.base.terminal import print_verbatim
+from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.main import COMMANDS, command
 from tfzoo.config import sources
@@ -34,7 +34,7 @@ def run(given: Namespace) -> int:
         import shtab
     except ImportError:
         raise TfzooError("completion needs shtab: pip install 'tfzoo[completion]'") from None
-    print_verbatim(shtab.complete(every_command(), given.shell).rstrip())
+    print_result(shtab.complete(every_command(), given.shell).rstrip())
     return 0
 
 

@@ -6,7 +6,7 @@ import textwrap
 from argparse import Namespace
 
 from tfzoo.base.allocator import keep_freed_memory
-from tfzoo.base.terminal import print_result, print_verbatim
+from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import SECTIONS, CommandParser
 from tfzoo.config.config import Config
 from tfzoo.config.help import help_text
@@ -74,7 +74,7 @@ def run(given: Namespace) -> int:
     recipe = read(files, arguments, own=given.run)
     config = Config.parse(recipe, make_data=not given.print_config)
     if given.print_config:
-        print_verbatim(as_yaml(config.recipe).rstrip())
+        print_result(as_yaml(config.recipe).rstrip())
         return 0
     keep_freed_memory()
     if given.dry_run:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
-from tfzoo.base.terminal import notice_if_replaced, print_result, relative_path
+from tfzoo.base.terminal import print_result, relative_path
 from tfzoo.base.values import check_range
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
@@ -83,8 +83,7 @@ def run(given: Namespace) -> int:
     else:
         figure, default = draw_runs(given)
     path = Path(given.output) if given.output is not None else default
-    with notice_if_replaced(path):
-        save(figure, path)
+    save(figure, path)
     print_result(relative_path(path))
     return 0
 

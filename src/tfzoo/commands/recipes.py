@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from tfzoo.base.terminal import notify, print_result, print_verbatim
+from tfzoo.base.terminal import notify, print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config import sources
 from tfzoo.errors import TfzooError
@@ -37,7 +37,7 @@ def run(given: Namespace) -> int:
         return 0
     text = sources.find_recipe(given.name).read_text("utf-8")
     if given.copy is None:
-        print_verbatim(text.rstrip())
+        print_result(text.rstrip())
         return 0
     path = Path(given.copy)
     path = path / f"{given.name.rpartition('/')[2]}.yaml" if path.is_dir() else path

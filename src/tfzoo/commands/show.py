@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import describe, list_components
-from tfzoo.base.terminal import columns, print_result, reflow
+from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
 
@@ -28,6 +27,5 @@ def run(given: Namespace) -> int:
         found = [kind for kind, names in list_components().items() if given.kind in names]
         told = [f"tfzoo show {kind} {given.kind}" for kind in found] or ["tfzoo show KIND NAME"]
         raise TfzooError(f"NAME is missing: {' or '.join(told)} (tfzoo show --help)")
-    text = str(describe(given.kind, given.name))
-    print_result(reflow(text) if columns(sys.stdout) else text)
+    print_result(str(describe(given.kind, given.name)))
     return 0
