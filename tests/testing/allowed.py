@@ -22,7 +22,9 @@ GUARDS: Mapping[str, StackContract] = {
 """What would break if a clash that can be allowed were not refused."""
 
 
-def build_allowing(combination: Combination) -> tuple[list[str], Subject | None]:
+def build_allowing(
+    combination: Combination, scale: float = 0.7
+) -> tuple[list[str], Subject | None]:
     """The rules by which a combination is refused, in the order in which they are met, and the
     model that allowing all of them gives, or None where one of them cannot be allowed.
     """
@@ -30,7 +32,7 @@ def build_allowing(combination: Combination) -> tuple[list[str], Subject | None]
     with reproducible():
         while True:
             try:
-                return allow, combination.build(allow)
+                return allow, combination.build(allow, scale)
             except Clash as clash:
                 if clash.rule in allow:
                     return allow, None

@@ -15,9 +15,9 @@ from tfzoo.models.decoder import Decoder
 from tfzoo.models.encoder import Encoder
 from tfzoo.models.transformer import Transformer
 from tfzoo.testing.contract import Result, first_line, reproducible, run_contract
-from tfzoo.testing.samples import COMPONENT_KINDS, SIZES
+from tfzoo.testing.samples import COMPONENT_KINDS, SIZES, randomize
 from tfzoo.testing.stack_contracts import STACK_CONTRACTS
-from tfzoo.testing.subject import VOCABULARY, Subject, draw
+from tfzoo.testing.subject import VOCABULARY, Subject
 
 Side = Literal["encoder", "decoder", "translator"]
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -56,9 +56,11 @@ class Combination:
             return Decoder(SIZES["dim"], SIZES["heads"], layers, cross_attention=False, **options)
         return Transformer(VOCABULARY, SIZES["dim"], SIZES["heads"], layers, **options)
 
-    def build(self, allow: Collection[str] = ()) -> Subject:
-        """:meth:`module` with every parameter drawn at random, in evaluation mode."""
-        return draw(self.module(allow))
+    def build(self, allow: Collection[str] = (), scale: float = 0.7) -> Subject:
+        """:meth:`module` with every parameter drawn at random, in evaluation mode. They are small:
+        a softmax of large random scores is a hard maximum, behind which every mistake hides.
+        """
+        return Subject(randomize(self.module(allow), scale).eval())  # type: ignore[arg-type]  # it is
 
 
 def results(combination: Combination) -> Iterator[Result]:

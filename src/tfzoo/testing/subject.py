@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tfzoo.base.registry import Entry, registry
 from tfzoo.contracts import Component, Position
@@ -22,7 +22,7 @@ from tfzoo.models.encoder import Encoder
 from tfzoo.models.positioned import Positioned
 from tfzoo.models.stack import Stack
 from tfzoo.models.transformer import Transformer
-from tfzoo.testing.samples import SIZES, randomize
+from tfzoo.testing.samples import SIZES
 
 VOCABULARY = 12
 TEXT = torch.tensor([[4, 5, 6, 7, 8, 9], [7, 4, 9, 5, 0, 0], [6, 8, 0, 0, 0, 0]])
@@ -175,13 +175,6 @@ class Subject:
         finally:
             for stack, own in zip(self.stacks, before, strict=True):
                 setattr(stack, name, own)
-
-
-def draw(module: nn.Module) -> Subject:
-    """A model whose every parameter is drawn at random, in evaluation mode. They are small: a
-    softmax of large random scores is a hard maximum, behind which every mistake hides.
-    """
-    return Subject(randomize(module, 0.7).eval())  # type: ignore[arg-type]  # of tfzoo
 
 
 def pass_padding(module: Positioned) -> None:

@@ -11,15 +11,8 @@ from tfzoo.base.registry import Entry
 from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
 from tfzoo.testing.attention_calls import MIDDLE, B, H, Q, calls
-from tfzoo.testing.contract import (
-    CLEAR,
-    EXACT,
-    Violation,
-    assert_same,
-    contract,
-    difference,
-    trait,
-)
+from tfzoo.testing.contract import EXACT, Violation, assert_same, contract, difference, trait
+from tfzoo.testing.gradients import jumps
 from tfzoo.testing.samples import build_randomized
 
 
@@ -105,21 +98,10 @@ def weights_of_negative_scores_are_0(entry: Entry) -> bool:
 
 
 @trait("weighting", "discontinuous")
-def jumps_where_scores_are_equal(entry: Entry) -> bool:
-    """Weights jump where two scores are equal."""
-    weighting, near = build_randomized(entry), CLEAR / 1000
-    ordered = torch.sort(2.0 * torch.randn(MIDDLE)).values.expand(MIDDLE - 1, H, 1, MIDDLE)
-    pairs = torch.arange(MIDDLE - 1)
-    middle = (ordered[:, 0, 0].diagonal() + ordered[:, 0, 0].diagonal(1)) / 2
-
-    def crossing(first: float) -> Tensor:
-        """Row ``i`` has nearly the same score at keys ``i`` and ``i + 1``."""
-        given = ordered.clone()
-        given[pairs, ..., pairs] = (middle + first)[:, None, None]
-        given[pairs, ..., pairs + 1] = (middle - first)[:, None, None]
-        return weighting(given, Mask())  # type: ignore[no-any-return]
-
-    return bool((crossing(near) - crossing(-near)).abs().max() > CLEAR)
+def jumps_somewhere(entry: Entry) -> bool:
+    """Weights jump where scores hardly change."""
+    weighting = build_randomized(entry)
+    return jumps(lambda given: weighting(given, Mask()), scores(), scores())
 
 
 @trait("weighting", "surrogate_gradient")
