@@ -28,7 +28,7 @@ from torch import Tensor
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
 from tfzoo.learning.cross_entropy import cross_entropy
 from tfzoo.learning.settings import Compute
-from tfzoo.training.step_peak import OVERHEAD, step_peak
+from tfzoo.training.cost import OVERHEAD, step_cost
 
 HERE = Path(__file__)
 VOCABULARY = 8000
@@ -117,8 +117,8 @@ def line(name: str) -> tuple[str, float]:
     """A row of the table, and the ratio."""
     row = CASES[name]
     began = time.perf_counter()
-    held = step_peak(lambda: build(row), lambda model: loss(model, row, row[3], row[4]))
-    estimate = OVERHEAD * held
+    cost = step_cost(lambda: build(row), lambda model: loss(model, row, row[3], row[4]))
+    estimate = OVERHEAD * (cost.peak - cost.parameters)
     seconds = time.perf_counter() - began
     command = [sys.executable, str(HERE), "--measure", name]
     taken = int(subprocess.check_output(command, env={**os.environ, "OMP_NUM_THREADS": "1"}))

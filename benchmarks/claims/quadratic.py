@@ -3,7 +3,7 @@
     python -m benchmarks.claims.quadratic --write              # the formulas
     python -m benchmarks.claims.quadratic --measure --write    # time and memory too
 
-Formulas are counted by ``tfzoo.training.step_cost``. Time and memory are those of one encoder
+Formulas are counted by ``tfzoo.training.cost``. Time and memory are those of one encoder
 layer, forward and backward, in fp32 on one thread; memory is that of a process for each size.
 """
 
@@ -14,8 +14,10 @@ import multiprocessing
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor, nn
@@ -25,10 +27,12 @@ from benchmarks.claims.shared import Found, arguments, publish, table
 from tfzoo import EncoderLayer, Transformer, TransformerClassifier
 from tfzoo.plots.style import SOFT, line_style, new_figure, styled
 from tfzoo.runs.machine import processor
-from tfzoo.training.step_cost import BACKWARD, OUTPUT, Growth, growth
+from tfzoo.training.cost import BACKWARD, OUTPUT, example_loss, step_cost
 
 LENGTHS, DIMS = (14, 128, 512, 2048, 8192, 32768), (64, 512, 2048)
 """Of the table of shares."""
+COUNTED = (64, 128, 256)
+"""From which the growth of FLOPs is found."""
 TIMED = (256, 512, 1024, 2048)
 WIDTHS = (64, 128, 256, 512)
 """Lengths and widths that are measured."""
@@ -41,6 +45,26 @@ PAGE_SIZE = 4096 / 2**30
 """In GB: what cannot be seen is not 0, which has no logarithm."""
 Costs = dict[tuple[int, int], float]
 """By length and width."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """``constant + linear L + quadratic L^2``: the FLOPs of a text of ``L`` tokens."""
+
+    constant: float
+    linear: float
+    quadratic: float
+
+
+def growth(build: Callable[[], nn.Module]) -> dict[str, Growth]:
+    """How the FLOPs of each part grow with the length, found from three; the backward pass last."""
+    found = []
+    for length in COUNTED:
+        cost = step_cost(build, lambda model: example_loss(model, 1, length))  # noqa: B023
+        flops = {part: one.flops for part, one in cost.parts.items()}
+        found.append({**flops, BACKWARD: cost.backward})
+    fits = {part: np.polyfit(COUNTED, [one[part] for one in found], 2) for part in found[0]}
+    return {part: Growth(*(float(one) for one in reversed(fit))) for part, fit in fits.items()}
 
 
 def models(dim: int = 128) -> dict[str, Callable[[], nn.Module]]:
@@ -59,8 +83,8 @@ def products(build: Callable[[], nn.Module], dim: int = 128) -> dict[str, Growth
     """
     return {
         part: Growth(0.0, one.linear / dim**2, one.quadratic / dim)
-        for part, one in growth(build, 256).items()
-        if part != OUTPUT and one.linear + one.quadratic > 0
+        for part, one in growth(build).items()
+        if part != OUTPUT and one.linear + one.quadratic > 1
     }
 
 

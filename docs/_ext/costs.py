@@ -10,15 +10,13 @@ import torch
 import tfzoo
 from docs._ext.tables import table
 from tfzoo.base.registry import Entry
-from tfzoo.commands.cost import COLUMNS
 from tfzoo.models.options import StackOptions
-from tfzoo.training.step_cost import Cost, Counter
+from tfzoo.training.cost import Cost, step_cost
 
 DIM, HEADS, TOKENS = 512, 8, 128
 NOTE = f"""\
-An encoder of one layer, width {DIM}, {HEADS} heads, one text of {TOKENS} tokens: parameters,
-operations of matrix products, values that all other operations compute, and bytes that are saved
-for the backward pass ([what a model costs](../../cost.md))."""
+An encoder of one layer, width {DIM}, {HEADS} heads, one text of {TOKENS} tokens: parameters, FLOPs
+of the forward pass, and bytes of activations ([what a model costs](../../cost.md))."""
 
 
 def section(entry: Entry) -> str:
@@ -28,23 +26,23 @@ def section(entry: Entry) -> str:
     usual = getattr(StackOptions, entry.kind, None)
     if usual not in (None, entry.name):
         rows.append(line(f"the encoder with `{usual}`", measured(entry.kind, str(usual))[1]))
-    return f"{table(['', *COLUMNS[1:5]], rows, right=4)}\n\n{NOTE}"
+    return f"{table(['', 'parameters', 'FLOPs', 'activations'], rows, right=3)}\n\n{NOTE}"
 
 
 def line(what: str, cost: Cost) -> list[str]:
     """A line of the table."""
-    numbers = (cost.parameters, cost.products, cost.values, cost.saved)
-    return [what, *(f"{int(number):,}" for number in numbers)]
+    return [what, *(f"{number:,}" for number in vars(cost).values())]
 
 
 @cache
 def measured(kind: str, name: str) -> tuple[Cost, Cost]:
     """The cost of a part, and of an encoder of one layer with it."""
-    counter = Counter(build(kind, name))
-    with counter.counting():
-        counter.model(torch.zeros(1, TOKENS, DIM, requires_grad=True))
-    own = [cost for part, cost in counter.costs.items() if part.endswith(f" {kind} {name}")]
-    return total(own), total(list(counter.costs.values()))
+    found = step_cost(
+        lambda: build(kind, name),
+        lambda model: model(torch.zeros(1, TOKENS, DIM, requires_grad=True)).sum(),
+    )
+    own = [cost for part, cost in found.parts.items() if part.endswith(f" {kind} {name}")]
+    return total(own), found.forward
 
 
 def build(kind: str, name: str) -> torch.nn.Module:
@@ -59,8 +57,7 @@ def build(kind: str, name: str) -> torch.nn.Module:
 def total(costs: list[Cost]) -> Cost:
     """The sum of several."""
     return Cost(
-        products=sum(one.products for one in costs),
-        values=sum(one.values for one in costs),
-        saved=sum(one.saved for one in costs),
         parameters=sum(one.parameters for one in costs),
+        flops=sum(one.flops for one in costs),
+        activations=sum(one.activations for one in costs),
     )

@@ -14,14 +14,13 @@ from tests.daily import sampled
 from tests.exact import close
 from tfzoo.attention import _flex, _inner_products
 from tfzoo.attention._flex import flex
-from tfzoo.base import kernels
+from tfzoo.base import adapters, kernels
 from tfzoo.base.registry import create, registry
 from tfzoo.base.soft_cap import soft_cap
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, Pairs, pairs
 from tfzoo.models.initialise import initialise
 from tfzoo.models.positioned import bias_of_distance, see_prefix, within
-from tfzoo.training.step_peak import Shape
 
 B, H, Q, K, C = 2, 2, 150, 170, 16
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -226,6 +225,7 @@ def test_the_switch_takes_0_and_1(value, monkeypatch):
     for chosen, wanted in (("0", False), ("1", True)):
         monkeypatch.setenv(kernels.VARIABLE, chosen)
         assert kernels.apply_to(on_gpu) is wanted
-        assert not kernels.apply_to(on_gpu, Shape(torch.empty(0, device="meta"), GPU)), "no data"
+        with adapters.shapes_alone():
+            assert not kernels.apply_to(on_gpu, torch.empty(0, device=GPU)), "no data"
     monkeypatch.undo()
     assert not kernels.apply_to(torch.empty(0)), "on a CPU"

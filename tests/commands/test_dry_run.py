@@ -13,62 +13,56 @@ TINY = ("translation/numbers", *numbers(train=400, val=4, test=4, length=0.1))
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
-@pytest.fixture
-def compare(own_folder, monkeypatch):
-    """Estimates a training and runs it, if it gets a folder: the estimate, and the summary."""
-    monkeypatch.setattr(dry_run, "MAX_SECONDS", 1.0)
-    estimates = []
-    own = dry_run.rows
-    monkeypatch.setattr(dry_run, "rows", lambda one: [estimates.append(one), own(one)][1])
-
-    def run(folder, *args):
-        before = list(own_folder.iterdir())
-        assert main(["fit", *TINY, *args, "--dry-run"]) == 0
-        assert list(own_folder.iterdir()) == before, "a dry run leaves nothing behind"
-        if folder is None:
-            return estimates[-1], {}
-        assert main(["fit", *TINY, *args, "--run", folder]) == 0
-        return estimates[-1], summary(folder)["fit"]
-
-    return run
+@pytest.fixture(autouse=True)
+def printed(monkeypatch):
+    """The rows of the last table."""
+    rows = {}
+    monkeypatch.setattr(dry_run, "print_table", lambda table, title: rows.update(table))
+    return rows
 
 
-def test_memory_is_that_of_the_training_up_to_a_third(compare):
-    estimate, fit = compare("run", "--trainer.max_steps", "10")
-    assert estimate.parameters == fit["parameters"]
-    assert estimate.steps == fit["steps"] == 10
-    assert 2 / 3 <= estimate.memory["process"] / fit["peak_memory"]["process"] <= 4 / 3
+def test_it_says_the_sizes_of_the_training_and_leaves_nothing_behind(own_folder, printed):
+    assert main(["fit", *TINY, "--trainer.max_steps", "10", "--dry-run"]) == 0
+    assert not list(own_folder.iterdir())
+    assert main(["fit", *TINY, "--trainer.max_steps", "10", "--run", "run"]) == 0
+    fit = summary("run")["fit"]
+    assert printed["parameters"] == f"{fit['parameters']:,}"
+    assert printed["steps"] == str(fit["steps"])
+    assert "MB at the peak: parameters " in printed["memory"]
 
 
-def test_each_optimiser_step_is_timed_with_its_own_tokens(compare, monkeypatch):
-    """Four batches a step, and a last step of fewer in each epoch."""
-    monkeypatch.setattr(dry_run, "MAX_SECONDS", 600)  # however busy the machine
-    estimate, _ = compare(
-        None, "--trainer.accumulate_grad_batches", "4", "--trainer.max_steps", "8"
-    )
-    assert estimate.batches % 4, "else no step has fewer batches"
-    assert estimate.timed == 8 - dry_run.WARMUP
+def test_a_step_takes_the_time_of_its_batches(monkeypatch):
+    """The first three are not timed."""
+    stopwatch = dry_run.Stopwatch()
+    stopwatch.ends = [0.0, 50.0, 55.0, 60.0, 60.5, 61.5]
+    assert stopwatch.seconds() == pytest.approx(0.75)
+    stopwatch.ends = [0.0, 5.0]
+    assert stopwatch.seconds() == 5.0
 
 
 @pytest.mark.nightly
-def test_time_is_that_of_the_training_up_to_a_third(compare):
-    ratios = []
+def test_time_is_that_of_the_training_up_to_a_third(own_folder, monkeypatch):
+    ratios, watches = [], []
+    seconds = dry_run.Stopwatch.seconds
+    monkeypatch.setattr(
+        dry_run.Stopwatch, "seconds", lambda one: watches.append(seconds(one)) or watches[-1]
+    )
     for attempt in range(3):  # another process may take the processor for a while
-        estimate, fit = compare(f"run{attempt}", "--trainer.max_steps", "150")
-        ratios.append(estimate.seconds / fit["train_seconds"])
+        args = ("fit", *TINY, "--trainer.max_steps", "150")
+        assert main([*args, "--dry-run"]) == 0
+        assert main([*args, "--run", f"run{attempt}"]) == 0
+        ratios.append(150 * watches[-1] / summary(f"run{attempt}")["fit"]["train_seconds"])
         if 2 / 3 <= ratios[-1] <= 4 / 3:
             return
     raise AssertionError(f"time, estimated / measured: {ratios}")
 
 
-def test_a_training_of_unknown_length_has_a_time_a_step(own_folder, monkeypatch, capsys):
+def test_a_training_of_unknown_length_has_a_time_a_step(own_folder, monkeypatch, printed):
     monkeypatch.setattr(dry_run, "MAX_SECONDS", 0.2)
     endless = ("--trainer.max_steps", "-1", "--trainer.max_epochs", "-1")
     assert main(["fit", *TINY, *endless, "--dry-run"]) == 0
-    out = capsys.readouterr().out
-    assert "until it is stopped" in out
-    assert "s a step" in out
-    assert "validation comes on top" in out
+    assert printed["steps"] == "until it is stopped"
+    assert printed["time"].endswith("s a step; validation comes on top")
 
 
 def test_a_limit_of_time_that_leaves_no_step_is_one_line(own_folder, capsys):

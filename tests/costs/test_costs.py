@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -13,10 +14,11 @@ from tests.daily import sampled
 from tfzoo import Transformer, TransformerClassifier
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
-from tfzoo.training.step_cost import BACKWARD, OUTPUT, Counter, Growth, Sizes, count, growth, loss
+from tfzoo.learning.optim import Optim
+from tfzoo.training.cost import OUTPUT, example_loss, step_cost
 
 DIM, LAYERS, VOCABULARY = 32, 2, 50
-SIZES = Sizes(rows=3, length=12)
+ROWS, LENGTH = 3, 12
 small = partial(Transformer, VOCABULARY, DIM, 4, LAYERS)
 MODELS: dict[str, dict[str, Any]] = {
     "additive": {"attention": "additive"},
@@ -27,22 +29,26 @@ MODELS: dict[str, dict[str, Any]] = {
 RECURRENT: dict[str, Any] = {"mixer": "gru", "position": "none"}
 
 
+def count(build, rows=ROWS, length=LENGTH):
+    return step_cost(build, lambda model: example_loss(model, rows, length))
+
+
 @pytest.mark.parametrize(
     "options",
     sampled([*MODELS.values(), RECURRENT], [MODELS["additive"], MODELS["sink, grouped"]]),
     ids=[*MODELS, "recurrent"],
 )
-def test_products_are_those_of_torchs_counter(options):
+def test_flops_are_those_of_torchs_counter(options):
     """It leaves out the CPU's attention kernel, which dropout avoids, and the in-place product by
     which the loss adds up the gradient of the output's weight.
     """
     options = {**options, "attention_dropout": 0.1}
-    in_place = 2 * VOCABULARY * DIM * SIZES.rows * SIZES.length
-    found = count(lambda: small(**options), SIZES)
+    in_place = 2 * VOCABULARY * DIM * ROWS * LENGTH
+    found = count(lambda: small(**options))
     model = small(**options)
-    with Counter(model).running("loss"), FlopCounterMode(display=False) as counter:
-        loss(model, SIZES, Counter(model)).backward()
-    assert sum(cost.products for cost in found.values()) == (counter.get_total_flops() + in_place)
+    with FlopCounterMode(display=False) as counter:
+        example_loss(model, ROWS, LENGTH).backward()
+    assert found.forward.flops + found.backward == counter.get_total_flops() + in_place
 
 
 @pytest.mark.parametrize(
@@ -50,35 +56,51 @@ def test_products_are_those_of_torchs_counter(options):
     sampled([{}, *MODELS.values()], [{}, MODELS["additive"]]),
     ids=["default", *MODELS],
 )
-def test_saved_bytes_are_those_that_the_allocator_holds(options):
-    sizes = Sizes(16, 24)
-    saved = sum(cost.saved for cost in count(lambda: small(**options), sizes).values())
+def test_activations_are_what_the_allocator_holds_after_the_forward_pass(options):
+    found = count(lambda: small(**options), 16, 24).forward.activations
     model = small(**options)
-    loss(model, sizes, Counter(model))  # what is allocated once
+    example_loss(model, 16, 24)  # what is allocated once
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        kept = loss(model, sizes, Counter(model))
+        kept = example_loss(model, 16, 24)
     held = sum(event.self_cpu_memory_usage for event in profiler.key_averages())
     assert kept.requires_grad
-    assert saved == pytest.approx(held, rel=0.02)
+    assert found == pytest.approx(held, rel=0.02)
 
 
-def test_formulas_are_those_of_the_algebra():
+def test_flops_are_those_of_the_algebra():
     """A multiplication and an addition are two operations. The loss computes its gradients with
     itself.
     """
-    found = growth(lambda: small(feedforward={"name": "relu", "hidden": 4 * DIM}), 256)
-    square = LAYERS * DIM**2
+    found = count(lambda: small(feedforward={"name": "relu", "hidden": 4 * DIM}), 1, LENGTH).parts
+    tokens = LAYERS * LENGTH * DIM**2
+    square = 4 * LAYERS * DIM * LENGTH**2
     expected = {
-        "encoder mixer multihead": Growth(0, 8 * square, 0),
-        "encoder attention scaled_dot_product": Growth(0, 0, 4 * LAYERS * DIM),
-        "encoder feedforward relu": Growth(0, 16 * square, 0),
-        "decoder cross-attention projections": Growth(0, 8 * square, 0),
-        "decoder cross-attention attention scaled_dot_product": Growth(0, 0, 4 * LAYERS * DIM),
-        OUTPUT: Growth(0, 6 * VOCABULARY * DIM, 0),
+        "encoder mixer multihead": 8 * tokens,
+        "encoder attention scaled_dot_product": square,
+        "encoder feedforward relu": 16 * tokens,
+        "decoder cross-attention projections": 8 * tokens,
+        "decoder cross-attention attention scaled_dot_product": square,
+        OUTPUT: 6 * VOCABULARY * DIM * LENGTH,
     }
-    for part, growing in expected.items():
-        for name, value in vars(growing).items():
-            assert vars(found[part])[name] == pytest.approx(value, abs=1e-3 * square), part
+    assert {part: found[part].flops for part in expected} == expected
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon", "sgd"])
+def test_bytes_of_model_gradients_and_optimizer_are_those_of_their_tensors(optimizer):
+    def configure(module):
+        return Optim(optimizer=optimizer).configure(module, 1)["optimizer"]
+
+    model = small()
+    made = configure(model)
+    example_loss(model, ROWS, LENGTH).backward()
+    made.step()
+    state = [value for state in made.state.values() for value in state.values()]
+    found = step_cost(small, optimizer=configure)
+    assert found.parameters == sum(one.nbytes for one in (*model.parameters(), *model.buffers()))
+    assert found.gradients == sum(parameter.grad.nbytes for parameter in model.parameters())
+    tensors = [one for one in state if isinstance(one, torch.Tensor)]
+    assert found.optimizer_state == sum(tensor.nbytes for tensor in tensors)
+    assert found.peak >= found.kept
 
 
 @pytest.mark.parametrize(
@@ -91,31 +113,28 @@ def test_every_part_is_counted(kind, name):
     def build():
         return TransformerClassifier(50, 3, 16, 2, 1, position="none", **{kind: name})
 
-    found = count(build, Sizes(2, 8))
-    assert sum(cost.parameters for cost in found.values()) == sum(
-        parameter.numel() for parameter in build().parameters()
-    )
-    part = found.get(f"encoder {kind} {name}")
-    assert part is None or part.values + part.products > 0
-    assert found[BACKWARD].products > 0
-    assert found[BACKWARD].saved == 0
+    found = count(build, 2, 8)
+    assert found.forward.parameters == sum(parameter.numel() for parameter in build().parameters())
+    part = found.parts.get(f"encoder {kind} {name}")
+    assert part is None or part.activations + part.flops > 0
+    assert found.backward > 0
 
 
 def test_a_model_that_classifies_tokens_is_counted():
-    found = count(lambda: TransformerClassifier(50, 3, 16, 2, 1, pooling=None), Sizes(2, 8))
-    assert found["head"].products == 2 * 16 * 16 * 3
+    found = count(lambda: TransformerClassifier(50, 3, 16, 2, 1, pooling=None), 2, 8)
+    assert found.parts["head"].flops == 2 * 16 * 16 * 3
 
 
 def test_parts_are_listed_in_the_order_of_the_model():
-    parts = list(count(small, SIZES))
+    parts = list(count(small).parts)
     listed = ("encoder attention scaled_dot_product", "encoder feedforward relu", "decoder")
     assert sorted(map(parts.index, listed)) == [parts.index(part) for part in listed]
 
 
-def test_nothing_is_computed_where_shapes_suffice():
+def test_nothing_is_computed():
     """A model of 10^12 numbers is counted."""
-    found = count(lambda: Transformer(10**6, 2**18, 8, 1), Sizes(1, 4))
-    assert sum(cost.parameters for cost in found.values()) > 10**12
+    found = count(lambda: Transformer(10**6, 2**18, 8, 1), 1, 4)
+    assert found.forward.parameters > 10**12
 
 
 def test_the_command_prints_a_row_a_part(capsys):
@@ -123,8 +142,7 @@ def test_the_command_prints_a_row_a_part(capsys):
     printed = capsys.readouterr().out
     assert "numbers: 64 texts of 16 tokens, vocabulary of 420, fp32" in printed
     assert "encoder attention scaled_dot_product" in printed
-    assert "6 V D L" in printed
-    assert "Products with L^2 are" in printed
+    assert "MB at the peak: parameters " in printed
 
 
 @pytest.mark.parametrize(
@@ -133,7 +151,7 @@ def test_the_command_prints_a_row_a_part(capsys):
         ((), "cost needs a recipe"),
         (
             ("translation/numbers", "--length", "0"),
-            "--length 0: must be a whole number of at least 4",
+            "--length=0 must be a whole number at least 1",
         ),
         (("translation/numbers", "--lenght", "8"), "Did you mean '--length'"),
         (("translation/numbers", "--data.tokenizer", "bytes"), "give --vocabulary N"),

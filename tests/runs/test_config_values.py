@@ -39,7 +39,7 @@ def test_every_key_of_a_wrong_type_is_read_or_refused_in_one_line(name):
                 try:
                     found = read_config({**config, key: value})
                     if key in said["keys"]:
-                        memory.check_model(found.model, found.options, memory.here(), BadRun)
+                        memory.check_model(found.model, found.options, BadRun)
                 except TfzooError as error:
                     lines = str(error).splitlines()
                 except Exception as error:

@@ -22,18 +22,19 @@ from tests import forked
 from tests.daily import sampled
 from tests.exporting.tasks import translator
 from tests.typed import typed
-from tfzoo import Transformer
 from tfzoo.base import memory
 from tfzoo.base.linear import Experts
-from tfzoo.base.memory import Place, size
 from tfzoo.base.registry import create
 from tfzoo.commands.main import main
 from tfzoo.config.config import Config
 from tfzoo.config.recipe import read
 from tfzoo.config.sources import Arguments, load_recipe, parse_options
-from tfzoo.learning.optim import Optim
+from tfzoo.errors import BadRecipe
 from tfzoo.search import Search
-from tfzoo.training.sizes import PROCESS, check_processes, check_sizes, demands, training_size
+from tfzoo.training import cost
+from tfzoo.training.cost import check_model
+from tfzoo.training.train import prepared
+from tfzoo.training.trainer import make_trainer
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -52,33 +53,37 @@ TOP_K = "--model.weighting top_k --model.weighting.k"
 DEEP = "--model.layers 1000 --model.dim"
 
 DAILY = {
-    "--model.dim 20000": "model.dim=20000: .* 89.6 GB.* 16.0 GB",
-    "--model.dim 8192": "model.dim=8192: .*optimiser's.* 60.1 GB.* 16.0 GB",
-    f"{DEEP} 10000000": "model.dim=10000000: .* 140,737.5 GB",
-    f"{MIXTURE} 20000": "experts=20000: .* 41.9 GB.* 16.0 GB",
+    "--model.dim 20000": "model: .* 89.6 GB.* 16.0 GB.*feedforward.* 20000",
+    "--model.dim 8192": "model: .*optimiser's.* 60.1 GB.* 16.0 GB.* 8192",
+    f"{DEEP} 10000000": "model: .* GB.* GB.* 10000000",
+    f"{MIXTURE} 20000": "model: .* 41.9 GB.* 16.0 GB.* 20000",
     f"{MIXTURE} 10000000": "experts=10000000 .* at most 100000",
-    "--model.decoder.value_head_dim 2000000": "value_head_dim=2000000: .* GB.* 16.0 GB",
-    f"{LEARNED} 10000000": "model.max_length=10000000: .* 41.0 GB.* 16.0 GB",
+    "--model.decoder.value_head_dim 2000000": "model: .* GB.* 16.0 GB.*decoder.*value",
+    f"{LEARNED} 10000000": "model: .* 41.0 GB.* 16.0 GB.*position.* 10000000",
     "--search.beam 1000000": "beam=1000000 must be a whole number from 1 to 1000",
     "--trainer.devices 5000": "trainer.devices=5000 .* cores; the most is",
 }
-"""What is refused, and the line that names the option and both numbers."""
+"""What is refused, and the line that names the option or the tensor, and both numbers."""
 NIGHTLY = {
-    "--model.dim 1000000": "model.dim=1000000: .* GB.* GB",
-    f"{DEEP} 16384": "(layers|dim)=[0-9]+: .* GB.* GB",
-    "--model.encoder.layers 1000 --model.dim 16384": "(layers|dim)=[0-9]+: .* GB.* GB",
+    **dict.fromkeys(
+        (
+            *(
+                "--model.dim 1000000",
+                f"{DEEP} 16384",
+                "--model.encoder.layers 1000 --model.dim 16384",
+            ),
+            *(f"{SWIGLU} 10000000", f"{ADDITIVE} 10000000", "--model.head_dim 9000000"),
+            *(f"{MIXTURE} 100000", "--model.dim 65536 --trainer.precision bf16-true"),
+            "--model.dim 65536 --optim.optimizer sgd",
+            "--model.dim 32768 --optim.optimizer muon",
+            "--model.pattern '[{feedforward: {name: relu, hidden: 9000000}}, {}]'",
+            "--model.mixer gru --model.dim 65536 --model.position none",
+        ),
+        "model: .* GB.* GB",
+    ),
     "--model.layers 1000000": "model.layers is 1e[+]06; the most is 1,000",
-    f"{SWIGLU} 10000000": "hidden=10000000: .* GB.* GB",
-    f"{ADDITIVE} 10000000": "hidden=10000000: .* GB.* GB",
-    "--model.head_dim 9000000": "head_dim=9000000: .* GB.* GB",
-    f"{MIXTURE} 100000": "experts=100000: .* GB.* GB",
     f"{KERNEL} 10000000": "kernel_size=10000000 .* at most 65536",
     f"{LEARNED} 1000000000000": "max_length is 1e[+]12; the most is 10,000,000",
-    "--model.dim 65536 --trainer.precision bf16-true": "model.dim=65536: .* GB.* GB",
-    "--model.dim 65536 --optim.optimizer sgd": "model.dim=65536: .* GB.* GB",
-    "--model.dim 32768 --optim.optimizer muon": "model.dim=32768: .* GB.* GB",
-    "--model.pattern '[{feedforward: {name: relu, hidden: 9000000}}, {}]'": "hidden=9000000: .* GB",
-    "--model.mixer gru --model.dim 65536 --model.position none": "model.dim=65536: .* GB.* GB",
     "--trainer.devices 1000000": "devices=1000000 .* cores; the most is",
     "--search.beam 100000000": "beam=100000000 must be a whole number from 1 to 1000",
     "--data.workers 1000000": "data.workers=1000000 must be .* at most 1024",
@@ -142,21 +147,27 @@ def resolved(options):
     return Config.parse(read(load_recipe(RECIPE), given))
 
 
+def checked(options):
+    """The checks of a training, which has read its data."""
+    config = resolved(options)
+    trainer = make_trainer(config.recipe["trainer"], None, [])
+    prepared(config, trainer)
+
+
 @pytest.mark.usefixtures("of_16_gb")
 @pytest.mark.parametrize("options", sampled(FITS, OFTEN))
 def test_what_a_machine_has_is_not_refused(options):
-    """The check of the sizes, as ``tfzoo fit`` does them before data is read."""
+    """By the checks before data is read."""
     config = resolved(options)
-    check_sizes(config)
-    _, processes, _ = demands(config.recipe["trainer"])
-    check_processes(processes)
+    check_model(config)
+    make_trainer(config.recipe["trainer"], None, [])
     Search(**config.recipe["search"])
 
 
 # Checkpoints, shared folders, commands on them ----------------------------------------------------
 
 STORED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "dim": (lambda r: r["model"].update(dim=10**6, heads=2), "dim=1000000: .* GB.* GB"),
+    "dim": (lambda r: r["model"].update(dim=10**6, heads=2), "model: .* GB.* GB.* 1000000"),
     "experts": (
         lambda r: r["model"].update(feedforward={"name": "mixture", "experts": 10**7}),
         "experts=10000000 .* at most 100000",
@@ -171,9 +182,9 @@ CONVOLUTION = "--model.pooling convolution --model.pooling.filters 10000000"
 COMMANDS = {
     "translate run.ckpt text --beam 1000000000": "beam=10+ must be a whole number from 1 to 1000",
     "translate run.ckpt text --n-best 1000000000": "beam=10+ must be a whole number from 1 to 1000",
-    f"fit {RECIPE} {TINY} --model.dim 1000000 --dry-run": "dim=1000000: .* GB.* GB",
+    f"fit {RECIPE} {TINY} --model.dim 1000000 --dry-run": "model: .* GB.* GB",
     f"fit {RECIPE} {TINY} --trainer.devices 5000 --dry-run": "devices=5000 .* the most is",
-    f"fit classification/listops --trainer.accelerator cpu {CONVOLUTION}": "filters=10+: .* GB",
+    f"fit classification/listops --trainer.accelerator cpu {CONVOLUTION}": "model: .* GB.*pooling",
 }
 
 
@@ -253,7 +264,6 @@ def test_what_there_is_is_the_least_of_machine_and_control_groups(tmp_path, monk
     proc, control = tmp_path / "proc", tmp_path / "cgroup"
     monkeypatch.setattr(memory, "PROC", proc)
     monkeypatch.setattr(memory, "CONTROL", control)
-    monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY,) * 2)
     assert memory.machine() == memory.ADDRESSES, "nothing is known, nothing is refused"
     write(proc / "meminfo", "MemTotal: 16000 kB\nSwapTotal: 4000 kB\nHugePages_Total: 0\n")
     write(proc / "meminfo", (proc / "meminfo").read_text() + "MemAvailable: 9000 kB\n")
@@ -263,46 +273,15 @@ def test_what_there_is_is_the_least_of_machine_and_control_groups(tmp_path, monk
     write(control / "memory/jobs/memory.limit_in_bytes", f"{9 * 10**18}\n")
     assert memory.machine() == 20_000 * 1024, "version 1 without a limit"
     write(control / "memory/jobs/7/memory.limit_in_bytes", "5000\n")
-    assert memory.machine() == 5000 + 4000 * 1024
-    write(control / "memory/jobs/7/memory.memsw.limit_in_bytes", "6000\n")
-    assert memory.machine() == 6000, "version 1 counts both"
+    assert memory.machine() == 5000
     write(control / "user/memory.max", "max\n")
     write(control / "user/me/memory.max", "2000\n")
-    write(control / "user/me/memory.swap.max", "1000\n")
-    assert memory.machine() == 3000, "version 2 counts each"
+    assert memory.machine() == 2000, "version 2"
 
 
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
-
-
-@pytest.mark.parametrize("optimizer", ["adamw", "muon", "sgd"])
-def test_the_size_of_a_training_is_that_of_its_tensors(optimizer):
-    def make():
-        return Transformer(50, 16, 2, 1)
-
-    def configure(module):
-        return Optim(optimizer=optimizer).configure(module, 1)["optimizer"]
-
-    model = make()
-    made = configure(model)
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    made.step()
-    kept = [value for state in made.state.values() for value in state.values()]
-    grads = [parameter.grad for parameter in model.parameters()]
-    tensors = [one for one in (*kept, *grads) if isinstance(one, torch.Tensor)]
-    wanted = size(model) + sum(one.nbytes for one in tensors)
-    assert training_size(make, configure) == wanted
-
-
-def test_the_option_that_decides_is_the_one_that_makes_the_model_small():
-    options = {"dim": 4096, "heads": 64, "layers": 12, "max_length": 10**7}
-    make = lambda **given: Transformer(50, **given)  # noqa: E731
-    assert memory.deciding(make, options) == "model.dim=4096"
-    assert memory.deciding(make, {**options, "dim": 640}) == "model.layers=12"
-    assert memory.deciding(make, {**options, "position": "learned"}) == "model.max_length=10000000"
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
@@ -342,42 +321,16 @@ def test_numbers_that_are_zero_where_models_compute_are_refused(options, line, c
     is_refused(code, capsys.readouterr().err, line)
 
 
-@pytest.mark.nightly
-def test_a_process_takes_more_than_is_counted_for_it():
-    assert forked.call(memory_of_a_process) > PROCESS
-
-
-def memory_of_a_process():
-    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
-    kept = {line.split(":")[0]: line.split()[1] for line in lines if line.endswith("kB")}
-    return int(kept["RssAnon"]) * 1024
-
-
 def test_a_gpu_that_is_too_small_is_named(monkeypatch):
-    from tfzoo.errors import BadRecipe
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(memory, "gpu", lambda: Place(GB, "the GPU"))
-    config = resolved("--model.dim 2048")
-    config.recipe["trainer"]["accelerator"] = "auto"
-    with pytest.raises(BadRecipe, match=r"model.dim=2048: .*the GPU has 1.0 GB"):
-        check_sizes(config)
-    config.recipe["trainer"]["strategy"] = "fsdp2"
-    check_sizes(config)  # each GPU has a part
+    monkeypatch.setattr(cost, "room", lambda trainer: (1, GB, GB, "GPU"))
+    with pytest.raises(BadRecipe, match=r"model: .*this GPU has 1.0 GB.* 1024"):
+        checked("--model.dim 1024")
+    monkeypatch.setattr(cost, "room", lambda trainer: (0, GB, GB, "GPU"))
+    checked("--model.dim 1024")  # each GPU has a part
 
 
-@pytest.mark.usefixtures("of_16_gb")
-def test_an_optimiser_that_cannot_be_counted_is_refused_where_gradients_alone_do_not_fit(
-    monkeypatch,
-):
-    from tfzoo.errors import BadRecipe
-    from tfzoo.training import sizes
-
-    def looks_at_data(*_):
-        raise RuntimeError("no data")
-
-    monkeypatch.setattr(sizes, "training_size", looks_at_data)
-    check_sizes(resolved("--model.dim 4096"))
-    large = resolved("--model.dim 7168")
-    with pytest.raises(BadRecipe, match=r"model.dim=7168: parameters, gradients .* take at least"):
-        check_sizes(large)
+def test_several_processes_that_do_not_fit_together_are_named(monkeypatch):
+    monkeypatch.setattr(memory, "machine", lambda: GB)
+    checked("--model.dim 512")
+    with pytest.raises(BadRecipe, match=r"trainer.devices=4: that many times parameters, .*GB"):
+        checked("--model.dim 512 --trainer.devices 4")

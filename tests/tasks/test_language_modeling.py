@@ -22,7 +22,7 @@ from tfzoo.learning.task import Part
 from tfzoo.models.generation import generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.tasks.language_modeling import LanguageModelingTask
-from tfzoo.training.step_cost import OUTPUT, Sizes, count
+from tfzoo.training.cost import OUTPUT, example_loss, step_cost
 
 V = 30
 BOS, EOS = OWN.bos, OWN.eos
@@ -163,9 +163,11 @@ def test_a_folder_in_place_of_its_files_is_refused_with_the_pattern(tmp_path):
 
 
 def test_a_step_is_counted_with_the_logits_of_all_tokens():
-    costs = count(lambda: LanguageModel(V, dim=16, heads=2, layers=1), Sizes(2, 5))
+    cost = step_cost(
+        lambda: LanguageModel(V, dim=16, heads=2, layers=1), lambda model: example_loss(model, 2, 5)
+    )
     # The output projection, and the two products of its gradients; an addition is counted too.
-    assert costs[OUTPUT].products == 3 * 2 * 2 * 5 * 16 * V
+    assert cost.parts[OUTPUT].flops == 3 * 2 * 2 * 5 * 16 * V
 
 
 def test_a_folder_a_table_and_rows_are_read_alike(tmp_path):

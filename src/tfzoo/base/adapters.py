@@ -249,10 +249,12 @@ def silence_ray_workers(ray: Any) -> None:
 
 
 def shapes_alone() -> AbstractContextManager[object]:
-    """Inside it, new tensors have a shape, a dtype and a device, but no data."""
+    """Inside it, new tensors have a shape, a dtype and a device, but no data; of others, only that
+    is read.
+    """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    return FakeTensorMode()
+    return FakeTensorMode(allow_non_fake_inputs=True)
 
 
 def shapes_depend_on_data() -> tuple[type[Exception], ...]:
@@ -262,20 +264,8 @@ def shapes_depend_on_data() -> tuple[type[Exception], ...]:
     return fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException
 
 
-def tensor_of_class(kind: Any, like: Any, device: Any) -> Any:
-    """A tensor of a subclass, without data, with the shape of another one, on a device."""
-    return kind._make_wrapper_subclass(
-        kind,
-        like.size(),
-        strides=like.stride(),
-        storage_offset=like.storage_offset(),
-        dtype=like.dtype,
-        device=device,
-    )
+def without_modes() -> AbstractContextManager[Any]:
+    """Inside it, new tensors have data, also within :func:`shapes_alone`."""
+    from torch.utils import _python_dispatch
 
-
-def without_subclasses() -> AbstractContextManager[Any]:
-    """Inside it, operations treat tensors of subclasses as plain ones."""
-    import torch
-
-    return torch._C._DisableTorchDispatch()
+    return _python_dispatch._disable_current_modes()

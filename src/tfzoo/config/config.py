@@ -259,7 +259,7 @@ def call_constructors(recipe: Recipe, values: Mapping[str, Any], make_data: bool
         make = partial(section.cls, **supplied.get(name, {}))
         with section_of_errors(name):
             if name == "model":
-                made[name] = memory.check_model(make, values[name])
+                made[name] = memory.without_data(make, values[name])
                 task.check_model(made[name])
                 continue
             made[name] = make(**values[name])

@@ -105,7 +105,7 @@ def starting_values(
     """
     with located(folder):
         published = read_config(config_of(folder))
-        model: Any = memory.check_model(published.model, published.options, memory.here(), BadRun)
+        model: Any = memory.check_model(published.model, published.options, BadRun)
         name, state = found_in(folder)
         own = {"like": published.architecture, **options_of(model)}
     tokenizer = {"name": name, "folder": str(folder), "sha256": sha256_of(state)}

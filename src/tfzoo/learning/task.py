@@ -546,7 +546,7 @@ class Task(L.LightningModule):
             if given is None:
                 arguments = {**cls.model_arguments(tokenizer), **kept["recipe"].get("model", {})}
                 # no memory is allocated before the sizes are checked
-                empty = memory.check_model(cls.Model, arguments, memory.here(), BadRun)
+                empty = memory.check_model(cls.Model, arguments, BadRun)
                 adapter.apply(empty, 0)
                 checkpoints.check_fit(empty, state)
                 if can_fill(empty):

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import lightning.pytorch as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from tfzoo.base.ranks import rank
@@ -52,13 +53,13 @@ from tfzoo.runs.folder import (
     write_summary,
 )
 from tfzoo.runs.machine import environment, versions
+from tfzoo.training.cost import check_model, check_step
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.metrics_file import MetricsFile
 from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
 from tfzoo.training.progress import progress_bar
 from tfzoo.training.resume import Resume
 from tfzoo.training.signals import Signals, requeue
-from tfzoo.training.sizes import check_sizes, warn_of_longest_batch
 from tfzoo.training.start import load, vocabularies
 from tfzoo.training.throughput import Throughput
 from tfzoo.training.trainer import (
@@ -108,16 +109,17 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
         return code
 
 
-def prepared(config: Config) -> tuple[Any, Any]:
+def prepared(config: Config, trainer: L.Trainer) -> tuple[Any, Any]:
     """The task, with its new model, and its data, which is prepared."""
-    check_sizes(config)
+    check_model(config)
     data = config.data
     if config.start:
         data.tokenizer_states = vocabularies(config.start, config.recipe["data"])
     data.prepare_data()
     data.setup("fit")
     tokenizer = getattr(data, config.task.tokenizer_of_data)
-    check_sizes(config, tokenizer)
+    check_model(config, tokenizer)
+    check_step(config, trainer, tokenizer, data)
     task = config.task.build(config.recipe, tokenizer)
     task.check(data)
     return task, data
@@ -189,7 +191,7 @@ class TrainingRun:
         """Make the task, with the weights that training begins with, and its data, and say what
         they are. From now on the folder has the configuration.
         """
-        self.task, self.data = prepared(self.config)
+        self.task, self.data = prepared(self.config, self.trainer)
         start = self.config.start
         weights = load(start.run, self.task) if start and not self.resume_from else []
         if start:
@@ -203,8 +205,6 @@ class TrainingRun:
         if start and weights:
             print_table(weights, f"weights of {relative_path(start.run.path)}")
         notify(self.data.describe())
-        if not rank():
-            warn_of_longest_batch(self.config, self.task.tokenizer, self.data)
         sizes = [(weight.numel(), weight.requires_grad) for weight in self.task.parameters()]
         self.parameters = sum(size for size, _ in sizes)
         trained = sum(size for size, is_trained in sizes if is_trained)

@@ -32,7 +32,6 @@ from tfzoo.config.lightning import load, make
 from tfzoo.errors import BadRecipe
 from tfzoo.training import fsdp_strategy
 from tfzoo.training.checkpoint_io import AtomicCheckpointIO
-from tfzoo.training.sizes import check_processes
 
 DISABLED_BY = {
     "enable_progress_bar": lightning_callbacks.ProgressBar,
@@ -41,6 +40,8 @@ DISABLED_BY = {
 """The arguments of the Trainer that remove tfzoo's own callbacks of a class if they are False."""
 LAST_CHECKPOINT_KEYS = {"every_n_train_steps", "train_time_interval"}
 """Keys of the section ``checkpoint`` that say when the last checkpoint is written."""
+PER_CORE = 8
+"""The most processes of a training on the CPU for each of its cores."""
 ENVIRONMENT = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
 
 
@@ -166,6 +167,20 @@ def on_all_processes(arguments: Mapping[str, Any]) -> L.Trainer:
             "start as many processes, or leave both options out"
         )
     return made
+
+
+def check_processes(count: int) -> None:
+    """Check that a training can start so many processes on the CPU.
+
+    Raises:
+        BadRecipe: there are too few cores.
+    """
+    cores = os.cpu_count() or 1
+    if count > PER_CORE * cores:
+        raise BadRecipe(
+            f"trainer.devices={count} on the CPU are as many processes, and this machine has "
+            f"{cores} cores; the most is {PER_CORE * cores}, {PER_CORE} a core"
+        )
 
 
 def detect_launcher() -> tuple[str, int, int]:

@@ -103,7 +103,7 @@ def read_weights(
     """
     bare = bool(published.bare)
     with located(folder):
-        model: Any = memory.check_model(published.model, published.options, memory.here(), BadRun)
+        model: Any = memory.check_model(published.model, published.options, BadRun)
         tensors = Tensors(published.architecture, *tensors_of(folder))
         state = converted(published.architecture, model, tensors, bare)
         beside = of_classifier(published.architecture, tensors)

@@ -1,0 +1,424 @@
+"""What a training step costs: FLOPs, activations, parameters, gradients, the optimiser's state and
+the peak of memory; and whether a training fits the machine.
+
+A step runs on PyTorch's ``FakeTensor``: from the shapes of tensors, so that nothing is computed and
+hardly any memory is taken.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import lightning.pytorch as L
+import numpy as np
+import torch
+import torch.nn.functional as F
+from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+
+from tfzoo.base import adapters, memory
+from tfzoo.base.terminal import notify
+from tfzoo.base.values import readable
+from tfzoo.config.config import Config
+from tfzoo.contracts import Component
+from tfzoo.errors import BadRecipe
+from tfzoo.learning.cross_entropy import cross_entropy
+from tfzoo.models.language_model import LanguageModel
+from tfzoo.models.multihead import CrossAttention
+from tfzoo.models.transformer import Transformer
+from tfzoo.training.out_of_memory import batch_shape
+
+OUTPUT = "output and loss"
+"""The part of what lies in no other."""
+MODEL, BACKWARD = "the model itself", "backward"
+"""What tensors belong to that are made before the forward pass, and after it."""
+OVERHEAD = 1.2
+"""What a process has from the system, as a multiple of what its tensors hold: memory that was freed
+is kept for the next tensor, which may not fit into it.
+"""
+SECONDS = 0.5
+"""The most time in which a training's step is counted before it begins."""
+CPU = torch.device("cpu")
+
+Loss = Callable[[Any], Tensor]
+"""The loss of a model."""
+
+
+# The cost of a step -------------------------------------------------------------------------------
+
+
+@dataclass
+class Cost:
+    """Of a part of a model.
+
+    Args:
+        parameters: their number.
+        flops: of the matrix products of its forward pass; a multiplication and an addition are two.
+        activations: bytes of what it computes and the backward pass needs.
+    """
+
+    parameters: int = 0
+    flops: int = 0
+    activations: int = 0
+
+
+@dataclass
+class StepCost:
+    """Of a training step.
+
+    Args:
+        model: without data.
+        parts: a cost by part, in the order of the model. A module belongs to the component that it
+            lies in, and to the child of the model that this lies in. Layers are added up.
+        backward: the FLOPs of the backward pass.
+        parameters: bytes, tables included.
+        gradients: bytes.
+        optimizer_state: bytes.
+        peak: the most bytes that the step holds at a moment, all of these included.
+    """
+
+    model: nn.Module
+    parts: dict[str, Cost]
+    backward: int
+    parameters: int
+    gradients: int
+    optimizer_state: int
+    peak: int
+
+    @property
+    def forward(self) -> Cost:
+        """The sum over all parts."""
+        return Cost(
+            sum(part.parameters for part in self.parts.values()),
+            sum(part.flops for part in self.parts.values()),
+            sum(part.activations for part in self.parts.values()),
+        )
+
+    @property
+    def kept(self) -> int:
+        """The bytes that a training holds in each step, whatever its batch."""
+        return self.parameters + self.gradients + self.optimizer_state
+
+    def __str__(self) -> str:
+        return (
+            f"{readable(self.peak)} at the peak: parameters {readable(self.parameters)}, gradients "
+            f"{readable(self.gradients)}, optimizer state {readable(self.optimizer_state)}, "
+            f"activations {readable(self.forward.activations)}"
+        )
+
+
+def step_cost(
+    make: Callable[[], nn.Module],
+    loss: Loss | None = None,
+    optimizer: Callable[[nn.Module], torch.optim.Optimizer] | None = None,
+    *,
+    device: torch.device = CPU,
+    seconds: float = math.inf,
+) -> StepCost:
+    """The cost of a training step.
+
+    Args:
+        make: makes the model; on ``device`` without being told.
+        loss: computes the loss; None: there is no forward and no backward pass.
+        optimizer: makes the optimiser; None: there is no step of it.
+        device: where the tensors would be.
+        seconds: the most time to spend.
+
+    Raises:
+        TimeoutError: it takes more time.
+        DataDependentOutputException, DynamicOutputShapeException: of PyTorch; a part looks at its
+            data in order to know what to do.
+    """
+    counter, state = Counter(seconds), 0
+    with adapters.shapes_alone(), nullcontext() if device == CPU else device, counter:
+        model = make().train()
+        counter.watch(model)
+        counter.peak = counter.total
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if optimizer is not None:
+            made = optimizer(model)
+            for parameter in trained:
+                parameter.grad = torch.zeros_like(parameter)
+            made.step()
+            made.zero_grad()
+            kept = [tensor for values in made.state.values() for tensor in values.values()]
+            state = sum(tensor.nbytes for tensor in kept if isinstance(tensor, Tensor))
+        if loss is not None:
+            counter.inside = [OUTPUT]
+            total = loss(model)
+            parts, counter.inside = counter.parts(), [BACKWARD]
+            total.backward()
+        else:
+            parts = counter.parts()
+    return StepCost(
+        model,
+        parts,
+        sum(counter.flops.values()) - sum(part.flops for part in parts.values()),
+        memory.size(model),
+        sum(parameter.nbytes for parameter in trained),
+        state,
+        counter.peak,
+    )
+
+
+class Counter(TorchDispatchMode):
+    """Adds up the FLOPs of operations by part, and the bytes of the tensors that exist: ``total``
+    at this moment, ``peak`` at most.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self.end = perf_counter() + seconds
+        self.inside = [MODEL]
+        """The parts of the modules that are running, the innermost last."""
+        self.parameters: dict[str, int] = {}
+        self.flops: dict[str, int] = defaultdict(int)
+        self.held: dict[str, int] = defaultdict(int)
+        self.total = self.peak = 0
+        self.storages: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def watch(self, model: nn.Module) -> None:
+        """Know which part of a model is running."""
+        part_of = {name: part_name(model, name) for name, _ in model.named_modules()}
+        self.parameters = dict.fromkeys(part_of.values(), 0)  # in the order of the model
+        for name, parameter in model.named_parameters():  # a tied one comes once
+            self.parameters[part_of[name.rpartition(".")[0]]] += parameter.numel()
+        for name, module in model.named_modules():
+            if part_of[name] != part_of[name.rpartition(".")[0]]:
+                enter = partial(lambda part, *_: self.inside.append(part), part_of[name])
+                module.register_forward_pre_hook(enter)
+                module.register_forward_hook(lambda *_: self.leave(), always_call=True)
+
+    def leave(self) -> None:
+        self.inside.pop()
+
+    def parts(self) -> dict[str, Cost]:
+        """What each part has computed, and holds now."""
+        names = dict.fromkeys([*self.parameters, OUTPUT])
+        return {
+            name: Cost(self.parameters.get(name, 0), self.flops[name], self.held[name])
+            for name in names
+        }
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run an operation and count it.
+
+        Raises:
+            TimeoutError: the time is over.
+        """
+        if perf_counter() > self.end:
+            raise TimeoutError
+        out = ASSUMED.get(func, func)(*args, **(kwargs or {}))
+        part = self.inside[-1]
+        if formula := FORMULAS.get(func.overloadpacket):
+            self.flops[part] += formula(*args, **(kwargs or {}), out_val=out)
+        for tensor in tree_leaves(out):
+            if isinstance(tensor, Tensor) and tensor.untyped_storage() not in self.storages:
+                self.hold(tensor.untyped_storage(), part)
+        return out
+
+    def hold(self, storage: torch.UntypedStorage, part: str) -> None:
+        """Count the memory of a new tensor, which all its views share, as long as it exists."""
+        self.storages.add(storage)
+        self.change(storage.nbytes(), part)
+        weakref.finalize(storage, self.change, -storage.nbytes(), part)
+
+    def change(self, size: int, part: str) -> None:
+        self.held[part] += size
+        self.total += size
+        self.peak = max(self.peak, self.total)
+
+
+def part_name(model: nn.Module, path: str) -> str:
+    """The part of the module at ``path``: the child of ``model`` that it lies in, and the component
+    there, such as ``encoder attention scaled_dot_product``.
+    """
+    names = path.split(".")
+    modules = [model.get_submodule(".".join(names[: end + 1])) for end in range(len(names))]
+    crossing = any(isinstance(module, CrossAttention) for module in modules)
+    where = f"{names[0]} cross-attention" if crossing else names[0]
+    for module in reversed(modules):
+        if isinstance(module, CrossAttention):
+            return f"{where} projections"
+        if isinstance(module, Component):
+            return f"{where} {module.entry.kind} {module.entry.name}"
+    return where or OUTPUT
+
+
+def attention_forward(
+    q: Any, k: Any, v: Any, *args: Any, out_val: Any = None, **kwargs: Any
+) -> int:
+    """The FLOPs of PyTorch's attention kernel for CPUs."""
+    return int(sdpa_flop_count(q.shape, k.shape, v.shape))
+
+
+def attention_backward(
+    grad: Any, q: Any, k: Any, v: Any, *args: Any, out_val: Any = None, **kwargs: Any
+) -> int:
+    """It computes the scores again: five products in place of two."""
+    return attention_forward(q, k, v) * 5 // 2
+
+
+def onednn_linear(x: Any, weight: Any, *more: Any, **options: Any) -> int:
+    """The FLOPs of a linear map by oneDNN."""
+    return 2 * int(x.numel()) * int(weight.shape[0])
+
+
+FORMULAS: dict[Any, Callable[..., int]] = {
+    **flop_registry,
+    adapters.onednn_linear_operation(): onednn_linear,
+    torch.ops.aten.addmm_: flop_registry[torch.ops.aten.addmm],
+    torch.ops.aten.baddbmm_: flop_registry[torch.ops.aten.baddbmm],
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_forward,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: attention_backward,
+}
+"""The FLOPs of each operation: those of PyTorch's ``FlopCounterMode``, and what it leaves out."""
+
+
+def holds(tensor: Tensor) -> Any:
+    """A condition on data holds; other numbers are not known."""
+    scalar = torch.ops.aten._local_scalar_dense.default
+    return True if tensor.dtype == torch.bool else scalar(tensor)
+
+
+def evenly(tensor: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """Each number comes as often."""
+    bins = max(1, minlength)
+    with adapters.without_modes():
+        return torch.tensor([(tensor.numel() + index) // bins for index in range(bins)])
+
+
+ASSUMED: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten._local_scalar_dense.default: holds,
+    torch.ops.aten.bincount.default: evenly,
+}
+"""What is assumed of data by operations that look at it."""
+
+
+def example_loss(model: Any, rows: int, length: int) -> Tensor:
+    """The loss of a batch of ``rows`` texts of ``length`` tokens, of source and target each,
+    without padding.
+    """
+    ids = 1 + torch.arange(rows * length).view(rows, -1) % 3
+    if isinstance(model, Transformer | LanguageModel):
+        hidden = model.hidden(ids, ids) if isinstance(model, Transformer) else model.hidden(ids)
+        return cross_entropy(hidden.flatten(0, 1), model.output_weight, ids.flatten())[0]
+    logits = model(ids)
+    labels = (ids if logits.ndim == 3 else ids[:, 0]) % logits.shape[-1]  # of tokens, or texts
+    return F.cross_entropy(logits.flatten(0, -2), labels.flatten())
+
+
+# Whether a training fits --------------------------------------------------------------------------
+
+
+def check_model(config: Config, tokenizer: Any = None) -> None:
+    """Check that the parameters and tables of a recipe's model fit into this machine: before data
+    is read, and with the tokenizer's vocabulary when it is known.
+
+    Raises:
+        BadRecipe: naming what is needed, what there is and the largest tensor.
+    """
+    supplied = config.task.model_arguments(tokenizer, data=config.recipe["data"])
+    memory.check_model(partial(config.task.Model, **supplied), config.recipe["model"])
+
+
+def check_step(config: Config, trainer: L.Trainer, tokenizer: Any, data: Any) -> None:
+    """Check that parameters, gradients and the optimiser's state of a training fit: on the GPU that
+    it uses, or in the memory of this machine once for each process. Say if a step on the longest
+    batch probably needs more memory than is free now, which is an estimate. A strategy that shards
+    the model is not counted.
+
+    Raises:
+        BadRecipe: naming what is needed, what there is and the largest tensor.
+    """
+    copies, there, left, place = room(trainer)
+    kept = cost_of(config, trainer, tokenizer) if copies else None
+    if kept and (need := copies * kept.kept) > there:
+        times = f"trainer.devices={copies}: that many times" if kept.kept <= there else "model:"
+        what = f"{times} parameters, gradients and the optimiser's state"
+        raise BadRecipe(memory.too_large(what, kept.model, need, there, place))
+    batch = longest_batch(data)
+    cost = cost_of(config, trainer, tokenizer, batch, SECONDS) if kept and batch else None
+    if cost and (need := OVERHEAD * copies * cost.peak) > left:
+        option = "max_tokens" if len(batch) > 1 else "max_length"
+        notify(
+            f"warning: a step on the longest batch ({batch_shape(batch)} tokens) takes about "
+            f"{readable(need)} of memory with the model and its optimiser, and this {place} has "
+            f"{readable(left)} free: lower data.{option}={getattr(data, option)}"
+        )
+
+
+def room(trainer: L.Trainer) -> tuple[int, int, int, str]:
+    """How often one GPU, or this machine, holds the model of a training (0: not known), the bytes
+    that there are and that are free now, and what a message calls the place.
+    """
+    known = isinstance(trainer.strategy, DDPStrategy | SingleDeviceStrategy)
+    if (device := trainer.strategy.root_device).type == "cuda":
+        left, there = torch.cuda.mem_get_info(device)
+        return int(known), there, left, "GPU"
+    return trainer.num_devices * known, memory.machine(), memory.free(), "machine"
+
+
+def cost_of(
+    config: Config,
+    trainer: L.Trainer,
+    tokenizer: Any,
+    batch: Any = None,
+    seconds: float = math.inf,
+) -> StepCost | None:
+    """The cost of a training's step on a batch, or without one, of what it holds in each step; None
+    if it is not known in this time, such as that of a model that looks at data.
+    """
+    device = trainer.strategy.root_device if trainer.strategy.root_device.type == "cuda" else CPU
+
+    def make() -> Any:
+        task = config.task.build(config.recipe, tokenizer)
+        task.choose_trained()
+        replace(task.compute, compile=False).apply(task.model)
+        return trainer.precision_plugin.convert_module(task)
+
+    def loss(task: Any) -> Tensor:
+        with trainer.precision_plugin.forward_context():
+            output: Any = task.forward_batch(batch.to(device))
+        results = output if isinstance(output, tuple) else (output,)
+        total: Tensor = next(one for one in results if one.requires_grad).sum()
+        return total
+
+    try:
+        of_batch = None if batch is None else loss
+        return step_cost(make, of_batch, optimizer_of(config), device=device, seconds=seconds)
+    except Exception:  # of any kind
+        return None
+
+
+def longest_batch(data: Any) -> Any:
+    """The longest batch of training, of as many rows as ``max_tokens`` allows; None of a stream."""
+    if data.stream is not None:
+        return None
+    source, target = data.sets["train"].lengths()
+    longer = np.maximum(source, target) + 1  # EOS
+    rows = max(1, min(len(longer), data.max_tokens // int(longer.max())))
+    return data.sets["train"][np.argsort(-longer, kind="stable")[:rows]]
+
+
+def optimizer_of(config: Config) -> Callable[[nn.Module], torch.optim.Optimizer]:
+    """Makes the optimiser of a training."""
+    optim = config.task.settings()["optim"](**config.recipe["optim"])
+    return lambda module: optim.optimizer_and_schedule(module, 1)["optimizer"]  # type: ignore[no-any-return]
