@@ -35,7 +35,7 @@ def test_a_log_has_lines_of_training_and_of_each_validation(own_folder, monkeypa
     monkeypatch.setattr(progress, "EVERY", 0.0)
     assert main([*TINY, "--samples", "1"]) == 0
     out, err = capsys.readouterr()
-    assert re.search(r"^0:00:\d\d  training  step 3 of 6  loss .*  0:00:\d\d left$", err, re.M), err
+    assert re.search(r"^training  step 3 of 6  loss .", err, re.M), err
     assert err.count("\n    -> ") == err.count("step 6  val  ") == 1
     (long,) = [line for line in out.splitlines() if line.strip().startswith("test/long")]
     assert "chrf" in long

@@ -37,7 +37,6 @@ from tfzoo.learning.cross_entropy import cross_entropy
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.models.multihead import CrossAttention
 from tfzoo.models.transformer import Transformer
-from tfzoo.training.out_of_memory import batch_shape
 
 OUTPUT = "output and loss"
 """The part of what lies in no other."""
@@ -359,9 +358,9 @@ def check_step(config: Config, trainer: L.Trainer, tokenizer: Any, data: Any) ->
     if cost and (need := OVERHEAD * copies * cost.peak) > left:
         option = "max_tokens" if len(batch) > 1 else "max_length"
         notify(
-            f"warning: a step on the longest batch ({batch_shape(batch)} tokens) takes about "
-            f"{readable(need)} of memory with the model and its optimiser, and this {place} has "
-            f"{readable(left)} free: lower data.{option}={getattr(data, option)}"
+            f"warning: a step on the longest batch takes about {readable(need)} of memory with the "
+            f"model and its optimiser, and this {place} has {readable(left)} free: lower "
+            f"data.{option}={getattr(data, option)}"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
 from math import inf
 from time import monotonic
 from typing import Any
@@ -13,7 +12,6 @@ from lightning.pytorch.callbacks import ProgressBar, RichProgressBar
 
 from tfzoo.base.scores import format_scores
 from tfzoo.base.terminal import notify
-from tfzoo.training.trainer import seconds_left
 
 EVERY = 10.0
 """Seconds between lines if stderr is not a terminal."""
@@ -42,51 +40,24 @@ class Bar(RichProgressBar):
 class Lines(ProgressBar):
     """A line on stderr every ten seconds of training, and the scores after each validation."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_enabled = True
-        self.begun = self.said = monotonic()
-        self.first = 0
-
-    def enable(self) -> None:
-        self.is_enabled = True
+    said = 0.0
 
     def disable(self) -> None:
-        self.is_enabled = False
-
-    def print(self, *args: Any, sep: str = " ", **kwargs: Any) -> None:
-        """Print a line."""
-        notify(sep.join(map(str, args)))
+        """On all ranks but the first, which :func:`notify` knows."""
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.begun = self.said = monotonic()
-        self.first = trainer.global_step
+        self.said = monotonic()
 
-    def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
-        super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
-        now = monotonic()
-        if not self.is_enabled or now - self.said < EVERY:
+    def on_train_batch_end(self, trainer: L.Trainer, *args: Any, **kwargs: Any) -> None:
+        if monotonic() - self.said < EVERY:
             return
-        self.said, done = now, trainer.global_step - self.first
-        total = inf if seconds_left(trainer) < inf else float(trainer.estimated_stepping_batches)
-        left = (now - self.begun) * (total - trainer.global_step) / max(done, 1)
-        known = total < inf
-        words = [
-            f"training  step {trainer.global_step}" + (f" of {total:.0f}" if known else ""),
-            *(f"{name} {value}" for name, value in shown(trainer).items()),
-            *([f"{timedelta(seconds=round(left))} left"] if known else []),
-        ]
-        notify(f"{timedelta(seconds=round(now - self.begun))}  {'  '.join(words)}")
+        self.said, total = monotonic(), float(trainer.estimated_stepping_batches)
+        of_all = f" of {total:.0f}" if total < inf else ""
+        words = [f"{name} {value}" for name, value in shown(trainer).items()]
+        notify("  ".join([f"training  step {trainer.global_step}{of_all}", *words]))
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        for line in score_lines(trainer) if self.is_enabled else ():
+        for line in score_lines(trainer):
             notify(line)
 
 

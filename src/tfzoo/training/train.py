@@ -56,7 +56,7 @@ from tfzoo.runs.machine import environment, versions
 from tfzoo.training.cost import check_model, check_step
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.metrics_file import MetricsFile
-from tfzoo.training.out_of_memory import OutOfMemoryContext, advice, is_out_of_memory
+from tfzoo.training.out_of_memory import advice, is_out_of_memory
 from tfzoo.training.progress import progress_bar
 from tfzoo.training.resume import Resume
 from tfzoo.training.signals import Signals, requeue
@@ -154,8 +154,6 @@ class TrainingRun:
         self.resume_from = resume_from
         self.ended = "not started"
         self.test_scores: dict[str, float] = {}
-        self.at_start: dict[str, float] = {}
-        """Scores of the weights that training begins with, before its first step."""
         self.earlier = attempts(folder) if resume_from else []
         before = read_summary(folder).get("fit", {}) if resume_from else {}
         self.earlier_decoding_speed = before.get("decoded_per_second")
@@ -172,14 +170,12 @@ class TrainingRun:
         self.signals = Signals(self.last)
         self.resume = Resume(self.last, metrics)
         self.best = best_checkpoint(settings, config.task.monitor, folder / checkpoints.FOLDER)
-        self.memory_context = OutOfMemoryContext()
         self.watchdog = Watchdog(config.recipe["timeout"], self.last.processes, self._on_death)
         callbacks = [
             *([Explain()] if config.recipe["explain"] else []),
             ValidationCheck(),
             progress_bar(),
             self.throughput,
-            self.memory_context,
             self.signals,
             self.resume,
             self.best,
@@ -248,9 +244,6 @@ class TrainingRun:
         try:
             for logger in self.trainer.loggers[1:]:  # the first is metrics.csv, which keeps none
                 logger.log_hyperparams({**self.task.recipe, "versions": versions()})
-            if self.config.start and not self.resume_from and self.trainer.limit_val_batches:
-                self.trainer.validate(self.task, datamodule=self.data, verbose=False)
-                self.at_start = logged_scores(self.trainer)
             self.trainer.fit(
                 self.task, datamodule=self.data, ckpt_path=self.resume_from, weights_only=True
             )
@@ -282,7 +275,7 @@ class TrainingRun:
     def _on_error(self, error: Exception) -> int:
         code = 1
         if is_out_of_memory(error):
-            message = advice(self.memory_context.shape, self.data.max_tokens)
+            message = advice(self.data.max_tokens)
         elif cause := self.watchdog.cause(error):
             message = cause
         elif unknown := UNKNOWN_METRIC.search(str(error)):
@@ -359,7 +352,6 @@ class TrainingRun:
             "ended": self.ended,
             "attempts": self.attempts(self.ended),
             "scores": self.resume.scores,
-            **({"at_start": self.at_start} if self.at_start else {}),
             "untrained": self.task.untrained_scores,
             "constant_loss": self.task.constant_loss(self.data)
             if "val" in getattr(self.data, "sets", {})
@@ -395,13 +387,9 @@ class TrainingRun:
             rows.append(("skipped, not finite", f"{section['skipped']:,}"))
         if "tokens_per_second" in section:
             rows.append(("tokens per second", f"{section['tokens_per_second']:,}"))
-        best = section["best"].items()
         rows += [
-            (f"{name} at the start", format_score(name, self.at_start[name]))
-            for name, _ in best
-            if name in self.at_start
+            (f"best {name}", format_score(name, value)) for name, value in section["best"].items()
         ]
-        rows += [(f"best {name}", format_score(name, value)) for name, value in best]
         if not section["scores"]:
             rows.append(
                 ("validation", "none took place; trainer.val_check_interval sets how often")
