@@ -119,7 +119,7 @@ def test_the_probabilities_of_all_labels_can_be_piped(here, capsys):
     ("device", "says"),
     [
         ("gpu", "no such device; one of cpu, cuda, cuda:N or mps"),
-        ("cuda:1", "this PyTorch is a build for CPUs"),
+        ("cuda:1", "Torch not compiled with CUDA enabled (tfzoo doctor says more)"),
     ],
 )
 def test_a_device_that_is_not_there_is_one_line(command, device, says, here, capsys, monkeypatch):

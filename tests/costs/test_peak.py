@@ -13,16 +13,9 @@ from torch.profiler import ProfilerActivity, profile
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
 from tfzoo.base import memory
 from tfzoo.commands.main import main
-<<<<<<< HEAD:tests/runs/test_step_peak.py
 from tfzoo.learning.settings import Compute
-from tfzoo.training import sizes
-from tfzoo.training.step_cost import Counter, Sizes, loss
-from tfzoo.training.step_peak import Unknown, step_peak
-=======
-from tfzoo.learning.compute import Compute
 from tfzoo.training import cost
 from tfzoo.training.cost import example_loss, step_cost
->>>>>>> 0137c1c4 (One engine counts what a step costs; six said it before):tests/costs/test_peak.py
 
 ADDITIVE = {"attention": "additive"}
 GRU = {"mixer": "gru", "position": "none"}

@@ -257,13 +257,6 @@ def shapes_alone() -> AbstractContextManager[object]:
     return FakeTensorMode(allow_non_fake_inputs=True)
 
 
-def shapes_depend_on_data() -> tuple[type[Exception], ...]:
-    """What is raised inside :func:`shapes_alone` where data would be needed."""
-    from torch._subclasses import fake_tensor
-
-    return fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException
-
-
 def without_modes() -> AbstractContextManager[Any]:
     """Inside it, new tensors have data, also within :func:`shapes_alone`."""
     from torch.utils import _python_dispatch

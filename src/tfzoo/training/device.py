@@ -35,14 +35,11 @@ def find_device(name: str | None) -> torch.device:
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     device = torch.device(device_name(name))
-    if device.type == "cuda" and not torch.cuda.is_available():
-        why = "PyTorch finds no GPU" if torch.version.cuda else "this PyTorch is a build for CPUs"
-        raise TfzooError(f"--device {name}: {why} (tfzoo doctor says more)")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        last = torch.cuda.device_count() - 1
-        raise TfzooError(f"--device {name}: the last GPU of this machine is cuda:{last}")
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise TfzooError(f"--device {name}: PyTorch finds no Apple GPU")
+    try:
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError) as error:  # of PyTorch, which knows best
+        why = str(error).strip().partition("\n")[0]
+        raise TfzooError(f"--device {name}: {why} (tfzoo doctor says more)") from None
     return device
 
 

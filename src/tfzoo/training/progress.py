@@ -40,7 +40,12 @@ class Bar(RichProgressBar):
 class Lines(ProgressBar):
     """A line on stderr every ten seconds of training, and the scores after each validation."""
 
+    is_enabled = True
     said = 0.0
+
+    def print(self, *args: Any, sep: str = " ", **kwargs: Any) -> None:
+        """Print a line."""
+        notify(sep.join(map(str, args)))
 
     def disable(self) -> None:
         """On all ranks but the first, which :func:`notify` knows."""
