@@ -355,11 +355,11 @@ def check_step(config: Config, trainer: L.Trainer, tokenizer: Any, data: Any) ->
         raise BadRecipe(memory.too_large(what, kept.model, need, there, place))
     batch = longest_batch(data)
     cost = cost_of(config, trainer, tokenizer, batch, SECONDS) if kept and batch else None
-    if cost and (need := OVERHEAD * copies * cost.peak) > left:
+    if cost and (estimate := OVERHEAD * copies * cost.peak) > left:
         option = "max_tokens" if len(batch) > 1 else "max_length"
         notify(
-            f"warning: a step on the longest batch takes about {readable(need)} of memory with the "
-            f"model and its optimiser, and this {place} has {readable(left)} free: lower "
+            f"warning: a step on the longest batch takes about {readable(estimate)} of memory with "
+            f"the model and its optimiser, and this {place} has {readable(left)} free: lower "
             f"data.{option}={getattr(data, option)}"
         )
 
@@ -420,4 +420,4 @@ def longest_batch(data: Any) -> Any:
 def optimizer_of(config: Config) -> Callable[[nn.Module], torch.optim.Optimizer]:
     """Makes the optimiser of a training."""
     optim = config.task.settings()["optim"](**config.recipe["optim"])
-    return lambda module: optim.optimizer_and_schedule(module, 1)["optimizer"]  # type: ignore[no-any-return]
+    return lambda module: optim.optimizer_and_schedule(module, 1)["optimizer"]

@@ -7,7 +7,6 @@ What is difficult stands beside it: ``resume`` (go on exactly), ``last_checkpoin
 
 from __future__ import annotations
 
-import re
 import shlex
 import signal
 import traceback
@@ -35,7 +34,7 @@ from tfzoo.base.terminal import (
 from tfzoo.base.values import convert
 from tfzoo.config.config import Config
 from tfzoo.data.pairs import TAB, parts
-from tfzoo.errors import BadRun, NotFinite, TfzooError, did_you_mean, listing
+from tfzoo.errors import BadRun, NotFinite, TfzooError
 from tfzoo.learning.explain import Explain
 from tfzoo.models.fsdp import load_full_state
 from tfzoo.plots.curves import FILE as CURVES
@@ -72,9 +71,9 @@ from tfzoo.training.trainer import (
 )
 from tfzoo.training.watchdog import Watchdog
 
-UNKNOWN_METRIC = re.compile(r"conditioned on metric `([^`]+)`|monitor='([^']+)'")
-"""In the errors with which Lightning's callbacks end a training that does not log what they
-monitor. All but ``EarlyStopping`` raise ``MisconfigurationException``, its word for bad input.
+UNKNOWN = "conditioned on metric"
+"""In the error with which ``EarlyStopping`` ends a training that does not log what it monitors;
+other callbacks raise ``MisconfigurationException``, Lightning's word for bad input.
 """
 AT_ONCE = "interrupted at once"
 """How a training ended that a second Ctrl-C stopped."""
@@ -278,12 +277,7 @@ class TrainingRun:
             message = advice(self.data.max_tokens)
         elif cause := self.watchdog.cause(error):
             message = cause
-        elif unknown := UNKNOWN_METRIC.search(str(error)):
-            logged = [str(name) for name in self.trainer.callback_metrics]
-            name = unknown[1] or unknown[2]
-            message = f"a callback monitors {name!r}, which is not logged."
-            message += f"{did_you_mean(name, logged)} Logged: {listing(logged, 30)}"
-        elif isinstance(error, MisconfigurationException | OSError):
+        elif isinstance(error, MisconfigurationException | OSError) or UNKNOWN in str(error):
             message = " ".join(str(error).split())
         elif self.resume_from and not self.resume.went_on:
             message = f"{relative_path(self.resume_from)} does not fit, or is damaged: "
@@ -368,12 +362,9 @@ class TrainingRun:
     def print_results(self) -> None:
         """Print a table of the results and the commands to go on with."""
         title = f"{self.config.recipe['task']} {self.config.name}: {self.ended}"
-        try:
-            print_table(self._table(), title)
-            for line in self.task.beside_baselines(self.data, self.test_scores):
-                print_result(line)
-        except Exception:  # an error in the report does not change the result of the training
-            traceback.print_exc()
+        print_table(self._table(), title)
+        for line in self.task.beside_baselines(self.data, self.test_scores):
+            print_result(line)
 
     def _table(self) -> list[tuple[str, str]]:
         section = self.fit_section()

@@ -27,7 +27,6 @@ from lightning.pytorch.loggers import WandbLogger
 
 from tfzoo.base import adapters
 from tfzoo.base.arguments import arguments
-from tfzoo.base.terminal import notify
 from tfzoo.config.lightning import load, make
 from tfzoo.errors import BadRecipe
 from tfzoo.training import fsdp_strategy
@@ -226,9 +225,7 @@ def seconds_left(trainer: L.Trainer) -> float:
 
 
 class ValidationCheck(L.Callback):
-    """Refuses a training that would stop with an error after some steps, and warns of one that does
-    less than it seems to be asked for.
-    """
+    """Refuses a training that would stop with an error after some steps."""
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Check how often training validates.
@@ -238,12 +235,7 @@ class ValidationCheck(L.Callback):
         """
         data: Any = trainer.datamodule  # type: ignore[attr-defined]  # a Trainer has it
         interval = getattr(trainer, "val_check_interval", None)  # there is none of a time
-        if trainer.limit_val_batches == 0:
-            notify(
-                "trainer.limit_val_batches is 0: nothing is validated, so that no best checkpoint "
-                "is kept and no val/ score is known"
-            )
-        elif type(interval) is int and trainer.check_val_every_n_epoch:
+        if type(interval) is int and trainer.check_val_every_n_epoch and trainer.limit_val_batches:
             batches = data.training_batches()
             if interval > batches:
                 raise BadRecipe(
