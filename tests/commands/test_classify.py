@@ -156,15 +156,6 @@ def test_a_run_of_somebody_else_is_tested_and_nothing_is_written(here, capsys, m
     assert "lies in no run's folder that may be written" in capsys.readouterr().err
 
 
-def test_a_folder_that_replaces_a_file_leaves_nothing_of_it(here):
-    (here / "shared").mkdir()
-    (here / "shared/toy").touch()
-    given = ["export", RUN, "--to", "safetensors", "--output", "shared/toy", "--overwrite"]
-    assert main(given) == 0
-    assert [path.name for path in (here / "shared").iterdir()] == ["toy"]
-    assert main(["score", "shared/toy", "validation", "--data.root", "."]) == 0
-
-
 def test_a_run_without_a_test_set_is_told_how_to_name_one(here, capsys):
     alone = ["--data.root", "null", "--data.train", "train.tsv"]
     assert main(["score", "runs/toy/1", *alone]) == 2

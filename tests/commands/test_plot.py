@@ -39,7 +39,7 @@ def test_a_picture_is_written_and_its_path_printed(words, file, here, capsys):
     ("words", "message"),
     [
         ("", "WHAT is missing"),
-        ("runs/numbers/3", "runs/numbers/3 does not exist. Runs there are: runs/numbers/1"),
+        ("runs/numbers/3", "no run at runs/numbers/3. Runs there are: runs/numbers/1"),
         ("norm rms", "norm has no picture. Kinds with one: position"),
         ("position", "plot position needs one name"),
         ("position rotary alibi", "plot position needs one name"),

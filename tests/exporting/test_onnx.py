@@ -39,7 +39,7 @@ def test_a_classifier_is_one_file_for_all_lengths(apart, causal, tmp_path):
     task = classifier(layers=1, attention="additive", position="alibi", causal=causal)
     export(task, tmp_path / "model")
     assert {path.name for path in (tmp_path / "model").iterdir()} == {
-        *("model.onnx", "tokenizer.json", "tfzoo.json")
+        *("model.onnx", "tokenizer.json")
     }
     model, session = task.model, Session(tmp_path / "model" / "model.onnx")
     for n in range(200, 0, -apart):
@@ -74,7 +74,7 @@ def test_a_translator_is_two_files_for_all_lengths(folder):
 @pytest.mark.nightly
 def test_the_files_stand_beside_the_tokenizer(folder):
     assert {path.name for path in folder.iterdir()} == {
-        *("encoder.onnx", "decoder_step.onnx", "tokenizer.json", "tfzoo.json")
+        *("encoder.onnx", "decoder_step.onnx", "tokenizer.json")
     }
 
 

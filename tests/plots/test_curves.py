@@ -129,9 +129,9 @@ def test_metrics_are_chosen_by_name(tmp_path):
 def test_what_is_no_run_is_told(tmp_path):
     make(tmp_path / "runs/1")
     for path, message in (
-        ("runs/2", "does not exist. Runs there are: .*1"),
+        ("runs/2", "no run at .*runs/2. Runs there are: .*1"),
         ("runs", "no metrics.csv, which every training writes; runs in it: .*1"),
-        ("runs/1/config.yaml", "is a file; name the run's folder"),
+        ("runs/1/config.yaml", "cannot be read: "),
     ):
         with pytest.raises(BadRun, match=message):
             read_run(tmp_path / path)

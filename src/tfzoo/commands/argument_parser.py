@@ -111,7 +111,7 @@ class CommandParser(argparse.ArgumentParser):
         self.add_argument(
             "--overwrite",
             action="store_true",
-            help="replace what is at --output: a file, or a folder that tfzoo wrote",
+            help="replace the file at --output",
         )
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:

@@ -73,12 +73,10 @@ def run(given: Namespace) -> int:
     if given.to == "ckpt":
         write(trained.content, output)
     else:
-        place = output if files.is_free(output) else files.temporary_name(output.resolve())
+        files.check_new(output)
         task = trained.load(keep_adapter=given.to == "peft")
         silence_lightning()
-        write_folder(task, place, given.to)
-        if place != output:
-            files.replace_folder(place, output)
+        write_folder(task, output, given.to)
     print_result(str(relative_path(output)))
     return 0
 

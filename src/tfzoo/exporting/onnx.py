@@ -45,8 +45,6 @@ SIZES = {5: 3, 1: 1, 2: 2, 7: 4, 16: 5, 17: 7, 64: 9, 200: 12}
 translations are in the cache. The model is traced at the first.
 """
 TOLERANCE = 1e-4
-LARGEST = 2_000_000_000
-"""The most bytes of parameters in an ONNX file; with more, they are in a file beside it."""
 
 
 class FirstStep(nn.Module):
@@ -184,7 +182,6 @@ def write(
     Raises:
         BadOption: it cannot be exported, or computes something else.
     """
-    size = sum(one.numel() * one.element_size() for one in module.parameters())
     axes = tuple(
         {axis: Dim.DYNAMIC for axis in range(one.dim()) if one.shape[axis] != other.shape[axis]}
         for one, other in zip(examples[0], examples[-1], strict=True)
@@ -202,7 +199,7 @@ def write(
                 dynamic_shapes=shapes,
                 verbose=False,
             )
-        program.save(path, external_data=size > LARGEST)
+        program.save(path)  # weights over 1.5 GB in a file beside it
     except OSError:
         raise
     except Exception as error:  # of any library below

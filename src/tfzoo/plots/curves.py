@@ -29,7 +29,7 @@ from tfzoo.plots.style import (
     save,
     styled,
 )
-from tfzoo.runs.folder import read_config, read_summary, similar_runs
+from tfzoo.runs.folder import check_exists, read_config, read_summary, similar_runs
 from tfzoo.runs.logged import FILE as METRICS
 from tfzoo.runs.logged import logged_values
 
@@ -107,11 +107,7 @@ def read_run(folder: Path, name: str = "") -> RunMetrics:
         BadRun: there is no run, or it has logged nothing.
     """
     folder = folder.expanduser()
-    if not folder.is_dir():
-        others = similar_runs(folder)
-        known = f" Runs there are: {', '.join(others)}" if others else ""
-        what = "is a file; name the run's folder." if folder.exists() else "does not exist."
-        raise BadRun(f"{folder} {what}{known}")
+    check_exists(folder)
     recipe, fit = read_config(folder), read_summary(folder).get("fit", {})
     settings: Mapping[str, Any] = recipe.get("checkpoint") or {}
     monitor = settings.get("monitor") or next(iter(fit.get("best") or {}), None)

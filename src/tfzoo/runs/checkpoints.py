@@ -258,10 +258,10 @@ def load(path: Path) -> Any:
         # weights_only is explicit, because an environment variable can turn the default off. mmap:
         # from a mapped file no more can be read than the file has, whatever sizes it states.
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except pickle.UnpicklingError as error:
+    except pickle.UnpicklingError:
         raise BadRun(
-            f"{path} holds more than tensors and plain values{named(error)}. It was refused and "
-            "nothing in it was run"
+            f"{path} holds more than tensors and plain values. It was refused and nothing in it "
+            "was run"
         ) from None
     except Exception as error:
         raise BadRun(f"{path} is damaged ({type(error).__name__}) and cannot be read") from None
@@ -289,14 +289,3 @@ def check_sums(path: Path) -> None:
     if broken is not None or not stored:  # a mapped file is read as it is
         why = "it is compressed" if broken is None else f"the sum of {broken} is wrong"
         raise BadRun(f"{path} is damaged: {why}. Use another checkpoint of the run")
-
-
-def named(error: Exception) -> str:
-    """The name that a refused pickle would call, as `` (os.system)``, if the error states it."""
-    words = [word.strip("`'\".,") for word in str(error).split()]
-    names = [
-        words[i + 1]
-        for i in range(len(words) - 1)
-        if words[i] in ("GLOBAL", "global:", "class", "type")
-    ]
-    return f" ({names[0]})" if names else ""

@@ -6,7 +6,6 @@ that writes, so that what a killed process has left can be told from what anothe
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -19,8 +18,6 @@ from tfzoo.errors import TfzooError
 
 TEMPORARY = re.compile(r".+\.(\d+)-\d+\.tmp")
 NUMBERS = count(1)
-WRITTEN = "tfzoo.json"
-"""The file in an exported folder that lists the other files that tfzoo has written there."""
 
 
 @contextmanager
@@ -107,8 +104,8 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder, which becomes ``folder``, with a list of its files, if the block ends
-    without an error.
+    """A temporary folder, which becomes ``folder`` if the block ends without an error. Its files
+    get the mode of any new file, and their names once they are on the disk.
 
     Raises:
         TfzooError: there is such a folder and it is not empty, or it cannot be written.
@@ -124,7 +121,11 @@ def new_folder(folder: Path) -> Iterator[Path]:
         raise TfzooError(f"cannot write {folder}: {error.strerror or error}") from None
     try:
         yield temporary
-        complete(temporary)
+        mode = temporary.stat().st_mode & 0o666
+        for path in temporary.iterdir():
+            path.chmod(mode)
+            sync(path)
+        sync(temporary)
         if place.is_dir():  # a shell may stand in it
             for path in temporary.iterdir():
                 path.replace(place / path.name)
@@ -136,29 +137,6 @@ def new_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def complete(folder: Path) -> None:
-    """List the files of a folder in it, give each the mode of any new file, and wait until all are
-    on the disk.
-    """
-    names = sorted(path.name for path in folder.iterdir())
-    listed = folder / WRITTEN
-    listed.write_text(json.dumps({"files": names}, indent=2) + "\n", "utf-8")
-    mode = listed.stat().st_mode & 0o777
-    for path in folder.iterdir():
-        path.chmod(mode)
-        sync(path)
-    sync(folder)
-
-
-def replace_folder(new: Path, old: Path) -> None:
-    """Give a complete folder the name of another one, or of a file, which is removed."""
-    place = old.resolve()
-    aside = temporary_name(place)
-    place.rename(aside)
-    new.rename(place)
-    remove(aside)
-
-
 def check_new(folder: Path) -> None:
     """Raise TfzooError where something is at a path that a new folder should have."""
     if not is_free(folder):
@@ -167,15 +145,15 @@ def check_new(folder: Path) -> None:
 
 def check_output(path: Path, overwrite: bool) -> None:
     """Check that a path that a user names may be written: nothing is there, or an empty folder, or,
-    with ``overwrite``, a regular file or a folder of which tfzoo has written every file.
+    with ``overwrite``, a regular file.
 
     Raises:
         TfzooError: it may not.
     """
     if is_free(path):
         return
-    if not (path.is_file() or is_written(path)):
-        what = "a folder with files that tfzoo did not write" if path.is_dir() else "no file"
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "no file"
         raise TfzooError(f"{path} is {what}, which nothing replaces: write elsewhere")
     if not overwrite:
         raise TfzooError(f"{path} exists: --overwrite replaces it, or write elsewhere")
@@ -184,12 +162,3 @@ def check_output(path: Path, overwrite: bool) -> None:
 def is_free(path: Path) -> bool:
     """Whether nothing, or an empty folder, is at a path."""
     return not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir()))
-
-
-def is_written(folder: Path) -> bool:
-    """Whether a folder holds the files that tfzoo has written there and no others."""
-    try:
-        names = json.loads((folder / WRITTEN).read_text("utf-8"))["files"]
-        return {*names, WRITTEN} == {path.name for path in folder.iterdir()}
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
