@@ -197,7 +197,11 @@ def test_a_row_that_is_wrong_is_refused_by_its_index(rows, words):
     ("options", "error", "words"),
     [
         ({"train": iter(TUPLES)}, BadOption, "is of type list_iterator, which .* give a list"),
-        ({"train": {"text": ["a"]}}, BadOption, "data.train is of type dict; it takes rows"),
+        (
+            {"train": {"text": ["a"]}},
+            BadOption,
+            "data.train is of type dict, which is not",
+        ),
         ({"train": splits(DICTS)}, BadOption, "data.train is of type DatasetDict.* dataset="),
         (
             {"dataset": splits(DICTS), "train": DICTS},
@@ -211,7 +215,7 @@ def test_a_row_that_is_wrong_is_refused_by_its_index(rows, words):
         (
             {"train": datasets.Dataset.from_list(DICTS).to_iterable_dataset()},
             BadOption,
-            "of type IterableDataset, which cannot be read several times",
+            "of type IterableDataset, which is not read several times",
         ),
     ],
 )

@@ -26,7 +26,6 @@ from tfzoo.data.table import (
     Row,
     Text,
     TextFormat,
-    Words,
     ending_of,
     find_file,
     missing,
@@ -107,8 +106,14 @@ class TextSource:
                 "data takes its text from exactly one of data.dataset, data.name, data.root and "
                 "data.train"
             )
-        if stream:
-            check_stream(train, local, val is not None or root is not None)
+        rows = train is not None and paths_of(train) is None
+        if stream and (rows or not local):
+            raise BadOption(
+                "data.stream reads files: paths or addresses as data.train, or in data.root. Leave "
+                "it out for other text, which is prepared as a whole"
+            )
+        if stream and root is val is None:
+            raise BadOption("data.stream: give data.val too, files that are read as a whole")
         if val_required and local and root is None and val is None:
             raise BadOption(
                 "data.val is not given, nor data.root, a folder to find it in; "
@@ -199,21 +204,6 @@ class TextSource:
         return found
 
 
-def check_stream(train: Split | None, local: bool, has_val: bool) -> None:
-    """Check what is read as a stream.
-
-    Raises:
-        BadOption: no files, or no ``val`` beside them.
-    """
-    if not local or (train is not None and paths_of(train) is None):
-        raise BadOption(
-            "data.stream reads files: paths or addresses as data.train, or in data.root. Leave it "
-            "out for other text, which is prepared as a whole"
-        )
-    if not has_val:
-        raise BadOption("data.stream: give data.val too, files that are read as a whole")
-
-
 def paths_of(split: Split | None) -> list[str] | None:
     """The paths that a split is given by; None if rows are given."""
     if isinstance(split, str | PathLike):
@@ -222,12 +212,6 @@ def paths_of(split: Split | None) -> list[str] | None:
     if several and all(isinstance(one, str | PathLike) for one in split):  # type: ignore[union-attr]
         return [fspath(one) for one in split]  # type: ignore[union-attr]
     return None
-
-
-def lines_of(path: Path) -> Iterator[Row]:
-    """The lines of a file, as a table of one column has them: each as both cells of a row."""
-    for number, line in enumerate(read_lines(path), 1):
-        yield f"{path}, line {number:,}", line, line
 
 
 def parallel(*files: Path) -> Text:
@@ -266,16 +250,15 @@ def find_text(path: Path, form: TextFormat) -> Text:
     Raises:
         BadData: there is no such file; the message says what was looked for and what is there.
     """
-    first, named = form.endings[0], find_file(path)
-    if is_table(path.name) or (isinstance(first, Words) and named is not None):
-        if named is None:
-            raise missing(path.parent, [path.name])
+    first, second = form.endings
+    lines = path.parent / f"{path.name}.{first}"
+    named = find_file(path, *[lines] * (first == second))
+    if named and (form.single or is_table(path.name)):
         return table(named, form)
-    if form.single and (file := find_file(path, path.parent / f"{path.name}.{first}")):
-        return Text(str(file), partial(lines_of, file), (file,))
-    names = [f"{path.name}.{ending}" for ending in dict.fromkeys(form.endings)]
-    if isinstance(first, Pair):
-        names = []
+    if is_table(path.name):
+        raise missing(path.parent, [path.name])
+    pair = dict.fromkeys(form.endings if not isinstance(first, Pair) else ())
+    names = [f"{path.name}.{ending}" for ending in pair]
     files = {name: file for name in names if (file := find_file(path.parent / name))}
     if len(files) == 2:
         return parallel(*files.values())
@@ -316,12 +299,10 @@ def files_of(root: Path, paths: Sequence[str], form: TextFormat) -> list[str]:
     Raises:
         BadOption, BadData: not an address, or no file matches.
     """
-    first, found = form.endings[0], list[str]()
-    pairs = not (form.single or isinstance(first, Words))
+    ending, found = f".{form.endings[0]}", list[str]()
     for path in paths:
         names = addresses(path) if is_address(path) else matching(root, path)
-        if "*" in path and pairs:
-            ending = f".{first}"
+        if "*" in path and not form.single:
             names = [one for one in names if one.endswith(ending) or is_table(one)]
             names = sorted({one.removesuffix(ending) for one in names})
         if not names:
@@ -349,10 +330,8 @@ def text_of(root: Path, path: str, form: TextFormat, quiet: bool = False) -> Tex
     """
     if not is_address(path):
         return find_text(root / path, form)
-    if is_table(path) or form.single or isinstance(form.endings[0], Words):
-        file = local_copy(path, quiet)
-        lines = form.single and not is_table(path)
-        return Text(str(file), partial(lines_of, file), (file,)) if lines else table(file, form)
+    if is_table(path) or form.single:
+        return table(local_copy(path, quiet), form)
     return parallel(*(local_copy(f"{path}.{ending}", quiet) for ending in form.endings))
 
 
@@ -413,15 +392,12 @@ def given_rows(rows: Any, columns: tuple[str, str], path: str) -> Text:
     form = TextFormat(columns)
     if is_from("pandas", "DataFrame", rows):
         rows = rows.astype(object).where(rows.notna(), None).to_dict("records")
-    if isinstance(rows, Mapping):
+    by_index = hasattr(rows, "__len__") and hasattr(rows, "__getitem__")
+    if isinstance(rows, Mapping | bytes) or not by_index:
         raise BadOption(
-            f"{path} is of type {kind}; it takes rows, as in [{{{columns[0]!r}: ..., "
-            f"{columns[1]!r}: ...}}, ...]. Several splits in one dict: dataset="
-        )
-    if isinstance(rows, bytes) or not (hasattr(rows, "__len__") and hasattr(rows, "__getitem__")):
-        raise BadOption(
-            f"{path} is of type {kind}, which cannot be read several times by index; give a list: "
-            "list(rows)"
+            f"{path} is of type {kind}, which is not read several times by index; give a list: "
+            f"list(rows), as in [{{{columns[0]!r}: ..., {columns[1]!r}: ...}}, ...]; several "
+            "splits in one dict as dataset="
         )
     if is_from("datasets", "Dataset", rows):
         read = form.columns_of(rows.column_names, path)

@@ -91,8 +91,8 @@ class TextFormat:
 
     @property
     def single(self) -> bool:
-        """Whether a file of lines is a text by itself."""
-        return self.endings[0] == self.endings[1]
+        """Whether a file that is no table is a text by itself: lines, or words with labels."""
+        return self.endings[0] == self.endings[1] or isinstance(self.endings[0], Words)
 
     @property
     def names(self) -> list[str]:
@@ -117,14 +117,21 @@ class TextFormat:
 
 
 def table(path: Path, form: TextFormat) -> Text:
-    """The table in a file."""
-    reader = FORMS.get(ending_of(path.name), sentences)  # CoNLL files have endings of many kinds
+    """The table in a file; a file of another ending has lines, or is CoNLL's."""
+    other = lines_of if form.endings[0] == form.endings[1] else sentences
+    reader = FORMS.get(ending_of(path.name), other)
     return Text(str(path), partial(reader, path, form), (path,))
 
 
 def ending_of(name: str) -> str:
     """The ending of the name of a file, without ``.gz``."""
     return Path(name.removesuffix(".gz")).suffix
+
+
+def lines_of(path: Path, form: TextFormat) -> Iterator[Row]:
+    """The lines of a file, as a table of one column has them: each as both cells of a row."""
+    for number, line in enumerate(read_lines(path), 1):
+        yield f"{path}, line {number:,}", line, line
 
 
 def delimited(path: Path, form: TextFormat) -> Iterator[Row]:
