@@ -98,8 +98,7 @@ def ids(folder: Path, theirs: Any, count: int) -> str:
     ``count`` of several scripts, and :data:`ODD`.
     """
     from tests.published_folders import mixed_lines
-    from tfzoo.data.library import LINE_ENDS, found_in
-    from tfzoo.data.tokenizer import restored
+    from tfzoo.data.tokenizer import LINE_ENDS, found_in, restored
 
     ours, same = restored(*found_in(folder)), 0
     lines = [*ODD, *TEXTS, *mixed_lines(count)]

@@ -20,7 +20,7 @@ from tests.runs.test_published import GPT, GROUPED, MODERN, SEQ2SEQ, SMALL, T5, 
 from tests.strangers.folders import NO_FILES, instead, link
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
-from tfzoo.data import library
+from tfzoo.data.tokenizer import SENTENCEPIECE, VOCABULARIES
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.exporting import export
 from tfzoo.exporting.model import name_of
@@ -174,7 +174,7 @@ def test_marians_files_of_sentencepiece_are_read_and_trained_on(apart, own_folde
     assert main(["export", "there", "--to", "transformers", "--output", "back"]) == 0
     again = transformers.AutoTokenizer.from_pretrained("back")
     assert again(LINES, text_target=LINES) == tokenizer(LINES, text_target=LINES)
-    files = {*library.SENTENCEPIECE, *library.VOCABULARIES[: 1 + apart]}
+    files = {*SENTENCEPIECE, *VOCABULARIES[: 1 + apart]}
     for file in files:
         assert Path("back", file).read_bytes() == (there / file).read_bytes()
     before, after = (load_file(Path(one, "model.safetensors")) for one in ("there", "back"))

@@ -11,8 +11,7 @@ from tests.data.test_sentencepiece import library
 from tests.json_files import edit
 from tests.published_folders import LINES, TOKENIZERS, mixed_lines, save_tokenizer
 from tfzoo.base.registry import create
-from tfzoo.data.library import found_in, state_of
-from tfzoo.data.tokenizer import restored
+from tfzoo.data.tokenizer import found_in, restored, state_of
 from tfzoo.errors import BadRun, TfzooError
 
 SPECIAL: dict[str, dict[str, Any]] = {
@@ -131,7 +130,7 @@ def test_other_files_than_a_tokenizers_are_refused_in_one_line(t5, monkeypatch):
     (t5 / "tokenizer_config.json").write_text(json.dumps(code), "utf-8")
     (t5 / "evil.py").write_text("raise SystemExit('code ran')", "utf-8")
     refused(BadRun, r"has no tokenizer\.json, ")
-    monkeypatch.setattr("tfzoo.data.library.find_spec", lambda name: None)
+    monkeypatch.setattr("tfzoo.data.tokenizer.find_spec", lambda name: None)
     refused(TfzooError, "pip install transformers")
 
 

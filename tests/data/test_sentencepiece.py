@@ -9,8 +9,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from tests.published_folders import LINES, mixed_lines
 from tfzoo.base.registry import create
-from tfzoo.data.library import found_in
-from tfzoo.data.tokenizer import TokenizerPair, restored
+from tfzoo.data.tokenizer import TokenizerPair, found_in, restored
 from tfzoo.errors import BadOption, BadRun, TfzooError
 
 TEXTS = [

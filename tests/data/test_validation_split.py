@@ -5,8 +5,8 @@ import random
 import pytest
 
 from tfzoo.data.classification import ClassificationData
+from tfzoo.data.prepare import chosen, hold_out
 from tfzoo.data.table import Text
-from tfzoo.data.validation_split import chosen, hold_out
 from tfzoo.errors import BadData
 
 

@@ -19,7 +19,6 @@ from tfzoo.base.registry import create
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.encoded import Sentences
-from tfzoo.data.library import state_of
 from tfzoo.data.masked_documents import (
     MaskedData,
     MaskedDataset,
@@ -29,7 +28,7 @@ from tfzoo.data.masked_documents import (
     text_with_masks_batches,
     with_masks,
 )
-from tfzoo.data.tokenizer import restored, token_texts
+from tfzoo.data.tokenizer import restored, state_of, token_texts
 from tfzoo.errors import BadOption
 from tfzoo.tasks.masked_language_modeling import (
     MaskedLanguageModelingTask,

@@ -19,11 +19,10 @@ from tfzoo.base.registry import DatasetSpec, TokenizerSpec, create
 from tfzoo.base.values import check_range
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.parallel_batch import as_is
-from tfzoo.data.prepare import Examples, SplitFingerprint, read_split
+from tfzoo.data.prepare import Examples, SplitFingerprint, hold_out, read_split
 from tfzoo.data.source import Columns, Split, TextSource
 from tfzoo.data.stream import Files, StreamLoader, TextStream
 from tfzoo.data.tokenizer import Tokenizer
-from tfzoo.data.validation_split import hold_out
 from tfzoo.errors import BadData, BadOption
 
 MOST_TOKENS = 10**9

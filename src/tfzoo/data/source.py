@@ -102,10 +102,7 @@ class TextSource:
                 "a data set of the Hub (docs/data.md)"
             )
         if sources > 1:
-            raise BadOption(
-                "data takes its text from exactly one of data.dataset, data.name, data.root and "
-                "data.train"
-            )
+            raise BadOption("give exactly one of data.dataset, data.name, data.root and data.train")
         rows = train is not None and paths_of(train) is None
         if stream and (rows or not local):
             raise BadOption(
@@ -130,8 +127,7 @@ class TextSource:
                 "splits: set it to null (--data.dataset null)"
             )
         self.built_in: Any = create("dataset", given) if built_in else None
-        self.name, self.val_required = name, val_required or stream
-        self.stream = stream
+        self.name, self.val_required, self.stream = name, val_required or stream, stream
         self.header, self.delimiter = header, delimiter
         self.root = None if root is None else Path(root).expanduser()
         self.train, self.val = train, val

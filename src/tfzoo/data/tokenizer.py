@@ -1,15 +1,73 @@
-"""The interface of a tokenizer, and the pair of tokenizers that a translator uses."""
+"""Tokenizers: their interface, the pair that a translator uses, and what those around libraries
+share: those that are learnt from text, each of which is one of the models of Hugging Face's library
+``tokenizers``, in its own file; and those of published models, in a folder that ``save_pretrained``
+of ``transformers`` wrote: the text of ``tokenizer.json``, which ``transformers`` makes of other
+files, or Marian's files of SentencePiece, and the ids of padding, begin, end and others.
+
+Which ids those are is said in several files. ``config.json`` and ``generation_config.json`` say
+what a model reads and writes, ``tokenizer_config.json`` has names, and ``tokenizer.json`` puts
+tokens before and after a text. Of two that contradict each other the first of this list holds; what
+stands around a text that an encoder reads is what ``tokenizer.json`` puts there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+import os
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, field
+from functools import cache, partial
+from hashlib import sha256
+from importlib.util import find_spec
+from os.path import lexists
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from tfzoo.base.registry import Spec, create
-from tfzoo.base.special_ids import SpecialIds
+from tfzoo.base import bounded_files
+from tfzoo.base.loading import require
+from tfzoo.base.registry import Entry, Spec, create
+from tfzoo.base.special_ids import OWN, SpecialIds
+from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, BadRun, TfzooError
+
+if TYPE_CHECKING:
+    import tokenizers
+
+SPECIAL = ("pad ", "unknown ", "begin ", "end ")
+"""Names of the special ids, 0 to 3. No text is encoded as one of them: no piece of text ends with a
+space after a letter.
+"""
+
+BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
+"""The library's names of single bytes. PIECES splits them, so no piece of text is one of them."""
+
+LARGEST = 10_000_000
+"""The largest vocabulary. The library reserves memory for it before it trains."""
+
+PIECES = r" ?\p{L}[\p{L}\p{M}]*| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+"""Splits text into words, numbers and runs of punctuation, each with the space before it, and runs
+of spaces.
+"""
+
+WORDS = r" ?\S+|\s+"
+"""Splits text at spaces only."""
+
+LINE_ENDS = re.compile(r"[\r\n]")
+
+FILE = "tokenizer.json"
+NAMED = ("tokenizer_config.json", "special_tokens_map.json")
+SENTENCEPIECE = ("source.spm", "target.spm")
+"""Marian's files of SentencePiece."""
+VOCABULARIES = ("vocab.json", "target_vocab.json")
+"""Marian's ids of pieces: of both languages or of the source, and of the target."""
+USUAL = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+"""Their special tokens where no file says others."""
+SIZES = ("vocab_size", "decoder_vocab_size")
+"""The keys of ``config.json`` that say how many ids source and target have."""
 
 
 class Tokenizer(Protocol):
@@ -153,3 +211,370 @@ class TokenizerPair:
         source, target = languages
         tokenizers = [restored(spec, text) for text in texts]
         return cls(tokenizers[0], tokenizers[-1], source, target, spec)
+
+
+class Compiled:
+    """A tokenizer around that of a library which is not Python."""
+
+    entry: ClassVar[Entry]
+    special: SpecialIds = OWN
+    library: Any = None
+    """The library's tokenizer, after training or restoring."""
+
+    def _trained(self) -> Any:
+        if self.library is None:
+            raise BadOption(
+                f"tokenizer {self.entry.name!r} has no vocabulary yet: "
+                "call train(lines) or restore(state) first"
+            )
+        return self.library
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """The line of each list of ids. Special ids are skipped; a line end in the output of a
+        model becomes a space.
+        """
+        special = self.special.every
+        kept = [[one for one in line if one not in special] for line in ids]
+        return [LINE_ENDS.sub(" ", text) for text in self._texts(kept)]
+
+    def _texts(self, ids: list[list[int]]) -> list[str]:
+        texts: list[str] = self._trained().decode_batch(ids)
+        return texts
+
+
+class LibraryTokenizer(Compiled):
+    """Encodes text in normal form NFC, split into pieces. Spaces belong to the pieces, so that
+    joining them restores the text.
+    """
+
+    smallest: ClassVar[int] = len(SPECIAL) + len(BYTES)
+    """The smallest vocabulary; by default one that falls back to bytes."""
+
+    def __init__(self, *, vocab_size: int = 8000, lowercase: bool = False) -> None:
+        name = f"tokenizer {self.entry.name!r}, option 'vocab_size'"
+        check_range(name, vocab_size, ge=self.smallest, le=LARGEST, whole=True)
+        self.vocab_size, self.lowercase = vocab_size, lowercase
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, without BOS and EOS."""
+        found = self._trained().encode_batch_fast(list(texts), add_special_tokens=False)
+        return [encoding.ids for encoding in found]
+
+    def __len__(self) -> int:
+        return int(self._trained().get_vocab_size())
+
+    def state(self) -> str:
+        """The library's own JSON."""
+        return str(self._trained().to_str())
+
+    def restore(self, state: str) -> None:
+        self.library = loaded(state)
+        ids = self.library.get_vocab().values()
+        if sorted(ids) != list(range(len(ids))):
+            raise ValueError("its vocabulary has other ids than 0, 1, 2 and so on")
+
+    def _keep(self, fresh: tokenizers.Tokenizer, **model: Any) -> None:
+        """Use this tokenizer of the library, with these settings of its model changed, and without
+        looking for the names of special ids in text.
+        """
+        state = json.loads(fresh.to_str())
+        state["added_tokens"] = []
+        state["model"].update(model)
+        self.restore(json.dumps(state, ensure_ascii=False))
+
+
+def untrained(model: Any, *, lowercase: bool, pieces: str = PIECES) -> tokenizers.Tokenizer:
+    """A tokenizer of the library around one of its models."""
+    from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
+
+    tokenizer = Tokenizer(model)
+    # with a space in front, the first word of a line is encoded as elsewhere; the decoder strips it
+    lower = [normalizers.Lowercase()] if lowercase else []
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFC(), *lower, normalizers.Prepend(" ")]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pieces), "isolated")
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return tokenizer
+
+
+def loaded(text: str) -> tokenizers.Tokenizer:
+    """The library's tokenizer, which encodes the names of special tokens as any other text."""
+    from tokenizers import Tokenizer
+
+    quiet_forks()
+    library = Tokenizer.from_str(text)
+    library.no_padding()
+    library.no_truncation()
+    library.encode_special_tokens = True
+    return library
+
+
+@cache
+def quiet_forks() -> None:
+    """Switch the library's threads off when a process forks (workers of a DataLoader, say), where
+    they would hang. The library does that itself, but warns on every fork.
+    """
+    if hasattr(os, "register_at_fork"):
+        switch_off = partial(os.environ.setdefault, "TOKENIZERS_PARALLELISM", "false")
+        os.register_at_fork(before=switch_off)
+
+
+class Published(Compiled):
+    """The tokenizer of a published model in a ``folder``, or one that is learnt from text."""
+
+    smallest: ClassVar[int]
+    """The smallest vocabulary that is learnt."""
+    read: ClassVar[Any]
+    """The state of a folder's tokenizer."""
+    content: Mapping[str, Any] = MappingProxyType({})
+
+    def __init__(
+        self, *, folder: str | None = None, sha256: str | None = None, vocab_size: int = 8000
+    ) -> None:
+        name = f"tokenizer {self.entry.name!r}, option 'vocab_size'"
+        check_range(name, vocab_size, ge=self.smallest, le=LARGEST, whole=True)
+        self.folder, self.sha256, self.vocab_size = folder, sha256, vocab_size
+
+    def train(self, lines: Iterable[str]) -> None:
+        """Read the folder; without one, choose the vocabulary from these lines.
+
+        Raises:
+            BadRun: the folder's tokenizer has another sum than ``sha256``.
+        """
+        if self.folder is None:
+            state = self.learnt(lines)
+        else:
+            state = type(self).read(Path(self.folder).expanduser())
+            if self.sha256 not in (None, sha256_of(state)):
+                raise BadRun(
+                    f"{self.folder} has another tokenizer than it had: its SHA-256 is "
+                    f"{sha256_of(state)}"
+                )
+        self.restore(state)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, without those of :attr:`special` but the unknown one."""
+        never = self.special.every - {self.special.unk}
+        return [[one for one in line if one not in never] for line in self._ids(texts)]
+
+    def learnt(self, lines: Iterable[str]) -> str:
+        """The state of a tokenizer with a vocabulary from these lines."""
+        raise NotImplementedError
+
+    def state(self) -> str:
+        """The files of the library, special ids and sizes."""
+        self._trained()
+        return json.dumps(self.content)
+
+    def restore(self, state: str) -> None:
+        found = json.loads(state)
+        lists = {key: tuple(one) for key, one in found["special"].items() if isinstance(one, list)}
+        self.content, self.special = found, SpecialIds(**{**found["special"], **lists})
+        self._open()
+
+    def _open(self) -> None:
+        """Make the library's tokenizer of the :attr:`content` of a state."""
+        raise NotImplementedError
+
+    def _ids(self, texts: Sequence[str]) -> Iterable[list[int]]:
+        raise NotImplementedError
+
+
+def found_in(folder: Path) -> tuple[str, str]:
+    """The name of a folder's tokenizer, and its state.
+
+    Raises:
+        BadRun: there is none, or it is damaged or refused.
+    """
+    if not lexists(folder / FILE) and (folder / SENTENCEPIECE[0]).is_file():
+        return "sentencepiece", sentencepiece_of(folder)
+    return "pretrained", state_of(folder)
+
+
+def state_of(folder: Path) -> str:
+    """The state of a folder's tokenizer (:class:`tfzoo.data.tokenizers.pretrained.Pretrained`).
+
+    Raises:
+        BadRun: there is none, or it is damaged or refused.
+        TfzooError: only ``transformers`` can read it, and is not installed.
+    """
+    names: Mapping[str, str] = {}
+    if lexists(folder / FILE):
+        text = bounded_files.text_of(folder / FILE, bounded_files.TEXT)
+    else:
+        text, names = converted(folder)
+    with of_a_stranger(f"the tokenizer in {folder}"):
+        library = loaded(text)
+        around, pair = library.encode("").ids, library.encode("", "").ids
+        least = max(library.get_vocab(with_added_tokens=True).values()) + 1
+    special = special_ids(folder, library.token_to_id, around, pair, names)
+    return state_with(special, library=text, size=size_of(folder, least, SIZES[0], special))
+
+
+def converted(folder: Path) -> tuple[str, dict[str, str]]:
+    """The text of ``tokenizer.json`` that ``transformers`` makes of the other files of a folder,
+    and the names of special tokens.
+
+    Raises:
+        BadRun: it makes none.
+        TfzooError: it is not installed.
+    """
+    if find_spec("transformers") is None:
+        raise TfzooError(
+            f"{folder} has no {FILE}, and transformers, which makes it of other files, is not "
+            "installed: pip install transformers"
+        )
+    if not all(path.is_file() or path.is_dir() for path in folder.iterdir()):
+        raise BadRun(f"{folder} has other things than files and folders")
+    from transformers import AutoTokenizer
+
+    with of_a_stranger(f"{folder} has no {FILE}, and what transformers makes of its other files"):
+        made: Any = AutoTokenizer.from_pretrained(
+            str(folder), trust_remote_code=False, local_files_only=True
+        )
+        if not any((folder / name).is_file() for name in made.vocab_files_names.values()):
+            raise BadRun(f"{folder} has no {FILE}, nor a vocabulary of which one is made")
+        return str(made.backend_tokenizer.to_str()), dict(made.special_tokens_map)
+
+
+def sentencepiece_of(folder: Path) -> str:
+    """The state of a folder's tokenizer
+    (:class:`tfzoo.data.tokenizers.sentencepiece.SentencePiece`).
+
+    Raises:
+        BadRun: files are missing, damaged or refused.
+        TfzooError: the library is not installed.
+    """
+    require("sentencepiece", "sentencepiece")
+    apart = json_of(folder / NAMED[0]).get("separate_vocabs")
+    names = VOCABULARIES[: 2 if apart else 1]
+    texts = [bounded_files.text_of(folder / name, bounded_files.TEXT) for name in names]
+    vocabularies = [vocabulary_in(folder / name) for name in names]
+    for piece in USUAL.values() if len(names) == 2 else ():
+        if len({one.get(piece) for one in vocabularies}) == 2:
+            raise BadRun(f"{folder} has another id for {piece} in each of {' and '.join(names)}")
+    models = []
+    for file in (folder / name for name in SENTENCEPIECE):
+        bounded_files.regular(file, bounded_files.TEXT)
+        models.append(file.read_bytes())
+    with of_a_stranger(f"the tokenizer in {folder}"):
+        for model in models:
+            pieces_of(model)
+    end = vocabularies[0].get("</s>")
+    around = [] if end is None else [end]
+    special = special_ids(folder, vocabularies[0].get, around, around * 2, USUAL)
+    least = [max(one.values()) + 1 for one in vocabularies]
+    sizes = [size_of(folder, *one, special) for one in zip(least, SIZES, strict=False)]
+    encoded = [b64encode(model).decode() for model in models]
+    return state_with(special, models=encoded, vocabularies=texts, sizes=sizes, side=0)
+
+
+def pieces_of(model: bytes) -> Any:
+    """The library SentencePiece with a model."""
+    from sentencepiece import SentencePieceProcessor
+
+    library = SentencePieceProcessor()
+    library.LoadFromSerializedProto(model)
+    return library
+
+
+def vocabulary_in(path: Path) -> dict[str, int]:
+    """The pieces of a vocabulary of Marian, and their ids.
+
+    Raises:
+        BadRun: it is damaged.
+    """
+    found = json_of(path)
+    if not ("<unk>" in found and all(type(one) is int and one >= 0 for one in found.values())):
+        raise BadRun(f"{path} is damaged: it does not give each piece an id")
+    return found
+
+
+def size_of(folder: Path, least: int, key: str, special: SpecialIds) -> int:
+    """The size of a vocabulary of a folder's model, which ``config.json`` says by a ``key``; its
+    tokenizer has ``least`` tokens.
+    """
+    config = json_of(folder / "config.json")
+    size = config.get(key) or config.get(SIZES[0], least)
+    if type(size) is not int or size < max(least, max(special.every) + 1):
+        raise BadRun(f"{folder} has a tokenizer of {least:,} tokens, and a model of {size}")
+    return size
+
+
+def state_with(special: SpecialIds, **content: Any) -> str:
+    """A state as text."""
+    return json.dumps({**content, "special": asdict(special)})
+
+
+def sha256_of(state: str) -> str:
+    """The sum of a state, in hexadecimal."""
+    return sha256(state.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def json_of(path: Path) -> dict[str, Any]:
+    """The content of a file of JSON; empty where there is none."""
+    found = bounded_files.json_of(path) if path.is_file() else {}
+    return found if isinstance(found, dict) else {}
+
+
+def special_ids(
+    folder: Path,
+    id_of: Callable[[str], int | None],
+    around: list[int],
+    pair: list[int],
+    usual: Mapping[str, str] = MappingProxyType({}),
+) -> SpecialIds:
+    """The special ids by the files of a folder.
+
+    Args:
+        folder: as :func:`found_in` takes it.
+        id_of: the id of a token.
+        around: what stands around a text.
+        pair: what stands around two texts.
+        usual: the names of special tokens where no file says them.
+
+    Raises:
+        BadRun: no id ends a text.
+    """
+    config, generation = json_of(folder / "config.json"), json_of(folder / "generation_config.json")
+    named = {**usual, **json_of(folder / NAMED[1]), **json_of(folder / NAMED[0])}
+
+    def token(name: str) -> int | None:
+        said = named.get(f"{name}_token")
+        said = said.get("content") if isinstance(said, Mapping) else said
+        return id_of(said) if isinstance(said, str) else None
+
+    def ids(name: str) -> list[int]:
+        for place in (generation, config):
+            said = place.get(f"{name}_token_id")
+            said = said if isinstance(said, list) else [said]
+            if said and all(type(one) is int and one >= 0 for one in said):
+                return said
+        known = token(name)
+        return [] if known is None else [known]
+
+    framed = len(around) == 2
+    ends = [around[1]] if framed else ids("eos") or ids("sep")
+    if not ends:
+        raise BadRun("no file says which id ends a text (eos_token_id)")
+    begins = ids("bos") or ids("cls") or around[:1] or ends
+    forced = next(iter(ids("forced_bos")), None)
+    if not generation and config.get("force_bos_token_to_be_generated"):  # BART's older files
+        forced = begins[0]
+    start = config.get("decoder_start_token_id", generation.get("decoder_start_token_id"))
+    return SpecialIds(
+        pad=next(iter(ids("pad")), None),
+        bos=begins[0],
+        eos=ends[0],
+        unk=token("unk"),
+        mask=token("mask"),
+        cls=around[0] if framed else None,
+        sep=tuple(pair[1:-1]) if framed else (),
+        decoder_start=start if type(start) is int else None,
+        forced_bos=forced,
+        prompt_bos=bool(around) and around[0] == begins[0],
+        also_eos=tuple(one for one in dict.fromkeys(ids("eos")) if one != ends[0]),
+    )

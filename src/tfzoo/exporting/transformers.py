@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from tfzoo.base.registry import registry
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.data.library import LibraryTokenizer
+from tfzoo.data.tokenizer import LibraryTokenizer
 from tfzoo.data.tokenizers.pretrained import Pretrained
 from tfzoo.data.tokenizers.sentencepiece import SentencePiece
 from tfzoo.errors import BadOption, TfzooError, UnknownName, listing

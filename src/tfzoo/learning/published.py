@@ -13,7 +13,7 @@ from typing import Any
 from tfzoo.base import memory
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import notify
-from tfzoo.data.library import found_in, json_of, sha256_of
+from tfzoo.data.tokenizer import found_in, json_of, sha256_of
 from tfzoo.errors import BadRun
 from tfzoo.models.architectures import architecture, options_like
 from tfzoo.models.architectures.config import TASK_PARAMS, Model, Published, read_config

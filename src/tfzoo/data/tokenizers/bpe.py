@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tfzoo.base.registry import register
-from tfzoo.data.library import (
+from tfzoo.data.tokenizer import (
     BYTES,
     SPECIAL,
     LibraryTokenizer,

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tfzoo.base.registry import register
 from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.data.library import LINE_ENDS
+from tfzoo.data.tokenizer import LINE_ENDS
 
 FIRST = len(OWN.every)
 """The id of byte 0."""

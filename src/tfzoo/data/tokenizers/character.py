@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tfzoo.base.registry import register
-from tfzoo.data.library import BYTES, SPECIAL, LibraryTokenizer
+from tfzoo.data.tokenizer import BYTES, SPECIAL, LibraryTokenizer
 
 
 @register("tokenizer", "character")

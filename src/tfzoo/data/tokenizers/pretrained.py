@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tfzoo.base.registry import register
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.data.library import FILE, Published, loaded, state_of, state_with
+from tfzoo.data.tokenizer import FILE, Published, loaded, state_of, state_with
 
 OWN = ("<|padding|>", "<|endoftext|>")
 """The special tokens of a tokenizer that was trained here."""

@@ -12,7 +12,7 @@ from typing import cast
 from tfzoo.base.loading import require
 from tfzoo.base.registry import register
 from tfzoo.base.special_ids import OWN
-from tfzoo.data.library import (
+from tfzoo.data.tokenizer import (
     SENTENCEPIECE,
     VOCABULARIES,
     Published,

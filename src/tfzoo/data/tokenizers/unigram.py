@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 
 from tfzoo.base.registry import register
-from tfzoo.data.library import (
+from tfzoo.data.tokenizer import (
     BYTES,
     SPECIAL,
     LibraryTokenizer,

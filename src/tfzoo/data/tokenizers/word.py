@@ -8,7 +8,7 @@ from typing import Literal
 
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
-from tfzoo.data.library import LARGEST, PIECES, SPECIAL, WORDS, LibraryTokenizer, untrained
+from tfzoo.data.tokenizer import LARGEST, PIECES, SPECIAL, WORDS, LibraryTokenizer, untrained
 
 UNSPACED = re.compile(
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]{6,}"  # Han and kana
