@@ -170,7 +170,7 @@ class BigramTask(Task):
     def compute_scores(self, losses):
         return {"perplexity": losses.mean().exp(), "bits_saved": -losses.mean()}
 
-    def prediction_rows(self, batch):
+    def prediction_columns(self, batch):
         found = [(text, text) for text in batch.source_text]
         for _ in range(self.sampling.letters):
             last = torch.tensor([self.tokenizer.known.index(longer[-1]) for _, longer in found])
@@ -179,7 +179,8 @@ class BigramTask(Task):
                 (text, longer + self.tokenizer.known[letter])
                 for (text, longer), letter in zip(found, best, strict=True)
             ]
-        return [{"text": text, "continued": longer} for text, longer in found]
+        texts, longer = zip(*found, strict=True)
+        return {"text": texts, "continued": longer}
 
 
 register("task", "bigram")(BigramTask)

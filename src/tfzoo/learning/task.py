@@ -26,6 +26,7 @@ from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import LAYERS, check_number, leaves
 from tfzoo.contracts import FeedForward
+from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.module import TextData
 from tfzoo.errors import BadData, BadOption, BadRun, NotFinite, TfzooError
@@ -139,7 +140,7 @@ class Task(L.LightningModule):
     Data: ClassVar[type[L.LightningDataModule]]
     Batch: ClassVar[type] = object
     """The class of the batches that the data module's loaders give."""
-    tokenizer_of_data: ClassVar[str]
+    tokenizer_of_data: ClassVar[str] = "vocabulary"
     """The data module's attribute that holds the tokenizer."""
     compute_scores: Callable[..., dict[str, Tensor]]
     """A method that takes the columns of a data set, as :meth:`score` returns them, and returns its
@@ -169,6 +170,8 @@ class Task(L.LightningModule):
     """What ``tfzoo predict`` does with a line, in a few words. It is read from the source without
     an import: write it as a literal.
     """
+    epilog: ClassVar[str] = ""
+    """What it writes, for the help of ``tfzoo predict``."""
     input_hint: ClassVar[str] = ""
     """A sentence on what a text needs, for the page of ``tfzoo serve``."""
     Answer: ClassVar[type]
@@ -277,7 +280,7 @@ class Task(L.LightningModule):
     @classmethod
     def restore_tokenizer(cls, state: Mapping[str, Any]) -> Any:
         """Make the tokenizer from :meth:`tokenizer_state`."""
-        raise NotImplementedError
+        return Vocabulary.restore(state)
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """The loss of a batch: log it with :meth:`log_training`, and return :meth:`summed`."""
@@ -289,15 +292,17 @@ class Task(L.LightningModule):
         """
         raise NotImplementedError
 
-    def prediction_rows(self, batch: Any) -> list[dict[str, Any]]:
-        """Return a dict for each item of a batch: input, prediction and reference, by the column
-        names of predictions; without those that the batch does not hold.
+    def prediction_columns(self, batch: Any) -> Mapping[str, Sequence[Any]]:
+        """The items of a batch by column: input, prediction and reference; a column that the batch
+        does not hold is empty.
         """
         raise NotImplementedError
 
     def forward_batch(self, batch: Any) -> object:
-        """Run the model as ``training_step`` does, for callbacks that registered forward hooks."""
-        raise NotImplementedError
+        """Run the model as ``training_step`` does, for callbacks that registered forward hooks.
+        Here: by its ``loss(batch)``.
+        """
+        return self.loss(batch)  # type: ignore[operator]  # a module, or a method of a subclass
 
     def output_line(self, answer: Any, given: Namespace) -> str:
         """An :attr:`Answer` as the line that ``tfzoo predict`` writes. ``given`` are the values of
@@ -344,6 +349,7 @@ class Task(L.LightningModule):
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:
         """Add the task's options of ``tfzoo predict``."""
+        parser.epilog = cls.epilog
 
     @classmethod
     def check_arguments(cls, given: Namespace) -> None:
@@ -555,7 +561,8 @@ class Task(L.LightningModule):
             task = cls.build(kept["recipe"], tokenizer, model)
             if task.model is given or model is None:
                 adapter.apply(task.model, task.seed)
-            task.load_state_dict(state, assign=given is None)
+            own = dict(task.named_buffers(recurse=False))  # a folder of transformers has none
+            task.load_state_dict({**own, **state}, assign=given is None)
             if not keep_adapter:
                 merge(task.model)
             task.beside = dict(checkpoint.get("beside", {}))
@@ -912,6 +919,11 @@ class Task(L.LightningModule):
         rows = zip(batch.index, self.prediction_rows(batch), strict=True)
         return [{"index": index, **row} for index, row in rows]
 
+    def prediction_rows(self, batch: Any) -> list[dict[str, Any]]:
+        """A dict for each item of a batch: its :meth:`prediction_columns` that are not empty."""
+        columns = {key: one for key, one in self.prediction_columns(batch).items() if len(one)}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
     def predictions(self, data: Any, name: str) -> list[dict[str, Any]]:
         """:meth:`prediction_rows` of a whole test set, in its order."""
         loader = data.test_dataloader()[data.test_names.index(name)]
@@ -1149,13 +1161,3 @@ def check_sizes(given: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
             raise BadOption(
                 f"the model has {key}={has}, but the tokenizer or the labels need {key}={needs}"
             )
-
-
-def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """The rows of a table, without its empty columns.
-
-    >>> rows_of({"text": [], "score": [0.5, 0.25]})
-    [{'score': 0.5}, {'score': 0.25}]
-    """
-    kept = {name: column for name, column in columns.items() if len(column)}
-    return [dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True)]

@@ -36,7 +36,6 @@ class TextTask(Task):
     """
 
     Model: ClassVar[type[nn.Module]] = TransformerClassifier
-    tokenizer_of_data = "vocabulary"
     line_batches: ClassVar[Callable[..., Iterable[Any]]] = staticmethod(text_batches)
     model: Any
     tokenizer: Vocabulary
@@ -73,6 +72,10 @@ class TextTask(Task):
         return 2 if vocabulary is None else len(vocabulary.labels)
 
     @property
+    def untrained_loss(self) -> float | None:
+        return math.log(len(self.labels)) if self.labels else None
+
+    @property
     def labels(self) -> list[str]:
         """The labels, in the order of the logits; none where a label is no name."""
         return list(self.tokenizer.labels)
@@ -83,10 +86,6 @@ class TextTask(Task):
     ) -> dict[str, Any]:
         size = PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)
         return {"vocab_size": size, "classes": cls.outputs(tokenizer)}
-
-    @classmethod
-    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Vocabulary:
-        return Vocabulary.restore(state)
 
     def max_positions(self) -> tuple[int | None, int | None]:
         return (getattr(self.model, "max_positions", None),) * 2
@@ -145,7 +144,6 @@ class DocumentTask(Task):
             "max_tokens": 256,
         },
     }
-    tokenizer_of_data = "vocabulary"
     training_names = (*Task.training_names, "perplexity")
     model: Any
     tokenizer: Vocabulary
@@ -160,10 +158,6 @@ class DocumentTask(Task):
     ) -> dict[str, Any]:
         size = PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)
         return {"vocab_size": size}
-
-    @classmethod
-    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Vocabulary:
-        return Vocabulary.restore(state)
 
     def max_positions(self) -> tuple[int | None, int | None]:
         # Of a document and of a row: a long document is read in parts.

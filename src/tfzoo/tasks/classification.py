@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -24,17 +22,9 @@ from tfzoo.errors import BadOption, TfzooError
 from tfzoo.learning.loss import Loss, class_losses, constant_loss
 from tfzoo.learning.scoring import on_cpu
 from tfzoo.learning.settings import Settings
-from tfzoo.learning.task import Figures, Reading, rows_of
+from tfzoo.learning.task import Figures, Reading
 from tfzoo.learning.text_task import TextTask, add_probabilities, most_probable
 from tfzoo.plots.decisions import calibration_figure, confusion_figure
-
-EPILOG = """\
-For each input line, also an empty one, one line is written, in the same order: the label as in the
-training data, a tab, and its probability. With --top-k N this repeats for N labels in the same
-line, the most probable first. With --probabilities the first line has all labels, and each line
-after it the probabilities of an input line, in the same order, separated by tabs.
-"""
-
 
 BINS = 15
 """Intervals of probability in which confidence and accuracy are compared."""
@@ -103,6 +93,12 @@ class ClassificationTask(TextTask):
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "listops", "train": 64, "val": 16, "test": 16}},
     }
+    epilog = """\
+For each input line, also an empty one, one line is written, in the same order: the label as in the
+training data, a tab, and its probability. With --top-k N this repeats for N labels in the same
+line, the most probable first. With --probabilities the first line has all labels, and each line
+after it the probabilities of an input line, in the same order, separated by tabs.
+"""
     about = "classify text line by line"
     Answer = ClassificationAnswer
     pipeline_tag = "text-classification"
@@ -128,15 +124,6 @@ class ClassificationTask(TextTask):
         self.register_buffer(
             "class_weights", torch.ones(len(self.labels)) if weights is None else weights
         )
-
-    @classmethod
-    def complete(cls, found: dict[str, Any], folder: Path) -> None:
-        if labels := found["tfzoo"]["tokenizer"]["labels"]:
-            found["state_dict"]["class_weights"] = torch.ones(len(labels))
-
-    @property
-    def untrained_loss(self) -> float:
-        return math.log(len(self.labels))
 
     def constant_loss(self, data: Any) -> float:
         found = torch.from_numpy(counts(data.sets["val"], len(self.labels)))
@@ -213,15 +200,14 @@ class ClassificationTask(TextTask):
             accuracies |= data.built_in.baselines(data.splits["train"], data.splits[name])
         return {"accuracy": accuracies}
 
-    def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
+    def prediction_columns(self, batch: ClassificationBatch) -> Mapping[str, Sequence[Any]]:
         found = self.answers_of(batch)
-        columns = {
+        return {
             **self.text_columns(batch),
             "label": [self.labels[label] for label in batch.label.tolist()],
             "prediction": [one.label for one in found],
             "probability": [one.probability for one in found],
         }
-        return rows_of(columns)
 
     def classify(
         self, lines: Iterable[str | Sequence[str]], **reading: Unpack[Reading]
@@ -248,7 +234,7 @@ class ClassificationTask(TextTask):
 
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:
-        parser.epilog = EPILOG
+        super().add_arguments(parser)
         parser.add_argument(
             "--top-k", type=int, metavar="N", help="write the N most probable labels of each line"
         )

@@ -28,16 +28,11 @@ from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.scoring import sums_by
-from tfzoo.learning.task import OnProgress, Part, Reading, rows_of
+from tfzoo.learning.task import OnProgress, Part, Reading
 from tfzoo.learning.text_task import DocumentTask
 from tfzoo.models.generation import check_options, generate, next_tokens
 from tfzoo.models.language_model import LanguageModel
 
-EPILOG = """\
-For each input line, also an empty one, one line is written, in the same order: its continuation
-alone, with its first space. Line breaks in it are written as \\n. Without --temperature and --beam
-it is the most probable token each time.
-"""
 TRIED = 8
 """The most words of a text of which a continuation is shown."""
 
@@ -116,6 +111,11 @@ class LanguageModelingTask(DocumentTask):
     Data = DocumentData
     Batch = DocumentBatch
     line_batches: ClassVar[Callable[..., Iterable[Any]]] = staticmethod(prompt_batches)
+    epilog = """\
+For each input line, also an empty one, one line is written, in the same order: its continuation
+alone, with its first space. Line breaks in it are written as \\n. Without --temperature and --beam
+it is the most probable token each time.
+"""
     about = "continue each line of text"
     input_hint = "The begin of a text."
     Answer = LanguageModelingAnswer
@@ -190,9 +190,6 @@ class LanguageModelingTask(DocumentTask):
             )
         return *loss, len(labels)
 
-    def forward_batch(self, batch: DocumentBatch) -> object:
-        return self.loss(batch)
-
     def training_step(self, batch: DocumentBatch, batch_idx: int) -> Tensor:
         loss, nll, tokens = self.loss(batch)
         self.log_training({"train/perplexity": nll.mean().exp()}, tokens)
@@ -234,7 +231,7 @@ class LanguageModelingTask(DocumentTask):
         found[self.tokenizer.special.eos] = documents.documents
         return found
 
-    def prediction_rows(self, batch: DocumentBatch) -> list[dict[str, Any]]:
+    def prediction_columns(self, batch: DocumentBatch) -> Mapping[str, Sequence[Any]]:
         logits = self.logits(batch)
         dtype = torch.promote_types(logits.dtype, torch.float32)
         nll = F.cross_entropy(logits.to(dtype), batch.labels, reduction="none")
@@ -242,7 +239,7 @@ class LanguageModelingTask(DocumentTask):
         bits = [
             one / size_of(text) for one, text in zip(each.tolist(), batch.source_text, strict=True)
         ]
-        return rows_of({"text": batch.source_text, "bits_per_byte": bits})
+        return {"text": batch.source_text, "bits_per_byte": bits}
 
     def continuations(
         self,
@@ -443,7 +440,7 @@ class LanguageModelingTask(DocumentTask):
 
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:
-        parser.epilog = EPILOG
+        super().add_arguments(parser)
         default = Continue()
         for name, kind, metavar, text in (
             ("max-new-tokens", int, "N", "most tokens of a continuation (default: %(default)s)"),

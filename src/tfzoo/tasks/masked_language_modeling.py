@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Unpack
@@ -23,14 +23,10 @@ from tfzoo.data.tokenizer import token_texts
 from tfzoo.learning.cross_entropy import cross_entropy_of_logits
 from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.scoring import sums_by
-from tfzoo.learning.task import Reading, rows_of
+from tfzoo.learning.task import Reading
 from tfzoo.learning.text_task import DocumentTask, most_probable
 from tfzoo.models.masked_language_model import MaskedLanguageModel
 
-EPILOG = """\
-In each input line, [MASK] stands for a token. One line is written for each, also an empty one, in
-the same order: the text with the most probable token in place of each [MASK].
-"""
 SHOWN = 5
 """The most probable tokens of which an answer has the probability."""
 
@@ -67,6 +63,10 @@ class MaskedLanguageModelingTask(DocumentTask):
     Data = MaskedData
     Batch = MaskedBatch
     line_batches: ClassVar[Callable[..., Iterable[Any]]] = staticmethod(text_with_masks_batches)
+    epilog = """\
+In each input line, [MASK] stands for a token. One line is written for each, also an empty one, in
+the same order: the text with the most probable token in place of each [MASK].
+"""
     about = "fill [MASK] in each line of text"
     input_hint = "Write [MASK] for each token to find."
     Answer = MaskedLanguageModelingAnswer
@@ -95,9 +95,6 @@ class MaskedLanguageModelingTask(DocumentTask):
         pad = self.tokenizer.special.unpredicted
         loss, nll = cross_entropy_of_logits(logits, batch.labels, smoothing, pad)
         return loss, nll, logits.argmax(-1) == batch.labels, len(batch.labels)
-
-    def forward_batch(self, batch: MaskedBatch) -> object:
-        return self.loss(batch)
 
     def training_step(self, batch: MaskedBatch, batch_idx: int) -> Tensor:
         loss, nll, _, tokens = self.loss(batch)
@@ -130,7 +127,7 @@ class MaskedLanguageModelingTask(DocumentTask):
         found = torch.from_numpy(np.bincount(ids, minlength=len(self.tokenizer.tokenizer)))
         return constant_loss(found, self.optim.label_smoothing, self.tokenizer.special.unpredicted)
 
-    def prediction_rows(self, batch: MaskedBatch) -> list[dict[str, Any]]:
+    def prediction_columns(self, batch: MaskedBatch) -> Mapping[str, Sequence[Any]]:
         best = self._without_special(self.logits(batch)).argmax(-1)
         right = best.new_zeros(len(batch.index), dtype=torch.float64)
         right.index_add_(0, batch.owner, (best == batch.labels).double())
@@ -139,12 +136,11 @@ class MaskedLanguageModelingTask(DocumentTask):
         ids: list[list[int]] = [[] for _ in batch.index]
         for row, one in zip(batch.rows, tokens.view_as(batch.tokens).tolist(), strict=True):
             ids[row] += one
-        columns: dict[str, Sequence[Any]] = {
+        return {
             "text": batch.source_text,
             "filled": self.tokenizer.tokenizer.decode(ids),
             "accuracy": (right / count).tolist(),
         }
-        return rows_of(columns)
 
     def fill(
         self, texts: Iterable[str], **reading: Unpack[Reading]
@@ -189,10 +185,6 @@ class MaskedLanguageModelingTask(DocumentTask):
     def facts(self, answer: MaskedLanguageModelingAnswer) -> dict[str, str]:
         masks = {f"mask {k}": most_probable(one) for k, one in enumerate(answer.masks, 1)}
         return {"text": answer.text, **masks}
-
-    @classmethod
-    def add_arguments(cls, parser: ArgumentParser) -> None:
-        parser.epilog = EPILOG
 
     def output_line(self, answer: MaskedLanguageModelingAnswer, given: Namespace) -> str:
         return answer.text

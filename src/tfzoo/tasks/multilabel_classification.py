@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Unpack
 from unicodedata import normalize
 
@@ -27,16 +26,9 @@ from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.scoring import on_cpu
-from tfzoo.learning.task import Figures, rows_of
+from tfzoo.learning.task import Figures
 from tfzoo.learning.text_task import TextTask, add_probabilities, most_probable
 from tfzoo.plots.decisions import threshold_figure
-
-EPILOG = """\
-For each input line, also an empty one, one line is written, in the same order: its labels as in the
-training data, separated by tabs; an empty line where a text has none. With --probabilities the
-first line has all labels, and each line after it the probabilities of an input line, in the same
-order, separated by tabs.
-"""
 
 
 class MultilabelData(LabelledText):
@@ -198,6 +190,12 @@ class MultilabelClassificationTask(TextTask):
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "reachable", "train": 64, "val": 16, "test": 16}},
     }
+    epilog = """\
+For each input line, also an empty one, one line is written, in the same order: its labels as in the
+training data, separated by tabs; an empty line where a text has none. With --probabilities the
+first line has all labels, and each line after it the probabilities of an input line, in the same
+order, separated by tabs.
+"""
     about = "find the labels of each line of text"
     smooths_labels = False
     Answer = MultilabelAnswer
@@ -218,10 +216,6 @@ class MultilabelClassificationTask(TextTask):
     def __init__(self, model: nn.Module, tokenizer: Vocabulary, **settings: Any) -> None:
         super().__init__(model, tokenizer, **settings)
         self.register_buffer("threshold", torch.tensor(0.5, dtype=torch.float64))
-
-    @classmethod
-    def complete(cls, found: dict[str, Any], folder: Path) -> None:
-        found["state_dict"]["threshold"] = torch.tensor(0.5, dtype=torch.float64)
 
     @property
     def untrained_loss(self) -> float:
@@ -287,7 +281,7 @@ class MultilabelClassificationTask(TextTask):
         constant = 2 * test[:, frequent].sum() / (len(frequent) * len(test) + test.sum())
         return {"micro_f1": {"frequent labels": float(constant)}}
 
-    def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
+    def prediction_columns(self, batch: ClassificationBatch) -> Mapping[str, Sequence[Any]]:
         labels, probability = self.labels, self.probabilities(batch)
         columns: dict[str, Sequence[Any]] = {
             **self.text_columns(batch),
@@ -299,7 +293,7 @@ class MultilabelClassificationTask(TextTask):
         columns |= {
             f"p({label})": one.tolist() for label, one in zip(labels, probability.T, strict=True)
         }
-        return rows_of(columns)
+        return columns
 
     def probabilities(self, batch: ClassificationBatch) -> Tensor:
         """The probability of each label of each text: ``(b labels)``, in float64, where those of
@@ -325,7 +319,7 @@ class MultilabelClassificationTask(TextTask):
 
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:
-        parser.epilog = EPILOG
+        super().add_arguments(parser)
         add_probabilities(parser)
 
     def output_line(self, answer: MultilabelAnswer, given: Namespace) -> str:

@@ -7,7 +7,6 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, log10, nan
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +23,6 @@ from tfzoo.data.prepare import location
 from tfzoo.data.table import Numbers
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.adapter import is_adapted
-from tfzoo.learning.task import rows_of
 from tfzoo.learning.text_task import TextTask
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -65,12 +63,6 @@ def training_labels(data: Any) -> NDArray[np.float64] | None:
     """
     train = getattr(data, "sets", {}).get("train")
     return None if train is None else np.asarray(train.labels[train.rows], np.float64)
-
-
-def untrained() -> dict[str, Tensor]:
-    """Mean and standard deviation of labels for a model that gives numbers in their own unit."""
-    numbers = {"mean": 0.0, "std": 1.0}
-    return {name: torch.tensor(one, dtype=torch.float64) for name, one in numbers.items()}
 
 
 def correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> Tensor:
@@ -137,12 +129,8 @@ class RegressionTask(TextTask):
     def __init__(self, model: nn.Module, tokenizer: Vocabulary, **settings: Any) -> None:
         super().__init__(model, tokenizer, **settings)
         # Buffers, so that a checkpoint has those of its training set.
-        for name, value in untrained().items():
-            self.register_buffer(name, value)
-
-    @classmethod
-    def complete(cls, found: dict[str, Any], folder: Path) -> None:
-        found["state_dict"] |= untrained()
+        self.register_buffer("mean", torch.tensor(0.0, dtype=torch.float64))
+        self.register_buffer("std", torch.tensor(1.0, dtype=torch.float64))
 
     @classmethod
     def outputs(cls, vocabulary: Vocabulary | None) -> int:
@@ -220,13 +208,12 @@ class RegressionTask(TextTask):
         """The variance of the labels, in units of that of training."""
         return float(np.var(np.asarray(data.sets["val"].labels, np.float64)) / self.std.item() ** 2)
 
-    def prediction_rows(self, batch: ClassificationBatch) -> list[dict[str, Any]]:
-        columns = {
+    def prediction_columns(self, batch: ClassificationBatch) -> Mapping[str, Sequence[Any]]:
+        return {
             **self.text_columns(batch),
             "value": batch.label.tolist(),
             "prediction": self.predicted(batch).tolist(),
         }
-        return rows_of(columns)
 
     def answers_of(self, batch: ClassificationBatch) -> list[RegressionAnswer]:
         return [RegressionAnswer(value) for value in self.predicted(batch).tolist()]

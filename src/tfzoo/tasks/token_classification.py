@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -36,7 +35,7 @@ from tfzoo.data.words import (
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning import foreign
 from tfzoo.learning.loss import class_losses, constant_loss
-from tfzoo.learning.task import Figures, rows_of
+from tfzoo.learning.task import Figures
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.plots.decisions import confusion_figure
@@ -45,12 +44,6 @@ OUTSIDE = "O"
 """The label of a word that belongs to no span."""
 PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}
 """The prefixes of labels, each as BIOES has it."""
-EPILOG = """\
-The words of a line stand between spaces, as in the training data: "Anna lives in New York ." For
-each line, also an empty one, one line is written, in the same order: the label of each word, with
-spaces between them. With --spans, the spans instead, each as its label, a colon and its words, with
-tabs between them; an empty line where there is none.
-"""
 
 
 class Span(NamedTuple):
@@ -238,6 +231,12 @@ class TokenClassificationTask(TextTask):
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "entities", "train": 64, "val": 16, "test": 16}},
     }
+    epilog = """\
+The words of a line stand between spaces, as in the training data: "Anna lives in New York ." For
+each line, also an empty one, one line is written, in the same order: the label of each word, with
+spaces between them. With --spans, the spans instead, each as its label, a colon and its words, with
+tabs between them; an empty line where there is none.
+"""
     about = "find the label of each word, line by line"
     Answer = TokenAnswer
     pipeline_tag = "token-classification"
@@ -250,10 +249,6 @@ class TokenClassificationTask(TextTask):
         "loss": False,
         **dict.fromkeys(("accuracy", "precision", "recall", "f1", "macro_f1"), True),
     }
-
-    @property
-    def untrained_loss(self) -> float:
-        return math.log(len(self.labels))
 
     def constant_loss(self, data: Any) -> float:
         found = np.bincount(data.sets["val"].classes.ids, minlength=len(self.labels))
@@ -366,13 +361,12 @@ class TokenClassificationTask(TextTask):
         found = self.compute_scores(*self.counts(looked_up, [*map(words_of, cells)]))
         return {"f1": {"most frequent label of a word": float(found["f1"])}}
 
-    def prediction_rows(self, batch: WordBatch) -> list[dict[str, Any]]:
-        columns = {
+    def prediction_columns(self, batch: WordBatch) -> Mapping[str, Sequence[Any]]:
+        return {
             "text": batch.source_text,
             "labels": [" ".join(row) for row in self.true(batch)],
             "prediction": [" ".join(row) for row in self.predicted(self.logits(batch), batch)],
         }
-        return rows_of(columns)
 
     def answers_of(self, batch: WordBatch) -> list[TokenAnswer]:
         found = []
@@ -396,7 +390,7 @@ class TokenClassificationTask(TextTask):
 
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:
-        parser.epilog = EPILOG
+        super().add_arguments(parser)
         parser.add_argument("--spans", action="store_true", help="write the spans with their words")
 
     def output_line(self, answer: TokenAnswer, given: Namespace) -> str:

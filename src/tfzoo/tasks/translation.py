@@ -32,15 +32,10 @@ from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.settings import Settings
-from tfzoo.learning.task import PLACEHOLDER_SIZE, Reading, Task, rows_of
+from tfzoo.learning.task import PLACEHOLDER_SIZE, Reading, Task
 from tfzoo.models.transformer import Transformer
 from tfzoo.search import Search, search
 
-EPILOG = """\
-For each input line, also an empty one, one line is written, in the same order. With --n-best N
-there are up to N lines for each, best first, none twice. With --scores each line begins with its
-score (log probability divided by the length penalty) and a tab. An empty line becomes an empty one.
-"""
 LANGUAGES = ("source", "target")
 """What the languages of a published model are called, which its folder does not say."""
 
@@ -168,6 +163,11 @@ class TranslationTask(Task):
         "data": {"dataset": {"name": "numbers", "train": 100, "val": 16, "test": 16}},
     }
     tokenizer_of_data = "tokenizers"
+    epilog = """\
+For each input line, also an empty one, one line is written, in the same order. With --n-best N
+there are up to N lines for each, best first, none twice. With --scores each line begins with its
+score (log probability divided by the length penalty) and a tab. An empty line becomes an empty one.
+"""
     about = "translate text line by line"
     Answer = TranslationAnswer
     pipeline_tag = "translation"
@@ -260,9 +260,6 @@ class TranslationTask(Task):
             loss, nll = cross_entropy(hidden, self.model.output_weight, labels, smoothing, pad)
         return loss, nll, len(labels)
 
-    def forward_batch(self, batch: ParallelBatch) -> object:
-        return self.loss(batch)
-
     def training_step(self, batch: ParallelBatch, batch_idx: int) -> Tensor:
         smoothed, nll, tokens = self.loss(batch)
         self.log_training({"train/perplexity": (nll.sum() / tokens).exp()}, tokens)
@@ -331,17 +328,16 @@ class TranslationTask(Task):
         found = corpus_scores(self.tokenizer.target_language, *counts) if counts else {}
         return {"perplexity": (nll.sum() / tokens.sum()).exp(), **found}
 
-    def prediction_rows(self, batch: ParallelBatch) -> list[dict[str, Any]]:
+    def prediction_columns(self, batch: ParallelBatch) -> Mapping[str, Sequence[Any]]:
         # Not from `batch.source`: `translations` truncates texts that are too long for the model.
         options, source = replace(self.search, n_best=1), batch.source_text
         best = self.translations(source, options) if source else self._search(batch, options)
-        columns: dict[str, Sequence[Any]] = {
+        return {
             "source": source,
             "translation": [one.text for (one,) in best],
             "reference": batch.target_text,
             "score": [one.score for (one,) in best],
         }
-        return rows_of(columns)
 
     def translate(
         self, lines: Iterable[str], search: Search | None = None, **options: Any
@@ -413,7 +409,7 @@ class TranslationTask(Task):
 
     @classmethod
     def add_arguments(cls, parser: ArgumentParser) -> None:
-        parser.epilog = EPILOG
+        super().add_arguments(parser)
         parser.add_argument(
             "--beam",
             type=int,
