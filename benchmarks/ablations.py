@@ -33,9 +33,8 @@ from tfzoo.sweep.judge.repeats import Repeats, Repetition, repeats
 from tfzoo.sweep.judge.sentences import format_p
 from tfzoo.sweep.judge.verdicts import Judged, interactions, judge
 from tfzoo.sweep.plan.sweep_file import Metric, Plan, parse
-from tfzoo.sweep.report.heat import sign
 from tfzoo.sweep.report.numbers import NONE, format_interval, format_mean, format_memory
-from tfzoo.sweep.report.tables import differences, summary
+from tfzoo.sweep.report.tables import differences, sign, summary
 from tfzoo.sweep.run.runs_csv import FILE, Row, read_csv
 
 ROOT = Path(__file__).parent.parent

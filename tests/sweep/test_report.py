@@ -48,8 +48,6 @@ def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(browser,
     }
     cells = json.loads((folder / "cells.json").read_text("utf-8"))["cells"]
     assert shown == {tuple(cell["labels"].values()) for cell in cells}
-    assert page.locator("table.heat").count() == 2
-    assert page.locator("table.heat").first.locator("td[class]").count() == len(cells)
     assert page.locator("#curves ~ figure img").count() == 1
     assert page.locator(".pair img").count() == 2
     assert page.locator("#effects ~ figure img").count() == 2
@@ -180,8 +178,6 @@ def test_a_page_of_many_cells_shows_the_best_ones_and_says_so(tmp_path, monkeypa
     shown = base64.b64decode(re.findall(r"base64,([^\"]*)", curves)[0]).decode()
     drawn = {title for title in means if f"<!-- {title} -->" in shown}
     assert drawn == {"layer · sinusoidal", *best}
-    grid = text.partition('id="grid"')[2].partition("</section>")[0]
-    assert grid.count("<td class=") == 2 * 12, "the grid has all cells, for both metrics"
     said = (made / "report.md").read_text("utf-8")
     assert all(one.sentence in said for one in cells[1:])
 

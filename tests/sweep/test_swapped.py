@@ -14,7 +14,7 @@ from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.report.markdown import markdown
 from tfzoo.sweep.report.page import page
 from tfzoo.sweep.report.results import gather
-from tfzoo.sweep.report.tables import equal_time, swapped
+from tfzoo.sweep.report.tables import swapped
 
 SEEDS = (1, 2, 3)
 TITLE = "What a swap costs at once"
@@ -67,10 +67,10 @@ def test_reports_have_the_table_where_training_began_with_trained_weights(tmp_pa
     anew = {norm: {10: 2.0, 20: 1.5} for norm in CURVES}
     new = gather([folder(tmp_path / "new", anew)])
     for text in (markdown, page):
-        said = text(trained, equal_time(trained))
+        said = text(trained)
         assert TITLE in said
         assert "20, 20, 20" in said
-        assert TITLE not in text(new, equal_time(new))
+        assert TITLE not in text(new)
 
 
 def test_runs_that_a_sweep_begins_with_are_asked_for_with_the_command_that_trains_them(own_folder):

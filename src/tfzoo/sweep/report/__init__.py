@@ -10,7 +10,6 @@ from tfzoo.sweep.report import looks
 from tfzoo.sweep.report.markdown import markdown
 from tfzoo.sweep.report.page import page
 from tfzoo.sweep.report.results import Results, gather
-from tfzoo.sweep.report.tables import equal_time
 from tfzoo.sweep.run.runs_csv import FILE, write_csv
 
 
@@ -28,8 +27,7 @@ def save(results: Results) -> list[Path]:
     top = results.folders[0].path
     write_csv(results.rows, top / FILE)
     paths = [top / FILE]
-    timed = equal_time(results)
-    texts = {"report.html": page(results, timed), "report.md": markdown(results, timed)}
+    texts = {"report.html": page(results), "report.md": markdown(results)}
     for name, text in texts.items():
         replace_text(top / name, text)
         paths.append(top / name)

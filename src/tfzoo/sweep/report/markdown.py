@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from tfzoo.sweep.judge.verdicts import Judged, Verdicts
 from tfzoo.sweep.report import facts, tables
 from tfzoo.sweep.report.answer import answer
-from tfzoo.sweep.report.heat import grids
 from tfzoo.sweep.report.results import Results
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 
 
-def markdown(results: Results, timed: tables.Table) -> str:
+def markdown(results: Results) -> str:
     """The report. Text from files is escaped and cannot create links or markup."""
     lines = [f"# {escape(results.name)}", ""]
     lines += [f"- {escape(line)}" for line in answer(results)] + [""]
@@ -30,10 +29,8 @@ def markdown(results: Results, timed: tables.Table) -> str:
         "### Does the effect of one axis depend on another?", tables.interactions(results)
     )
     lines += [escape(facts.legend(results)), ""]
-    lines += ["## The grid", "", *grid(results)]
     swapped = tables.swapped(results)
     lines += section("## What a swap costs at once", [swapped] if swapped.lines else [])
-    lines += section("## After equal time", [timed])
     lines += ["## All cells", ""]
     heads = tables.cell_columns(results)
     rows = [[entry.whole for entry in tables.cell_entries(results, cell)] for cell in results.cells]
@@ -86,20 +83,6 @@ def section(title: str, shown: Iterable[tables.Table]) -> Iterator[str]:
 def sentence(one: Judged) -> str:
     """The sentence of a comparison, with its notes."""
     return escape(one.sentence + (f" ({'; '.join(one.notes)})" if one.notes else ""))
-
-
-def grid(results: Results) -> Iterator[str]:
-    """The heat maps as tables."""
-    for one in grids(results):
-        if caption := ", ".join(filter(None, (one.metric, one.title))):
-            yield from (f"{escape(caption)}:", "")
-        corner = " \\ ".join(filter(None, (one.rows_axis, one.columns_axis)))
-        rows = [
-            [label, *(f"{field.text} {field.below}".strip() if field else "" for field in row)]
-            for label, row in one.rows
-        ]
-        yield from table([corner, *one.columns], rows, [False, *[True] * len(one.columns)])
-        yield ""
 
 
 def table(

@@ -12,7 +12,6 @@ from tfzoo.sweep.judge.verdicts import Verdicts
 from tfzoo.sweep.report import facts, tables
 from tfzoo.sweep.report.answer import answer
 from tfzoo.sweep.report.figures import curves, forest, sign, tradeoffs
-from tfzoo.sweep.report.heat import grids
 from tfzoo.sweep.report.results import CellResult, Results
 
 TEMPLATE = Path(__file__).parent / "page.html"
@@ -22,10 +21,9 @@ plots.
 """
 
 
-def page(results: Results, timed: tables.Table) -> str:
+def page(results: Results) -> str:
     """The page. Text from files is escaped; no script but the page's own can run."""
     best = best_cells(results)
-    titles = {cell.title for cell in best.cells}
     return render(
         TEMPLATE,
         sign=sign,
@@ -39,8 +37,6 @@ def page(results: Results, timed: tables.Table) -> str:
         interactions=list(tables.interactions(results)),
         repeats=list(tables.repeats(results)),
         swapped=tables.swapped(results),
-        equal_time=replace(timed, lines=[one for one in timed.lines if one[0] in titles]),
-        grids=list(grids(results)),
         curves=curves(best),
         tradeoffs=tradeoffs(best),
         columns=tables.cell_columns(results),
