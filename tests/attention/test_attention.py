@@ -107,9 +107,9 @@ def test_dropout_that_keeps_next_to_nothing_is_finite(name):
         assert all(grad.isfinite().all() for grad in gradients(out, attention, *inputs))
 
 
-@pytest.mark.parametrize("name", sampled(NAMES, ["additive", "scaled_dot_product"]))
+@pytest.mark.parametrize("name", sampled(NAMES, ["additive"]))
 def test_gradients_of_compiled_attention_are_right(name):
-    """By day of two that have kernels; a contract compiles all of them."""
+    """By day of one that has a kernel; a contract compiles all of them."""
     attention, inputs = made(name), call(20, 20)
     options = {"mask": mask("causal padded", 20), "bias": torch.randn(1, HEADS, 20, 20).double()}
     compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")

@@ -151,9 +151,9 @@ def test_batch_counts_all_devices(tmp_path):
         assert_close(ours, all_at_once)
 
 
-@pytest.mark.parametrize("name", sampled(NAMES, ["batch", "rms"]))
+@pytest.mark.parametrize("name", sampled(NAMES, ["batch"]))
 def test_gradients_of_a_compiled_norm_are_right(name):
-    """By day of those that count or have a kernel; a contract compiles all of them."""
+    """By day of the one that counts; a contract compiles all of them."""
     x, valid = text()
     got = torch.compile(made(name), fullgraph=True, backend="aot_eager")(x, valid)
     wanted = made(name)(x, valid)
