@@ -53,8 +53,10 @@ class InterfaceAttention(nn.Module):
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         register()  # it may be unpickled in a process that has swapped nothing
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, **terms: Any) -> Tensor:
-        """``terms`` are those of :func:`compute`."""
+    def check(self, q: Tensor, sinks: Tensor | None) -> None:
+        """Raise BadOption where the model calls it with other sizes than it was made for, or with
+        sinks beside a weighting.
+        """
         sizes = {"heads": q.shape[1], "head_dim": q.shape[3]}
         for name, size in self.sizes.items():
             if sizes[name] != size:
@@ -62,65 +64,11 @@ class InterfaceAttention(nn.Module):
                     f"attention {self.attention.entry.name!r} was made with {name}={size}, but the "
                     f"model calls it with {sizes[name]}: leave this attention out with skip"
                 )
-        if self.weighting is not None and terms["sinks"] is not None:
+        if self.weighting is not None and sinks is not None:
             raise BadOption(
                 f"weighting {self.weighting.entry.name!r} takes the place of a softmax, but the "
                 "model's attention has sinks in its softmax: leave this attention out with skip"
             )
-        return compute(self.attention, q, k, v, weighting=self.weighting, **terms)
-
-
-def compute(
-    attention: Attention,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    mask: Tensor | None,
-    causal: bool,
-    dropout: float,
-    scaling: float | None,
-    softcap: float | None,
-    position_bias: Tensor | None,
-    sinks: Tensor | None,
-    weighting: Weighting | None = None,
-) -> Tensor:
-    """``attention`` with the terms of a call of the interface: ``(b h q c), (b kv_heads k c), (b
-    kv_heads k e) -> (b q h e)``.
-
-    A model may scale its queries itself and call with ``scaling=1``. Therefore the attention gets
-    the queries times ``scaling * sqrt(c)``: those that nobody has scaled. Scores that it divides by
-    ``sqrt(c)`` are the model's.
-
-    Args:
-        mask: as ``transformers`` makes it, ``(b|1 h|1 q|1 k)`` or less: boolean and True where a
-            query may look, or numbers to add to the scores.
-        causal: if there is no mask, query ``i`` may look at keys 0 to ``i``.
-        scaling: the factor of the scores; None is ``c ** -0.5``.
-        softcap: the limit of a soft cap on the scores.
-        position_bias: is added to the scores.
-        sinks: ``(h)`` or ``(b h q 1)``, the score of a key of each head that has no value.
-        weighting: in the place of the softmax; then there are no sinks.
-    """
-    heads, width = q.shape[1], q.shape[3]
-    if scaling is not None and scaling != width**-0.5:
-        q = q * (scaling * width**0.5)
-    k, v = repeat_kv(k, heads), repeat_kv(v, heads)
-    visible, bias = mask_and_bias(q, k, mask, causal and q.shape[2] > 1)
-    if position_bias is not None:
-        bias = position_bias if bias is None else bias + position_bias
-    with_sinks = None if sinks is None else partial(softmax_with_sinks, sinks=sinks)
-    y: Tensor = attention(
-        q,
-        k,
-        v,
-        mask=visible,
-        bias=bias,
-        dropout=dropout,
-        cap=softcap,
-        weighting=with_sinks or weighting,
-    )
-    return y.transpose(1, 2).contiguous()
 
 
 def softmax_with_sinks(scores: Tensor, mask: Mask, sinks: Tensor) -> Tensor:
@@ -167,24 +115,48 @@ def attend(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """The attention function that ``transformers`` calls. A module in which no component was
-    swapped computes ``scaled_dot_product``. ``others`` are arguments that the model's own function
-    does not read.
+    """The attention function that ``transformers`` calls: ``(b h q c), (b kv_heads k c), (b
+    kv_heads k e) -> (b q h e)``. A module in which no component was swapped computes
+    ``scaled_dot_product``.
+
+    A model may scale its queries itself and call with ``scaling=1``. Therefore the attention gets
+    the queries times ``scaling * sqrt(c)``: those that nobody has scaled. Scores that it divides by
+    ``sqrt(c)`` are the model's.
+
+    Args:
+        attention_mask: as ``transformers`` makes it, ``(b|1 h|1 q|1 k)`` or less: boolean and True
+            where a query may look, or numbers to add to the scores.
+        scaling: the factor of the scores; None is ``c ** -0.5``.
+        is_causal: if there is no mask, query ``i`` may look at keys 0 to ``i``.
+        softcap: the limit of a soft cap on the scores.
+        position_bias: is added to the scores.
+        sinks, s_aux: ``(h)`` or ``(b h q 1)``, the score of a key of each head that has no value.
+        others: what the model's own function does not read.
     """
     part: InterfaceAttention | None = getattr(module, NAME, None)
-    y: Tensor = (part or partial(compute, ScaledDotProduct()))(
+    sinks = s_aux if sinks is None else sinks
+    if part is not None:
+        part.check(query, sinks)
+    heads, width = query.shape[1], query.shape[3]
+    if scaling is not None and scaling != width**-0.5:
+        query = query * (scaling * width**0.5)
+    key, value = repeat_kv(key, heads), repeat_kv(value, heads)
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    visible, bias = mask_and_bias(query, key, attention_mask, causal and query.shape[2] > 1)
+    if position_bias is not None:
+        bias = position_bias if bias is None else bias + position_bias
+    with_sinks = None if sinks is None else partial(softmax_with_sinks, sinks=sinks)
+    y: Tensor = (ScaledDotProduct() if part is None else part.attention)(
         query,
         key,
         value,
-        mask=attention_mask,
-        causal=getattr(module, "is_causal", True) if is_causal is None else is_causal,
+        mask=visible,
+        bias=bias,
         dropout=dropout,
-        scaling=scaling,
-        softcap=softcap,
-        position_bias=position_bias,
-        sinks=s_aux if sinks is None else sinks,
+        cap=softcap,
+        weighting=with_sinks or (part and part.weighting),
     )
-    return y, None
+    return y.transpose(1, 2).contiguous(), None
 
 
 def attend_with_float_masks(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
