@@ -72,6 +72,12 @@ def test_a_translator_is_two_files_for_all_lengths(folder):
 
 
 @pytest.mark.nightly
+def test_a_cache_that_grows_no_more_after_some_tokens_is_exported(tmp_path):
+    export(translator(layers=2, pattern=[{"window": 4}, {}]), tmp_path / "model")
+    assert (tmp_path / "model" / "decoder_step.onnx").exists()
+
+
+@pytest.mark.nightly
 def test_the_files_stand_beside_the_tokenizer(folder):
     assert {path.name for path in folder.iterdir()} == {
         *("encoder.onnx", "decoder_step.onnx", "tokenizer.json")

@@ -176,15 +176,19 @@ def write(
     outputs: list[str],
     path: Path,
 ) -> None:
-    """Write a module to an ONNX file and compare both at the examples. Axes on which these have
-    other sizes than the first are dynamic.
+    """Write a module to an ONNX file and compare both at the examples. Axes of which the
+    size differs among these are dynamic.
 
     Raises:
         BadOption: it cannot be exported, or computes something else.
     """
     axes = tuple(
-        {axis: Dim.DYNAMIC for axis in range(one.dim()) if one.shape[axis] != other.shape[axis]}
-        for one, other in zip(examples[0], examples[-1], strict=True)
+        {
+            axis: Dim.DYNAMIC
+            for axis, size in enumerate(one.shape)
+            if any(other[index].shape[axis] != size for other in examples)
+        }
+        for index, one in enumerate(examples[0])
     )
     shapes = (*axes[:3], axes[3:]) if len(axes) > 3 else axes
     logging.disable()
