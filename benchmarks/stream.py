@@ -130,18 +130,18 @@ def train(port: int, files: int, steps: int, workers: int, log: str) -> None:
     from tfzoo.commands.main import main
     from tfzoo.data.stream import StreamLoader
 
-    own = StreamLoader._next
+    own = StreamLoader.__iter__
 
-    def timed(loader: StreamLoader) -> Any:
+    def timed(loader: StreamLoader) -> Iterator[Any]:
         begun = time.perf_counter()
-        batch = own(loader)
-        places = loader.stream.places.values()
-        rows = sum(place.rows for place in places)
-        with Path(log).open("a", encoding="utf-8") as stream:
-            stream.write(f"{begun} {time.perf_counter() - begun} {rows} {os.getpid()}\n")
-        return batch
+        for batch in own(loader):
+            waited = time.perf_counter() - begun
+            with Path(log).open("a", encoding="utf-8") as stream:
+                stream.write(f"{begun} {waited} {len(batch)} {os.getpid()}\n")
+            yield batch
+            begun = time.perf_counter()
 
-    StreamLoader._next = timed  # type: ignore[method-assign]
+    StreamLoader.__iter__ = timed  # type: ignore[method-assign]
     address = f"http://127.0.0.1:{port}/part-{{000..{files - 1:03}}}.tsv.gz"
     recipe = {
         "task": "translation",
@@ -237,7 +237,7 @@ def report(found: dict[str, Any], steps: int, workers: int) -> list[str]:
     return [
         f"| workers | {workers} |",
         f"| steps | {steps:,}, and {len(wait) - steps} again after the kill |",
-        f"| pairs | {rows.max():,.0f} |",
+        f"| pairs | {rows.sum():,.0f} |",
         f"| a step, median | {np.median(steps_taken) * 1e3:.0f} ms |",
         f"| wait for a batch, median; 99 % at most | {np.median(later) * 1e3:.2f} ms; "
         f"{np.quantile(later, 0.99) * 1e3:.1f} ms |",

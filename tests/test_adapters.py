@@ -74,11 +74,6 @@ def test_the_loops_of_a_trainer(tmp_path):
     assert [row["seen"] for row in seen.logged if row] == [0, 1, 2, 3, 4, 5]
     adapters.set_logged_step(trainer, 7)
     assert adapters.logged_step(trainer) == 7
-    loader = trainer.fit_loop._combined_loader
-    assert loader is not None
-    adapters.forget_train_loader(trainer)
-    trainer.fit_loop.setup_data()
-    assert trainer.fit_loop._combined_loader not in (None, loader)
 
 
 def test_the_average_of_a_callback():

@@ -74,6 +74,13 @@ def process(data, rank, world_size):
     return data.train_dataloader()
 
 
+def resumed(data, state):
+    """The batches after those of a state."""
+    loader = data.train_dataloader()
+    loader.load_state_dict(state)
+    return loader
+
+
 def test_a_pass_has_every_row_once_and_the_next_one_another_order(text):
     data = of(text)
     passes = [{}, {}]
@@ -122,46 +129,46 @@ def test_several_processes_take_turns_in_the_order_of_one_and_read_their_own_fil
 @pytest.mark.parametrize(("taken", "workers"), [(1, 0), (23, 2), (61, 0), (95, 3)])
 def test_a_stream_goes_on_in_the_middle_of_a_file(text, taken, workers):
     whole = of(text, stream=140)
-    batches = iter(whole.train_dataloader())
+    loader = whole.train_dataloader()
+    batches = iter(loader)
     list(islice(batches, taken))
-    places = whole.stream_places()
+    state = loader.state_dict()
     rest = read(whole, batches)
     again = of(text, stream=140, workers=workers)
-    again.start, again.places = taken, places
-    assert read(again, again.train_dataloader()) == rest
+    assert read(again, resumed(again, state)) == rest
     assert len(rest) == 140 - taken
 
 
 def test_a_resume_reads_no_file_that_was_read_before(text, monkeypatch):
-    whole = of(text, stream=140)
-    list(islice(whole.train_dataloader(), 120))
-    again = of(text, stream=140)
-    again.start, again.places = 120, whole.stream_places()
+    loader = of(text, stream=140).train_dataloader()
+    list(islice(loader, 120))
+    places = loader.state_dict()["places"].values()
+    again = resumed(of(text, stream=140), loader.state_dict())
     opened = []
     own = stream.Files.open
     monkeypatch.setattr(
         stream.Files, "open", lambda files, name: opened.append(name) or own(files, name)
     )
-    next(iter(again.train_dataloader()))
-    begun = {number: place["file"] for number, place in again.places.items()}
-    assert any(begun.values()) or any(place["passes"] for place in again.places.values())
+    next(iter(again))
+    assert any(place["file"] or place["passes"] for place in places)
     assert len(opened) <= 3 * stream.READERS
 
 
 def test_a_place_of_other_processes_goes_on_unless_there_are_other_readers(text):
     one = of(text, stream=40)
-    batches = iter(one.train_dataloader())
+    loader = one.train_dataloader()
+    batches = iter(loader)
     list(islice(batches, 10))
-    places, rest = one.stream_places(), read(one, batches)
+    state, rest = loader.state_dict(), read(one, batches)
     two = []
     for rank in (0, 1):
         data = of(text, stream=20)
-        data.start, data.places = 5, places
-        two.append(read(data, process(data, rank, 2)))
+        loader = process(data, rank, 2)
+        loader.load_state_dict(state)
+        two.append(read(data, loader))
     assert [batch for both in zip(*two, strict=True) for batch in both] == rest
-    data.places = places
     with pytest.raises(BadRun, match=r"the checkpoint has 8 readers .* 3 processes have 6"):
-        process(data, 0, 3)
+        process(data, 0, 3).load_state_dict(state)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -172,20 +179,6 @@ def test_a_row_that_cannot_be_read_ends_training_with_its_file_and_line(text, wo
     with pytest.raises(BadData, match=r"part-11.tsv.gz, line 22: 1 column instead of 2") as error:
         list(data.train_dataloader())
     assert "\n" not in str(error.value)
-
-
-def test_pairs_that_training_leaves_out_are_counted(text, capsys):
-    for file in range(FILES):
-        with gzip.open(text / f"part-{file:02}.tsv.gz", "wb") as whole:
-            whole.write(b"en\tde\n" + b"a\tb\n" * 12 + b"\tb\n" + b"a " * 50 + b"\tb\n")
-    data = of(text, stream=40, max_length=20)
-    assert all(batch.source.numel() for batch in data.train_dataloader())
-    rows = sum(place["rows"] for place in data.stream_places().values())
-    files = rows // 14
-    assert files >= FILES
-    said = capsys.readouterr().err
-    assert f"of {rows:,} rows, training skipped {files} with an empty side" in said
-    assert f"{files} over 20 tokens" in said
 
 
 def test_text_of_which_no_row_can_be_used_is_an_error(tmp_path):

@@ -14,11 +14,6 @@ from typing import Any
 # Lightning: the loops of a Trainer ----------------------------------------------------------------
 
 
-def forget_train_loader(trainer: Any) -> None:
-    """Let ``trainer.fit_loop.setup_data()`` make the training data loader again."""
-    trainer.fit_loop._combined_loader = None
-
-
 def validation_is_due(trainer: Any) -> bool:
     """Whether Lightning would validate after the current batch of training."""
     fit = trainer.fit_loop

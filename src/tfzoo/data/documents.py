@@ -5,7 +5,7 @@ several documents may share a row.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
@@ -324,13 +324,13 @@ class DocumentText(SingleTexts):
             if not one.documents:
                 raise BadData(f"{name}: no document has a token")
         if "train" in sets:
-            self.skipped = blank(read["train"].examples, sets["train"])
+            blank = read["train"].examples - sets["train"].documents
+            self.skipped = {"without a token": blank} if blank else {}
         self.sets = sets
 
-    def encode_rows(self, rows: Sequence[tuple[str, str]]) -> tuple[Any, Mapping[str, int]]:
+    def encode_rows(self, rows: Sequence[tuple[str, str]]) -> Any:
         texts = encode_cells(self.vocabulary.tokenizer, [text for text, _ in rows])
-        train = self.items_of("train", Sentences.of(texts), [])
-        return train, blank(len(rows), train)
+        return self.items_of("train", Sentences.of(texts), [])
 
     def _encode(self, name: str, held: list[str], read: SplitFingerprint) -> Any:
         """The ids of a split."""
@@ -346,12 +346,6 @@ class DocumentText(SingleTexts):
 
     def _remarks(self) -> list[str]:
         return super()._remarks() + self._remarks_of(self.vocabulary.tokenizer)
-
-
-def blank(texts: int, documents: Any) -> dict[str, int]:
-    """How many of some texts are left out, by reason: they have no token."""
-    left_out: int = texts - documents.documents
-    return {"without a token": left_out} if left_out else {}
 
 
 class DocumentData(DocumentText):

@@ -23,6 +23,7 @@ from tfzoo.data.prepare import Examples, SplitFingerprint, hold_out, read_split
 from tfzoo.data.source import Columns, Split, TextSource
 from tfzoo.data.stream import Files, StreamLoader, TextStream
 from tfzoo.data.tokenizer import Tokenizer
+from tfzoo.data.training_loader import TrainingLoader
 from tfzoo.errors import BadData, BadOption
 
 MOST_TOKENS = 10**9
@@ -87,15 +88,12 @@ class TextData(L.LightningDataModule):
     # What an object has until it is prepared.
     tokenizer_states: Sequence[str] = ()
     """States of tokenizers that are used in place of new ones: of source and target, or one."""
-    start = 0
-    """Batches of this process that were trained on before: training continues after them."""
     files: Files | None = None
     """Those of a training text that is read as a stream; :meth:`_prepare` finds them."""
     content = ""
     """A hash of the training text."""
     holds_out = False
     """Whether ``val`` is a part of the training text."""
-    _streaming: StreamLoader | None = None
 
     def __init__(
         self,
@@ -145,8 +143,6 @@ class TextData(L.LightningDataModule):
         self.max_tokens, self.max_length = max_tokens, max_length
         self.seed, self.workers = seed, workers
         self.stream = stream
-        self.places: Mapping[int, Mapping[str, Any]] = {}
-        """Where the readers of a stream, of all processes, stood after :attr:`start` batches."""
         self.splits: dict[str, Examples] = {}
         self.sets: dict[str, Any] = {}
         self.overlap: dict[str, int] = {}
@@ -185,31 +181,17 @@ class TextData(L.LightningDataModule):
         """The test sets, in the order of :meth:`test_dataloader`."""
         return [name for name in self.splits if name not in ("train", "val")]
 
-    def train_dataloader(self) -> DataLoader[Any] | StreamLoader:
-        """This process's batches of the Trainer's epoch. The first call leaves out :attr:`start`
-        batches.
-        """
+    def train_dataloader(self) -> TrainingLoader | StreamLoader:
+        """This process's batches of training, which go on where a checkpoint was written."""
         limit = self.trainer.limit_train_batches if self.trainer else None
-        done, self.start = self.start, 0
         if self.files is not None:
-            self._streaming = self._stream_loader(self.files, done)
-            self._streaming.begun = place_in_epoch(done, self._streaming.batches, limit)[1]
-            return self._streaming
-        loader = self._loader("train", shuffle=True)
-        if done:
-            epoch, begun = place_in_epoch(done, len(loader), limit)
-            loader.batch_sampler.set_epoch(epoch, begun)  # type: ignore[union-attr]  # a LengthBucketedSampler
-        return loader
+            return StreamLoader(self._stream(self.files), self.stream or 1, self.workers, limit)
+        order = self._sampler("train", shuffle=True)
+        return TrainingLoader(self.sets["train"], order, self.workers, limit)
 
     def training_batches(self) -> int:
         """The number of this process's batches in the Trainer's epoch."""
-        limit = self.trainer.limit_train_batches if self.trainer else None
-        whole = self.stream or len(self._sampler("train", shuffle=True))
-        return batches_per_epoch(whole, limit)
-
-    def stream_places(self) -> dict[int, dict[str, Any]]:
-        """Where this process's readers of a stream stand after the last batch."""
-        return self._streaming.state() if self._streaming else {}
+        return self.train_dataloader().per_epoch
 
     def val_dataloader(self) -> DataLoader[Any]:
         """All of ``val`` with its text, the longest examples first."""
@@ -279,8 +261,8 @@ class TextData(L.LightningDataModule):
         }
         return train, held, read
 
-    def encode_rows(self, rows: Sequence[tuple[str, str]]) -> tuple[Any, Mapping[str, int]]:
-        """The data set of some rows of a stream, and how many are left out, by reason."""
+    def encode_rows(self, rows: Sequence[tuple[str, str]]) -> Any:
+        """The data set of some rows of a stream, without those that training leaves out."""
         raise NotImplementedError
 
     def _remarks(self) -> list[str]:
@@ -312,17 +294,13 @@ class TextData(L.LightningDataModule):
             sort=sort,
         )
 
-    def _stream_loader(self, files: Files, done: int) -> StreamLoader:
+    def _stream(self, files: Files) -> TextStream:
         encoder = copy(self)  # worker processes that are spawned get it
-        encoder.trainer, encoder._streaming, encoder.splits, encoder.sets = None, None, {}, {}
+        encoder.trainer, encoder.splits, encoder.sets = None, {}, {}
         rank, world_size = (
             (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         )
-        stream = TextStream(
-            files, encoder.encode_rows, self.max_tokens, self.seed, rank, world_size
-        )
-        stream.go_on(done, self.places)
-        return StreamLoader(stream, self.stream or 1, self.workers)
+        return TextStream(files, encoder.encode_rows, self.max_tokens, self.seed, rank, world_size)
 
     def _loader(self, split: str, *, shuffle: bool, sort: bool = True) -> DataLoader[Any]:
         return DataLoader(
@@ -333,25 +311,6 @@ class TextData(L.LightningDataModule):
             persistent_workers=self.workers > 0,
             pin_memory=torch.cuda.is_available(),
         )
-
-
-def batches_per_epoch(batches: int, limit: int | float | None) -> int:
-    """The batches of an epoch that a Trainer takes. ``limit`` is its ``limit_train_batches``: an
-    int is a number of batches, a float a fraction of them.
-    """
-    if limit is None:
-        return batches
-    return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
-
-
-def place_in_epoch(done: int, batches: int, limit: int | float | None) -> tuple[int, int]:
-    """The epoch of the last of ``done`` batches, and how many of its ``batches`` are over. After
-    the last one that the Trainer takes, all are.
-    """
-    per_epoch = batches_per_epoch(batches, limit)
-    epoch, last = divmod(max(done - 1, 0), per_epoch)
-    begun = last + bool(done)
-    return epoch, begun if begun < per_epoch else batches
 
 
 def counted(counts: Mapping[str, int], unit: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Unpack
 
 import numpy as np
@@ -157,9 +157,7 @@ class TranslationData(TextData):
             target = train_tokenizer((line for _, line in rows), read.target, spec, count)
         return TokenizerPair(source, target, *self.direction, spec)
 
-    def encode_rows(
-        self, rows: Sequence[tuple[str, str]]
-    ) -> tuple[ParallelDataset, Mapping[str, int]]:
+    def encode_rows(self, rows: Sequence[tuple[str, str]]) -> ParallelDataset:
         both = self.tokenizers
         source, target = (
             Sentences.of(encode_cells(tokenizer, [row[side] for row in rows]))
@@ -167,7 +165,8 @@ class TranslationData(TextData):
         )
         kept = np.arange(len(rows))
         train = ParallelDataset(source, target, kept, both.special, (), self._dropout())
-        return train, self._filter(train)
+        self._filter(train)
+        return train
 
     def _remarks(self) -> list[str]:
         both = self.tokenizers

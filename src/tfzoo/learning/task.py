@@ -29,6 +29,8 @@ from tfzoo.contracts import FeedForward
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.module import TextData
+from tfzoo.data.stream import StreamLoader
+from tfzoo.data.training_loader import TrainingLoader
 from tfzoo.errors import BadData, BadOption, BadRun, NotFinite, TfzooError
 from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
 from tfzoo.learning.attention import Record, page_of, token_strings
@@ -228,6 +230,7 @@ class Task(L.LightningModule):
         self.skipped_steps = SkippedSteps()
         self._parts_with_losses: dict[str, FeedForward] | None = None
         self._within_step = False  # after the first micro-batch of a step
+        self._loaders: Sequence[Mapping[str, Any]] = ()  # the states of a checkpoint
         self._logged_tokens, self._logged_at = 0.0, time.perf_counter()
         self.throughput = InferenceThroughput()  # of the last evaluation
         self._figures: dict[str, Figures] = {}  # of the last test
@@ -704,6 +707,24 @@ class Task(L.LightningModule):
         self._parts_with_losses = None
         self._restart_clock()
         self._check_warmup()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Restore, after a checkpoint, what Lightning 2.6 does not. Its loops load the state of a
+        data loader in the middle of an epoch alone, and into none that was made before, as the
+        schedule does to know the number of steps; after a whole epoch they take one batch more.
+        """
+        loader, loop = self.trainer.train_dataloader, self.trainer.fit_loop
+        epochs: Any = loop.epoch_progress.current
+        if self._loaders and isinstance(loader, TrainingLoader | StreamLoader):
+            loader.load_state_dict(self._loaders[0])
+        self._loaders = ()
+        batches, is_over = (
+            loop.epoch_loop.batch_progress.current,
+            epochs.processed == epochs.started,
+        )
+        if is_over and batches.completed == self.trainer.num_training_batches:
+            batches.reset()
 
     def _check_warmup(self) -> None:
         """Warn of a learning rate that does not reach its peak."""
@@ -1089,6 +1110,8 @@ class Task(L.LightningModule):
                 "text that the checkpoint was trained on"
             )
         self.batches = kept["batches"]
+        loop = checkpoint.get("loops", {}).get("fit_loop", {}).get("state_dict", {})
+        self._loaders = loop.get("combined_loader", [])
         self.skipped_steps.total = kept.get("skipped", 0)
 
     def save_pretrained(self, folder: str | Path, *, repository: str = "") -> None:

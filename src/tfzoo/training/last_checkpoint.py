@@ -178,14 +178,6 @@ class HostGroup:
         dist.all_reduce(found, op=dist.ReduceOp.MAX, group=self._group)
         return int(found)
 
-    def gathered(self, value: Any) -> list[Any]:
-        """The values of all processes, by rank; all processes must call it."""
-        if not self._connected():
-            return [value]
-        found: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(found, value, group=self._group)
-        return found
-
     def missing(self, seconds: float) -> str:
         """The processes that do not answer, such as ``rank 1``; ``""`` where all do. All that live
         must call it: the first asks each of them.

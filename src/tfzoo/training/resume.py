@@ -7,7 +7,6 @@ from typing import Any
 import lightning.pytorch as L
 
 from tfzoo.base import adapters
-from tfzoo.data.module import TextData
 from tfzoo.errors import BadRun
 from tfzoo.training.last_checkpoint import LastCheckpoint, step_is_over
 from tfzoo.training.metrics_file import MetricsFile
@@ -46,21 +45,13 @@ class Resume(L.Callback):
         self.trainer = trainer
 
     def state_dict(self) -> dict[str, Any]:
-        state = {
+        return {
             "scores": self.scores,
             "processes": self.trainer.world_size,
             "accumulated": self.trainer.accumulate_grad_batches,
             "rows": self.file.rows,
             "row": pending(self.trainer),
         }
-        data = self.trainer.datamodule  # type: ignore[attr-defined]  # a Trainer has it
-        if isinstance(data, TextData) and (places := data.stream_places()):
-            state["places"] = {
-                number: place
-                for found in self.last.processes.gathered(places)
-                for number, place in found.items()
-            }
-        return state
 
     def on_load_checkpoint(
         self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]
@@ -86,10 +77,6 @@ class Resume(L.Callback):
         self.missed = batch["completed"] < batch["processed"]
         task: Any = pl_module
         task.batches = done = task.batches * before // now  # of each process
-        data: Any = trainer.datamodule  # type: ignore[attr-defined]  # a Trainer has it
-        data.start, data.places = done, kept.get("places", {})
-        if trainer.strategy.restore_checkpoint_after_setup:
-            adapters.forget_train_loader(trainer)  # made before it could know where to start
         trainer.fit_loop.setup_data()
         loops |= loop_state(
             done,
@@ -117,6 +104,8 @@ class Resume(L.Callback):
             return
         fit, loop = trainer.fit_loop, trainer.fit_loop.epoch_loop
         due = loop.restarting and adapters.validation_is_due(trainer)
+        batches = loop.batch_progress.current
+        is_over = batches.completed == trainer.num_training_batches and not due
         ended = self.limit >= 0
         if ended:
             loop.max_steps, self.limit = self.limit, -1
@@ -130,8 +119,10 @@ class Resume(L.Callback):
         # Lightning skips a validation that is due and done, and counts a step when it does.
         adapters.set_logged_step(trainer, self.start - 1 if due else self.start)
         self.missed = False
-        if ended:
-            fit.on_advance_end()  # end the epoch of the last step
+        if ended or is_over:  # Lightning would take one batch more before it ends the epoch
+            fit.on_advance_end()
+            fit.reset_restart_stage()
+            loop.restarting = False
 
     def on_train_batch_end(
         self,
