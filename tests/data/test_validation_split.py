@@ -65,9 +65,9 @@ def test_groups_are_taken_whole(counts, wanted, taken):
 
 @pytest.mark.parametrize(
     ("texts", "said"),
-    [([], "no rows"), (["a"], "one row"), (["a"] * 20, "20 rows of one text")],
+    [([], "0 rows, 0"), (["a"], "1 rows, 1"), (["a"] * 20, "20 rows, 1")],
 )
 def test_what_cannot_be_divided_is_told(texts, said):
     rows = [(text, "ab"[row % 2]) for row, text in enumerate(texts)]
-    with pytest.raises(BadData, match=rf"^data\.train: {said}; .*or give data\.val$"):
+    with pytest.raises(BadData, match=rf"^data\.train: {said} diff.*or give data\.val$"):
         ClassificationData(train=rows, tokenizer="bytes").prepare_data()

@@ -15,14 +15,9 @@ Integers = NDArray[np.int64] | NDArray[np.int32]
 class Sentences:
     """The ids of n sentences, without BOS and EOS. Sentence i is
     ``ids[offsets[i]:offsets[i + 1]]``.
-
-    Raises:
-        ValueError: the offsets do not fit the ids.
     """
 
     def __init__(self, ids: Integers, offsets: Integers) -> None:
-        if len(offsets) == 0 or offsets[-1] != len(ids):
-            raise ValueError(f"{len(ids)} ids are not what the offsets say")
         self.ids, self.offsets = ids, offsets
         self.lengths: NDArray[np.int64] = np.diff(offsets).astype(np.int64)
 
@@ -38,10 +33,7 @@ class Sentences:
 
 class Encoded(Sentences):
     """Sentences in two files: ``<path>.ids``, 32-bit integers, and ``<path>.offsets``, n + 1 64-bit
-    integers.
-
-    Raises:
-        ValueError, OSError: the files are missing or incomplete.
+    integers, of an entry of the cache that is whole.
     """
 
     def __init__(self, path: Path) -> None:

@@ -248,10 +248,10 @@ class Division:
             np.frombuffer(digests, ">u8"), return_inverse=True, return_counts=True
         )
         if len(counts) < 2:
-            rows = {0: "no rows", 1: "one row"}.get(len(group), f"{len(group):,} rows of one text")
             raise BadData(
-                f"{self.whole.path}: {rows}; to hold some out for validation (data.val_fraction) "
-                "takes two different texts, as equal ones stay together; or give data.val"
+                f"{self.whole.path}: {len(group):,} rows, {len(counts)} different texts; to hold "
+                "some out for validation (data.val_fraction) takes two different texts, as equal "
+                "ones stay together; or give data.val"
             )
         wanted = max(1, int(self.fraction * len(group) + 0.5))
         flags: Flags = chosen(counts.tolist(), wanted)[group]
