@@ -46,6 +46,8 @@ OVERHEAD = 1.2
 """What a process has from the system, as a multiple of what its tensors hold: memory that was freed
 is kept for the next tensor, which may not fit into it.
 """
+MOST_STATE = 8
+"""No optimiser keeps so many times the parameters."""
 SECONDS = 0.5
 """The most time in which a training's step is counted before it begins."""
 CPU = torch.device("cpu")
@@ -327,34 +329,35 @@ def example_loss(model: Any, rows: int, length: int) -> Tensor:
 # Whether a training fits --------------------------------------------------------------------------
 
 
-def check_model(config: Config, tokenizer: Any = None) -> None:
+def check_model(config: Config, tokenizer: Any = None) -> int:
     """Check that the parameters and tables of a recipe's model fit into this machine: before data
-    is read, and with the tokenizer's vocabulary when it is known.
+    is read, and with the tokenizer's vocabulary when it is known. Returns their bytes.
 
     Raises:
         BadRecipe: naming what is needed, what there is and the largest tensor.
     """
     supplied = config.task.model_arguments(tokenizer, data=config.recipe["data"])
-    memory.check_model(partial(config.task.Model, **supplied), config.recipe["model"])
+    make = partial(config.task.Model, **supplied)
+    return memory.size(memory.check_model(make, config.recipe["model"]))
 
 
-def check_step(config: Config, trainer: L.Trainer, tokenizer: Any, data: Any) -> None:
+def check_step(config: Config, trainer: L.Trainer, tokenizer: Any, data: Any, size: int) -> None:
     """Check that parameters, gradients and the optimiser's state of a training fit: on the GPU that
     it uses, or in the memory of this machine once for each process. Say if a step on the longest
     batch probably needs more memory than is free now, which is an estimate. A strategy that shards
-    the model is not counted.
+    the model, of ``size`` bytes, is not counted.
 
     Raises:
         BadRecipe: naming what is needed, what there is and the largest tensor.
     """
     copies, there, left, place = room(trainer)
-    kept = cost_of(config, trainer, tokenizer) if copies else None
+    kept = cost_of(config, trainer, tokenizer) if MOST_STATE * copies * size > there else None
     if kept and (need := copies * kept.kept) > there:
         times = f"trainer.devices={copies}: that many times" if kept.kept <= there else "model:"
         what = f"{times} parameters, gradients and the optimiser's state"
         raise BadRecipe(memory.too_large(what, kept.model, need, there, place))
     batch = longest_batch(data)
-    cost = cost_of(config, trainer, tokenizer, batch, SECONDS) if kept and batch else None
+    cost = cost_of(config, trainer, tokenizer, batch, SECONDS) if copies and batch else None
     if cost and (estimate := OVERHEAD * copies * cost.peak) > left:
         option = "max_tokens" if len(batch) > 1 else "max_length"
         notify(

@@ -117,8 +117,7 @@ def prepared(config: Config, trainer: L.Trainer) -> tuple[Any, Any]:
     data.prepare_data()
     data.setup("fit")
     tokenizer = getattr(data, config.task.tokenizer_of_data)
-    check_model(config, tokenizer)
-    check_step(config, trainer, tokenizer, data)
+    check_step(config, trainer, tokenizer, data, check_model(config, tokenizer))
     task = config.task.build(config.recipe, tokenizer)
     task.check(data)
     return task, data
