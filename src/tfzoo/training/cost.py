@@ -388,7 +388,9 @@ def cost_of(
     """The cost of a training's step on a batch, or without one, of what it holds in each step; None
     if it is not known in this time, such as that of a model that looks at data.
     """
-    device = trainer.strategy.root_device if trainer.strategy.root_device.type == "cuda" else CPU
+    device = trainer.strategy.root_device
+    if batch is None or device.type != "cuda":  # memory is the same elsewhere
+        device = CPU
 
     def make() -> Any:
         task = config.task.build(config.recipe, tokenizer)
