@@ -108,19 +108,9 @@ CHINESE = {
     101_000: "十万一千",
     100_100: "十万零一百",
     305_060: "三十万五千零六十",
-    1_100_000: "一百一十万",
-    100_000_000: "一亿",
-    100_010_000: "一亿零一万",
-    1_010_000_010: "十亿一千万零一十",
 }
 
 
 def test_chinese_numerals_are_the_known_ones():
     assert {number: chinese_number(number) for number in CHINESE} == CHINESE
     assert len({chinese_number(n) for n in range(200_000)}) == 200_000
-
-
-@pytest.mark.parametrize("number", [-1, 10**12])
-def test_a_number_without_chinese_words_is_refused(number):
-    with pytest.raises(ValueError, match=str(number)):
-        chinese_number(number)

@@ -59,15 +59,11 @@ class Agreement(Drawn):
         val: int = 1000,
         test: int = 1000,
     ) -> None:
-        self.sentences, self.depth = sentences, depth
         super().__init__({"train": train, "val": val, "test": test})
         self.check("sentences", sentences, ge=2, le=1000)
         self.check("depth", depth, ge=0, le=DEEPEST)
-
-    @property
-    def labels(self) -> list[str]:
-        """The depths."""
-        return [str(depth) for depth in range(self.depth + 1)]
+        self.sentences, self.depth = sentences, depth
+        self.labels = [str(depth) for depth in range(depth + 1)]
 
     def bits_per_byte(self, rows: Iterable[Row]) -> Mapping[str, float]:
         """What the grammar itself gives for documents: the least that a model can reach. The end of

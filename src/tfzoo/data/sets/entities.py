@@ -49,17 +49,14 @@ class Entities(Drawn):
     ('dira , which left bala , sells shares', 'B-ORG O O O B-LOC O O O')
     """
 
+    labels = ("B-LOC", "B-ORG", "B-PER", "I-LOC", "I-ORG", "I-PER", "O")
+
     def __init__(
         self, *, words: int = 50, train: int = 20_000, val: int = 1000, test: int = 1000
     ) -> None:
         self.check("words", words, ge=1, le=len(WORDS))
         self.words = WORDS[:words]
         super().__init__({"train": train, "val": val, "test": test})
-
-    @property
-    def labels(self) -> list[str]:
-        """The labels of words."""
-        return [*(f"{prefix}-{kind}" for prefix in "BI" for kind in KINDS), "O"]
 
     def draw(self, split: str, random: Random) -> Row:
         words: list[str] = []

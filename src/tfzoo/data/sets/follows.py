@@ -36,6 +36,7 @@ class Follows(Drawn):
     ('a>e c>b d>e d>a\\tc>b', 'entailment')
     """
 
+    labels = LABELS
     text_columns = ("premise", "hypothesis")
 
     def __init__(
@@ -51,11 +52,6 @@ class Follows(Drawn):
         self.check("facts", facts, ge=1, lt=names * (names - 1) // 2)
         self.names, self.facts = ascii_lowercase[:names], facts
         super().__init__({"train": train, "val": val, "test": test})
-
-    @property
-    def labels(self) -> list[str]:
-        """The three relations."""
-        return list(LABELS)
 
     def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
         """The accuracy on ``test`` of looking for the hypothesis, or its reverse, among the facts

@@ -50,16 +50,12 @@ class Hops(Drawn):
         self.check("hops", hops, ge=1, le=MOST_HOPS)
         self.check("names", names, gt=2 * hops, le=len(ascii_lowercase))
         self.names, self.hops = ascii_lowercase[:names], hops
+        self.labels = list(self.names)
         self.by_split = {f"hops{arrows}": arrows for arrows in range(1, hops + 1)}
         self.check("each", each, ge=1, le=LARGEST)
         super().__init__(
             {"train": train, "val": val, "test": test, **dict.fromkeys(self.by_split, each)}
         )
-
-    @property
-    def labels(self) -> list[str]:
-        """The names, letters from a."""
-        return list(self.names)
 
     def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
         """The accuracy on ``test`` of following one arrow."""

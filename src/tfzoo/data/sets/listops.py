@@ -47,6 +47,7 @@ class ListOps(Drawn):
             too few expressions have.
     """
 
+    labels = tuple("0123456789")
     rejected = "had another length or were repeated"
 
     def __init__(
@@ -73,11 +74,6 @@ class ListOps(Drawn):
                 f"dataset 'listops': no expression of this depth has over {min_length} and under "
                 f"{max_length} tokens"
             )
-
-    @property
-    def labels(self) -> list[str]:
-        """The ten digits."""
-        return [str(digit) for digit in range(10)]
 
     def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
         """The accuracy on ``test`` of guessing, for each outermost operator, the value that is most

@@ -45,13 +45,9 @@ class Reachable(Drawn):
         self.check("arrows", arrows, ge=1, le=names * (names - 1))
         self.check("steps", steps, ge=1, le=names - 1)
         self.names, self.arrows, self.steps = ascii_lowercase[:names], arrows, steps
+        self.labels = list(self.names)
         self.pairs = [(a, b) for a in self.names for b in self.names if a != b]
         super().__init__({"train": train, "val": val, "test": test})
-
-    @property
-    def labels(self) -> list[str]:
-        """The names, letters from a."""
-        return list(self.names)
 
     def draw(self, split: str, random: Random) -> Row:
         arrows = random.sample(self.pairs, self.arrows)

@@ -44,6 +44,8 @@ class Recall(Drawn):
     ('f g d a b a b <3 i f f f', 'b')
     """
 
+    labels = tuple(LETTERS)
+
     def __init__(
         self,
         *,
@@ -65,11 +67,6 @@ class Recall(Drawn):
         self.check("min_distance", min_distance, ge=1, le=distance)
         self.check("min_length", min_length, gt=distance, le=LONGEST)
         self.check("max_length", max_length, ge=min_length, le=LONGEST)
-
-    @property
-    def labels(self) -> list[str]:
-        """The ten letters."""
-        return list(LETTERS)
 
     def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
         """The accuracy on ``test`` of answering with the letter that a text has most often."""
