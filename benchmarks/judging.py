@@ -1,214 +1,339 @@
-"""How often the verdicts of simulated sweeps are wrong, judged once and while they grow.
+"""How often the verdicts of simulated sweeps are wrong, and how often they find what is there.
 
-    python -m benchmarks.judging                 # the tables of docs/judging.md; 13 s of CPU
-    python -m benchmarks.judging --sweeps 2000
+    python -m benchmarks.judging > benchmarks/judging.md    # 20,000 sweeps a line
+    python -m benchmarks.judging --sweeps 1000 --seeds 5
 
-Each simulated sweep has five cells, the first of them the baseline: four comparisons with Holm's
-correction. The score of a cell is an effect of the seed on all cells (standard deviation 2) and
-noise of its own, in the worlds below; no cell has an effect unless a column says so. Judged once, a
-sweep has 3, 5 or 10 seeds. While it grows, it is judged at each number of seeds from 3 to 20: by
-the t test of one look ("plain"), and by the bounds of a sweep that declared all these looks
-("declared"). A run that diverges scores 12 more; "plain" averages it with the others, as 0.2 did.
+The score of a run is an effect of its seed on all cells (standard deviation 2) and noise of its own
+(standard deviation 1), in the worlds below; higher is better. Of each sweep the first cell is the
+baseline. Its verdicts are those of ``tfzoo.sweep.judge``: its tests, Holm's correction and the rule
+that a verdict stands with and without the runs that diverged; only the loop over sweeps is here.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from tfzoo.sweep.judge import sequential
-from tfzoo.sweep.judge.paired import ALPHA, critical, holm
+from tfzoo.sweep.judge.diverged import boschloo
+from tfzoo.sweep.judge.paired import (
+    ALPHA,
+    answers,
+    equivalence,
+    has_variance,
+    holm,
+    interval,
+    power,
+    standing,
+)
+from tfzoo.sweep.judge.sequential import FIRST
+from tfzoo.sweep.judge.shape import shapes
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
-CELLS, ONCE, MOST = 5, (3, 5, 10), 20
-DIVERGES, SIZE = 0.2, 12.0
-LOOKS = tuple(range(sequential.FIRST, MOST + 1))
-EFFECT = 2.0
-"""Of the second cell, in standard deviations of its noise, where power is measured."""
+SEEDS, CELLS = (3, 5, 10), (1, 3, 8)
+EVERY = tuple(range(FIRST, 11))
+MARGIN = 1.0
+"""The declared margin; where there is an effect, all cells are worse than the baseline by it."""
+CHANCE = -12.0
+"""The score of a run that diverged."""
+RELATED = 0.85
+"""The correlation of a healthy run's score with what decides whether it is marked."""
 
 
 def normal(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     return random.standard_normal(shape)
 
 
-def heavy(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    return random.standard_t(2, shape)
-
-
 def unequal(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    spread = np.array([1, 1.75, 2.5, 3.25, 4])
-    return random.standard_normal(shape) * spread[:, None]
+    return normal(random, shape) * np.linspace(1, 4, shape[1])[:, None]
 
 
 def skewed(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    return random.exponential(size=shape) - 1
+    """The baseline's noise is exponential, that of the others a quarter as large."""
+    noise = normal(random, shape) / 4
+    noise[:, 0] = 1 - random.exponential(size=noise[:, 0].shape)
+    return noise
 
 
-def one_skewed(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    noise = random.standard_normal(shape) / 4
-    noise[:, 0] = random.exponential(size=noise[:, 0].shape) - 1
+def rare(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """A tenth of the baseline's runs is worse by 6; all have the same mean."""
+    noise = normal(random, shape)
+    noise[:, 0] -= 6.0 * ((random.random(noise[:, 0].shape) < 0.1) - 0.1)
+    return noise
+
+
+def correlated(random: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """The runs of the baseline have a correlation of 0.3 over seeds."""
+    noise = normal(random, shape)
+    noise[:, 0] = 0.7**0.5 * noise[:, 0] + 0.3**0.5 * normal(random, (shape[0], 1))
     return noise
 
 
 @dataclass(frozen=True)
 class World:
-    """Noise, and whether the second cell diverges in a fifth of its runs."""
+    """Noise, and which runs are marked as diverged.
 
-    draw: Draw
-    diverges: bool = False
+    Attributes:
+        rate: of the runs of these cells, this share is marked.
+        marks: whether these are ``healthy`` runs of all cells but the baseline, the more often the
+            worse their score is; or really diverged, in ``all`` cells, or in ``one``, whose other
+            runs equal the baseline's, or whose ``mean`` over all runs does.
+        seen: whether only sweeps in which a run of that cell diverged are counted.
+        step: to a multiple of which scores are rounded.
+        looks, plain: the declared looks, and those of the column "today".
+    """
+
+    draw: Draw = normal
+    rate: float = 0.0
+    marks: str = ""
+    seen: bool = False
+    step: float = 0.0
+    looks: tuple[int, ...] = ()
+    plain: tuple[int, ...] = ()
 
 
+RATES = (0.1, 0.2, 0.5)
 WORLDS = {
-    "normal": World(normal),
-    "t with 2 degrees of freedom": World(heavy),
-    "standard deviation from 1 to 4": World(unequal),
-    "both sides skewed (exponential)": World(skewed),
-    "one cell diverges in 20 % of its runs": World(normal, diverges=True),
-    "the baseline alone is skewed": World(one_skewed),
+    "normal": World(),
+    "standard deviations from 1 to 4": World(unequal),
+    "looks at 5 and 10 (at each from 3 to 10)": World(looks=(5, 10), plain=EVERY),
+    **{f"{r:.0%} of healthy runs marked": World(rate=r, marks="healthy") for r in (0.2, 0.5)},
+    **{f"{r:.0%} diverge in all cells": World(rate=r, marks="all") for r in RATES},
+    **{f"{r:.0%} diverge in one cell": World(rate=r, marks="one") for r in RATES},
+    **{
+        f"{r:.0%} diverge in one cell of equal mean{', seen' * seen}": World(
+            rate=r, marks="mean", seen=seen
+        )
+        for r in RATES
+        for seen in (False, True)
+    },
+    "rounded to half a standard deviation": World(step=0.5),
+    "rounded to standard deviations": World(step=1.0),
+    "the baseline is skewed": World(skewed),
+    "the baseline has rare bad runs": World(rare),
+    "the baseline's seeds are correlated": World(correlated),
 }
 
 
 def simulate(
-    world: World, sweeps: int, seeds: int, effect: float = 0.0
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Differences to the baseline, ``(sweeps, comparisons, seeds)``, and which runs diverged."""
-    random = np.random.default_rng([seeds, round(100 * effect)])
-    shared = 2 * random.standard_normal((sweeps, 1, seeds))
-    y = shared + world.draw(random, (sweeps, CELLS, seeds))
-    y[:, 1] += effect
-    gone = np.zeros((sweeps, CELLS - 1, seeds), bool)
-    if world.diverges:
-        gone[:, 0] = random.random((sweeps, seeds)) < DIVERGES
-    return y[:, 1:] - y[:, :1] + SIZE * gone, gone
+    world: World, sweeps: int, cells: int, seeds: int, effect: float = 0.0
+) -> tuple[Floats, Bools]:
+    """Scores and which runs are marked, ``(sweeps, cells, seeds)`` with the baseline's first."""
+    random = np.random.default_rng([seeds, cells, int(effect != 0)])
+    shape = sweeps, cells + 1, seeds
+    noise = world.draw(random, shape)
+    y = 2 * normal(random, (sweeps, 1, seeds)) + noise
+    y[:, 1:] += effect
+    marked = np.zeros(shape, bool)
+    if world.marks == "healthy":
+        reason = RELATED * noise + (1 - RELATED**2) ** 0.5 * normal(random, shape)
+        marked[:, 1:] = reason[:, 1:] < NormalDist().inv_cdf(world.rate)
+    elif world.marks:
+        which = slice(None) if world.marks == "all" else slice(1, 2)
+        marked[:, which] = random.random(y[:, which].shape) < world.rate
+        if world.marks == "mean":
+            y[:, 1] += world.rate * (effect - CHANCE) / (1 - world.rate)
+        y[marked] = CHANCE
+    return np.round(y / world.step) * world.step if world.step else y, marked
 
 
-@dataclass(frozen=True)
-class Looks:
-    """The t statistic, its standard error and the number of pairs at each look."""
-
-    mean: Floats
-    error: Floats
-    pairs: NDArray[np.int64]
-
-    def each(self, values: Callable[[Floats, int], Floats]) -> Floats:
-        """A function of t and of the number of pairs; NaN with fewer than 3 pairs."""
-        found = np.full(self.mean.shape, np.nan)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = self.mean / self.error
-        for count in np.unique(self.pairs[self.pairs >= sequential.FIRST]):
-            there = self.pairs == count
-            found[there] = values(t[there], int(count))
-        return found
-
-
-def looks(d: Floats, gone: NDArray[np.bool_], at: list[int]) -> Looks:
-    """Each look sees the pairs whose run did not diverge."""
-    kept = np.where(gone, 0.0, d)
-    n = np.cumsum(~gone, -1)[..., np.array(at) - 1]
-    total, squares = (np.cumsum(kept**power, -1)[..., np.array(at) - 1] for power in (1, 2))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = total / n
-        error = np.sqrt(np.maximum(squares - n * mean**2, 0.0) / (n - 1) / n)
-    return Looks(mean, error, n)
-
-
-def plain(t: Floats, pairs: int) -> Floats:
-    return np.asarray(2 * stdtr(pairs - 1, -np.abs(t)))
-
-
-def declared(t: Floats, pairs: int) -> Floats:
-    return sequential.p_value(t, pairs, LOOKS)
-
-
-def false_alarms(found: Looks, p_value: Callable[[Floats, int], Floats]) -> float:
-    """The share of sweeps in which some comparison has a verdict at some look."""
-    p = np.moveaxis(np.nan_to_num(found.each(p_value), nan=1.0), 1, -1)
-    return float((holm(p) < ALPHA).any((1, 2)).mean())
-
-
-def coverage(found: Looks, at: tuple[int, ...]) -> float:
-    """The lowest share, over comparisons, of sweeps whose intervals hold 0 at every look."""
-    reach = found.each(lambda t, pairs: np.full(t.shape, critical(ALPHA, pairs, at)))
-    missed = np.abs(found.mean) > reach * found.error
-    return float(1 - missed.any(-1).mean(0).max())
-
-
-def power(found: Looks, p_value: Callable[[Floats, int], Floats]) -> float:
-    """The share of sweeps that have a verdict on the second cell at the last look."""
-    p = np.nan_to_num(found.each(p_value)[..., -1], nan=1.0)
-    return float((holm(p)[:, 0] < ALPHA).mean())
-
-
-def rows(sweeps: int, seeds: list[int], tests: dict[str, tuple[tuple[int, ...], bool]]) -> None:
-    """A line a world: false alarms and coverage of each test."""
-    print(f"| | {' | '.join(f'{name}: false alarms | coverage' for name in tests)} |")
-    print("|---|" + "---:|---:|" * len(tests))
-    for name, world in WORLDS.items():
-        d, gone = simulate(world, sweeps, seeds[-1])
-        line = []
-        for at, drops in tests.values():
-            found = looks(d, gone if drops else np.zeros_like(gone), seeds)
-            p_value = declared if at else plain
-            # Over all runs, the mean of a cell that diverges is not 0, and no verdict is false.
-            known = drops or not world.diverges
-            alarms = f"{100 * false_alarms(found, p_value):.1f} %" if known else "–"
-            line += [alarms, f"{100 * coverage(found, at):.1f} %" if known else "–"]
-        print(f"| {name} | {' | '.join(line)} |")
-
-
-def widths() -> None:
-    """Half the width of an interval, beside that of one look, at each number of seeds."""
-    counts = (3, 5, 7, 10, 15, 20)
-    print(f"| looks | {' | '.join(f'{count} seeds' for count in counts)} |")
-    print("|---|" + "---:|" * len(counts))
-    every = {f"each from 3 to {most}": (*range(3, most + 1),) for most in (10, 20, 40)}
-    for name, at in {"5 and 10": (5, 10), "5, 10, 20": (5, 10, 20), **every}.items():
-        line = [
-            f"{critical(ALPHA, count, at) / critical(ALPHA, count):.2f}" if count in at else ""
-            for count in counts
-        ]
-        print(f"| {name} | {' | '.join(line)} |")
-
-
-def powers(sweeps: int) -> None:
-    """Power at the last look."""
-    print(f"| effect of {EFFECT:g} | {' | '.join(f'{count} seeds' for count in (*ONCE, MOST))} |")
-    print("|---|" + "---:|" * (len(ONCE) + 1))
-    for name, p_value in (("judged once", plain), (f"declared, each look to {MOST}", declared)):
-        line = []
-        for count in (*ONCE, MOST):
-            d, gone = simulate(WORLDS["normal"], sweeps, count, EFFECT)
-            line.append(f"{100 * power(looks(d, gone, [count]), p_value):.0f} %")
-        print(f"| {name} | {' | '.join(line)} |")
-
-
-def called(found: Looks) -> Floats:
-    """-1 and 1 where the first comparison is worse or better at the last look, else 0."""
-    p = np.nan_to_num(found.each(plain)[:, 0, -1], nan=1.0)
-    return np.where(p < ALPHA, np.sign(found.mean[:, 0, -1]), 0.0)
-
-
-def diverging(sweeps: int) -> None:
-    """A cell whose mean over all runs is the baseline's, because it diverges in a fifth of them:
-    how often it is called better or worse with all its runs, without those that diverged, and where
-    both agree; and that of sweeps in which a run diverged.
+def tests(d: Floats, kept: Bools, scale: Floats, looks: tuple[int, ...]) -> list[Floats]:
+    """p, p of equivalence and the sign of each comparison over the pairs that are kept,
+    ``(sweeps, comparisons)``; NaN without a test.
     """
-    print("| seeds | all runs | without those that diverged | both agree | of which with one |")
-    print("|---|---:|---:|---:|---:|")
-    for count in ONCE:
-        d, gone = simulate(WORLDS["one cell diverges in 20 % of its runs"], sweeps, count)
-        shifted = d[:, :1] - DIVERGES * SIZE
-        some = gone[:, :1]
-        every, without = (called(looks(shifted, one, [count])) for one in (some & False, some))
-        agree = (every == without) & (every != 0)
-        shares = [(every != 0), (without != 0), agree, agree & some.any((1, 2))]
-        print(f"| {count} | {' | '.join(f'{100 * one.mean():.1f} %' for one in shares)} |")
+    d = np.take_along_axis(d, np.argsort(~kept, -1, kind="stable"), -1)
+    found = [np.full(d.shape[:2], np.nan) for _ in range(3)]
+    pairs = kept.sum(-1)
+    for count in range(FIRST, d.shape[-1] + 1):
+        used = max((look for look in looks if look <= count), default=0) if looks else count
+        at = (pairs == count) & has_variance(d[..., :used], scale) if used else pairs < 0
+        if at.any():
+            test = interval(d[at][:, :used], looks=looks)
+            same = equivalence(d[at][:, :used], MARGIN, looks)
+            for place, values in zip(found, (test.p, same, test.sign), strict=True):
+                place[at] = values
+    return found
+
+
+def verdicts(world: World, y: Floats, marked: Bools) -> tuple[Floats, Floats]:
+    """The answers without the marked runs alone, and those that stand: 1 and -1 for better and
+    worse, 0 for equivalent, else NaN.
+    """
+    d, gone = y[:, 1:] - y[:, :1], marked[:, 1:] | marked[:, :1]
+    scale = np.maximum(np.abs(y[:, 1:]), np.abs(y[:, :1])).max(-1)
+    every = tests(d, np.ones_like(gone), scale, world.looks)
+    without = tests(d, ~gone, scale, world.looks) if gone.any() else every
+    counted = ~np.isnan(every[0]) | ~np.isnan(without[0])
+    both = [
+        answers(*(holm(np.where(counted, np.nan_to_num(p, nan=1.0), np.nan)) for p in ps), sign)
+        for *ps, sign in (every, without)
+    ]
+    *ps, sign = tests(d, ~gone, scale, world.plain) if world.plain else without
+    return answers(*map(holm, ps), sign), standing(*both)
+
+
+def shares(world: World, sweeps: int, cells: int, seeds: int) -> list[tuple[float, float]]:
+    """Of sweeps without an effect, how many call a cell better or worse; of those with one, how
+    many call a cell equivalent, and how many find that the first is worse. Each of the answers
+    without the marked runs, and of those that stand.
+    """
+    lines = []
+    for effect in (0.0, -MARGIN):
+        y, marked = simulate(world, sweeps, cells, seeds, effect)
+        if world.seen:
+            seen = marked.any((1, 2))
+            y, marked = y[seen], marked[seen]
+        lines.append(verdicts(world, y, marked))
+    false, found = lines
+    return [
+        tuple((np.abs(one) == 1).any(1).mean() for one in false),
+        tuple((one == 0).any(1).mean() for one in found),
+        tuple((one[:, 0] == -1).mean() for one in found),
+    ]
+
+
+def head(title: str, columns: Sequence[str]) -> None:
+    """The head of a table."""
+    print(f"\n{title}\n\n| | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
+
+
+def row(name: str, line: Sequence[str]) -> None:
+    """A line of a table."""
+    print(f"| {name} | {' | '.join(line)} |", flush=True)
+
+
+def tables(sweeps: int, seeds: Sequence[int]) -> None:
+    """One line a world: the highest of all numbers of cells, then a table a number of seeds."""
+    what = ("false", "equivalent", "power")
+    found = {
+        (name, count): 100
+        * np.array([shares(world, sweeps, cells, count) for cells in CELLS]).swapaxes(0, 1)
+        for name, world in WORLDS.items()
+        for count in seeds
+        if not world.looks or count == world.looks[-1]
+    }
+
+    def shown(name: str, pair: Floats) -> str:
+        both = WORLDS[name].marks or WORLDS[name].plain
+        return " / ".join(f"{one:.1f}" for one in (pair if both else pair[1:]))
+
+    head(
+        "**The highest of 1, 3 and 8 cells** beside the baseline; power with 1 cell; in %",
+        [f"{one}, {count} seeds" for one in what for count in seeds],
+    )
+    for name in WORLDS:
+        worst = [
+            ""
+            if (name, count) not in found
+            else shown(
+                name, found[name, count][at][0] if at == 2 else found[name, count][at].max(0)
+            )
+            for at in range(3)
+            for count in seeds
+        ]
+        row(name, worst)
+    for count in seeds:
+        head(
+            f"**{count} seeds** and 1, 3, 8 cells, in %",
+            [f"{one}, {cells}" for one in what for cells in CELLS],
+        )
+        for name in WORLDS:
+            if (name, count) in found:
+                row(name, [shown(name, pair) for pair in found[name, count].reshape(-1, 2)])
+
+
+def rates(sweeps: int, seeds: Sequence[int]) -> None:
+    """Whether cells differ in how often they diverge: of sweeps in which they do not, how many say
+    so of some cell, and in which one alone diverges, how many say it of that.
+    """
+    columns = [f"{count} seeds, {cells}" for count in seeds for cells in CELLS]
+    head("**How often runs diverge**: said to differ, 1, 3, 8 cells, in %", columns)
+    for name, world in WORLDS.items():
+        if world.marks in ("all", "one"):
+            line = []
+            for count in seeds:
+                for cells in CELLS:
+                    gone = simulate(world, sweeps, cells, count)[1].sum(-1)
+                    p = np.full((count + 1, count + 1), np.nan)
+                    for a, b in np.ndindex(p.shape):
+                        p[a, b] = boschloo((a, count), (b, count)) if a + b else np.nan
+                    said = holm(p[gone[:, 1:], gone[:, :1]]) < ALPHA
+                    line.append((said.any(1) if world.marks == "all" else said[:, 0]).mean())
+            row(name, [f"{100 * one:.1f}" for one in line])
+
+
+def levels(sweeps: int, seeds: Sequence[int]) -> None:
+    """Of ten times as many sweeps, of one comparison without an effect: how many have a note on
+    their scores, and of these, how many have a false verdict.
+    """
+    kinds = ("discrete", "outlier", "skewed")
+    columns = [f"{kind}, {count} seeds" for count in seeds for kind in kinds]
+    head("**Scores with a note**: false verdicts of these, one comparison, in %", columns)
+    for name, world in WORLDS.items():
+        if not world.marks and not world.looks:
+            line = []
+            for count in seeds:
+                y, marked = simulate(world, 10 * sweeps, 1, count)
+                false = np.abs(verdicts(world, y, marked)[1][:, 0]) == 1
+                scale = np.abs(y).max((1, 2))
+                d = y[:, 1] - y[:, 0]
+                tested = has_variance(d, scale)
+                noted = shapes(d[tested], scale[tested])
+                for kind in kinds:
+                    has = getattr(noted, kind)
+                    wrong = f"{100 * false[tested][has].mean():.1f}" if has.sum() >= 100 else "–"
+                    line.append(f"{100 * has.mean():.1f}: {wrong}")
+            row(name, line)
+
+
+def powers() -> None:
+    """The probability of a verdict on one of four comparisons, by the formula."""
+    counts = (3, 4, 5, 6, 8, 10, 15, 20)
+    head("**Power** by effect, four comparisons, in %", [f"{count} seeds" for count in counts])
+    for effect in (0.5, 1, 1.5, 2, 3, 4, 6):
+        row(f"{effect}", [f"{100 * power(effect, 2**0.5, count, 4):.0f}" for count in counts])
+
+
+def other_tests(sweeps: int, seeds: Sequence[int]) -> None:
+    """Family-wise error rate and power of the paired t test beside two others: Welch's (1947) of
+    the two cells without pairing, and an analysis of variance with factors cell and seed and one
+    common variance.
+    """
+    head(
+        "**Other tests**, 4 cells: paired t, Welch t, two-way analysis of variance, in %",
+        [f"{count} seeds" for count in seeds],
+    )
+    lines = {"equal noise": (0, 1), "the baseline 4 times as noisy": (0, 4), "power for 2": (2, 1)}
+    for name, (effect, spread) in lines.items():
+        line = []
+        for count in seeds:
+            y, _ = simulate(WORLDS["normal"], sweeps, 4, count)
+            random = np.random.default_rng(count)
+            y[:, 0] += (spread**2 - 1) ** 0.5 * normal(random, y[:, 0].shape)
+            y[:, 1] += effect
+            d, variances = (y[:, 1:] - y[:, :1]).mean(-1), y.var(-1, ddof=1)
+            rest = y - y.mean(-1, keepdims=True) - y.mean(1, keepdims=True)
+            rest += y.mean((1, 2), keepdims=True)
+            free = (y.shape[1] - 1) * (count - 1)
+            common = 2 * (rest**2).sum((1, 2))[:, None] / free / count
+            own, base = variances[:, 1:], variances[:, :1]
+            welch = (own + base) ** 2 * (count - 1) / (own**2 + base**2)
+            found = [
+                interval(y[:, 1:] - y[:, :1]).p,
+                2 * stdtr(welch, -np.abs(d) / np.sqrt((own + base) / count)),
+                2 * stdtr(free, -np.abs(d) / np.sqrt(common)),
+            ]
+            said = [holm(p) < ALPHA for p in found]
+            shown = [one[:, 0] if effect else one.any(1) for one in said]
+            line.append(" / ".join(f"{100 * one.mean():.1f}" for one in shown))
+        row(name, line)
 
 
 def main() -> None:
@@ -217,22 +342,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sweeps", type=int, default=20_000)
-    sweeps = parser.parse_args().sweeps
-    for count in ONCE:
-        print(f"\n**{count} seeds, judged once**\n")
-        rows(sweeps, [count], {"plain": ((), False), "diverged runs apart": ((), True)})
-    print(f"\n**Judged at each number of seeds from {sequential.FIRST} to {MOST}**\n")
-    rows(
-        sweeps,
-        list(range(sequential.FIRST, MOST + 1)),
-        {"plain": ((), False), "declared": (LOOKS, True)},
-    )
-    print("\n**Width of an interval, beside that of one look**\n")
-    widths()
-    print("\n**Power**\n")
-    powers(sweeps)
-    print("\n**A cell that diverges in a fifth of its runs**\n")
-    diverging(sweeps)
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    given = parser.parse_args()
+    tables(given.sweeps, given.seeds)
+    rates(given.sweeps, given.seeds)
+    levels(given.sweeps, given.seeds)
+    powers()
+    other_tests(given.sweeps, given.seeds)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from tfzoo.commands.main import main
 from tfzoo.errors import BadRecipe
 from tfzoo.sweep.judge import sequential
 from tfzoo.sweep.judge.design import Design, Margin, parse_margin
-from tfzoo.sweep.judge.paired import correct, critical, equivalence, interval
+from tfzoo.sweep.judge.paired import critical, equivalence, holm, interval
 from tfzoo.sweep.judge.sentences import format_p
 from tfzoo.sweep.judge.verdicts import judge
 from tfzoo.sweep.plan.sweep_file import Fields
@@ -176,7 +176,7 @@ def test_equivalent_and_not_yet_known_are_different_sentences():
         "batch: not yet known whether it differs from layer by 1 % of layer's mean, with 5 seeds: "
     )
     p = [float(equivalence(np.subtract(own, base), np.multiply(0.01, base))) for own in (near, far)]
-    assert [rms.p_equivalent_corrected, batch.p_equivalent_corrected] == pytest.approx(correct(p))
+    assert [rms.p_equivalent_corrected, batch.p_equivalent_corrected] == pytest.approx(holm(p))
     without = judged(table)
     assert of(without, "rms").verdict == "not yet known"
 

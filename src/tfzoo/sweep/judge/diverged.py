@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tfzoo.sweep.judge import effects, sequential
 from tfzoo.sweep.judge.design import Design
 from tfzoo.sweep.judge.effects import Axes
-from tfzoo.sweep.judge.paired import ALPHA, EQUAL, correct
+from tfzoo.sweep.judge.paired import ALPHA, EQUAL, holm
 from tfzoo.sweep.judge.scores_by_seed import Scores, Setting
 from tfzoo.sweep.judge.sentences import format_p, hint
 
@@ -85,8 +86,6 @@ def rates(scores: Scores, axes: Axes, base: Setting, design: Design) -> list[Rat
     value without any has p = 1 whatever else is true, so it is not counted in the correction
     (Tarone 1990). Of declared looks, the last one counts.
     """
-    from scipy.stats import boschloo_exact
-
     found = []
     for axis, label, contexts in effects.values_of_axes(scores, axes, base):
         both = [one for one in contexts if all(ended(scores, setting) for setting in one)]
@@ -95,7 +94,7 @@ def rates(scores: Scores, axes: Axes, base: Setting, design: Design) -> list[Rat
         look = max((one for one in design.looks if one <= fewest), default=None)
         own, other = (count(scores, [one[side] for one in both], look) for side in (0, 1))
         if own[0] + other[0] and label != (against := base[list(axes).index(axis)]):
-            p = float(boschloo_exact([[gone, runs - gone] for gone, runs in (own, other)]).pvalue)
+            p = boschloo(own, other)
             why = design.why_no_verdict(fewest, (), effects.what_became(scores, settings)[1])
             if look:
                 p = min(1.0, p / sequential.spent(look, design.looks))
@@ -103,8 +102,17 @@ def rates(scores: Scores, axes: Axes, base: Setting, design: Design) -> list[Rat
                 why = f"the first look is at {design.looks[0]} seeds"
             name = label if len(axes) == 1 else f"{effects.axis_name(axes, axis)} {label}"
             found.append(Rate({axis: label}, name, against, own, other, p, why))
-    corrected = correct([one.p for one in found])
-    return [replace(one, p=p) for one, p in zip(found, corrected, strict=True)]
+    corrected = holm([one.p for one in found])
+    return [replace(one, p=float(p)) for one, p in zip(found, corrected, strict=True)]
+
+
+@lru_cache(maxsize=1024)
+def boschloo(own: Count, other: Count) -> float:
+    """p of Boschloo's test that two rates are the same."""
+    from scipy.stats import boschloo_exact
+
+    columns = [(gone, runs - gone) for gone, runs in (own, other)]  # SciPy's samples are columns
+    return float(boschloo_exact([*zip(*columns, strict=True)]).pvalue)
 
 
 def ended(scores: Scores, setting: Setting) -> list[int]:

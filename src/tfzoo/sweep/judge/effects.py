@@ -69,7 +69,7 @@ class Comparison:
         return (
             not self.is_baseline
             and len(self.pairs) >= self.fewest
-            and has_variance(self.differences, self.scale)
+            and bool(has_variance(self.differences, self.scale))
         )
 
     @property

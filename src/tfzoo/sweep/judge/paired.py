@@ -10,13 +10,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tfzoo.sweep.judge import sequential
-from tfzoo.sweep.judge.scores_by_seed import Mode
 
 ALPHA = 0.05
 """The family-wise error rate of the verdicts on one metric, and 1 - coverage of its intervals."""
@@ -55,24 +54,15 @@ class Interval:
 @dataclass(frozen=True)
 class Outcome:
     """The tests of one comparison: interval and p of no difference; p of a difference within the
-    margin, None without one; and p of the permutation test, None where it cannot decide. All but
+    margin, 1 without one; and p of the permutation test, None where it cannot decide. All but
     ``p_equivalent`` and that of ``test`` are after Holm's correction for all of the metric.
     """
 
     test: Interval
+    p_equivalent: float
     p_corrected: float
-    p_equivalent: float | None = None
-    p_equivalent_corrected: float | None = None
+    p_equivalent_corrected: float
     p_permutation: float | None = None
-
-    @property
-    def is_equivalent(self) -> bool:
-        """Whether the difference was shown to lie within the margin."""
-        return self.p_equivalent_corrected is not None and self.p_equivalent_corrected < ALPHA
-
-    def direction(self, mode: Mode) -> Literal["better", "worse"]:
-        """On which side of the baseline the mean lies."""
-        return "better" if (self.test.sign < 0) == (mode == "min") else "worse"
 
 
 def interval(values: ArrayLike, alpha: float = ALPHA, looks: tuple[int, ...] = ()) -> Interval:
@@ -135,33 +125,41 @@ def equivalence(values: ArrayLike, margin: ArrayLike, looks: tuple[int, ...] = (
     return np.asarray(np.min(found, 0), np.float64)
 
 
-def has_variance(values: ArrayLike, scale: float) -> bool:
-    """Whether values differ by more than the rounding of fp32 numbers as large as ``scale``."""
-    return bool(np.ptp(np.asarray(values, np.float64)) > EQUAL * scale)
+def has_variance(values: ArrayLike, scale: ArrayLike) -> NDArray[np.bool_]:
+    """Whether ``(..., n)`` values differ by more than the rounding of fp32 numbers as large as
+    ``scale``.
+    """
+    return np.asarray(np.ptp(np.asarray(values, np.float64), -1) > EQUAL * np.asarray(scale))
 
 
 def holm(p: ArrayLike) -> Floats:
     """Holm (1979): the i-th smallest of m p values is multiplied by ``m - i + 1``, then made at
     least as large as the one before; over ``(..., m)``. Verdicts by the result at 5 % have a
-    family-wise error rate of at most 5 %.
+    family-wise error rate of at most 5 %. NaN is not counted, and stays.
 
-    >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
-    [0.03, 0.06, 0.06]
+    >>> holm([0.01, 0.04, np.nan, 0.03]).round(2).tolist()
+    [0.03, 0.06, nan, 0.06]
     """
     p = np.asarray(p, np.float64)
-    order = np.argsort(p, -1)
-    steps = np.take_along_axis(p, order, -1) * np.arange(p.shape[-1], 0, -1)
+    order = np.argsort(p, -1)  # NaN comes last
+    left = np.isfinite(p).sum(-1, keepdims=True) - np.arange(p.shape[-1])
+    steps = np.take_along_axis(p, order, -1) * left
     corrected = np.empty_like(p)
     np.put_along_axis(corrected, order, np.minimum(np.maximum.accumulate(steps, -1), 1.0), -1)
     return corrected
 
 
-def correct(p: Sequence[float], count: int = 0) -> list[float]:
-    """:func:`holm` for ``p`` among ``count`` comparisons, of which the others have no test, or none
-    yet: each of them counts as if its p were 1.
+def answers(p: ArrayLike, p_equivalent: ArrayLike, sign: ArrayLike) -> Floats:
+    """What corrected p values say of comparisons: the ``sign`` of the mean where there is a
+    difference, else 0 where there is none that matters, NaN where neither is known.
     """
-    corrected: list[float] = holm([*p, *[1.0] * (count - len(p))])[: len(p)].tolist()
-    return corrected
+    alike = np.where(np.asarray(p_equivalent) < ALPHA, 0.0, np.nan)
+    return np.where(np.asarray(p) < ALPHA, sign, alike)
+
+
+def standing(every: ArrayLike, without: ArrayLike) -> Floats:
+    """The :func:`answers` of all runs where they are also those without the runs that diverged."""
+    return np.where(np.asarray(every) == np.asarray(without), every, np.nan)
 
 
 def permutation(values: Sequence[float]) -> float:

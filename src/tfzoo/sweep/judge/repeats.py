@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from tfzoo.errors import BadRun
 from tfzoo.sweep.judge.design import UNDECLARED, Design
 from tfzoo.sweep.judge.effects import Axes
-from tfzoo.sweep.judge.paired import ALPHA, correct
+from tfzoo.sweep.judge.paired import ALPHA, holm
 from tfzoo.sweep.judge.scores_by_seed import Mode, listed, parse_seed
 from tfzoo.sweep.judge.verdicts import DECIDED, Judged, judge
 
@@ -114,7 +114,7 @@ def repeats(
         for verdict, judged in zip(verdicts, judgements, strict=True)
         if verdict.verdict in DECIDED
     ]
-    corrected = iter(correct([one.p_alone for one in found if one.p_alone is not None]))
+    corrected = iter(holm([one.p_alone for one in found if one.p_alone is not None]).tolist())
     return Repeats(
         metric,
         seeds_of(first),

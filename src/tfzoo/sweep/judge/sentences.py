@@ -38,12 +38,12 @@ def tested(
     if verdict in ("better", "worse"):
         low, high = sorted(float(test.sign * end) for end in (test.low, test.high))
         size = format_estimate(float(test.sign * test.mean), low, high)
-        within = f"; by less than the margin of {margin}" if outcome.is_equivalent else ""
+        within = f"; by less than the margin of {margin}" * (outcome.p_equivalent_corrected < ALPHA)
         said = f"{hint(corrected)}{verdict} than {one.against}"
         significance = format_corrected(corrected, comparisons)
         return f"{one.name}: {said} by {size}, {significance}{after}{within}"
     if verdict == "equivalent":
-        shown = outcome.p_equivalent_corrected or 0.0
+        shown = outcome.p_equivalent_corrected
         said = f"{hint(shown)}equivalent to {one.against} within {margin}"
         return f"{one.name}: {said}: {numbers(outcome, comparisons, shown)}{after}"
     question = f"{one.name}: not yet known whether it differs from {one.against}"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from tfzoo.sweep.judge.effects import Comparison
-from tfzoo.sweep.judge.paired import EQUAL
+from tfzoo.sweep.judge.paired import EQUAL, t_statistic
 
 RARE = 0.01
 """How rarely scores of normal noise are called skewed, or one of them an outlier."""
@@ -13,25 +18,47 @@ LEVELS = {"skewed": "9", "outlier": "23", "discrete": "8"}
 """Measured false verdicts in percent, at 3 to 10 seeds: ``python -m benchmarks.judging``."""
 
 
-def shape(one: Comparison) -> list[str]:
-    """Notes: an outlier among the differences, differences that are skewed, or of few values."""
-    import numpy as np
+@dataclass(frozen=True)
+class Shapes:
+    """Whether at most half of the differences are different values, else one is an outlier (and
+    which is furthest from the mean), else they are skewed.
+    """
+
+    discrete: NDArray[np.bool_]
+    outlier: NDArray[np.bool_]
+    furthest: NDArray[np.int64]
+    skewed: NDArray[np.bool_]
+
+
+def shapes(differences: ArrayLike, scale: ArrayLike) -> Shapes:
+    """The shape of ``(..., n)`` differences of scores as large as ``scale``."""
     from scipy.special import stdtr
     from scipy.stats import skewtest
 
-    d, n = np.array(one.differences), len(one.differences)
-    notes = []
-    if len(np.unique(np.round(d / (EQUAL * one.scale)))) <= (n + 1) // 2:
-        notes.append(f"differences of few values{level('discrete')}")
-    # Grubbs (1950): the t statistic of each value against the others
-    rest = [np.delete(d, i) for i in range(n)]
-    error = np.array([part.std(ddof=1) for part in rest]) * (1 + 1 / (n - 1)) ** 0.5
-    away = np.abs(d - [part.mean() for part in rest]) / np.maximum(error, EQUAL * one.scale)
-    if 2 * stdtr(n - 2, -away.max()) * n < RARE:
-        notes.append(f"seed {one.pairs[away.argmax()]} is an outlier{level('outlier')}")
-    elif n >= FEWEST and skewtest(d).pvalue < RARE:
-        notes.append(f"skewed differences{level('skewed')}")
-    return notes
+    d = np.asarray(differences, np.float64)
+    n = d.shape[-1]
+    steps = np.diff(np.sort(np.round(d / (EQUAL * np.asarray(scale)[..., None])), -1), axis=-1)
+    mean, error, _ = t_statistic(d)
+    # Grubbs (1950): the t statistic of each value against the others, from its distance to the mean
+    # in standard errors
+    away = np.abs(d - mean[..., None]) / error[..., None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = away * np.sqrt((n - 2) / np.maximum((n - 1) ** 2 - away**2, 0.0))
+    discrete = (steps > 0).sum(-1) < (n + 1) // 2
+    outlier = (2 * n * stdtr(n - 2, -t.max(-1)) < RARE) & ~discrete
+    skewed = skewtest(d, axis=-1).pvalue < RARE if n >= FEWEST else np.zeros_like(outlier)
+    return Shapes(discrete, outlier, away.argmax(-1), skewed & ~outlier & ~discrete)
+
+
+def shape(one: Comparison) -> list[str]:
+    """Notes: an outlier among the differences, differences that are skewed, or of few values."""
+    found = shapes(one.differences, one.scale)
+    notes = {
+        f"differences of few values{level('discrete')}": found.discrete,
+        f"seed {one.pairs[found.furthest]} is an outlier{level('outlier')}": found.outlier,
+        f"skewed differences{level('skewed')}": found.skewed,
+    }
+    return [note for note, holds in notes.items() if holds]
 
 
 def level(what: str) -> str:

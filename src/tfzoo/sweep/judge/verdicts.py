@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, zip_longest
+from itertools import combinations
 from statistics import fmean
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from tfzoo.errors import UnknownName
 from tfzoo.sweep.judge import effects, sentences
@@ -15,12 +17,15 @@ from tfzoo.sweep.judge.diverged import Rate, rates
 from tfzoo.sweep.judge.effects import Axes, Comparison
 from tfzoo.sweep.judge.paired import (
     ALPHA,
+    Interval,
     Outcome,
-    correct,
+    answers,
     equivalence,
     has_variance,
+    holm,
     interval,
     permutation,
+    standing,
 )
 from tfzoo.sweep.judge.scores_by_seed import Mode, Scores, Setting, scores_by_seed
 from tfzoo.sweep.judge.shape import shape
@@ -244,55 +249,48 @@ def judge_family(
         [one.at_look(design.looks) for one in compare(some)]
         for some in (scores, scores.without_diverged())
     ]
-    count = sum(
+    counted = [
         one.is_testable or one.is_awaited or other.is_testable
         for one, other in zip(*both, strict=True)
-    )
+    ]
     level = ALPHA / max(1, sum(len(one.own) > 1 for one in both[0]))
-    tests = [outcomes(family, count, design) for family in both]
+    tests = [outcomes(family, counted, design) for family in both]
     found = [
-        conclude(one, without, outcome, other, count, mode, level, design)
-        for one, without, outcome, other in zip(*both, *tests, strict=True)
+        conclude(one, outcome, other, sum(counted), mode, level, design)
+        for one, outcome, other in zip(both[0], *tests, strict=True)
     ]
-    return found, both[0], count
+    return found, both[0], sum(counted)
 
 
-def outcomes(family: Sequence[Comparison], count: int, design: Design) -> Iterator[Outcome | None]:
-    """The tests of comparisons, corrected for ``count``; None for what has none."""
-    tested = [one for one in family if one.is_testable]
-    tests = [interval(one.differences, ALPHA / count, design.looks) for one in tested]
-    same = [
-        float(equivalence(one.differences, design.margins(one), design.looks))
-        for one in tested
-        if design.margin
+def outcomes(
+    family: Sequence[Comparison], counted: Sequence[bool], design: Design
+) -> list[Outcome | None]:
+    """The tests of comparisons, None for what has none, with Holm's correction for those that are
+    counted, in which what has no test, or none yet, counts as if its p were 1.
+    """
+    count, tests = sum(counted), dict[int, Interval]()
+    p, can = np.ones((3, len(family))), [False] * len(family)
+    for at, one in enumerate(family):
+        if one.is_testable:
+            tests[at] = interval(one.differences, ALPHA / count, design.looks)
+            p[0, at] = tests[at].p
+            if design.margin:
+                p[1, at] = equivalence(one.differences, design.margins(one), design.looks)
+            # With fewer seeds no permutation is rare enough; at looks it would be several tests.
+            can[at] = not design.looks and 2.0 ** (1 - len(one.pairs)) * count < ALPHA
+            if can[at]:
+                p[2, at] = permutation(one.differences)
+    corrected = holm(np.where(counted, p, np.nan)).tolist()
+    return [
+        Outcome(tests[at], float(p[1, at]), *own[:2], own[2] if can[at] else None)
+        if at in tests
+        else None
+        for at, own in enumerate(zip(*corrected, strict=True))
     ]
-    # With fewer seeds no permutation is rare enough, and with looks there would be several tests.
-    can = [not design.looks and 2.0 ** (1 - len(one.pairs)) * count < ALPHA for one in tested]
-    changed = correct(
-        [
-            permutation(one.differences) if able else 1.0
-            for one, able in zip(tested, can, strict=True)
-        ],
-        count,
-    )
-    made = iter(
-        [
-            Outcome(*parts)
-            for parts in zip_longest(
-                tests,
-                correct([float(test.p) for test in tests], count),
-                same,
-                correct(same, count) if same else (),
-                [p if able else None for p, able in zip(changed, can, strict=True)],
-            )
-        ]
-    )
-    return (next(made) if one.is_testable else None for one in family)
 
 
 def conclude(
     one: Comparison,
-    without: Comparison,
     outcome: Outcome | None,
     other: Outcome | None,
     count: int,
@@ -301,7 +299,7 @@ def conclude(
     design: Design,
 ) -> Judged:
     """The numbers, verdict and sentence of a comparison, the interval of its mean at ``level``;
-    ``without`` and ``other`` are the same without the runs that diverged.
+    ``other`` is its outcome without the runs that diverged.
     """
     values = list(one.own.values())
     has_interval = len(values) > 1 and len(values) >= one.fewest * bool(design.looks)
@@ -310,10 +308,26 @@ def conclude(
         if has_interval and has_variance(values, one.scale)
         else None
     )
-    verdict, alone = decide(one, outcome, mode, design), decide(without, other, mode, design)
-    depends = verdict != alone and bool({verdict, alone} & {*DECIDED})
+    why = design.why_no_verdict(*one.sample)
+    every, without = (
+        answers(found.p_corrected, found.p_equivalent_corrected, found.test.sign)
+        if found and not why
+        else np.array(np.nan)
+        for found in (outcome, other)
+    )
+    stands = float(standing(every, without))
+    depends = bool(np.isnan(stands) and not (np.isnan(every) and np.isnan(without)))
+    verdict: Verdict = "not yet known"
+    if one.is_baseline:
+        verdict = "baseline"
+    elif outcome is None and not depends and not 0 < len(one.pairs) < one.fewest:
+        verdict = "not judged"
+    elif stands == 0:
+        verdict = "equivalent"
+    elif not np.isnan(stands):
+        verdict = "better" if (stands < 0) == (mode == "min") else "worse"
     if depends:
-        verdict, sentence = "not yet known", sentences.depends(one, outcome, other, count)
+        sentence = sentences.depends(one, outcome, other, count)
     elif outcome is None:
         sentence = sentences.untested(one)
     else:
@@ -331,32 +345,17 @@ def conclude(
         difference_high=None if test is None else float(test.high),
         p=None if test is None else float(test.p),
         p_corrected=None if outcome is None else outcome.p_corrected,
-        p_equivalent=None if outcome is None else outcome.p_equivalent,
-        p_equivalent_corrected=None if outcome is None else outcome.p_equivalent_corrected,
+        p_equivalent=outcome.p_equivalent if outcome and design.margin else None,
+        p_equivalent_corrected=outcome.p_equivalent_corrected
+        if outcome and design.margin
+        else None,
         verdict=verdict,
         diverged=one.diverged,
         depends=depends,
-        why_open=design.why_no_verdict(*one.sample),
+        why_open=why,
         sentence=sentence,
         notes=[*one.notes, *(shape(one) if test else ())],
     )
-
-
-def decide(one: Comparison, outcome: Outcome | None, mode: Mode, design: Design) -> Verdict:
-    """``better`` or ``worse`` if the corrected p is below 0.05, else ``equivalent`` if that of
-    equivalence is. A sample that is not the declared one has no verdict.
-    """
-    if one.is_baseline:
-        return "baseline"
-    if outcome is None:
-        return "not yet known" if one.pairs and len(one.pairs) < one.fewest else "not judged"
-    if design.why_no_verdict(*one.sample):
-        return "not yet known"
-    if outcome.p_corrected < ALPHA:
-        return outcome.direction(mode)
-    if outcome.is_equivalent:
-        return "equivalent"
-    return "not yet known"
 
 
 def one_axis_cells(judged: Sequence[Judged], axes: Axes, base: Setting) -> Iterator[Judged]:
