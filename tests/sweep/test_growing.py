@@ -13,6 +13,7 @@ from tfzoo.commands.main import main
 from tfzoo.errors import BadRecipe
 from tfzoo.sweep.judge import sequential
 from tfzoo.sweep.judge.design import Design, Margin, parse_margin
+from tfzoo.sweep.judge.diverged import boschloo
 from tfzoo.sweep.judge.paired import critical, equivalence, holm, interval
 from tfzoo.sweep.judge.sentences import format_p
 from tfzoo.sweep.judge.verdicts import judge
@@ -239,7 +240,7 @@ def test_diverged_runs_are_marked_and_keep_their_scores():
     assert rms.notes == ["seeds 5, 6 diverged: val/loss ended at 9"]
     (one,) = found.diverged
     assert (one.own, one.base) == ((2, 6), (0, 6))
-    assert one.p == pytest.approx(boschloo_exact([[2, 4], [0, 6]]).pvalue)
+    assert one.p == pytest.approx(boschloo_exact([[2, 0], [4, 6]]).pvalue)
     assert one.sentence == (
         "rms: 2 of 6 runs diverged, 0 of 6 of layer: not yet known whether that differs, "
         f"{format_p(one.p)} (Boschloo's test, Holm's correction); 0 of 6: a rate of up to 39 %"
@@ -317,6 +318,18 @@ def test_a_cell_that_always_diverges_is_said_to_do_so():
     assert declared.p == pytest.approx(8 * one.p)
     (early,) = judged(table, design=Design(looks=(6, 10))).diverged
     assert "the first look is at 6 seeds" in early.sentence
+
+
+@pytest.mark.parametrize("seeds", [4, 7])
+def test_rates_that_are_the_same_are_called_different_in_at_most_5_percent(seeds):
+    counts = range(seeds + 1)
+    differ = [
+        [0 < a + b < 2 * seeds and boschloo((a, seeds), (b, seeds)) < 0.05 for b in counts]
+        for a in counts
+    ]
+    for rate in np.linspace(0.05, 0.95, 19):
+        chance = binom.pmf(counts, seeds, rate)
+        assert chance @ differ @ chance < 0.05
 
 
 def test_three_of_three_runs_that_diverge_beside_none_are_told_apart():

@@ -327,3 +327,27 @@ def test_the_family_wise_error_rate_of_a_grid_is_at_most_5_percent(monkeypatch):
             one.verdict in ("better", "worse") for one in [*verdicts.cells, *verdicts.axes]
         )
     assert called <= 11  # 99 of 100 binomial draws of 100 at 5 %
+
+
+@pytest.mark.parametrize(
+    ("noise", "note"),
+    [
+        ([1, -1, 0.5, -0.5, 0.3, -0.3], ""),
+        ([1, -1, 0.5, -0.5, 0.3, 30], "seed 6 is an outlier: if one side alone has rare bad runs,"),
+        ([1, 1, 0, 1, 0, 1], "differences of few values: then a t test is wrong in up to 12 %"),
+        (np.exp(np.linspace(-2.5, 2.5, 12)), "skewed differences:"),
+    ],
+)
+def test_what_a_t_test_does_not_allow_for_is_said_beside_the_verdict(noise, note):
+    base = [2.0 + 0.1 * seed for seed in range(len(noise))]
+    table = rows({"layer": base, "rms": np.add(base, noise)})
+    notes = of(judged(table), "rms").notes
+    assert [one.startswith(note) for one in notes] == [True] * bool(note)
+
+
+def test_the_permutation_test_stands_beside_the_verdict_where_it_can_decide():
+    base = [2.0, 2.5, 3.0, 2.2, 2.7, 2.9]
+    own = np.subtract(base, [0.2, 0.19, 0.21, 0.18, 0.2, 0.17])
+    for seeds, said in ((6, " (permutation test: p = 0.031)"), (5, "")):
+        found = of(judged(rows({"layer": base[:seeds], "rms": own[:seeds]})), "rms").sentence
+        assert found.endswith("p < 0.001" + said)

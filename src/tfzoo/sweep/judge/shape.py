@@ -14,8 +14,8 @@ RARE = 0.01
 """How rarely scores of normal noise are called skewed, or one of them an outlier."""
 FEWEST = 8
 """The seeds from which skewness can be told."""
-LEVELS = {"skewed": "9", "outlier": "23", "discrete": "8"}
-"""Measured false verdicts in percent, at 3 to 10 seeds: ``python -m benchmarks.judging``."""
+WRONG = "a t test is wrong in up to {} % of sweeps, not in 5"
+"""As measured at 3, 5 and 10 seeds: ``python -m benchmarks.judging``."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,9 @@ def shape(one: Comparison) -> list[str]:
     """Notes: an outlier among the differences, differences that are skewed, or of few values."""
     found = shapes(one.differences, one.scale)
     notes = {
-        f"differences of few values{level('discrete')}": found.discrete,
-        f"seed {one.pairs[found.furthest]} is an outlier{level('outlier')}": found.outlier,
-        f"skewed differences{level('skewed')}": found.skewed,
+        f"differences of few values: then {WRONG.format(12)}": found.discrete,
+        f"seed {one.pairs[found.furthest]} is an outlier: if one side alone has rare bad runs, "
+        f"{WRONG.format(8)}": found.outlier,
+        f"skewed differences: if one side alone is skewed, {WRONG.format(10)}": found.skewed,
     }
     return [note for note, holds in notes.items() if holds]
-
-
-def level(what: str) -> str:
-    """What is measured of such scores."""
-    return f": of such scores a t test is wrong in up to {LEVELS[what]} % of sweeps, not in 5"

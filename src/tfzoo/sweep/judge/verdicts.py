@@ -282,10 +282,10 @@ def outcomes(
                 p[2, at] = permutation(one.differences)
     corrected = holm(np.where(counted, p, np.nan)).tolist()
     return [
-        Outcome(tests[at], float(p[1, at]), *own[:2], own[2] if can[at] else None)
+        Outcome(tests[at], float(p[1, at]), alone, same, changed if can[at] else None)
         if at in tests
         else None
-        for at, own in enumerate(zip(*corrected, strict=True))
+        for at, (alone, same, changed) in enumerate(zip(*corrected, strict=True))
     ]
 
 
