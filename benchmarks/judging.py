@@ -289,7 +289,7 @@ def levels(sweeps: int, seeds: Sequence[int]) -> None:
                 tested = has_variance(d, scale)
                 noted = shapes(d[tested], scale[tested])
                 for kind in kinds:
-                    has = getattr(noted, kind)
+                    has = noted[kind]
                     wrong = f"{100 * false[tested][has].mean():.1f}" if has.sum() >= 100 else "–"
                     line.append(f"{100 * has.mean():.1f}: {wrong}")
             row(name, line)

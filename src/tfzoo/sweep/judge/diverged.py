@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+
+import scipy
 
 from tfzoo.sweep.judge import effects, sequential
 from tfzoo.sweep.judge.design import Design
@@ -64,12 +65,10 @@ class Rate:
     @property
     def sentence(self) -> str:
         """``rms: 2 of 5 runs diverged, 0 of 5 of layer: not yet known whether ...``."""
-        from scipy.stats import binomtest
-
         (gone, runs), (others, of) = self.own, self.base
         said = f"{self.name}: {gone} of {runs} runs diverged, {others} of {of} of {self.against}"
         fewer = min(self.own, self.base, key=lambda one: one[0] / one[1])
-        most = binomtest(*fewer, alternative="less").proportion_ci(1 - ALPHA).high
+        most = scipy.stats.binomtest(*fewer, alternative="less").proportion_ci(1 - ALPHA).high
         numbers = (
             f"{format_p(self.p)} (Boschloo's test, Holm's correction); "
             f"{fewer[0]} of {fewer[1]}: a rate of up to {100 * most:.0f} %"
@@ -106,13 +105,10 @@ def rates(scores: Scores, axes: Axes, base: Setting, design: Design) -> list[Rat
     return [replace(one, p=float(p)) for one, p in zip(found, corrected, strict=True)]
 
 
-@lru_cache(maxsize=1024)
 def boschloo(own: Count, other: Count) -> float:
     """p of Boschloo's test that two rates are the same."""
-    from scipy.stats import boschloo_exact
-
-    columns = [(gone, runs - gone) for gone, runs in (own, other)]  # SciPy's samples are columns
-    return float(boschloo_exact([*zip(*columns, strict=True)]).pvalue)
+    (gone, runs), (others, of) = own, other
+    return float(scipy.stats.boschloo_exact([[gone, others], [runs - gone, of - others]]).pvalue)
 
 
 def ended(scores: Scores, setting: Setting) -> list[int]:

@@ -53,11 +53,6 @@ class Comparison:
         """The paired differences to the baseline, by seed."""
         return [self.own[seed] - self.base[seed] for seed in self.pairs]
 
-    @property
-    def sample(self) -> tuple[int, Sequence[int], Sequence[int]]:
-        """The number of pairs, and the seeds whose runs failed or are not finished."""
-        return len(self.pairs), self.failed, self.unfinished
-
     @cached_property
     def scale(self) -> float:
         """The largest absolute score."""

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from tfzoo.sweep.judge import sequential
@@ -54,7 +55,7 @@ class Interval:
 @dataclass(frozen=True)
 class Outcome:
     """The tests of one comparison: interval and p of no difference; p of a difference within the
-    margin, 1 without one; and p of the permutation test, None where it cannot decide. All but
+    margin, 1 without one; and p of the permutation test, 1 where it cannot decide. All but
     ``p_equivalent`` and that of ``test`` are after Holm's correction for all of the metric.
     """
 
@@ -62,7 +63,7 @@ class Outcome:
     p_equivalent: float
     p_corrected: float
     p_equivalent_corrected: float
-    p_permutation: float | None = None
+    p_permutation: float
 
 
 def interval(values: ArrayLike, alpha: float = ALPHA, looks: tuple[int, ...] = ()) -> Interval:
@@ -86,12 +87,10 @@ def interval(values: ArrayLike, alpha: float = ALPHA, looks: tuple[int, ...] = (
 
 def tests(values: Floats, looks: tuple[int, ...]) -> Iterator[tuple[Floats, Floats]]:
     """The mean and p at each look so far; without declared looks, at the number of values."""
-    from scipy.special import stdtr
-
     count = values.shape[-1]
     for seeds in looks[: looks.index(count) + 1] if looks else (count,):
         mean, _, t = t_statistic(values[..., :seeds])
-        alone = 2 * stdtr(seeds - 1, -np.abs(t))
+        alone = 2 * scipy.special.stdtr(seeds - 1, -np.abs(t))
         yield mean, sequential.p_value(t, seeds, looks) if looks else alone
 
 
@@ -105,11 +104,9 @@ def t_statistic(values: Floats) -> tuple[Floats, Floats, Floats]:
 
 def critical(alpha: float, seeds: int, looks: tuple[int, ...] = ()) -> float:
     """How large t must be for a level of ``alpha``."""
-    from scipy.special import stdtrit
-
     if looks:
         return sequential.critical(alpha, seeds, looks)
-    return float(stdtrit(seeds - 1, 1 - alpha / 2))
+    return float(scipy.special.stdtrit(seeds - 1, 1 - alpha / 2))
 
 
 def equivalence(values: ArrayLike, margin: ArrayLike, looks: tuple[int, ...] = ()) -> Floats:
@@ -166,9 +163,7 @@ def permutation(values: Sequence[float]) -> float:
     """p of the permutation test of mean 0 (Fisher 1935), which only assumes that each difference
     could as well have had the other sign: the share of sign changes whose mean is as far from 0.
     """
-    from scipy.stats import permutation_test
-
-    found = permutation_test(
+    found = scipy.stats.permutation_test(
         (values,),
         lambda x, axis: x.mean(axis),
         permutation_type="samples",
@@ -196,13 +191,11 @@ def power(
     over its degrees of freedom. SciPy's noncentral t is NaN in its far tails, and nearer: its
     power of 3 seeds and 4 comparisons for 5 standard deviations.
     """
-    from scipy.special import ndtr
-
     around = np.ones(1) if free is None else 1 / chi_quantiles(free, SPREADS)
     shift = abs(size) * seeds**0.5 / (spread * around[:, None])
     nodes = NODES if seeds <= 50 and free is None else NODES // 10
     bar = critical(ALPHA / comparisons, seeds, looks) * chi_quantiles(seeds - 1, nodes)
-    return float(np.mean(ndtr(shift - bar) + ndtr(-shift - bar)))
+    return float(np.mean(scipy.special.ndtr(shift - bar) + scipy.special.ndtr(-shift - bar)))
 
 
 @lru_cache(maxsize=128)
@@ -210,9 +203,7 @@ def chi_quantiles(free: int, nodes: int) -> Floats:
     """Equally likely values of the square root of a chi-square variable over its degrees of
     freedom.
     """
-    from scipy.special import chdtri
-
-    found: Floats = np.sqrt(chdtri(free, (np.arange(nodes) + 0.5) / nodes) / free)
+    found: Floats = np.sqrt(scipy.special.chdtri(free, (np.arange(nodes) + 0.5) / nodes) / free)
     return found
 
 

@@ -18,20 +18,19 @@ from tfzoo.sweep.judge.paired import (
     has_variance,
     seeds_needed,
 )
-from tfzoo.sweep.judge.scores_by_seed import Mode
 
 MIN_EFFECT = 0.01
 """Part of the baseline's mean. A smaller difference is not worth more seeds."""
 
 
 def tested(
-    one: Comparison, verdict: str, outcome: Outcome, comparisons: int, mode: Mode, design: Design
+    one: Comparison, verdict: str, outcome: Outcome, comparisons: int, why: str, design: Design
 ) -> str:
-    """The sentence of a comparison that has a test."""
+    """The sentence of a comparison that has a test; ``why`` it has no verdict, if it is that."""
     test, corrected = outcome.test, outcome.p_corrected
     margin = design.margin.describe(one.against) if design.margin else ""
     after = ""
-    if outcome.p_permutation is not None:
+    if outcome.p_permutation < 1:
         after = f" (permutation test: {format_p(outcome.p_permutation)})"
     if one.diverged:
         after += f"; so it is without the {counted(one.diverged)}"
@@ -47,7 +46,7 @@ def tested(
         said = f"{hint(shown)}equivalent to {one.against} within {margin}"
         return f"{one.name}: {said}: {numbers(outcome, comparisons, shown)}{after}"
     question = f"{one.name}: not yet known whether it differs from {one.against}"
-    if why := design.why_no_verdict(*one.sample):
+    if why:
         return f"{question}, because {why}: {numbers(outcome, comparisons)}"
     by = f" by {margin}" if margin else ""
     return f"{question}{by}, with {len(one.pairs)} seeds: {numbers(outcome, comparisons)}{after}"

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
@@ -74,11 +75,9 @@ def _bounds(looks: tuple[int, ...]) -> dict[int, Floats]:
 
 def _first_look() -> Floats:
     """The probability of a smaller angle than each edge at the first look, for each level."""
-    from scipy.special import stdtr
-
     with np.errstate(divide="ignore"):
         t = (FIRST - 1) ** 0.5 / np.tan(EDGES)
-    return np.tile(2 * stdtr(FIRST - 1, -t), (len(LEVELS), 1))
+    return np.tile(2 * scipy.special.stdtr(FIRST - 1, -t), (len(LEVELS), 1))
 
 
 def _angle(spend: float, below: Floats, seeds: int) -> float:
@@ -99,12 +98,10 @@ def _transition(seeds: int) -> Floats:
     ``(s + z)^2 > (n + 1) cos(a)^2 (1 + z^2)``: between two roots, or outside them. ``z sqrt(n)``
     is a t variable with ``n`` degrees of freedom.
     """
-    from scipy.special import stdtr
-
     total = seeds**0.5 * np.cos((EDGES[1:] + EDGES[:-1]) / 2)[:, None]
     square = (seeds + 1) * np.cos(EDGES)[None] ** 2
     root = np.sqrt(np.maximum(square * (1 + total**2 - square), 0.0))
     with np.errstate(divide="ignore"):
         ends = np.sort([(-total - root) / (1 - square), (-total + root) / (1 - square)], axis=0)
-    between = np.diff(stdtr(seeds, ends * seeds**0.5), axis=0)[0]
+    between = np.diff(scipy.special.stdtr(seeds, ends * seeds**0.5), axis=0)[0]
     return np.where(square >= 1 + total**2, 0.0, np.where(square > 1, between, 1 - between))

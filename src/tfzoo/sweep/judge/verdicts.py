@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -269,7 +270,7 @@ def outcomes(
     counted, in which what has no test, or none yet, counts as if its p were 1.
     """
     count, tests = sum(counted), dict[int, Interval]()
-    p, can = np.ones((3, len(family))), [False] * len(family)
+    p = np.ones((3, len(family)))
     for at, one in enumerate(family):
         if one.is_testable:
             tests[at] = interval(one.differences, ALPHA / count, design.looks)
@@ -277,15 +278,12 @@ def outcomes(
             if design.margin:
                 p[1, at] = equivalence(one.differences, design.margins(one), design.looks)
             # With fewer seeds no permutation is rare enough; at looks it would be several tests.
-            can[at] = not design.looks and 2.0 ** (1 - len(one.pairs)) * count < ALPHA
-            if can[at]:
+            if not design.looks and 2.0 ** (1 - len(one.pairs)) * count < ALPHA:
                 p[2, at] = permutation(one.differences)
-    corrected = holm(np.where(counted, p, np.nan)).tolist()
+    corrected = holm(np.where(counted, p, np.nan)).T.tolist()
     return [
-        Outcome(tests[at], float(p[1, at]), alone, same, changed if can[at] else None)
-        if at in tests
-        else None
-        for at, (alone, same, changed) in enumerate(zip(*corrected, strict=True))
+        Outcome(tests[at], float(p[1, at]), *corrected[at]) if at in tests else None
+        for at in range(len(family))
     ]
 
 
@@ -308,30 +306,14 @@ def conclude(
         if has_interval and has_variance(values, one.scale)
         else None
     )
-    why = design.why_no_verdict(*one.sample)
-    every, without = (
-        answers(found.p_corrected, found.p_equivalent_corrected, found.test.sign)
-        if found and not why
-        else np.array(np.nan)
-        for found in (outcome, other)
-    )
-    stands = float(standing(every, without))
-    depends = bool(np.isnan(stands) and not (np.isnan(every) and np.isnan(without)))
-    verdict: Verdict = "not yet known"
-    if one.is_baseline:
-        verdict = "baseline"
-    elif outcome is None and not depends and not 0 < len(one.pairs) < one.fewest:
-        verdict = "not judged"
-    elif stands == 0:
-        verdict = "equivalent"
-    elif not np.isnan(stands):
-        verdict = "better" if (stands < 0) == (mode == "min") else "worse"
+    why = design.why_no_verdict(len(one.pairs), one.failed, one.unfinished)
+    verdict, depends = decide(one, [None, None] if why else [outcome, other], mode)
     if depends:
         sentence = sentences.depends(one, outcome, other, count)
     elif outcome is None:
         sentence = sentences.untested(one)
     else:
-        sentence = sentences.tested(one, verdict, outcome, count, mode, design)
+        sentence = sentences.tested(one, verdict, outcome, count, why, design)
     test = None if outcome is None else outcome.test
     return Judged(
         labels=one.labels,
@@ -356,6 +338,27 @@ def conclude(
         sentence=sentence,
         notes=[*one.notes, *(shape(one) if test else ())],
     )
+
+
+def decide(one: Comparison, found: Sequence[Outcome | None], mode: Mode) -> tuple[Verdict, bool]:
+    """The verdict by the outcomes of all runs and of those that did not diverge, and whether it
+    depends on those that did. Neither has one if the sample is not the declared one.
+    """
+    every, without = (
+        math.nan
+        if outcome is None
+        else float(answers(outcome.p_corrected, outcome.p_equivalent_corrected, outcome.test.sign))
+        for outcome in found
+    )
+    stands = float(standing(every, without))
+    depends = math.isnan(stands) and not (math.isnan(every) and math.isnan(without))
+    if one.is_baseline:
+        return "baseline", False
+    if not math.isnan(stands):
+        better = (stands < 0) == (mode == "min")
+        return "equivalent" if stands == 0 else "better" if better else "worse", False
+    can_be_judged = one.is_testable or depends or 0 < len(one.pairs) < one.fewest
+    return "not yet known" if can_be_judged else "not judged", depends
 
 
 def one_axis_cells(judged: Sequence[Judged], axes: Axes, base: Setting) -> Iterator[Judged]:
