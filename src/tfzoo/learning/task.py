@@ -20,32 +20,32 @@ import torch
 from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor, nn
 
-from tfzoo.base import adapters, memory
+from tfzoo.base import adapters
 from tfzoo.base.registry import Entry, class_path
 from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify
-from tfzoo.base.values import LAYERS, check_number, leaves
+from tfzoo.base.values import leaves
 from tfzoo.contracts import FeedForward
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.data.module import TextData
 from tfzoo.data.stream import StreamLoader
 from tfzoo.data.training_loader import TrainingLoader
-from tfzoo.errors import BadData, BadOption, BadRun, NotFinite, TfzooError
-from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
+from tfzoo.errors import BadData, BadOption, BadRun, NotFinite
+from tfzoo.learning.adapter import Adapter, merge
 from tfzoo.learning.attention import Record, page_of, token_strings
 from tfzoo.learning.gradient_normalizer import GradientNormalizer, SkippedSteps, skip_unless
-from tfzoo.learning.model_card import model_card
 from tfzoo.learning.optim import Optim
+from tfzoo.learning.persistence import restored, write_pretrained
 from tfzoo.learning.scoring import InferenceThroughput, Scores
 from tfzoo.learning.settings import Compute, Settings
 from tfzoo.learning.weight_averaging import WarmupEMA
 from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
 from tfzoo.models.fsdp import shard
-from tfzoo.models.initialise import can_fill, fill, initialise, seed_of
+from tfzoo.models.initialise import initialise, seed_of
 from tfzoo.plots.pages.attention import AttentionMaps
 from tfzoo.plots.style import log_figure, save
-from tfzoo.runs import checkpoints, hub, pretrained
+from tfzoo.runs import checkpoints, hub
 from tfzoo.runs.run import Run
 
 if TYPE_CHECKING:
@@ -533,54 +533,8 @@ class Task(L.LightningModule):
         one, its tensors become the task's. Its adapter, if it has one, is merged, unless
         ``keep_adapter``.
         """
-        kept, state = checkpoint["tfzoo"], checkpoint["state_dict"]
-        if kept.get("headless"):
-            raise BadRun(kept["headless"])
-        if model is None and kept.get("foreign"):
-            raise BadRun(
-                f"the model of this checkpoint, {kept['foreign']}, is not tfzoo's: load it with "
-                f"{cls.__name__}.load(RUN, model=...) in Python"
-            )
-        try:
-            layers = min(LAYERS, len(state))
-            for keys, value in leaves(kept["recipe"]):
-                check_number(keys, value, "the checkpoint's recipe", layers)
-            tokenizer = cls.restore_tokenizer(kept["tokenizer"])
-            adapter = Adapter(**(kept["recipe"].get("adapter") or {}))
-            if not holds_adapter(state):
-                adapter = Adapter()
-            elif not keep_adapter:  # it is added to weights that are the checkpoint's own
-                state = {name: weight.clone() for name, weight in state.items()}
-            given = model
-            if given is None:
-                arguments = {**cls.model_arguments(tokenizer), **kept["recipe"].get("model", {})}
-                # no memory is allocated before the sizes are checked
-                empty = memory.check_model(cls.Model, arguments, BadRun)
-                adapter.apply(empty, 0)
-                checkpoints.check_fit(empty, state)
-                if can_fill(empty):
-                    fill(nn.ModuleDict({"model": empty}), state)
-                    model = empty
-            task = cls.build(kept["recipe"], tokenizer, model)
-            if task.model is given or model is None:
-                adapter.apply(task.model, task.seed)
-            own = dict(task.named_buffers(recurse=False))  # a folder of transformers has none
-            task.load_state_dict({**own, **state}, assign=given is None)
-            if not keep_adapter:
-                merge(task.model)
-            task.beside = dict(checkpoint.get("beside", {}))
-            task.batches = int(kept["batches"])
-            task.began = {str(key): str(one) for key, one in kept.get("began", {}).items()}
-            task.anew = [str(name) for name in kept.get("anew", [])]
-            task.results = {str(key): float(one) for key, one in kept.get("results", {}).items()}
-        except TfzooError:
-            raise
-        except Exception as error:  # of any kind: the file may come from anyone
-            why = " ".join(str(error).split())[:200]
-            raise BadRun(
-                f"the checkpoint's contents do not match: {type(error).__name__}: {why}"
-            ) from None
-        return task.eval()
+        task: Self = restored(cls, checkpoint, model, keep_adapter)
+        return task
 
     def tokenizer_state(self) -> dict[str, Any]:
         """The tokenizer as numbers, strings, lists and dicts, as a checkpoint stores it."""
@@ -1133,11 +1087,7 @@ class Task(L.LightningModule):
         Raises:
             TfzooError: the folder exists and is not empty, or cannot be written.
         """
-        kept = {**self.checkpoint_entry(), "results": self.results}
-        task = merged(self)
-        size = sum(one.numel() for one in task.parameters())
-        card = model_card(type(self), kept, size, repository)
-        pretrained.write(Path(folder), task.state_dict(), kept, card, self.beside)
+        write_pretrained(self, folder, repository)
 
     def push_to_hub(
         self,
