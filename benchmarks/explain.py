@@ -22,7 +22,7 @@ from scipy import stats
 
 from tfzoo.config.config import Config
 from tfzoo.config.recipe import read
-from tfzoo.config.sources import Arguments, load_recipe, parse_options
+from tfzoo.config.sources import load_recipe, parse_options
 from tfzoo.training.train import TrainingRun
 
 RECIPE = "translation/numbers"
@@ -72,7 +72,7 @@ def main() -> None:
             "--trainer.enable_progress_bar",
             "false",
         ]
-        given = Arguments(parse_options([*args, "--trainer.max_steps", "110"]))
+        given = parse_options([*args, "--trainer.max_steps", "110"])
         job = Config.parse(read(load_recipe(RECIPE), given))
         data = job.task.Data(**job.recipe["data"], seed=1)
         data.prepare_data()

@@ -36,7 +36,7 @@ from scipy import stats
 import tfzoo
 from tfzoo.config.config import Config
 from tfzoo.config.recipe import read
-from tfzoo.config.sources import Arguments, load_recipe, parse_options
+from tfzoo.config.sources import load_recipe, parse_options
 from tfzoo.training.train import TrainingRun
 
 TURN = 5
@@ -174,7 +174,7 @@ def measure(options: argparse.Namespace) -> dict[str, list[float]]:
         "false",
     ]
     args += ["--trainer.accelerator", "cpu", "--trainer.log_every_n_steps", "20"]
-    job = Config.parse(read(load_recipe(options.recipe), Arguments(parse_options(args))))
+    job = Config.parse(read(load_recipe(options.recipe), parse_options(args)))
     data = job.task.Data(**job.recipe["data"], seed=1)
     data.prepare_data()
     data.setup("fit")

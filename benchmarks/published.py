@@ -170,7 +170,7 @@ def prepare(place: Path, dim: int, layers: int, rows: int, tokens: int) -> None:
     from tests.published_folders import LINES, save
     from tfzoo.config.config import Config
     from tfzoo.config.recipe import read
-    from tfzoo.config.sources import Arguments, load_recipe, parse_options
+    from tfzoo.config.sources import load_recipe, parse_options
 
     config = {
         **{
@@ -194,7 +194,7 @@ def prepare(place: Path, dim: int, layers: int, rows: int, tokens: int) -> None:
         (place / f"{split}.tsv").write_text("\n".join(lines) + "\n", "utf-8")
     text = RECIPE.format(root=place, tokens=tokens, lr=RATE, decay=DECAY, clip=CLIP)
     (place / "recipe.yaml").write_text(text, "utf-8")
-    arguments = Arguments(parse_options(["--from", str(place / "bert")]))
+    arguments = parse_options(["--from", str(place / "bert")])
     data = Config.parse(read(load_recipe(str(place / "recipe.yaml")), arguments)).data
     data.prepare_data()
     data.setup("fit")
@@ -242,12 +242,12 @@ def ours(place: Path, steps: int, double: bool) -> Clock:
     from tfzoo.base.allocator import keep_freed_memory
     from tfzoo.config.config import Config
     from tfzoo.config.recipe import read
-    from tfzoo.config.sources import Arguments, load_recipe, parse_options
+    from tfzoo.config.sources import load_recipe, parse_options
     from tfzoo.training.start import load
     from tfzoo.training.train import prepared
 
     keep_freed_memory()
-    arguments = Arguments(parse_options(["--from", str(place / "bert")]))
+    arguments = parse_options(["--from", str(place / "bert")])
     config = Config.parse(read(load_recipe(str(place / "recipe.yaml")), arguments))
     task, data = prepared(config)
     assert config.start is not None  # --from

@@ -28,7 +28,7 @@ from tfzoo.base.registry import create
 from tfzoo.commands.main import main
 from tfzoo.config.config import Config
 from tfzoo.config.recipe import read
-from tfzoo.config.sources import Arguments, load_recipe, parse_options
+from tfzoo.config.sources import load_recipe, parse_options
 from tfzoo.errors import BadRecipe
 from tfzoo.search import Search
 from tfzoo.training import cost
@@ -143,7 +143,7 @@ def is_refused(code, err, line):
 
 
 def resolved(options):
-    given = Arguments(parse_options(typed(f"{TINY} {options}")))
+    given = parse_options(typed(f"{TINY} {options}"))
     return Config.parse(read(load_recipe(RECIPE), given))
 
 

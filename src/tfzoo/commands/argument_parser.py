@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from tfzoo.base.terminal import print_result
 from tfzoo.base.values import parse_number
-from tfzoo.config.sources import Arguments, Option, next_option, read_config
+from tfzoo.config.sources import Option, next_option, read_config
 from tfzoo.errors import TfzooError, did_you_mean
 from tfzoo.training.device import DEVICES, device_name
 
@@ -116,7 +116,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """The values of the command's own arguments; ``words``, with the command before them; and
-        ``arguments``, what overrides a recipe.
+        ``overrides``, the files and options that override a recipe.
 
         Raises:
             TfzooError: a word that the command does not take, or a value that is missing.
@@ -129,7 +129,7 @@ class CommandParser(argparse.ArgumentParser):
             if not is_known and (close := did_you_mean(key, self._names(), "--")):
                 raise TfzooError(f"no option '--{key}'.{close}")
         given.words = [self.command, *words]
-        given.arguments = Arguments(options, configs, getattr(given, "trust", False))
+        given.overrides = [*configs, *options]
         if "recipe" in given:
             given.recipe = self._one_recipe(given)
         return given

@@ -48,7 +48,8 @@ def run(given: Namespace) -> int:
     """Print the costs of a recipe's parts."""
     for name in OPTIONS:
         check_range(f"--{name}", getattr(given, name), ge=1, whole=True, optional=True)
-    config = Config.parse(read(load_recipe(given.recipe), given.arguments), make_data=False)
+    recipe = read(load_recipe(given.recipe), given.overrides, given.trust)
+    config = Config.parse(recipe, make_data=False)
     length = given.length or LENGTH
     rows = given.batch or max(1, config.recipe["data"]["max_tokens"] // length)
     for line in report(config, length, rows, given.vocabulary or vocabulary_of(config)):

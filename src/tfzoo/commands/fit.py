@@ -66,12 +66,11 @@ def make_parser() -> CommandParser:
 
 def run(given: Namespace) -> int:
     """Train a recipe, or print it resolved, or print its keys."""
-    arguments = given.arguments
     files = load_recipe(given.recipe)
     if given.help:
-        print_result(help_text(find_task(arguments.over(files))))
+        print_result(help_text(find_task([*files, *given.overrides])))
         return 0
-    recipe = read(files, arguments, own=given.run)
+    recipe = read(files, given.overrides, given.trust, given.run)
     config = Config.parse(recipe, make_data=not given.print_config)
     if given.print_config:
         print_result(as_yaml(config.recipe).rstrip())

@@ -69,7 +69,7 @@ def run(given: Namespace) -> int:
                 f"--{name} is nothing of tfzoo plot {kind or 'RUN'} (tfzoo plot --help)"
             )
     options = {}
-    for option in given.arguments.options:
+    for option in given.overrides:
         part, _, name = option.key.partition(".")
         if part != kind:
             raise TfzooError(f"--{option.key} belongs to tfzoo plot {part} NAME")

@@ -2,8 +2,7 @@
 
 - ``sources``: files of recipes with their bases, and options of a command line, as plain values;
 - ``security``: refuses values that would run code, fetch something or write elsewhere;
-- ``start``: what ``from`` gives;
-- ``recipe``: merges all of them to one value for each key, which knows its origin;
+- ``recipe``: merges them, and what ``from`` gives, to one value a key, whose origin it knows;
 - ``sections``: the keys of a recipe, with types and defaults, from constructors;
 - ``config``: converts each value to its type, and calls the constructors, which check what their
   values mean together;

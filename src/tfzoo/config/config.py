@@ -17,9 +17,8 @@ from tfzoo.base import memory
 from tfzoo.base.registry import registry
 from tfzoo.base.values import convert, members
 from tfzoo.config.lightning import CLASSES, as_list, check_classes
-from tfzoo.config.recipe import SPLITS, Recipe, absolute_path, merge_spec
+from tfzoo.config.recipe import SPLITS, Recipe, Start, absolute_path, merge_spec
 from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section
-from tfzoo.config.start import Start
 from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing, within
 from tfzoo.models.options import option_types
 

@@ -15,11 +15,13 @@ from typing import Any
 from tfzoo.base.values import type_name
 from tfzoo.config.sections import DEFAULTS, DESCRIPTIONS, TOP, Section, sections
 
-ENTRY = re.compile(r"( *)(- )?((?:`*\w+`*|\.\.\.)(?:, (?:`*\w+`*|\.\.\.))*): +(\S.*)")
-"""``name: text``, ``a, b, ..., c: text``, or the same as an item of a list."""
+ENTRY = re.compile(
+    r"^(?= {4}[\w`]| *- )( *)(?:- )?((?:`*\w+`*|\.{3})(?:, (?:`*\w+`*|\.{3}))*): +"
+    r"(.*(?:\n\1 +(?!- )\S.*)*)",
+    re.MULTILINE,
+)
+"""``name: text`` or ``a, b, ..., c: text`` under ``Args:``, or the same as an item of a list."""
 SEE = re.compile(r"[Ss]ee :class:`~?([\w.]+)\.(\w+)`")
-INDENT = 4
-"""Spaces before an argument under ``Args:``."""
 EMPTY = inspect.Parameter.empty
 MAX_DESCRIPTION = 160
 """Maximum number of characters of a description that has several sentences."""
@@ -84,23 +86,9 @@ def descriptions(cls: type) -> dict[str, str]:
 
 
 def entries(doc: str) -> Iterator[tuple[str, str]]:
-    """Yield name and first paragraph of each argument that a docstring describes, under ``Args:``
-    or as an item of a list.
-    """
-    names: list[str] = []
-    indent, in_args, text = 0, False, ""
-    for line in [*doc.splitlines(), "end"]:
-        entry = ENTRY.match(line)
-        if entry and (entry[2] or (in_args and len(entry[1]) == INDENT)):
-            yield from ((name, text) for name in names)
-            names, indent, text = re.findall(r"\w+", entry[3]), len(entry[1]), entry[4]
-        elif names and line.startswith(" " * (indent + 1)):
-            text += f" {line.strip()}"
-        else:
-            yield from ((name, text) for name in names)
-            names = []
-        if line and not line.startswith(" "):
-            in_args = line == "Args:"
+    """Yield name and first paragraph of each argument that a docstring describes."""
+    for _, names, text in ENTRY.findall(doc.partition("\nRaises:")[0]):
+        yield from ((name, text) for name in re.findall(r"\w+", names))
 
 
 def short_description(text: str) -> str:

@@ -5,7 +5,7 @@ line.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -94,25 +94,6 @@ def nested(key: str, value: Any) -> dict[str, Any]:
     for name in reversed(key.split(".")):
         value = {name: value}
     return dict(value)
-
-
-@dataclass
-class Arguments:
-    """What a command line has to say of a recipe.
-
-    Args:
-        options: the options that override it, in their order.
-        configs: the files of ``--config``.
-        trust: whether it may name classes outside Lightning.
-    """
-
-    options: list[Option] = field(default_factory=list)
-    configs: list[ConfigSource] = field(default_factory=list)
-    trust: bool = False
-
-    def over(self, files: Sequence[ConfigSource]) -> list[Source]:
-        """The files of a recipe with what overrides them."""
-        return [*files, *self.configs, *self.options]
 
 
 def parse_options(words: Sequence[str]) -> list[Option]:

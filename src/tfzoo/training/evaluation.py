@@ -16,12 +16,10 @@ from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import notify, print_table, relative_path, tsv_cell
-from tfzoo.base.values import leaves
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import read
+from tfzoo.config.recipe import FROM, read
 from tfzoo.config.sections import TOP
-from tfzoo.config.sources import Arguments, ConfigSource
-from tfzoo.config.start import FROM
+from tfzoo.config.sources import ConfigSource
 from tfzoo.errors import BadRun, TfzooError, UnknownName
 from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import write_summary
@@ -82,22 +80,22 @@ def load_trained(given: Namespace) -> TrainedRun:
         BadRun: no such run, or a damaged checkpoint.
         BadRecipe: a bad option, or one that would change the model.
     """
-    arguments = given.arguments
-    changed = overrides(arguments)
     chosen = {} if given.device is None else trainer_device(given.device)
     run = Run(given.run)
     keep_freed_memory()
     notify(f"checkpoint: {relative_path(run.path)}")
     kept = run.entry["recipe"]
-    check_overrides(changed, run.task)
-    check_data(run.path, {*kept, *(key.partition(".")[0] for key in changed)})
     trained = kept.get("trainer") or {}
     as_trained = {key: trained[key] for key in ("precision", "accelerator") if key in trained}
     trainer = {"devices": 1, **as_trained, **chosen}  # no callbacks or loggers
     # What training began with need not be there any more.
     own = {**kept, FROM: None, "trainer": trainer, "checkpoint": {}}
-    recipe = ConfigSource({"task": run.entry["task"], **own}, str(run.path), run.path)
-    config = Config.parse(read([recipe], arguments))
+    source = ConfigSource({"task": run.entry["task"], **own}, str(run.path), run.path)
+    recipe = read([source], given.overrides, given.trust)
+    changed = {key: where for key, where in recipe.origins.items() if where != source.origin}
+    check_overrides(changed, run.task)
+    check_data(run.path, {*kept, *(key.partition(".")[0] for key in changed)})
+    config = Config.parse(recipe)
     for name in sorted(changed):
         section, *keys = name.split(".")
         if not keys or section == "trainer":
@@ -109,15 +107,6 @@ def load_trained(given: Namespace) -> TrainedRun:
     return TrainedRun(run, config, run.load(), given.words)
 
 
-def overrides(arguments: Arguments) -> dict[str, str]:
-    """The dotted keys that options and files of a command line set, and what messages call each."""
-    named: dict[str, str] = {}
-    for config in arguments.configs:
-        for key in [".".join(keys) for keys, _ in leaves(config.values)]:
-            named[key] = f"{config.origin}: {key}"
-    return named | {option.key: option.origin for option in arguments.options}
-
-
 def check_overrides(changed: Mapping[str, str], task: Any) -> None:
     """Check that nothing would change what a trained run was trained with, or goes unread.
 
@@ -125,7 +114,8 @@ def check_overrides(changed: Mapping[str, str], task: Any) -> None:
         TfzooError: naming the option, or the file and its key.
     """
     of_training = {"model", "adapter", "checkpoint", *TOP, *task.training_settings} - {"samples"}
-    for key, where in changed.items():
+    for key, origin in changed.items():
+        where = origin if origin.startswith("--") else f"{origin}: {key}"
         if key.partition(".")[0] in of_training:
             raise TfzooError(
                 f"{where}: the run is trained; only how it is used and on what can differ "

@@ -14,16 +14,14 @@ from typing import Any
 from tfzoo.base.loading import task_class
 from tfzoo.base.registry import create
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import read
+from tfzoo.config.recipe import FROM, SEED, read
 from tfzoo.config.sources import (
-    Arguments,
     ConfigSource,
     find_recipe,
     load_recipe,
     parse_options,
     read_yaml,
 )
-from tfzoo.config.start import FROM, SEED
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing, within
 from tfzoo.runs.folder import SCHEME
 from tfzoo.sweep.plan.own_module import module_settings
@@ -135,7 +133,7 @@ def resolve_recipe(
     _, *options = plan.fit_arguments(cell, tuned)
     options.append(f"--seed={plan.seeds[0]}")  # a run that it begins with may be named by its seed
     try:
-        return Config.parse(read(recipe, Arguments(parse_options(options)))).recipe
+        return Config.parse(read(recipe, parse_options(options))).recipe
     except Clash:
         raise
     except TfzooError as error:
