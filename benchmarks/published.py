@@ -249,7 +249,7 @@ def ours(place: Path, steps: int, double: bool) -> Clock:
     keep_freed_memory()
     arguments = parse_options(["--from", str(place / "bert")])
     config = Config.parse(read(load_recipe(str(place / "recipe.yaml")), arguments))
-    task, data = prepared(config)
+    task, data = prepared(config, L.Trainer(accelerator="cpu", logger=False, max_steps=steps))
     assert config.start is not None  # --from
     load(config.start.run, task)
     config.start.run.forget()

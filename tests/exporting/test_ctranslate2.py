@@ -147,5 +147,5 @@ def test_the_command_writes_the_folder(tmp_path, capsys):
     assert main(["export", str(tmp_path / "run"), "--to", "ctranslate2", "--output", place]) == 0
     assert {path.name for path in Path(place).iterdir()} == {
         *("model.bin", "config.json", "shared_vocabulary.json"),
-        *("tokenizer.json"),
+        "tokenizer.json",
     }
