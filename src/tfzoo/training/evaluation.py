@@ -91,6 +91,9 @@ def load_trained(given: Namespace) -> TrainedRun:
     # What training began with need not be there any more.
     own = {**kept, FROM: None, "trainer": trainer, "checkpoint": {}}
     source = ConfigSource({"task": run.entry["task"], **own}, str(run.path), run.path)
+    for one in given.overrides:
+        if FROM in one.values:  # refused before anything is read from there
+            check_overrides({FROM: one.origin}, run.task)
     recipe = read([source], given.overrides, given.trust)
     changed = {key: where for key, where in recipe.origins.items() if where != source.origin}
     check_overrides(changed, run.task)
