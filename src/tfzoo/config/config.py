@@ -101,7 +101,7 @@ def convert_recipe(recipe: Recipe) -> dict[str, Any]:
     values["model"].pop("like", None)  # its options have been merged
     data = values["data"]
     for key in ("root",) if data.get("root") else () if data.get("name") else SPLITS:
-        data[key] = absolute_path(data[key])
+        data |= {key: absolute_path(data[key])} if key in data else {}
     return values
 
 
