@@ -413,8 +413,10 @@ def cost_of(
 
 
 def longest_batch(data: Any) -> Any:
-    """The longest batch of training, of as many rows as ``max_tokens`` allows; None of a stream."""
-    if data.stream is not None:
+    """The longest batch of training, of as many rows as ``max_tokens`` allows; None of a
+    stream, or of data of another package.
+    """
+    if not hasattr(data, "sets") or data.stream is not None:
         return None
     source, target = data.sets["train"].lengths()
     longer = np.maximum(source, target) + 1  # EOS
