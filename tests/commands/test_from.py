@@ -10,6 +10,7 @@ import tfzoo
 from tfzoo.commands.main import main
 from tfzoo.runs import checkpoints
 from tfzoo.runs.checkpoints import read
+from tfzoo.runs.logged import logged_curves
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 RECIPE = """\
@@ -55,6 +56,7 @@ def test_another_text_is_read_with_the_tokenizer_of_the_run(capsys):
     found = capsys.readouterr()
     assert "tokenizer: that of one/checkpoints" in found.err
     assert "another one" not in found.out
+    assert 0 in logged_curves(Path("two"))["val/loss"], "what it began with is scored first"
     began = state("one")
     assert state("two") == began
     assert main([*given, "--trainer.max_steps", "2"]) == 0, "it is the same when training goes on"

@@ -65,7 +65,8 @@ class Config:
             data = call_constructors(recipe, values, make_data)
         except TfzooError as error:
             if origin := recipe.origin(error.key):
-                error.args = (f"{origin}: {error}",)
+                said = str(error).removeprefix(f"{origin.removeprefix('--')}: ")
+                error.args = (f"{origin}: {said}",)
             raise
         defaults = {
             key: one.defaults for key, one in recipe.sections.items() if key not in LIGHTNING

@@ -242,6 +242,8 @@ class TrainingRun:
         try:
             for logger in self.trainer.loggers[1:]:  # the first is metrics.csv, which keeps none
                 logger.log_hyperparams({**self.task.recipe, "versions": versions()})
+            if self.config.start and not self.resume_from and self.trainer.limit_val_batches:
+                self.trainer.validate(self.task, datamodule=self.data, verbose=False)  # step 0
             self.trainer.fit(
                 self.task, datamodule=self.data, ckpt_path=self.resume_from, weights_only=True
             )
