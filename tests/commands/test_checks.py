@@ -27,7 +27,7 @@ STOPPING = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor")
         ((*STOPPING, "val/bleu"), "val/bleu is better the higher it is: set mode to max"),
         (
             ("--checkpoint.monitor", "val/loss", "--checkpoint.mode", "max"),
-            "checkpoint: val/loss is better the lower it is: set mode to min",
+            "checkpoint.mode: val/loss is better the lower it is: set mode to min",
         ),
         (("--trainer.max_steps", "0"), "trainer.max_steps=0 trains nothing"),
         (("--trainer.max_epochs", "0"), "trainer.max_epochs=0 trains nothing"),
