@@ -23,7 +23,6 @@ LITTLE = {
     "fragmentation": ["--dim=64", "--layers=1", "--steps=1"],
     "peak": ["classifier, small"],
     "products": [],
-    "power": ["--sweeps", "20"],
     "preparation": ["--rows", "2000"],
     "published": ["--dim", "32", "--layers", "1", "--rows", "600", "--rounds", "1"],
     "recurrent": ["--lengths", "32", "--pairs", "1"],

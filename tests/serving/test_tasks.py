@@ -38,7 +38,7 @@ def test_a_page_has_a_box_for_each_text_and_json_takes_lists():
             assert (answer.status, words in answer.error) == (422, True), answer.text
 
 
-def test_the_page_marks_spans():
+def test_the_page_shows_spans_in_brackets():
     task, _ = small_tagger()
     with torch.no_grad():
         task.model.head.weight.zero_()
@@ -46,7 +46,7 @@ def test_the_page_marks_spans():
     with serving(task, characters=200) as client:
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         shown = client.ask("/show", "text=%3Ci%3E+Anna", form).text
-        assert "<mark>&lt;i&gt; <small>PER</small></mark> <mark>Anna" in shown
+        assert "[&lt;i&gt;](PER) [Anna](PER)" in shown
         answer = json.loads(client.ask("/predict", {"text": "a b"}).text)
     assert answer["spans"] == [
         {"label": "PER", "text": "a", "start": 0, "end": 1},

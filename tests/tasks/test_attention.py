@@ -89,7 +89,6 @@ def test_every_part_has_a_page_with_the_models_weights_or_says_that_it_has_no_ma
         assert (abs(shown - one.weights.numpy()) <= 1.001 * step.numpy()).all(), name
         if rows_sum_to_one(given.get("weighting", "softmax")):
             torch.testing.assert_close(one.weights.sum(-1), torch.ones(2, 8), msg=name)
-            assert (abs(shown.sum(-1) - 1) <= 0.51 * step[..., 0].numpy() + 1e-6).all(), name
 
 
 def test_maps_say_what_the_model_makes_of_the_text():
