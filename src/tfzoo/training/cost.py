@@ -197,9 +197,18 @@ class Counter(TorchDispatchMode):
             self.parameters[part_of[name.rpartition(".")[0]]] += parameter.numel()
         for name, module in model.named_modules():
             if part_of[name] != part_of[name.rpartition(".")[0]]:
-                enter = partial(lambda part, *_: self.inside.append(part), part_of[name])
-                module.register_forward_pre_hook(enter)
+                module.register_forward_pre_hook(partial(self.enter, part_of[name]))
                 module.register_forward_hook(lambda *_: self.leave(), always_call=True)
+
+    def enter(self, part: str, *_: Any) -> None:
+        """The part's module begins.
+
+        Raises:
+            TimeoutError: the time is over.
+        """
+        self.inside.append(part)
+        if perf_counter() > self.end:
+            raise TimeoutError
 
     def leave(self) -> None:
         self.inside.pop()
@@ -219,13 +228,9 @@ class Counter(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Run an operation and count it.
-
-        Raises:
-            TimeoutError: the time is over.
+        """Run an operation and count it. An error raised here can end the process: PyTorch also
+        asks for sizes and devices from functions that may not throw.
         """
-        if perf_counter() > self.end:
-            raise TimeoutError
         out = ASSUMED.get(func, func)(*args, **(kwargs or {}))
         part = self.inside[-1]
         if formula := FORMULAS.get(func.overloadpacket):
