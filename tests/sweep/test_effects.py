@@ -62,7 +62,7 @@ def test_two_seeds_have_an_effect_and_no_verdict():
         (
             [1.0, 9.0, 2.0],
             [2.0, 1.0, 3.0],
-            "; more than 1,000 detect 0.02 (1 %) with a chance of 80%",
+            "; more than 1,000 detect 0.02 (1 %) with a chance of 80 %",
         ),
         ([1.0, 2.0], [1.0, 2.0], ""),
     ],

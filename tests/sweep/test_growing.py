@@ -144,7 +144,8 @@ def test_growth_that_was_declared_is_no_growth(own_folder, capsys):
         file = yaml.safe_load(Path("norms/sweep.yaml").read_text())
         Path("norms/sweep.yaml").write_text(yaml.safe_dump({**file, "looks": [3, 4, 5]}))
         assert main(["report", "norms"]) == 0
-    out = capsys.readouterr().out
+    first, out = capsys.readouterr().out.split("norms/report.md\n")[:2]
+    assert "To go on to 5 seeds: tfzoo sweep norms.yaml --jobs 2 --seeds 1,2,3,4,5\n" in first
     assert "judged with" not in out
     assert "judged with 3, 4, 5 seeds: " in Path("norms/report.html").read_text("utf-8")
 

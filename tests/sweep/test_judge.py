@@ -110,7 +110,7 @@ def test_the_smallest_effect_is_that_of_the_middle_comparison():
     seeds = seeds_needed(0.01 * mean, spread, 2, free=3)
     assert verdicts.smallest == (
         f"4 seeds detect a difference of {middle:.2g} ({100 * middle / mean:.2g} % of the "
-        f"baseline's mean); about {seeds} detect {0.01 * mean:.2g} (1 %) with a chance of 80%"
+        f"baseline's mean); about {seeds} detect {0.01 * mean:.2g} (1 %) with a chance of 80 %"
     )
     alone = {"layer": [10.0, 11.0, 12.0], "rms": [10.01, 11.02, 11.98]}
     spread = float(np.std([0.01, 0.02, -0.02], ddof=1))

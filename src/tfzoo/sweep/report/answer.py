@@ -86,9 +86,10 @@ def go_on(results: Results) -> str:
         return f"to go on: {command}"
     if "failed" in statuses:
         return f"to go on: {command} --retry failed"
-    seeds = results.folders[0].seeds
-    more = f"{max(seeds) + 1}-{max(seeds) + len(seeds)}"
-    folder = results.folders[0].path
-    again = f"{command} --seeds {more} --run {folder}_again"
+    seeds, last = results.folders[0].seeds, max(results.folders[0].seeds)
     smallest = f"{judged.smallest}. " if judged.smallest else ""
-    return f"{smallest}To repeat it: {again}"
+    if later := [look for look in judged.design.looks if look > len(seeds)]:
+        every = ",".join(map(str, [*seeds, *range(last + 1, last + 1 + later[0] - len(seeds))]))
+        return f"{smallest}To go on to {later[0]} seeds: {command} --seeds {every}"
+    again = f"--seeds {last + 1}-{last + len(seeds)} --run {results.folders[0].path}_again"
+    return f"{smallest}To repeat it: {command} {again}"
