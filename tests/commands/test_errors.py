@@ -169,7 +169,7 @@ def test_label_smoothing_is_refused_where_no_class_is_chosen(refused, tmp_path, 
 
 def test_a_number_of_samples_is_refused_where_none_are_printed(refused):
     message = refused("fit regression/listops --samples 2")
-    assert message == "tfzoo: --samples: samples: task 'regression' prints no texts; leave it out"
+    assert message == "tfzoo: --samples: task 'regression' prints no texts; leave it out"
 
 
 @pytest.mark.parametrize(

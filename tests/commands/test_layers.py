@@ -194,6 +194,13 @@ def test_a_class_of_ones_own_is_not_taken_for_lightnings_of_the_same_name(tmp_pa
         check_class("callbacks", {**given, "class_path": "EarlyStopping"})
 
 
+@pytest.mark.parametrize("name", ["TensorBoardLogger", "WandbLogger", "CSVLogger", "MLFlowLogger"])
+def test_a_logger_is_named_without_options(name, monkeypatch):
+    monkeypatch.setattr("tfzoo.config.lightning.find_spec", lambda module: True)
+    path = f"lightning.pytorch.loggers.{name}"
+    assert check_class("logger", name) == {"class_path": path}
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [("00:00:30:00", 1800), ("00:30:00", 1800), ("1:00:00:00", 86400)],

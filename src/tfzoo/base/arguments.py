@@ -58,6 +58,6 @@ def check_arguments(cls: type, given: Collection[str]) -> None:
                     f"{cls.__name__} has no argument {name!r}.{did_you_mean(name, known)} "
                     f"It has: {listing(known, 30)}"
                 )
-    for name, one in known.items():
-        if one.default is one.empty and name not in given:
-            raise BadOption(f"{cls.__name__} needs {name}")
+    for one in parameters(cls):  # its parent may get what it needs from the class itself
+        if one.default is one.empty and one.kind not in VARIABLE and one.name not in given:
+            raise BadOption(f"{cls.__name__} needs {one.name}")
