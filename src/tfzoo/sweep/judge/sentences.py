@@ -104,7 +104,8 @@ def smallest_effect(tested: Sequence[Comparison], comparisons: int, design: Desi
     most = design.looks[-1] if design.looks else MAX_SEEDS
     count = f"about {needed:,}" if needed else f"more than {most:,}"
     which = "the margin" if design.margin else f"{MIN_EFFECT * 100:g} %"
-    return f"{text}; {count} detect {format_size(wanted)} ({which}) with a chance of {100 * POWER:.0f} %"
+    chance = f"with a chance of {100 * POWER:.0f} %"
+    return f"{text}; {count} detect {format_size(wanted)} ({which}) {chance}"
 
 
 def signed(value: float) -> str:
