@@ -147,7 +147,7 @@ def panels(
     rows = -(-len(cells) // columns)
     with styled():
         figure = new_figure(2.6 * columns, 1.9 * rows)
-        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat
+        grid = [*figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat]
         for axes, cell in zip(grid, cells, strict=False):
             own = bands[cell.name]
             if base is not None and base is not own:
@@ -157,8 +157,10 @@ def panels(
             axes.set_title(escape_dollars(cell.title))
             axes.set_ylim(*limits(late))
             axes.set_xlim(0, end)
-        for axes in list(grid)[len(cells) :]:
+        for axes in grid[len(cells) :]:
             axes.remove()
+        for axes in grid[max(0, len(cells) - columns) : len(cells)]:  # the lowest of each column
+            axes.tick_params(labelbottom=True)
     return figure
 
 
