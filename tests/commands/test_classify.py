@@ -191,7 +191,7 @@ MISTAKES = [
     ("predict runs/toy/1 toy.yaml --top-kk 5", "no option '--top-kk'", "Did you mean '--top-k'"),
     ("predict runs/toy/1 toy.yaml --top-k two", "--top-k", "two"),
     ("predict runs/toy/1 toy.yaml --top-k 1_0", "--top-k", "1_0"),
-    ("predict --device cpu runs/toy/1 toy.yaml --top-k 2", "no option '--top-k'"),
+    ("predict --device cpu runs/toy/1 toy.yaml", "RUN comes first: tfzoo predict RUN [FILE]"),
     ("predict runs/toy/1 none", "no file none"),
     ("predict runs/toy/1 'a text'", "echo 'a text' | tfzoo predict runs/toy/1"),
     (f"predict runs/toy/1 '{'words ' * 60}'", "no file words", "A text is piped in"),

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tfzoo.base.allocator import keep_freed_memory
-from tfzoo.base.loading import task_class
 from tfzoo.base.terminal import notify, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.data.table import decoded, read_lines
@@ -37,16 +36,22 @@ class PredictParser(CommandParser):
     """The arguments of the command, with those of the task of the run that it names first."""
 
     def parse(self, words: Sequence[str]) -> Namespace:
-        if words and words[0][:1] != "-":
-            task_class(Run(words[0]).entry["task"]).add_arguments(self)
-        return super().parse(words)
+        if not words or words[0] in ("-h", "--help"):
+            return super().parse(words)
+        if words[0].startswith("-"):
+            raise TfzooError("RUN comes first: tfzoo predict RUN [FILE] (tfzoo predict --help)")
+        trained = Run(words[0])
+        trained.task.add_arguments(self)
+        given = super().parse(words)
+        given.trained = trained
+        return given
 
 
 def run(given: Namespace) -> int:
     """Apply a run to a file or to standard input."""
-    trained = open_run(given)
-    trained.task.check_arguments(given)
-    task = load_task(trained, given.device)
+    check(given)
+    given.trained.task.check_arguments(given)
+    task = load_task(given.trained, given.device)
     truncated = Truncated()
     process_lines(given, task, truncated)
     truncated.notify()
@@ -76,11 +81,10 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def open_run(given: Namespace) -> Run:
-    """The run, when the arguments have been checked, so that none is wrong after it was read."""
+def check(given: Namespace) -> None:
+    """Check the arguments before the weights are read."""
     if given.max_tokens < 1:
         raise TfzooError("--max-tokens must be at least 1")
-    trained = Run(given.run)
     if given.file and not os.path.isfile(given.file):  # pathlib raises where a name is too long
         piped = f"{shlex.join(['echo', given.file])} | tfzoo predict {given.run}"
         hint = "" if Path(given.file).suffix else f". A text is piped in: {piped}"
@@ -96,7 +100,6 @@ def open_run(given: Namespace) -> Run:
         raise TfzooError(f"--output {given.output} is the file that is read; write to another")
     if given.output:
         files.check_output(Path(given.output), given.overwrite)
-    return trained
 
 
 def load_task(trained: Run, device: str | None, name: str | None = None) -> Any:

@@ -187,15 +187,6 @@ def f1(right: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
     return 2 * right / (predicted + true).clamp(min=1)
 
 
-class LabelledSpan(NamedTuple):
-    """A span of a text with its words."""
-
-    label: str
-    text: str
-    start: int
-    end: int
-
-
 @dataclass
 class TokenAnswer:
     """The words of a text, the label of each, and the spans: label, text, the index of the first
