@@ -14,6 +14,7 @@ import argparse
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -95,99 +96,47 @@ def theta(base: float) -> dict[str, Any]:
     return {"rope_parameters": {"rope_type": "default", "rope_theta": base}}
 
 
-SEQ2SEQ = {
-    "d_model": 16,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2,
-    "encoder_ffn_dim": 24,
-    "decoder_ffn_dim": 24,
-    "max_position_embeddings": 32,
-    "decoder_start_token_id": BOS,
-}
-HIDDEN = {
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 24,
-    "max_position_embeddings": 32,
-}
+SIDE = {"layers": 2, "attention_heads": 2, "ffn_dim": 24}
+SEQ2SEQ = {f"{side}_{key}": size for side in ("encoder", "decoder") for key, size in SIDE.items()}
+SEQ2SEQ |= {"d_model": 16, "max_position_embeddings": 32, "decoder_start_token_id": BOS}
+HIDDEN = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+HIDDEN |= {"intermediate_size": 24, "max_position_embeddings": 32}
 T5 = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2}
 GPT = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_inner": 24, "n_positions": 32}
 GROUPED = {**HIDDEN, "num_key_value_heads": 1, "head_dim": 12}
 BOUNDED = {"max_length": 32}
 OWN_HEADS = {"kv_heads": 1, "head_dim": 12}
 
+ROBERTA = {"max_position_embeddings": 34, "type_vocab_size": 1, "pad_token_id": 1}
+DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "max_position_embeddings": 32}
+GATED = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+PARTIAL = {"rope_parameters": {**theta(1e4)["rope_parameters"], "partial_rotary_factor": 0.5}}
+MODERN = {"num_hidden_layers": 4, "local_attention": 4, "cls_token_id": BOS, "sep_token_id": EOS}
+OLMO = {**HIDDEN, "num_key_value_heads": 1, **theta(500_000.0)}
+OSS = {**GROUPED, "sliding_window": 3, "num_local_experts": 4, "num_experts_per_tok": 2}
+FNET = {key: value for key, value in HIDDEN.items() if key != "num_attention_heads"}
+SWISH = {**SEQ2SEQ, "activation_function": "swish", "scale_embedding": True}
+GEMMA = {**GROUPED, "query_pre_attn_scalar": 12, "sliding_window": 3}
+exact, rounded = partial(Peer, bound=EXACT), partial(Peer, bound=ROUNDED)
+EXPERTS = {"experts": 4, "top_k": 2}
 PEERS: dict[str, Peer] = {
-    "marian": Peer(
-        {**SEQ2SEQ, "activation_function": "swish", "scale_embedding": True}, bound=ROUNDED
-    ),
-    "bart": Peer(SEQ2SEQ, BOUNDED),
-    "t5": Peer(T5, bound=ROUNDED),
-    "t5_v1_1": Peer(
-        {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}, bound=ROUNDED
-    ),
-    "bert": Peer(HIDDEN, BOUNDED),
-    "roberta": Peer(
-        {
-            **HIDDEN,
-            "max_position_embeddings": 34,
-            "type_vocab_size": 1,
-            "pad_token_id": 1,
-            "layer_norm_eps": 1e-5,
-        },
-        BOUNDED,
-    ),
-    "distilbert": Peer(
-        {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "max_position_embeddings": 32},
-        BOUNDED,
-    ),
-    "gpt2": Peer(GPT, BOUNDED),
-    "llama": Peer(GROUPED, OWN_HEADS, bound=ROUNDED),
-    "qwen3": Peer({**GROUPED, **theta(1e6)}, OWN_HEADS, bound=ROUNDED),
-    "gptj": Peer({**GPT, "rotary_dim": 4}, bound=ROUNDED, fraction=0.5),
-    "gpt_neox": Peer(
-        {
-            **HIDDEN,
-            "rope_parameters": {**theta(1e4)["rope_parameters"], "partial_rotary_factor": 0.5},
-        },
-        bound=ROUNDED,
-        fraction=0.5,
-    ),
-    "gemma2": Peer(
-        {**GROUPED, "query_pre_attn_scalar": 12, "sliding_window": 3},
-        OWN_HEADS,
-        bound=ROUNDED,
-        window=3,
-    ),
-    "olmo2": Peer(
-        {**HIDDEN, "num_key_value_heads": 1, **theta(500_000.0)}, {"kv_heads": 1}, bound=ROUNDED
-    ),
-    "fnet": Peer(
-        {key: value for key, value in HIDDEN.items() if key != "num_attention_heads"},
-        BOUNDED,
-        padded=False,
-    ),
-    "gpt_oss": Peer(
-        {**GROUPED, "sliding_window": 3, "num_local_experts": 4, "num_experts_per_tok": 2},
-        OWN_HEADS,
-        bound=ROUNDED,
-        window=3,
-        feedforward={"experts": 4, "top_k": 2},
-    ),
-    "modernbert": Peer(
-        {
-            **HIDDEN,
-            "num_hidden_layers": 4,
-            "local_attention": 4,
-            "cls_token_id": BOS,
-            "sep_token_id": EOS,
-        },
-        {"layers": 4},
-        bound=ROUNDED,
-        window=4,
-    ),
+    "marian": rounded(SWISH),
+    "bart": exact(SEQ2SEQ, BOUNDED),
+    "t5": rounded(T5),
+    "t5_v1_1": rounded({**T5, **GATED}),
+    "bert": exact(HIDDEN, BOUNDED),
+    "roberta": exact({**HIDDEN, **ROBERTA, "layer_norm_eps": 1e-5}, BOUNDED),
+    "distilbert": exact(DISTIL, BOUNDED),
+    "gpt2": exact(GPT, BOUNDED),
+    "llama": rounded(GROUPED, OWN_HEADS),
+    "qwen3": rounded({**GROUPED, **theta(1e6)}, OWN_HEADS),
+    "gptj": rounded({**GPT, "rotary_dim": 4}, fraction=0.5),
+    "gpt_neox": rounded({**HIDDEN, **PARTIAL}, fraction=0.5),
+    "gemma2": rounded(GEMMA, OWN_HEADS, window=3),
+    "olmo2": rounded(OLMO, {"kv_heads": 1}),
+    "fnet": exact(FNET, BOUNDED, padded=False),
+    "gpt_oss": rounded(OSS, OWN_HEADS, window=3, feedforward=EXPERTS),
+    "modernbert": rounded({**HIDDEN, **MODERN}, {"layers": 4}, window=4),
 }
 
 

@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,37 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TINY = (
-    *(
-        "--data.dataset.train",
-        "2000",
-        "--data.dataset.val",
-        "8",
-        "--data.dataset.test",
-        "8",
-        "--data.dataset.long",
-        "4",
-    ),
-    *(
-        "--model.dim",
-        "16",
-        "--model.layers",
-        "1",
-        "--model.heads",
-        "2",
-        "--search.max_length",
-        "0.2",
-        "--trainer.accelerator",
-        "cpu",
-    ),
-    *(
-        "--trainer.max_steps",
-        "100000",
-        "--trainer.val_check_interval",
-        "100000",
-        "--trainer.log_every_n_steps",
-        "1",
-    ),
+TINY = shlex.split(
+    "--data.dataset.train 2000 --data.dataset.val 8 --data.dataset.test 8 --data.dataset.long 4 "
+    "--model.dim 16 --model.layers 1 --model.heads 2 --search.max_length 0.2 "
+    "--trainer.accelerator cpu --trainer.max_steps 100000 --trainer.val_check_interval 100000 "
+    "--trainer.log_every_n_steps 1"
 )
 TIMEOUT = 20
 MOST = 10.0
@@ -124,19 +99,14 @@ class Run:
     """Seconds until its first step was over."""
 
     def processes(self) -> list[int]:
-        found, known = [self.started.pid], {self.started.pid}
+        found = [self.started.pid]
         for _ in range(3):  # also the children of children
             for entry in Path("/proc").glob("[0-9]*"):
-                with suppress(OSError, IndexError, ValueError):
-                    after = (entry / "stat").read_text("utf-8").rpartition(")")[2].split()
-                    one = int(entry.name)
-                    if (
-                        int(after[1]) in known
-                        and one not in known
-                        and b"tfzoo" in (entry / "cmdline").read_bytes()
-                    ):
-                        found.append(one)
-                        known.add(one)
+                with suppress(OSError):
+                    parent = state(entry.name)[1:2]
+                    ours = parent and int(parent[0]) in found and int(entry.name) not in found
+                    if ours and b"tfzoo" in (entry / "cmdline").read_bytes():
+                        found.append(int(entry.name))
         return found
 
     def steps(self) -> int:
@@ -177,17 +147,8 @@ def running(
         "{check_val_every_n_epoch: null}\n",
         "utf-8",
     )
-    start = [
-        *(launcher or (sys.executable, "-m")),
-        "tfzoo",
-        "fit",
-        "recipe.yaml",
-        *TINY,
-        "--run",
-        name,
-        "--timeout",
-        str(TIMEOUT),
-    ]
+    fit = ["tfzoo", "fit", "recipe.yaml", *TINY, "--run", name, "--timeout", str(TIMEOUT)]
+    start = [*(launcher or (sys.executable, "-m")), *fit]
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "TFZOO_CACHE": str(folder / "cache"), **env}
     source = Path(__file__).resolve().parents[1] / "src"
     variables["PYTHONPATH"] = f"{source}{os.pathsep}{variables.get('PYTHONPATH', '')}"
@@ -235,14 +196,8 @@ class Outcome:
         """
         if self.words:
             return next((line for line in self.said if self.words in line), self.said[-1])
-        return next(
-            (
-                line
-                for line in reversed(self.said[-6:])
-                if line.startswith("tfzoo: ") or "rank" in line
-            ),
-            self.said[-1],
-        )
+        named = (line for line in self.said[-6:] if line.startswith("tfzoo: ") or "rank" in line)
+        return [self.said[-1], *named][-1]
 
 
 def signalled(number: int, *whom: int, again: bool = False) -> Callable[[Path], Outcome]:
@@ -282,20 +237,11 @@ def under_slurm(folder: Path) -> Outcome:
     tools.mkdir()
     (tools / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n', "utf-8")
     (tools / "scontrol").chmod(0o755)
-    job = {
-        "JOB_ID": "77",
-        "JOB_NAME": "train",
-        "NTASKS": "1",
-        "NTASKS_PER_NODE": "1",
-        "PROCID": "0",
-        "LOCALID": "0",
-        "NODEID": "0",
-    }
-    job |= {"NODELIST": "localhost"}
+    job = {"JOB_ID": "77", "JOB_NAME": "train", "NODELIST": "localhost", "NTASKS": "1"}
+    job |= {"NTASKS_PER_NODE": "1", "PROCID": "0", "LOCALID": "0", "NODEID": "0"}
     env = {f"SLURM_{key}": value for key, value in job.items()}
-    with running(
-        folder, processes=1, PATH=f"{tools}{os.pathsep}{os.environ['PATH']}", **env
-    ) as run:
+    env["PATH"] = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    with running(folder, processes=1, **env) as run:
         run.wait_for_steps()
         os.kill(run.started.pid, signal.SIGUSR1)
         outcome = ended(run, [run.started.pid])
@@ -305,17 +251,8 @@ def under_slurm(folder: Path) -> Outcome:
 
 def under_torchrun(folder: Path) -> Outcome:
     """One of two processes that torchrun started is killed."""
-    launcher = (
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc_per_node",
-        "2",
-        "-m",
-        "--",
-    )
-    with running(folder, launcher=launcher) as run:
+    torchrun = shlex.split("-m torch.distributed.run --standalone --nproc_per_node 2 -m --")
+    with running(folder, launcher=(sys.executable, *torchrun)) as run:
         run.wait_for_steps()
         processes = run.processes()
         os.kill(processes[-1], signal.SIGKILL)
@@ -330,41 +267,26 @@ def ended(run: Run, processes: list[int], most: float = 90) -> Outcome:
     while (left := [one for one in processes if is_alive(one)]) and time.monotonic() - start < most:
         time.sleep(0.1)
     code = run.started.returncode if run.started.returncode is not None else -1
-    return Outcome(
-        run.said(),
-        time.monotonic() - start,
-        code,
-        len(left),
-        saved(run),
-        allowed=max(MOST, run.start),
-    )
+    seconds, allowed = time.monotonic() - start, max(MOST, run.start)
+    return Outcome(run.said(), seconds, code, len(left), saved(run), allowed=allowed)
 
 
 def within(how: str, words: str, *args: str, disk: bool = False) -> Callable[[Path], Outcome]:
     """A fault that comes from within a training of one process, which ends by itself."""
 
     def happen(folder: Path) -> Outcome:
-        args_of_fault = (
-            "--trust",
-            "--trainer.callbacks+=breaks.Break",
-            f"--trainer.callbacks.how={how}",
-            "--trainer.max_steps",
-            str(FEW),
-        )
-        options: dict[str, Any] = (
-            {"name": "disk/mine", "launcher": (*small_disk(folder), sys.executable, "-m")}
-            if disk
-            else {}
-        )
-        with running(folder, *args_of_fault, *args, processes=1, **options) as run:
+        fault = ("--trust", "--trainer.callbacks+=breaks.Break", f"--trainer.callbacks.how={how}")
+        own = {"name": "disk/mine", "launcher": (*small_disk(folder), sys.executable, "-m")}
+        options: dict[str, Any] = own if disk else {}
+        few = ("--trainer.max_steps", str(FEW))
+        with running(folder, *fault, *few, *args, processes=1, **options) as run:
             run.started.wait(600)
             if not (folder / "happened").exists():
                 raise RuntimeError(f"did not start: {run.said()}")
             seconds = time.time() - (folder / "happened").stat().st_mtime
             said = [*run.said(), *(folder / "out").read_text("utf-8").splitlines()]
-            return Outcome(
-                said, seconds, run.started.returncode, group(run.started.pid), saved(run), words
-            )
+            left = group(run.started.pid)
+            return Outcome(said, seconds, run.started.returncode, left, saved(run), words)
 
     return happen
 
@@ -372,34 +294,27 @@ def within(how: str, words: str, *args: str, disk: bool = False) -> Callable[[Pa
 def small_disk(folder: Path) -> tuple[str, ...]:
     """What a command starts with that has a file system of 8 MB of its own, on ``disk``."""
     (folder / "disk").mkdir()
-    return (
-        "unshare",
-        "-Urm",
-        "sh",
-        "-c",
-        'mount -t tmpfs -o size=8m none "$0" && exec "$@"',
-        str(folder / "disk"),
-    )
+    mount = 'mount -t tmpfs -o size=8m none "$0" && exec "$@"'
+    return ("unshare", "-Urm", "sh", "-c", mount, str(folder / "disk"))
+
+
+def state(process: int | str) -> list[str]:
+    """What Linux says of a process behind its name: its state, parent and group, and more; nothing
+    of one that has ended.
+    """
+    with suppress(OSError):
+        found = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
+        return found if found[0] not in "ZX" else []
+    return []
 
 
 def group(number: int) -> int:
     """How many processes of a group live."""
-    found = 0
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, IndexError, ValueError):
-            after = entry.read_text("utf-8").rpartition(")")[2].split()
-            found += int(after[2]) == number and after[0] not in "ZX"
-    return found
+    return sum(state(one.name)[2:3] == [str(number)] for one in Path("/proc").glob("[0-9]*"))
 
 
 def is_alive(process: int) -> bool:
-    try:
-        return (
-            Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
-            not in "ZX"
-        )
-    except OSError:
-        return False
+    return bool(state(process))
 
 
 def saved(run: Run) -> int | None:
@@ -441,9 +356,7 @@ FROM_WITHIN: dict[str, Callable[[Path], Outcome]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("words", nargs="*")
     parser.add_argument("--write", action="store_true", help="faults.md beside this script")
     options = parser.parse_args()

@@ -17,6 +17,7 @@ import csv
 import io
 import os
 import random
+import shlex
 import signal
 import sys
 import tempfile
@@ -28,46 +29,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-RECIPE = (
-    *(
-        "fit",
-        "translation/numbers",
-        "--trainer.accelerator",
-        "cpu",
-        "--trainer.log_every_n_steps",
-        "1",
-        "--trainer.limit_val_batches",
-        "1",
-    ),
-    *(
-        "--data.dataset.train",
-        "200",
-        "--data.dataset.val",
-        "8",
-        "--data.dataset.test",
-        "8",
-        "--data.dataset.long",
-        "4",
-    ),
-    *("--data.max_tokens", "128"),
-    *(
-        "--model.dim",
-        "16",
-        "--model.layers",
-        "1",
-        "--model.heads",
-        "2",
-        "--search.max_length",
-        "0.2",
-    ),
-    *(
-        "--trainer.val_check_interval",
-        "7",
-        "--trainer.check_val_every_n_epoch",
-        "null",
-        "--checkpoint.every_n_train_steps",
-        "3",
-    ),
+RECIPE = shlex.split(
+    "fit translation/numbers --trainer.accelerator cpu --trainer.log_every_n_steps 1 "
+    "--trainer.limit_val_batches 1 --data.dataset.train 200 --data.dataset.val 8 "
+    "--data.dataset.test 8 --data.dataset.long 4 --data.max_tokens 128 --model.dim 16 "
+    "--model.layers 1 --model.heads 2 --search.max_length 0.2 --trainer.val_check_interval 7 "
+    "--trainer.check_val_every_n_epoch null --checkpoint.every_n_train_steps 3"
 )
 LAST = "checkpoints/last.ckpt"
 NEVER_EQUAL = {"train/tokens_per_second"}
@@ -178,11 +145,8 @@ class Trainings:
     """
 
     def __init__(self, folder: Path, processes: int, steps: int) -> None:
-        self.folder, self.processes, self.steps = (
-            folder / f"{processes} processes, {steps} steps",
-            processes,
-            steps,
-        )
+        self.folder = folder / f"{processes} processes, {steps} steps"
+        self.processes, self.steps = processes, steps
         self.folder.mkdir(parents=True)
         begun = time.monotonic()
         if self.start("undisturbed")[0]:
@@ -217,12 +181,8 @@ class Trainings:
             from tfzoo.commands.main import main
 
             with aim():
-                limits = [
-                    "--trainer.devices",
-                    str(self.processes),
-                    "--trainer.max_steps",
-                    str(self.steps),
-                ]
+                limits = ["--trainer.devices", str(self.processes)]
+                limits += ["--trainer.max_steps", str(self.steps)]
                 code = main([*RECIPE, *limits, "--run", str(self.folder / name)])
         finally:
             sys.stdout.flush(), sys.stderr.flush()
@@ -250,14 +210,10 @@ class Trainings:
         """Go on to the end; what then differs from the training that nobody disturbed."""
         code, _ = self.start(name)
         if code:
-            return [
-                f"{name} ended with {code}: "
-                f"{(self.folder / f'{name}.log').read_text().strip().splitlines()[-1]}"
-            ]
-        return [
-            f"{name}: {difference}"
-            for difference in differences(self.folder / name, self.folder / "undisturbed")
-        ]
+            said = (self.folder / f"{name}.log").read_text().strip().splitlines()
+            return [f"{name} ended with {code}: {said[-1]}"]
+        found = differences(self.folder / name, self.folder / "undisturbed")
+        return [f"{name}: {difference}" for difference in found]
 
 
 def rows(run: Path) -> list[dict[str, str]]:
@@ -289,17 +245,17 @@ def differences(run: Path, other: Path) -> list[str]:
                 here.reshape(-1).view(torch.uint8), there.reshape(-1).view(torch.uint8)
             )
         elif isinstance(here, dict) and isinstance(there, dict) and here.keys() == there.keys():
-            return [compare(here[key], there[key], f"{place}.{key}") for key in here] and None
+            same = True
+            for key in here:
+                compare(here[key], there[key], f"{place}.{key}")
         elif isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
-            return [
-                compare(a, b, f"{place}.{i}")
-                for i, (a, b) in enumerate(zip(here, there, strict=True))
-            ] and None
+            same = True
+            for number, pair in enumerate(zip(here, there, strict=True)):
+                compare(*pair, f"{place}.{number}")
         else:
             same = here == there
         if not same:
             found.append(f"{place} differs")
-        return None
 
     mine, theirs = load(run / LAST), load(other / LAST)
     for key in ("state_dict", "optimizer_states", "lr_schedulers", "global_step", "epoch"):
@@ -323,11 +279,8 @@ def random_kills(trainings: Trainings, kills: int, draw: random.Random) -> tuple
         name = f"random {run}"
         while done < kills:
             moment = draw.uniform(0, trainings.seconds)
-            saving = trainings.kill(
-                name,
-                f"kill {done + 1} of {kills}, after {moment:.2f} s, in run {run}",
-                moment=moment,
-            )
+            what = f"kill {done + 1} of {kills}, after {moment:.2f} s, in run {run}"
+            saving = trainings.kill(name, what, moment=moment)
             if saving is None:
                 break
             done, saves = done + 1, saves + saving
@@ -342,20 +295,12 @@ def event_kills(trainings: Trainings, events: int | None) -> list[str]:
     seen, wrong, of_save = trainings.folder / "events.txt", [], 5
     trainings.start("events", lambda: at_event(0, of_save, seen))
     names = seen.read_text().split("\n")
-    numbers = range(1, len(names) + 1)
-    chosen = (
-        numbers
-        if events is None
-        else sorted(
-            {numbers[round(i * (len(numbers) - 1) / max(1, events - 1))] for i in range(events)}
-        )
-    )
+    count = len(names) if events is None else events
+    chosen = sorted({1 + round(i * (len(names) - 1) / max(1, count - 1)) for i in range(count)})
     print(f"  save {of_save} has {len(names)} file events: {', '.join(dict.fromkeys(names))}")
     for number in chosen:
-        name, what = (
-            f"event {number}",
-            f"killed at event {number} of {len(names)} of a save, before: {names[number - 1]}",
-        )
+        name = f"event {number}"
+        what = f"killed at {name} of {len(names)} of a save, before: {names[number - 1]}"
         if trainings.kill(name, what, lambda number=number: at_event(number, of_save)) is None:
             wrong.append(f"{name} was not killed")
         wrong += trainings.finish(name)
@@ -366,42 +311,18 @@ def boundary_kills(trainings: Trainings) -> list[str]:
     """Kill where one epoch ends and the next begins."""
     wrong = []
     for name in ("on_train_batch_end", "on_train_epoch_end", "on_train_epoch_start"):
-        if (
-            trainings.kill(
-                name,
-                f"killed at the border of two epochs, in {name}",
-                lambda name=name: at_hook(name),
-            )
-            is None
-        ):
+        what = f"killed at the border of two epochs, in {name}"
+        if trainings.kill(name, what, lambda name=name: at_hook(name)) is None:
             wrong.append(f"{name} was not killed")
         wrong += trainings.finish(name)
     return wrong
 
 
-def elsewhere(folder: Path) -> Path:
-    """A folder for temporary files, on another file system than the runs if there is one."""
-    shared = Path("/dev/shm")
-    if (
-        shared.is_dir()
-        and shared.stat().st_dev != folder.stat().st_dev
-        and os.access(shared, os.W_OK)
-    ):
-        return Path(tempfile.mkdtemp(dir=shared, prefix="tfzoo-kill-"))
-    return Path(tempfile.mkdtemp(dir=folder))
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
-    parser.add_argument(
-        "--kills", type=int, default=20, help="at random moments, for each number of processes"
-    )
-    parser.add_argument(
-        "--events", type=int, help="of one save, evenly spread; all of them by default"
-    )
+    parser.add_argument("--kills", type=int, default=20, help="at random moments")
+    parser.add_argument("--events", type=int, help="of one save, evenly spread; all by default")
     parser.add_argument("--no-borders", action="store_true", help="leave out the borders of epochs")
     parser.add_argument("--steps", type=int, default=60, help="of each training killed at random")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
@@ -410,17 +331,15 @@ def main() -> int:
     import_module("tfzoo.training.train")  # what takes seconds to import is there before each fork
 
     wrong: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="tfzoo-kill-") as place:
+    shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with (
+        tempfile.TemporaryDirectory(prefix="tfzoo-kill-") as place,
+        tempfile.TemporaryDirectory(prefix="tfzoo-kill-", dir=shared) as temporary,
+    ):
         folder = Path(place)
-        temporary = elsewhere(folder)
-        os.environ |= {"TMPDIR": str(temporary), "TFZOO_CACHE": str(folder / "cache")}
-        same = temporary.stat().st_dev == folder.stat().st_dev
-        print(
-            f"seed {options.seed}; TMPDIR "
-            f"{'IS ON THE SAME file system as' if same else 'on another file system than'} the "
-            "runs",
-            flush=True,
-        )
+        os.environ |= {"TMPDIR": temporary, "TFZOO_CACHE": str(folder / "cache")}
+        same = Path(temporary).stat().st_dev == folder.stat().st_dev
+        print(f"seed {options.seed}; TMPDIR on the same file system as the runs: {same}")
         draw = random.Random(options.seed)
         for processes in options.processes:
             begun, saves = time.monotonic(), 0
@@ -435,20 +354,10 @@ def main() -> int:
                 wrong += event_kills(shorter, options.events)
             if not options.no_borders:
                 wrong += boundary_kills(shorter)
-            print(
-                f"  {options.kills} random kills, {saves} in a save; "
-                f"{time.monotonic() - begun:.0f} s",
-                flush=True,
-            )
-        for file in sorted(temporary.rglob("*"), reverse=True):
-            file.rmdir() if file.is_dir() else file.unlink()
-        temporary.rmdir()
-    print(
-        "\n".join(
-            [f"NOT EQUAL: {line}" for line in wrong]
-            or ["all equal to the undisturbed training, bit for bit"]
-        )
-    )
+            seconds = time.monotonic() - begun
+            print(f"  {options.kills} random kills, {saves} in a save; {seconds:.0f} s", flush=True)
+    same_bits = "all equal to the undisturbed training, bit for bit"
+    print("\n".join(f"NOT EQUAL: {line}" for line in wrong) or same_bits)
     return int(bool(wrong))
 
 

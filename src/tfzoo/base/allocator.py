@@ -41,7 +41,7 @@ def keep_freed_memory() -> bool:
     """Let glibc's ``malloc`` keep what is freed, in place of returning it to the system.
 
     By default, large tensors are mapped and unmapped again and again, and the system fills each new
-    page with zeros; ``benchmarks/allocator.md`` says what that takes. The setting holds until the
+    page with zeros. The setting holds until the
     process ends, in all threads but those that have allocated memory before: call it first. Our
     commands call it where training or inference begins; ``import tfzoo`` does not.
 

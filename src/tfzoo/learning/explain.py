@@ -62,7 +62,7 @@ class Explain(L.Callback):
       ``embedding``, ``pooling`` or ``output`` (all other parameters)
 
     The statistics of attention are means over layers, heads and non-padding queries. With several
-    processes, the values of rank 0 are logged. ``benchmarks/explain.py`` measures the cost.
+    processes, the values of rank 0 are logged.
     """
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from tfzoo.base import adapters
 
 START = 20
-"""The higher, the fewer steps are averaged at the start (``benchmarks/averaging.md``)."""
+"""The higher, the fewer steps are averaged at the start."""
 
 
 class WarmupEMA(WeightAveraging):
