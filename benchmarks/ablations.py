@@ -1,7 +1,8 @@
-"""Write docs/ablations.md, the sweeps of docs/claims.md, and the tables of docs/ideas/, from
-recipes/ablations/*.yaml and the .csv files beside them.
+"""The sections of docs/ablations.md that the site's build adds (``nox -s docs``), and the tables of
+differences in that page and in docs/ideas/, from recipes/ablations/*.yaml and the .csv files beside
+them.
 
-Replace the runs of one sweep, then write the page:
+Replace the runs of one sweep, then write the tables:
 
     tfzoo sweep ablations/norm --jobs 2 && python benchmarks/ablations.py runs/norm
 
@@ -10,7 +11,7 @@ Replace the runs of its repeat with other seeds:
     tfzoo sweep ablations/norm --seeds 6-10 --jobs 2 --run runs/norm_again
     python benchmarks/ablations.py runs/norm_again
 
-Write the pages only:
+Write the tables only:
 
     python benchmarks/ablations.py
 """
@@ -40,44 +41,20 @@ from tfzoo.sweep.run.runs_csv import FILE, Row, read_csv
 ROOT = Path(__file__).parent.parent
 SWEEPS = ROOT / "recipes/ablations"
 PAGE = ROOT / "docs/ablations.md"
-CLAIMS = ROOT / "docs/claims.md"
 IDEAS = ROOT / "docs/ideas"
 DIFFERENCES = re.compile(
-    r"^(\| \[(\w+)\]\(\.\./ablations\.md#\2\) \| `(\S+)` against \*\*(.+)\*\* \|\n\|---\|---\|\n)"
+    r"^(\| \[(\w+)\]\((?:\.\./ablations\.md)?#\2\) \| `(\S+)` against \*\*(.+)\*\* \|"
+    r"\n\|---\|---\|\n)"
     r"((?:\|.*\n)+)",
     re.MULTILINE,
 )
 """A table of differences to the baseline of a sweep, by one metric: its first column names them."""
-HEAD = """\
-# What the packaged sweeps showed
-
-Each sweep tests a published claim on generated data, with small models and short trainings. What
-holds here need not hold at scale, and what does not hold here may. All were run on 2 cores (AMD
-EPYC), one or two at a time with one thread each; the runs are in the `.csv` files beside the sweep
-files, from which `python benchmarks/ablations.py` generates this page.
-
-Mean over the seeds ± half the width of its 95 % confidence interval, which all intervals of a
-metric have together (those in **Found** are of one comparison alone); ▲ better and ▼ worse than
-the baseline, which is bold, ■ equivalent to it within 1 % of its mean, after Holm's correction
-([how a sweep is judged](judging.md)); △, ▽ and □ are hints, with a corrected p from 0.01 to 0.05.
-Without a mark it is not yet known whether there is a difference. The margin of 1 % was declared
-after the runs; it is the share below which reports had called a difference not worth more seeds.
-What was **found** is said of the first runs of a sweep. A verdict **held** if the repeat with
-other seeds, by itself, confirms it: p of its one-sided test in the direction of the first verdict
-is below 0.05 after Holm's correction for all verdicts that were repeated. Otherwise it is **not
-confirmed**, which does not refute it, or it **turned round**, if the repeat has the opposite
-verdict ([repeats](judging.md#repeats)). Sweeps with the same recipe and seeds share some runs, so
-that their verdicts are not independent. The **smallest effect** is what the first runs detect
-[with a probability of 0.8](judging.md#the-smallest-effect). Tokens per second and memory are
-medians. Other work shared the machine, more at one time than at another, so that the speeds do not
-compare the parts.
-"""
 
 
-def page() -> str:
-    """The text of the page."""
+def sections() -> str:
+    """How many verdicts held, and a section for each sweep."""
     files = sorted(SWEEPS.glob("*.yaml"))
-    return "\n".join([HEAD, repeated(files), "", *(line for one in files for line in section(one))])
+    return "\n".join([repeated(files), "", *(line for one in files for line in section(one))])
 
 
 def repeated(files: list[Path]) -> str:
@@ -261,70 +238,6 @@ def _differences(match: re.Match[str]) -> str:
     return head + "".join(f"| {name} | {cells[name]} |\n" for name in names)
 
 
-def with_claims(text: str) -> str:
-    """The text with a section for each sweep between its marks."""
-    made = "\n".join(line for file in sorted(SWEEPS.glob("*.yaml")) for line in claim(file))
-    head, mark, rest = text.partition("<!-- sweeps -->\n")
-    _, end, rest = rest.partition("<!-- end -->")
-    if not end:
-        raise ValueError("no <!-- sweeps --> with an <!-- end -->")
-    return f"{head}{mark}\n{made}\n{end}{rest}"
-
-
-def claim(file: Path) -> Iterator[str]:
-    """What is said, what was found, and the verdicts of one sweep."""
-    plan = parse(file, read_yaml(file))
-    yield from (f"### {question(file)}", "")
-    yield from (f"**People say:** {plan.claim}", "")
-    yield from (f"**What happens:** {found(file)}", "")
-    groups = "; ".join(verdict_groups(plan, file))
-    average = ", each on average over the other axes" if len(plan.axes) > 1 else ""
-    yield f"Verdicts by {plan.metric.name}, {against(plan)}{average}: {groups}."
-    yield from (
-        "",
-        f"`tfzoo sweep ablations/{file.stem} --jobs 2`, [all numbers](ablations.md#{file.stem})",
-        "",
-    )
-
-
-def question(file: Path) -> str:
-    """The first sentence of a sweep file."""
-    first = file.read_text("utf-8").split("#\n")[0]
-    return " ".join(line.lstrip("# ") for line in first.splitlines()).rstrip(".")
-
-
-def against(plan: Plan) -> str:
-    """``against norm layer, batch large``."""
-    named = [
-        f"{axis_name(plan.axes, axis)} {plan.baseline.get(axis, next(iter(labels)))}"
-        for axis, labels in plan.axes.items()
-    ]
-    return f"against {', '.join(named)}"
-
-
-def verdict_groups(plan: Plan, file: Path) -> Iterator[str]:
-    """The values of axes by verdict, each with what became of it in the repeat."""
-    rows = read_csv(file.with_suffix(".csv"))
-    axes = {axis: [*labels] for axis, labels in plan.axes.items()}
-    judged = judge(
-        rows, axes, plan.baseline, plan.metric.name, plan.metric.mode, design(plan.metric)
-    ).axes
-    again = second_runs(plan, file, rows, plan.metric)
-    outcomes = {str(one.labels): one.outcome for one in again.all} if again else {}
-    for verdict in ("better", "worse", "equivalent", "not yet known", "not judged"):
-        names = []
-        for one in (one for one in judged if one.verdict == verdict):
-            kept = ["a hint"] * one.is_hint
-            kept += [outcomes[str(one.labels)]] if str(one.labels) in outcomes else []
-            ((axis, label),) = one.labels.items()
-            label = label if len(axes) == 1 else f"{axis_name(axes, axis)} {label}"
-            names.append(f"{label} ({', '.join(kept)})" if kept else label)
-        if names:
-            yield f"{verdict}: {', '.join(names)}"
-    if again is None:
-        yield "not repeated yet"
-
-
 def found(file: Path) -> str:
     """The text after ``Measured:`` in the head of a sweep file."""
     head = "\n".join(
@@ -350,18 +263,16 @@ def csv_name(folder: str) -> str:
 
 
 def main() -> None:
-    """Copy the runs of the given folders, then write the pages."""
+    """Copy the runs of the given folders, then write the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folders", nargs="*", type=Path, help="of packaged sweeps that were run")
     for folder in parser.parse_args().folders:
         shutil.copyfile(folder / FILE, SWEEPS / csv_name(folder.name))
-    PAGE.write_text(page(), "utf-8")
-    for idea in IDEAS.glob("*.md"):
-        idea.write_text(with_differences(idea.read_text("utf-8")), "utf-8")
-    CLAIMS.write_text(with_claims(CLAIMS.read_text("utf-8")), "utf-8")
-    print(PAGE, CLAIMS, IDEAS)
+    for page in (PAGE, *IDEAS.glob("*.md")):
+        page.write_text(with_differences(page.read_text("utf-8")), "utf-8")
+    print(PAGE, IDEAS)
 
 
 if __name__ == "__main__":

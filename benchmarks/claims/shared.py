@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/claims.md"
+PAGE = ROOT / "benchmarks/claims.md"
 IMAGES = ROOT / "docs/images"
 SETTING = ROOT / "recipes/ablations/heads.yaml"
 """The sweep whose recipe, options and number of steps the trained models have."""
@@ -49,7 +49,9 @@ def arguments(description: str | None, **options: Mapping[str, Any]) -> argparse
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", action="store_true", help="into docs/claims.md and docs/images")
+    parser.add_argument(
+        "--write", action="store_true", help="into benchmarks/claims.md and docs/images"
+    )
     for name, given in options.items():
         parser.add_argument(f"--{name}", **given)
     return parser.parse_args()

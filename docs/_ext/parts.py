@@ -64,8 +64,12 @@ def rest(text: str) -> str:
 
 def paper(entry: Entry) -> str:
     """Where the component comes from, with links."""
-    linked = re.sub(r"arXiv:([\d.]+\d)", r"[arXiv:\1](https://arxiv.org/abs/\1)", entry.paper)
-    return f"From {linked}." if linked else ""
+    return f"From {linked(entry.paper)}." if entry.paper else ""
+
+
+def linked(text: str) -> str:
+    """A citation with a link to each paper of arXiv."""
+    return re.sub(r"arXiv:([\d.]+\d)", r"[arXiv:\1](https://arxiv.org/abs/\1)", text)
 
 
 def use(entry: Entry) -> str:
@@ -106,12 +110,24 @@ def traits(entry: Entry) -> str:
 
 def index(kind: str, entries: list[Entry]) -> str:
     """The page of a kind: its components, a line each."""
-    rows = [[f"[`{one.name}`]({kind}/{one.name}.md)", one.summary] for one in entries]
     names = "\n".join(f"{kind}/{one.name}" for one in entries)
     return "\n\n".join(
         [
             f"# {kind}",
-            table(["name", "computes"], rows),
+            listed(entries, kind),
             f"```{{toctree}}\n:hidden:\n\n{names}\n```\n",
         ]
     )
+
+
+def listed(entries: list[Entry], folder: str) -> str:
+    """A table of components, whose pages are in a folder."""
+    rows = [
+        [
+            f"[`{one.name}`]({folder}/{one.name}.md)",
+            one.summary.replace("``", "`"),
+            linked(one.paper),
+        ]
+        for one in entries
+    ]
+    return table(["name", "computes", "from"], rows)

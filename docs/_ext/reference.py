@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks import ablations
 from docs._ext import api, collections, combinations, parts, pictures, swaps
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import Entry, registry
 
 FOLDER = "docs/reference"
-COMPONENT = re.compile(r"^- \*\*(\w+)\*\*:", re.MULTILINE)
 
 
 def pages() -> Mapping[str, Callable[[], str]]:
@@ -56,14 +56,22 @@ def write(app: Any) -> None:
             pictures.write(entry, folder / entry.kind / f"{entry.name}.svg")
 
 
-def link_components(app: Any, docname: str, source: list[str]) -> None:
-    """Link the names on the page of components to the pages of the parts."""
+def complete(app: Any, docname: str, source: list[str]) -> None:
+    """Add to a page what is made from the code and the runs."""
     if docname == "docs/components":
-        head, *sections = re.split(r"^(?=## )", source[0], flags=re.MULTILINE)
-        for i, text in enumerate(sections):
-            kind = text.removeprefix("## ").partition("\n")[0]
-            sections[i] = COMPONENT.sub(rf"- [**\1**](reference/{kind}/\1.md):", text)
-        source[0] = head + "".join(sections)
+        source[0] = with_components(source[0])
+    if docname == "docs/ablations":
+        source[0] += f"\n{ablations.sections()}"
+
+
+def with_components(text: str) -> str:
+    """The page of components, whose headings are the kinds, with a table of each kind's parts."""
+    head, *sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    kinds = [section.removeprefix("## ").partition("\n")[0] for section in sections]
+    return head + "".join(
+        f"{section.rstrip()}\n\n{parts.listed(components()[kind], f'reference/{kind}')}\n\n"
+        for kind, section in zip(kinds, sections, strict=True)
+    )
 
 
 TRANSLATED = re.compile(r"\.([a-z]{2}(?:-[A-Z]{2})?)$")
@@ -82,7 +90,7 @@ def describe_page(app: Any, docname: str, template: str, context: dict[str, Any]
 def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("builder-inited", write)
-    app.connect("source-read", link_components)
+    app.connect("source-read", complete)
     app.connect("html-page-context", describe_page)
     api.connect(app)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""What docs/claims.md states is what its formulas give, and its scripts run."""
+"""What benchmarks/claims.md states is what its formulas give, and its scripts run."""
 
 import doctest
 from types import SimpleNamespace
