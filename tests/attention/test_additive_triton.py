@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-from tests.attention.test_tanh_attention import B, C, H, K, Q, agrees, inputs, masks, reference
+from tests.attention.additive_cases import B, C, H, K, Q, agrees, inputs, masks, reference
 from tests.in_triton import compile_for_cuda, needs_interpreter
-from tfzoo.attention import additive
 from tfzoo.attention.additive import triton_applies
 from tfzoo.base import kernels
 from tfzoo.base.registry import create
@@ -135,6 +134,5 @@ def test_the_attention_calls_it(attend, monkeypatch):
     call = {"mask": MASKS["causal"], "temperature": 0.5}
     wanted = attention(q, k, v, **call)
     monkeypatch.setattr(kernels, "apply_to", lambda *given: True)
-    monkeypatch.setattr(additive, "tanh_attention", None)
     found = attention(q, k, v, **call)
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0.0)

@@ -5,7 +5,7 @@ of all pairs.
 import pytest
 import torch
 
-from tests.attention.test_tanh_attention import B, E, H, Q, inputs, masks, reference
+from tests.attention.additive_cases import B, E, H, Q, inputs, masks, reference
 from tfzoo.base.registry import create
 from tfzoo.masks import Mask
 

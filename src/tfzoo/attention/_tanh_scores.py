@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,24 +24,23 @@ from tfzoo.base.custom_autograd import custom_functions_apply, differentiable_ba
 from tfzoo.base.precision import compute_dtype
 
 BLOCK = 2**18  # pairs of positions that a CPU works on at a time: they should stay in its cache
+ROWS = 64  # queries of a block with a causal mask: fewer leave out more
 SMALL = 2**16  # hidden numbers; below, the formula as it stands has nothing to save
 LIMITS = {torch.float32: (11.0, 20.0), torch.float64: (150.0, 175.0)}
 """``centred`` and ``largest``: tanh(largest - centred) is 1, and exp(4 largest) is finite."""
 
 
-def tanh_scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
-    """``(b h q j), (b h k j), (h j) -> (b h q k)``, in fp32 or better."""
+def tanh_scores(a: Tensor, b: Tensor, v: Tensor, first: int | None = None) -> Tensor:
+    """``(b h q j), (b h k j), (h j) -> (b h q k)``, in fp32 or better. With ``first``, scores of
+    query ``i`` with keys behind ``first + i`` need not be computed, as a causal mask hides them.
+    """
     dtype = compute_dtype(a, b, v)
     a, b, v = a.to(dtype), b.to(dtype), v.to(dtype)
-    if not custom_functions_apply(a, b, v) or not large(a, b):
+    if not custom_functions_apply(a, b, v) or a.numel() * b.shape[-2] < SMALL:
         return formula(a, b, v)
     groups = v.expand(*a.shape[:2], -1)
-    scores: Tensor = TanhScores.apply(a.flatten(0, 1), b.flatten(0, 1), groups.flatten(0, 1))  # type: ignore[no-untyped-call]
+    scores: Tensor = TanhScores.apply(a.flatten(0, 1), b.flatten(0, 1), groups.flatten(0, 1), first)  # type: ignore[no-untyped-call]
     return scores.view(*a.shape[:-1], b.shape[-2])
-
-
-def large(a: Tensor, b: Tensor) -> bool:
-    return a.numel() * b.shape[-2] >= SMALL
 
 
 def formula(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
@@ -53,39 +52,27 @@ class TanhScores(torch.autograd.Function):
     """``(g q j), (g k j), (g j) -> (g q k)``, ``g`` for texts and heads."""
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, v: Tensor) -> Tensor:
+    def forward(ctx: Any, a: Tensor, b: Tensor, v: Tensor, first: int | None) -> Tensor:
         ctx.save_for_backward(a, b, v)
-        ctx.shift = common_shift(a, b)
+        ctx.shift, ctx.first = common_shift(a, b), first
         network, scores = prepared(a, b, v, ctx.shift), a.new_zeros(*a.shape[:2], b.shape[1])
-        for g, q in blocks(scores):
-            network.add_scores(scores[g, q], g, q, slice(None))
+        for block in blocks(scores, first):
+            network.add_scores(scores[block], *block)
         return scores
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         a, b, v = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return differentiable_backward(formula, (a, b, v), grad)
+            return *differentiable_backward(formula, (a, b, v), grad), None
         network = prepared(a, b, v, ctx.shift)
-        for g, q in blocks(grad):
-            network.add_gradients(grad[g, q], g, q, slice(None))
-        return network.gradients()
+        for block in blocks(grad, ctx.first):
+            network.add_gradients(grad[block], *block)
+        return *network.gradients(), None
 
 
-class Network(Protocol):
-    """The scores of some groups ``g``, queries and keys, slices each, and their gradients."""
-
-    def add_scores(self, scores: Tensor, g: slice, q: slice, k: slice) -> None:
-        """Add the scores to this tensor."""
-
-    def add_gradients(self, grad: Tensor, g: slice, q: slice, k: slice) -> None:
-        """Take the gradient of these scores. A query's keys come all at once."""
-
-    def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Of ``a``, ``b`` and ``v``, summed over what was taken."""
-
-
-def prepared(a: Tensor, b: Tensor, v: Tensor, shift: Tensor | None) -> Network:
+def prepared(a: Tensor, b: Tensor, v: Tensor, shift: Tensor | None) -> Quotients | Tanh:
+    """What computes scores and their gradients, block by block."""
     return Tanh(a, b, v) if shift is None else Quotients(a - shift, b + shift, v)
 
 
@@ -119,13 +106,20 @@ def pieces(size: int, step: int) -> Iterator[slice]:
     return (slice(start, min(start + step, size)) for start in range(0, size, step))
 
 
-def blocks(scores: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Groups and queries, a cacheful at a time on a CPU, all at once elsewhere."""
+def blocks(scores: Tensor, first: int | None) -> Iterator[tuple[slice, slice, slice]]:
+    """Groups, queries and keys: a cacheful at a time on a CPU, without keys that are behind all
+    queries of a block; all at once elsewhere.
+    """
     groups, queries, keys = scores.shape
     if scores.device.type != "cpu":
-        return iter([(slice(None), slice(None))])
-    step = max(1, BLOCK // keys)
-    return ((g, q) for g in pieces(groups, step // queries) for q in pieces(queries, step))
+        return iter([(slice(None), slice(None), slice(None))])
+    rows = min(queries, max(1, BLOCK // keys), queries if first is None else ROWS)
+    return (
+        (g, q, slice(0, keys if first is None else min(keys, first + q.stop)))
+        for q in pieces(queries, rows)
+        if first is None or first + q.stop > 0
+        for g in pieces(groups, BLOCK // (rows * keys))
+    )
 
 
 class Quotients:

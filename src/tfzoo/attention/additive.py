@@ -5,14 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tfzoo.attention._tanh_attention import tanh_attention
 from tfzoo.attention._tanh_scores import tanh_scores
 from tfzoo.base import kernels
 from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Attention
-from tfzoo.masks import Mask, check_type
+from tfzoo.masks import Mask
 
 
 @register("attention", "additive", paper="arXiv:1409.0473, section A.1.2")
@@ -86,17 +85,13 @@ class Additive(Attention):
         temperature: float,
         dropout: float,
     ) -> Tensor:
-        check_type("mask", mask)
         a, score = q @ self.query, self.score / temperature
-        if bias is None:
-            if triton_applies(a, k, score, v, mask, dropout):
-                from tfzoo.attention._additive_triton import triton_attention
+        if bias is None and triton_applies(a, k, score, v, mask, dropout):
+            from tfzoo.attention._additive_triton import triton_attention
 
-                return triton_attention(a, k, score, v, mask)
-            out = tanh_attention(a, k, score, v, mask, dropout)
-            if out is not None:
-                return out
-        weights = mask.softmax(tanh_scores(a, k, score), bias)
+            return triton_attention(a, k, score, v, mask)
+        first = mask.first_query(a.shape[-2], k.shape[-2]) if mask.causal else None
+        weights = mask.softmax(tanh_scores(a, k, score, first), bias, finite=True)
         return drop(weights.to(v.dtype), dropout) @ v
 
 
