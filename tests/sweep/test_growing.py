@@ -17,7 +17,7 @@ from tfzoo.sweep.judge.diverged import boschloo
 from tfzoo.sweep.judge.paired import critical, equivalence, holm, interval
 from tfzoo.sweep.judge.sentences import format_p
 from tfzoo.sweep.judge.verdicts import judge
-from tfzoo.sweep.plan.sweep_file import Fields
+from tfzoo.sweep.plan.sweep_file import parse
 
 GRID = (("layer", "rms"), ("sinusoidal", "rotary"))
 
@@ -204,26 +204,31 @@ def test_false_equivalence_at_the_margin_is_5_percent():
 
 @pytest.mark.parametrize("given", [0, -1, "1", "x %", True, float("inf"), [1], "0 %"])
 def test_a_margin_is_a_number_or_a_share(given):
-    with pytest.raises(ValueError, match="margin is a number of points above 0, or a share"):
+    with pytest.raises(BadRecipe, match="margin is a number of points above 0, or a share"):
         parse_margin(given)
     assert parse_margin("2.5 %") == parse_margin("2.5%") == Margin(0.025, is_share=True)
     assert (parse_margin(2), parse_margin(None)) == (Margin(2.0), None)
 
 
+def planned(**changes):
+    tree = {"recipe": "x", "axes": {"model.norm": ["rms"]}, "seeds": 4}
+    metric = {"name": "val/loss", "mode": "min"}
+    return parse(Path("s.yaml"), {**tree, "metric": metric, **changes})
+
+
 def test_how_far_a_sweep_may_grow_is_checked():
-    tree = {"recipe": "x", "seeds": [1, 2, 3, 4]}
-    for given in ([3], [2, 4], [4, 1001], "20", 4, [True, 5], [5, 4], [4, 4], [4.0]):
+    for given in ([3], [2, 4], [4, 1001], "20", 4, [True, 5], [5, 4], [4, 4], [4.5]):
         with pytest.raises(BadRecipe, match="looks"):
-            Fields(Path("s.yaml"), {**tree, "looks": given}).looks([1, 2, 3, 4])
-    assert Fields(Path("s.yaml"), {**tree, "looks": [4, 9]}).looks([1, 2, 3, 4]) == [4, 9]
-    assert Fields(Path("s.yaml"), tree).looks([1, 2, 3, 4]) == []
+            planned(looks=given)
+    assert planned(looks=[4, 9]).looks == [4, 9]
+    assert planned().looks == []
 
 
 def test_a_number_of_seeds_stands_for_as_many():
-    assert Fields(Path("s.yaml"), {"recipe": "x", "seeds": 3}).seeds() == [1, 2, 3]
-    for given in (0, True, 3.0):
-        with pytest.raises(BadRecipe, match="seeds is how many, or a list"):
-            Fields(Path("s.yaml"), {"recipe": "x", "seeds": given}).seeds()
+    assert planned(seeds=3).seeds == [1, 2, 3]
+    for given in (0, True, 3.0, 10**9):
+        with pytest.raises(BadRecipe, match="seeds"):
+            planned(seeds=given)
 
 
 # Runs that diverge

@@ -59,7 +59,7 @@ def gone(*pids):
 
 def begin(folder, *words):
     cell = Cell({}, {}, name="a", recipes={"": {"data": {}}})
-    run = Run(cell, 1, folder / "a" / f"seed-{'-'.join(words)}", "val/loss", Budget())
+    run = Run(cell, 1, folder / "a" / f"seed-{'-'.join(words)}", ("val/loss",), Budget())
     environment = {**os.environ, "WORD": "given", "OMP_NUM_THREADS": "1"}
     return run, process.start(run, ("training", *words), environment, [process.__name__])
 

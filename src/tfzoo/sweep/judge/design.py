@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tfzoo.errors import BadRecipe
 from tfzoo.sweep.judge.effects import Comparison
 from tfzoo.sweep.judge.scores_by_seed import listed
 
@@ -73,14 +74,14 @@ def parse_margin(given: object) -> Margin | None:
     """The margin that a sweep file gives: a number of points, or a share such as ``1 %``.
 
     Raises:
-        ValueError: it is neither.
+        BadRecipe: it is neither.
     """
     if given is None:
         return None
     share = re.fullmatch(r"(\d+(?:\.\d+)?) ?%", given) if isinstance(given, str) else None
     value = float(share[1]) / 100 if share else given
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ValueError(
+        raise BadRecipe(
             "margin is a number of points above 0, or a share of the baseline's mean such as 1 %, "
             f"not {given!r}"
         )

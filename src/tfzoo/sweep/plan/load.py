@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from tfzoo.config.sources import (
     parse_options,
     read_yaml,
 )
+from tfzoo.data.source import named_tests
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing, within
 from tfzoo.runs.folder import SCHEME
 from tfzoo.sweep.plan.own_module import module_settings
@@ -47,34 +48,24 @@ def load(
     file = find_recipe(str(path)).resolve()
     tree = read_yaml(file)
     plan = replace(parse(file, {**tree, "seeds": [*seeds]} if seeds else tree), trust=trust)
-    check_trust(plan)
-    recipe = None if plan.module else load_recipe(plan.recipe)
-    if recipe and number is None:
+    if plan.module and not trust:  # before anything is imported
+        raise BadRecipe(
+            f"{file}: module names {plan.module!r}, whose code would run. If you trust whoever "
+            "wrote it and the file: --trust"
+        )
+    recipe = [] if plan.module else load_recipe(plan.recipe)
+    chosen = None if number is None else cell_index(plan, number)
+    if recipe and chosen is None:
         check_starts(plan, recipe)
-    checked = range(len(plan.cells)) if number is None else [cell_index(plan, number)]
-    cells = list(plan.cells)
-    for index in checked:
-        refused, recipes = resolve_cell(plan, recipe, cells[index])
-        cells[index] = replace(cells[index], refused=refused, recipes=recipes)
+    cells = [
+        resolve_cell(plan, recipe, cell) if chosen in (None, index) else cell
+        for index, cell in enumerate(plan.cells)
+    ]
     plan = replace(plan, cells=cells)
     if not plan.module:
-        check_metrics(plan)
+        with within(str(file)):
+            check_metrics(plan)
     return plan
-
-
-def check_trust(plan: Plan) -> None:
-    """Refuse code that is not trusted, before anything is imported.
-
-    Raises:
-        BadRecipe: the file names a module and is not trusted, or is trusted and names none.
-    """
-    if plan.module and not plan.trust:
-        raise BadRecipe(
-            f"{plan.file}: module names {plan.module!r}, whose code would run. If you trust "
-            "whoever wrote it and the file: --trust"
-        )
-    if plan.trust and not plan.module:
-        raise BadRecipe(f"{plan.file}: --trust is for the sweep of a module: remove it")
 
 
 def check_starts(plan: Plan, recipe: Sequence[ConfigSource]) -> None:
@@ -108,22 +99,22 @@ def cell_index(plan: Plan, number: int) -> int:
     return number // len(plan.seeds)
 
 
-def resolve_cell(
-    plan: Plan, recipe: Sequence[ConfigSource] | None, cell: Cell
-) -> tuple[str, dict[str, dict[str, Any]]]:
-    """Why a cell is refused (``""`` if it is not), and its resolved recipes by the label of the
-    tuned value.
+def resolve_cell(plan: Plan, recipe: Sequence[ConfigSource], cell: Cell) -> Cell:
+    """The cell with its resolved recipes, or with the reason why it is refused.
 
     Raises:
         BadRecipe, BadOption, UnknownName: its settings contain a mistake.
     """
-    labels = plan.tune.values if plan.tune else [""]
-    if recipe is None:
-        return "", {tuned: module_settings(plan, cell, tuned) for tuned in labels}
     try:
-        return "", {tuned: resolve_recipe(plan, recipe, cell, tuned) for tuned in labels}
+        recipes = {
+            tuned: resolve_recipe(plan, recipe, cell, tuned)
+            if recipe
+            else module_settings(plan, cell, tuned)
+            for tuned in (plan.tune.values if plan.tune else [""])
+        }
     except Clash as clash:
-        return str(clash), {}
+        return replace(cell, refused=str(clash))
+    return replace(cell, recipes=recipes)
 
 
 def resolve_recipe(
@@ -144,50 +135,48 @@ def resolve_recipe(
 
 
 def check_metrics(plan: Plan) -> None:
-    """Check that runs measure the sweep's metrics, as far as that is known without data, and that
-    each has its direction.
+    """Check that runs measure the sweep's metrics, and that each has its direction.
 
     Raises:
         BadRecipe: one is not measured, or judged the wrong way round.
     """
     trained = [recipe for cell in plan.cells for recipe in [*cell.recipes.values()][:1]]
     different = {json.dumps([one["task"], one["data"]], sort_keys=True): one for one in trained}
-    wanted = [metric.name for metric in (plan.metric, *plan.also)]
     for recipe in different.values():
-        known, test_sets_known = measured(recipe, wanted)
-        for name in wanted:
-            split, _, score = name.rpartition("/")
-            possible = split.startswith("test/") and f"val/{score}" in known
-            if name not in known and (test_sets_known or not possible):
+        task: Any = task_class(recipe["task"])
+        dataset = create("dataset", spec) if (spec := recipe["data"].get("dataset")) else None
+        splits = scored_splits(recipe, dataset)
+        known = [f"{split}/{score}" for split in splits for score in task.higher_is_better]
+        for metric in plan.metrics:
+            split, _, score = metric.name.rpartition("/")
+            if metric.name not in known:
+                why = f".{did_you_mean(metric.name, known)} Known: {listing(known, 30)}"
+                if not any(one.startswith("test") for one in splits):
+                    why += ". There is no test set: overrides: {data.test: FILE} names one"
+                raise BadRecipe(f"no metric {metric.name!r} on this data{why}")
+            if dataset and not task.measures(score, dataset, splits[split]):
                 raise BadRecipe(
-                    f"{plan.file}: no metric {name!r} on this data.{did_you_mean(name, known)} "
-                    f"Known: {listing(known, 30)}"
+                    f"no metric {metric.name!r} on this data, whose texts are too short"
                 )
-        for metric in (plan.metric, *plan.also):
-            with within(str(plan.file)):
-                task_class(recipe["task"]).check_mode(metric.name, metric.mode)
+            task.check_mode(metric.name, metric.mode)
 
 
-def measured(recipe: Mapping[str, Any], wanted: Collection[str]) -> tuple[list[str], bool]:
-    """The scores of a training with this recipe, and whether the names of all test sets are known.
-
-    ``fit`` tests on built-in data only. Whether a score can be computed on it is checked for the
-    ``wanted`` ones.
+def scored_splits(recipe: Mapping[str, Any], dataset: Any) -> dict[str, str]:
+    """The splits that runs are scored on, by the beginning of the names of their metrics. Those of
+    a data set of the hub are not known; one test set is assumed.
     """
-    task: Any = task_class(recipe["task"])
+    data = recipe["data"]
+    if dataset:
+        names = getattr(dataset, "sizes", None) or dataset.splits(0)
+    elif data.get("test") or not data.get("root"):
+        names = named_tests(data.get("test")) or (["test"] if data.get("name") else [])
+    else:
+        names = {
+            Path(one.name.removesuffix(".gz")).stem for one in Path(data["root"]).glob("test*")
+        }
+    tests = [name for name in names if name not in ("train", "val")]
     validates = recipe["trainer"].get("limit_val_batches") != 0
-    if not (spec := recipe["data"].get("dataset")):
-        return [f"val/{score}" for score in task.higher_is_better if validates], True
-    dataset = create("dataset", spec)
-    sizes = getattr(dataset, "sizes", None)
-    tests = [name for name in sizes or ("test",) if name not in ("train", "val")]
-    splits = {"val": "val"} if validates else {}
-    for name in tests:
-        splits["test" if len(tests) == 1 or name == "test" else f"test/{name}"] = name
-    known = [
-        f"{shown}/{score}"
-        for shown, split in splits.items()
-        for score in task.higher_is_better
-        if f"{shown}/{score}" not in wanted or task.measures(score, dataset, split)
-    ]
-    return known, sizes is not None
+    return {
+        **({"val": "val"} if validates else {}),
+        **{"test" if len(tests) == 1 or name == "test" else f"test/{name}": name for name in tests},
+    }

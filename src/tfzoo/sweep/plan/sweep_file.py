@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from datetime import timedelta
+from functools import partial
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, get_type_hints
 
+from tfzoo.base.values import check_range, convert
 from tfzoo.config.sections import TOP
-from tfzoo.errors import BadRecipe, did_you_mean, listing
+from tfzoo.errors import BadRecipe, UnknownName, listing, within
+from tfzoo.sweep.judge import effects
 from tfzoo.sweep.judge.design import parse_margin
 from tfzoo.sweep.judge.paired import MAX_SEEDS
 from tfzoo.sweep.judge.sequential import FIRST
 from tfzoo.sweep.plan import layout
 
-KEYS = (
-    "recipe",
-    "module",
-    "data",
-    "overrides",
-    "axes",
-    "mode",
-    "baseline",
-    "seeds",
-    "looks",
-    "metric",
-    "also",
-    "budget",
-    "threads",
-    "devices",
-    "tune",
-    "claim",
-)
 KEY = re.compile(r"\w+(\.\w+)+")
 TIME = re.compile(r"(\d+:)?\d\d:\d\d:\d\d")
-MODES = ("grid", "one_at_a_time")
 MAX_CELLS = 1000
 SEED_LIMIT = 2**32
 RESERVED = {*layout.CELL_COLUMNS, *layout.STATUS_COLUMNS, *layout.MEASURED_COLUMNS}
@@ -74,6 +59,9 @@ class Metric:
     mode: Literal["min", "max"]
     margin: float | str | None = None
 
+    def __post_init__(self) -> None:
+        parse_margin(self.margin)
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -82,6 +70,14 @@ class Budget:
     steps: int | None = None
     tokens: int | None = None
     time: str | None = None
+
+    def __post_init__(self) -> None:
+        check_count("steps", self.steps)
+        check_count("tokens", self.tokens)
+        if self.time and not TIME.fullmatch(self.time):
+            raise BadRecipe(
+                f"time is hours, minutes and seconds such as '00:10:00', not {self.time!r}"
+            )
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -97,11 +93,7 @@ class Budget:
     @property
     def seconds(self) -> float:
         """The time limit; infinite if there is none."""
-        if not self.time:
-            return inf
-        parts = [int(part) for part in self.time.split(":")]
-        units = zip(reversed(parts), (1, 60, 3600, 86400), strict=False)
-        return sum(part * unit for part, unit in units)
+        return float(convert(self.time, timedelta).total_seconds()) if self.time else inf
 
 
 @dataclass(frozen=True)
@@ -117,31 +109,32 @@ class Tune:
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked sweep file with all its cells. ``axes`` maps axis and label to settings.
+    """A checked sweep file: its keys, then what is not in it, with all its cells. ``axes`` maps
+    axis and label to settings.
 
     It varies a ``recipe``, or a ``module`` (a LightningModule, ``package.module:Class``) on
     ``data``. The code of a module runs only with ``trust``, which each start gives anew:
     :meth:`to_dict` does not store it.
     """
 
-    file: Path
-    recipe: str
-    overrides: dict[str, Any]
     axes: dict[str, dict[str, dict[str, Any]]]
-    mode: Literal["grid", "one_at_a_time"]
-    baseline: dict[str, str]
     seeds: list[int]
     metric: Metric
-    also: list[Metric]
-    budget: Budget
-    threads: int | None
-    devices: int | None
-    tune: Tune | None
-    claim: str
-    looks: list[int] = field(default_factory=list)
-    cells: list[Cell] = field(default_factory=list)
+    recipe: str = ""
     module: str = ""
     data: str = ""
+    overrides: dict[str, Any] = field(default_factory=dict)
+    mode: Literal["grid", "one_at_a_time"] = "grid"
+    baseline: dict[str, Any] = field(default_factory=dict)
+    looks: list[int] = field(default_factory=list)
+    also: list[Metric] = field(default_factory=list)
+    budget: Budget = field(default_factory=Budget)
+    threads: int | None = None
+    devices: int | None = None
+    tune: Tune | None = None
+    claim: str = ""
+    file: Path = Path()
+    cells: list[Cell] = field(default_factory=list)
     trust: bool = False
 
     def fit_arguments(self, cell: Cell, tuned: str = "") -> list[str]:
@@ -154,312 +147,211 @@ class Plan:
     def settings_of(self, cell: Cell, tuned: str = "") -> dict[str, Any]:
         """The settings of a cell, those that all cells share included."""
         tune = {self.tune.key: self.tune.values[tuned]} if self.tune and tuned else {}
-        return {**self.common_settings, **cell.settings, **tune}
+        return {**self.overrides, **self.limits, **cell.settings, **tune}
 
     @property
-    def common_settings(self) -> dict[str, Any]:
-        """The settings that all cells share."""
+    def limits(self) -> dict[str, Any]:
+        """The recipe's keys that ``budget`` and ``devices`` set."""
         devices = {} if self.devices is None else {"trainer.devices": self.devices}
-        return {**self.overrides, **self.budget.settings, **devices}
+        return {**self.budget.settings, **devices}
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """All metrics, the first of which is the sweep's own."""
+        return [self.metric, *self.also]
 
     def to_dict(self) -> dict[str, Any]:
         """The sweep file with all defaults filled in, which is a valid sweep file."""
-        found = {key: getattr(self, key) for key in KEYS} | {
-            "metric": given(self.metric),
-            "also": [given(one) for one in self.also],
-            "budget": given(self.budget),
-            "tune": self.tune and {**vars(self.tune), "values": [*self.tune.values.values()]},
-        }
-        return {key: value for key, value in found.items() if value not in (None, {}, [], "")}
+        found = asdict(replace(self, cells=[]), dict_factory=given)
+        if self.tune:
+            found["tune"]["values"] = [*self.tune.values.values()]
+        return found
 
 
-def given(section: Metric | Budget) -> dict[str, Any]:
+OWN = ("file", "cells", "trust")
+"""The fields of a plan that are no keys of its file."""
+
+
+def given(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """A section as a sweep file gives it."""
-    return {key: value for key, value in vars(section).items() if value is not None}
+    nothing: list[Any] = [None, {}, [], ""]
+    return {key: value for key, value in pairs if value not in nothing and key not in OWN}
 
 
 def parse(file: Path, tree: Mapping[str, Any]) -> Plan:
-    """The plan of a sweep file's contents. Its own keys are checked, the recipe's keys are not."""
-    fields = Fields(file, tree)
-    axes = fields.axes()
-    seeds = fields.seeds()
-    mode = fields.mode()
-    baseline = fields.baseline(axes)
-    budget = Budget(
-        fields.count("budget.steps"), fields.count("budget.tokens"), fields.time("budget.time")
-    )
-    metrics = fields.metrics()
-    plan = Plan(
-        file=file,
-        recipe=fields.recipe(),
-        overrides=fields.settings("overrides"),
-        axes=axes,
-        mode=mode,
-        baseline=baseline,
-        seeds=seeds,
-        looks=fields.looks(seeds),
-        metric=metrics[0],
-        also=metrics[1:],
-        budget=budget,
-        threads=fields.count("threads"),
-        devices=fields.count("devices"),
-        tune=fields.tune(seeds),
-        claim=fields.text("claim"),
-        module=fields.text("module"),
-        data=fields.text("data"),
-    )
-    fields.check_duplicates(plan)
-    cells = [
-        Cell(labels, layout.settings(axes, labels), name=layout.name(labels))
-        for labels in fields.combinations(axes, mode, baseline)
-    ]
-    return replace(plan, cells=cells)
-
-
-class Fields:
-    """Reads the keys of a sweep file, one method per key.
+    """The plan of a sweep file's contents. Its own keys are checked, the recipe's keys are not.
 
     Raises:
-        BadRecipe: naming the file and the key.
+        BadRecipe, BadOption, UnknownName: naming the file and the key.
     """
+    with within(str(file)):
+        if {"task", "base"} & tree.keys():
+            raise BadRecipe(f"a recipe, which a sweep varies, and no sweep: tfzoo fit {file}")
+        sections = {key: SECTIONS[key](tree[key]) for key in SECTIONS if tree.get(key) is not None}
+        plan: Plan = read(Plan, {**tree, **sections}, "a sweep")
+        check_values(plan)
+        check_keys(plan)
+        paths = (file.parent / plan.recipe, Path(plan.recipe))  # else it is a packaged name
+        recipe = next((str(path.resolve()) for path in paths if path.is_file()), plan.recipe)
+        plan = replace(plan, file=file, recipe=recipe, baseline=baseline(plan))
+        return replace(plan, cells=cells(plan))
 
-    def __init__(self, file: Path, tree: Mapping[str, Any]) -> None:
-        self.file, self.tree = file, tree
-        if isinstance(tree, Mapping) and {"task", "base"} & tree.keys():
-            self.refuse(f"a recipe, which a sweep varies, and no sweep: tfzoo fit {self.file}")
-        self.mapping("", tree, KEYS)
-        if "recipe" in tree and {"module", "data"} & tree.keys():
-            self.refuse("a sweep varies a recipe, or a module on data: remove one")
-        if not {"recipe", "module"} & tree.keys():
-            self.refuse("no recipe; add recipe: translation/numbers")
-        budget = self.mapping("budget", tree.get("budget") or {}, ("steps", "tokens", "time"))
-        self.tree = {**tree, **{f"budget.{key}": value for key, value in budget.items()}}
 
-    def refuse(self, why: str) -> NoReturn:
-        """Raise the error."""
-        raise BadRecipe(f"{self.file}: {why}")
-
-    def mapping(self, where: str, tree: Any, keys: Sequence[str]) -> Mapping[str, Any]:
-        """Check that ``tree`` is a mapping with no other keys than these; returns it."""
-        if not isinstance(tree, Mapping):
-            self.refuse(f"{where} is a mapping of {listing(keys)}, not {tree!r}")
-        for key in tree:
-            if key not in keys:
-                close = (
-                    f" Keys of the recipe stand under overrides: {{{key}: ...}}"
-                    if not where and "." in str(key)
-                    else did_you_mean(key, keys)
-                )
-                self.refuse(
-                    f"{where or 'a sweep'} has no key {key!r}.{close} Known: {listing(keys, 20)}"
-                )
-        return tree
-
-    def recipe(self) -> str:
-        """A packaged name, or the absolute path of a file, which is given relative to the sweep
-        file or to the working folder.
-        """
-        given = self.text("recipe")
-        for path in (self.file.parent / given, Path(given)):
-            if path.is_file():
-                return str(path.resolve())
-        return given
-
-    def value(self, key: str, is_right: Callable[[Any], bool], words: str) -> Any:
-        """The value of a key, None if it is not given; ``words`` say what it must be."""
-        found = self.tree.get(key)
-        if found is not None and not is_right(found):
-            self.refuse(f"{key} is {words}, not {found!r}")
-        return found
-
-    def text(self, key: str) -> str:
-        """A string; ``""`` if it is not given."""
-        return str(self.value(key, lambda found: isinstance(found, str), "a text") or "")
-
-    def mode(self) -> Any:
-        """``grid``, unless something else is given."""
-        return self.value("mode", MODES.__contains__, " or ".join(MODES)) or MODES[0]
-
-    def count(self, key: str) -> Any:
-        """A whole number from 1 on; None if it is not given."""
-        words = "a whole number from 1 on"
-        return self.value(key, lambda found: type(found) is int and found > 0, words)
-
-    def time(self, key: str) -> Any:
-        """A time such as ``00:10:00``; None if it is not given."""
-        words = "a time such as 00:10:00 (hours, minutes, seconds)"
-        return self.value(key, lambda found: TIME.fullmatch(str(found)) is not None, words)
-
-    def seeds(self) -> list[int]:
-        """The seeds, each from 0 to 2^32 - 1 and given once; a number stands for as many, from 1
-        on.
-        """
-        found = self.tree.get("seeds")
-        if type(found) is int and 1 <= found <= MAX_SEEDS:
-            return [*range(1, found + 1)]
-        if (
-            not isinstance(found, list)
-            or not found
-            or any(type(one) is not int or not 0 <= one < SEED_LIMIT for one in found)
-        ):
-            self.refuse(
-                f"seeds is how many, or a list of whole numbers such as [1, 2, 3], not {found!r}"
-            )
-        if len(set(found)) < len(found) or len(found) > MAX_SEEDS:
-            self.refuse(f"seeds: each once, at most {MAX_SEEDS}")
-        return found
-
-    def looks(self, seeds: Sequence[int]) -> list[int]:
-        """The numbers of seeds at which the sweep is judged; empty: once, with all of them."""
-        found = self.tree.get("looks") or []
-        if not isinstance(found, list) or any(type(one) is not int for one in found):
-            self.refuse(f"looks is a list of numbers of seeds such as [5, 10], not {found!r}")
-        if found and not (
-            found == sorted({*found}) and found[0] >= FIRST and len(seeds) <= found[-1] <= MAX_SEEDS
-        ):
-            self.refuse(
-                f"looks: numbers of seeds from {FIRST} to {MAX_SEEDS} in rising order, the last no "
-                f"less than its {len(seeds)} seeds, not {found}"
-            )
-        return found
-
-    def metrics(self) -> list[Metric]:
-        """``metric``, and each metric under ``also``."""
-        if "metric" not in self.tree:
-            self.refuse("no metric to judge by; write metric: {name: val/loss, mode: min}")
-        also = self.tree.get("also") or []
-        if not isinstance(also, list):
-            self.refuse(
-                f"also is a list of metrics such as [{{name: val/loss, mode: min}}], not {also!r}"
-            )
-        found = []
-        for where, one in [("metric", self.tree["metric"]), *(("also", one) for one in also)]:
-            tree = self.mapping(where, one, ("name", "mode", "margin"))
-            if not isinstance(tree.get("name"), str) or tree.get("mode") not in ("min", "max"):
-                self.refuse(
-                    f"{where} needs a name and a mode, min or max: "
-                    f"{{name: val/loss, mode: min}}, not {dict(tree)!r}"
-                )
+def read(cls: Any, tree: Any, where: str) -> Any:
+    """An object of a dataclass whose fields are the keys of a mapping, with each value converted to
+    the type of its field. None counts as not given.
+    """
+    hints = {key: hint for key, hint in get_type_hints(cls).items() if key not in OWN}
+    if not isinstance(tree, Mapping):
+        raise BadRecipe(f"{where} is a mapping of {listing(hints)}, not {tree!r}")
+    values = {}
+    for key, value in tree.items():
+        if key not in hints:
+            raise UnknownName(f"key of {where}", str(key), hints, "a recipe's key: in overrides")
+        if value is not None:
             try:
-                parse_margin(margin := tree.get("margin"))
+                values[key] = convert(value, hints[key])
             except ValueError as error:
-                self.refuse(f"{where}: {tree['name']}: {error}")
-            found.append(Metric(tree["name"], tree["mode"], margin))
-        if len({metric.name for metric in found}) < len(found):
-            self.refuse("metric and also: each name once")
-        return found
+                raise BadRecipe(f"{where}: {key} {error}") from None
+    for one in fields(cls):
+        if one.default is one.default_factory is MISSING and one.name not in values:
+            raise BadRecipe(f"{where} needs {one.name} (tfzoo sweep --help has an example)")
+    with within(where):
+        return cls(**values)
 
-    def settings(self, where: str, tree: Any = None) -> dict[str, Any]:
-        """Values by dotted keys of the recipe."""
-        found = self.tree.get(where) or {} if tree is None else tree
-        if not isinstance(found, Mapping):
-            self.refuse(
-                f"{where} is a mapping of the recipe's keys such as {{model.norm: rms}}, "
-                f"not {found!r}"
+
+def read_axes(tree: Any) -> dict[str, Any]:
+    """The settings of each label of each axis."""
+    if not isinstance(tree, Mapping) or not tree:
+        raise BadRecipe(f"axes is a mapping such as {{model.norm: [layer, rms]}}, not {tree!r}")
+    axes = {}
+    for axis, values in tree.items():
+        if axis in RESERVED or "/" in str(axis):
+            raise BadRecipe(f"axes: {axis} is the name of a column of runs.csv; choose another")
+        pairs = []
+        if isinstance(values, list):
+            pairs = [(layout.label(value), {axis: value}) for value in values]
+        elif isinstance(values, Mapping):
+            pairs = [(layout.label(label), sets or {}) for label, sets in values.items()]
+        folders = {layout.file_name(label).lower() for label, _ in pairs} - {""}
+        if not pairs or len(folders) < len(pairs):
+            raise BadRecipe(
+                f"axes: {axis} is a list of values of a dotted key, or a mapping {{name: {{dotted "
+                f"key: value}}}}, no two of which would have the same folder, not {values!r}"
             )
-        return {self.key(where, key): value for key, value in found.items()}
+        axes[str(axis)] = dict(pairs)
+    return axes
 
-    def key(self, where: str, key: Any) -> str:
-        """Check that ``key`` can be a key of a recipe; returns it."""
-        if key == "seed":
-            self.refuse(f"{where}: the seed is set by seeds: [1, 2, 3]")
-        if not isinstance(key, str) or not (KEY.fullmatch(key) or key in TOP):
-            self.refuse(f"{where}: {key!r} is no dotted key of a recipe, such as model.norm")
-        return key
 
-    def axes(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """The settings of each label of each axis."""
-        found = self.tree.get("axes")
-        if not isinstance(found, Mapping) or not found:
-            self.refuse(f"axes is a mapping such as {{model.norm: [layer, rms]}}, not {found!r}")
-        return {str(axis): self.axis_settings(str(axis), values) for axis, values in found.items()}
+def read_seeds(seeds: Any) -> Any:
+    """The seeds; a number stands for as many, from 1 on."""
+    return [*range(1, min(seeds, MAX_SEEDS + 1) + 1)] if type(seeds) is int else seeds
 
-    def axis_settings(self, axis: str, values: Any) -> dict[str, dict[str, Any]]:
-        """The settings of each label of one axis."""
-        where = f"axes: {axis}"
-        if axis in RESERVED or "/" in axis:
-            self.refuse(f"{where}: this is the name of a column of runs.csv; give the axis another")
-        if isinstance(values, Mapping) and values:
-            found = {
-                layout.label(label): self.settings(f"{where}: {label}", sets or {})
-                for label, sets in values.items()
-            }
-        elif isinstance(values, list) and values and ("." in axis or axis in TOP):
-            key = self.key("axes", axis)
-            labels = [layout.label(value) for value in values]
-            if twice := next((one for one in labels if labels.count(one) > 1), None):
-                self.refuse(f"{where}: {twice} is given twice")
-            found = {label: {key: value} for label, value in zip(labels, values, strict=True)}
-        else:
-            self.refuse(
-                f"{where} is a list of values of a dotted key, or a mapping "
-                f"{{name: {{dotted key: value}}}}, not {values!r}"
-            )
-        names = [layout.file_name(label).lower() for label in found]
-        if len(set(names)) < len(names) or "" in names:
-            self.refuse(f"{where}: two of {listing(found)} would have the same folder; rename one")
-        return found
 
-    def baseline(self, axes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-        """The baseline's label on each axis; the first label if none is given."""
-        given = self.mapping("baseline", self.tree.get("baseline") or {}, list(axes))
-        found = {
-            axis: layout.label(given[axis]) if axis in given else next(iter(labels))
-            for axis, labels in axes.items()
-        }
-        for axis, label in found.items():
-            if label not in axes[axis]:
-                close = did_you_mean(label, axes[axis])
-                self.refuse(
-                    f"baseline: {axis} has no value {label!r}.{close} Known: {listing(axes[axis])}"
-                )
-        return found
+def read_also(metrics: Any) -> list[Metric]:
+    """One further metric or several."""
+    return [
+        read(Metric, one, "also") for one in (metrics if isinstance(metrics, list) else [metrics])
+    ]
 
-    def tune(self, seeds: Sequence[int]) -> Tune | None:
-        """The tuned key, its values by label, and the seed; None if nothing is tuned."""
-        if not self.tree.get("tune"):
-            return None
-        tree = self.mapping("tune", self.tree["tune"], ("key", "values", "seed"))
-        key, values, seed = (
-            self.key("tune", tree.get("key")),
-            tree.get("values"),
-            tree.get("seed", 0),
+
+def read_tune(tree: Any) -> Any:
+    """What is tuned, its values by label."""
+    if isinstance(tree, Mapping) and isinstance(values := tree.get("values"), list):
+        tree = {**tree, "values": {layout.label(value): value for value in values}}
+    return read(Tune, tree, "tune")
+
+
+SECTIONS: dict[str, Callable[[Any], Any]] = {
+    "axes": read_axes,
+    "seeds": read_seeds,
+    "metric": partial(read, Metric, where="metric"),
+    "also": read_also,
+    "budget": partial(read, Budget, where="budget"),
+    "tune": read_tune,
+}
+"""Readers of the keys that hold more than a value."""
+
+
+def check_count(key: str, value: int | None) -> None:
+    """Check that a value is a number from 1 on, or not given."""
+    check_range(key, value, ge=1, whole=True, optional=True)
+
+
+def check_values(plan: Plan) -> None:
+    """Check ranges, and what does not go together."""
+    if plan.recipe and (plan.module or plan.data):
+        raise BadRecipe("a sweep varies a recipe, or a module on data: remove one")
+    if not plan.recipe and not plan.module:
+        raise BadRecipe("no recipe; add recipe: translation/numbers")
+    check_count("threads", plan.threads)
+    check_count("devices", plan.devices)
+    names = [metric.name for metric in plan.metrics]
+    if len({*names}) < len(names):
+        raise BadRecipe("metric and also: each name once")
+    seeds, looks, tune = plan.seeds, plan.looks, plan.tune
+    every = [*seeds, *([tune.seed] if tune else [])]
+    if not 0 < len({*seeds}) == len(seeds) <= MAX_SEEDS:
+        raise BadRecipe(f"seeds is how many, or a list: each once, at most {MAX_SEEDS}")
+    if not 0 <= min(every) <= max(every) < SEED_LIMIT:
+        raise BadRecipe(f"seeds are from 0 to {SEED_LIMIT - 1:,}")
+    if tune and (len(tune.values) < 2 or tune.seed in seeds):
+        raise BadRecipe(
+            "tune has two values or more, and a seed that is not among seeds, which would bias "
+            "the comparison"
         )
-        if not isinstance(values, list) or len({layout.label(one) for one in values}) < 2:
-            self.refuse(f"tune.values is a list of two values or more, not {values!r}")
-        if type(seed) is not int or not 0 <= seed < SEED_LIMIT or seed in seeds:
-            self.refuse(
-                "tune.seed is a whole number that is not among seeds, "
-                f"which would bias the comparison: {seed!r}"
-            )
-        return Tune(key, {layout.label(one): one for one in values}, seed)
+    if looks and not (
+        looks == sorted({*looks}) and looks[0] >= FIRST and len(seeds) <= looks[-1] <= MAX_SEEDS
+    ):
+        raise BadRecipe(
+            f"looks: numbers of seeds from {FIRST} to {MAX_SEEDS} in rising order, the last no "
+            f"less than its {len(seeds)} seeds, not {looks}"
+        )
 
-    def check_duplicates(self, plan: Plan) -> None:
-        """Check that no key of the recipe is set in two sections of the sweep file."""
-        sections: dict[str, Iterable[str]] = {
-            "overrides": layout.keys(plan.overrides),
-            "budget": plan.budget.settings,
-            "devices": [] if plan.devices is None else ["trainer.devices"],
-            "tune": [plan.tune.key] if plan.tune else [],
-        }
-        for axis, labels in plan.axes.items():
-            sections[axis] = {key for one in labels.values() for key in layout.keys(one)}
-        seen: dict[str, str] = {}
-        for section, keys in sections.items():
-            for key in keys:
-                if key in seen:
-                    self.refuse(f"{key} is set by {seen[key]} and by {section}; remove one")
-                seen[key] = section
 
-    def combinations(
-        self, axes: layout.Axes, mode: str, baseline: Mapping[str, str]
-    ) -> list[dict[str, str]]:
-        """The labels of each cell. Refuses more than 1,000 cells, and two with the same folder."""
-        found = list(islice(layout.combine(axes, mode, baseline), MAX_CELLS + 1))
-        if len(found) > MAX_CELLS:
-            self.refuse(
-                f"more than {MAX_CELLS} cells; vary less at once, or set mode: one_at_a_time"
-            )
-        if len({layout.name(labels).lower() for labels in found}) < len(found):
-            self.refuse("two cells would have the same folder; rename axes or values")
-        return found
+def check_keys(plan: Plan) -> None:
+    """Check that what is set are keys of a recipe, each in one section of the file."""
+    sections: dict[str, Iterable[str]] = {
+        "overrides": layout.keys(plan.overrides),
+        "budget or devices": plan.limits,
+        "tune": [plan.tune.key] if plan.tune else [],
+    }
+    for axis, labels in plan.axes.items():
+        sections[axis] = {key for one in labels.values() for key in layout.keys(one)}
+    seen: dict[str, str] = {}
+    for section, keys in sections.items():
+        for key in keys:
+            if key == "seed":
+                raise BadRecipe(f"{section}: the seed is set by seeds: [1, 2, 3]")
+            if not KEY.fullmatch(key) and key not in TOP:
+                raise BadRecipe(f"{section}: {key!r} is no key of a recipe, such as model.norm")
+            if key in seen:
+                raise BadRecipe(f"{key} is set by {seen[key]} and by {section}; remove one")
+            seen[key] = section
+
+
+def baseline(plan: Plan) -> dict[str, str]:
+    """The baseline's label on each axis; the first label if none is given."""
+    labels = {axis: [*values] for axis, values in plan.axes.items()}
+    given = {axis: layout.label(value) for axis, value in plan.baseline.items()}
+    found = dict(zip(labels, effects.baseline(labels, given), strict=True))
+    for axis, label in found.items():
+        if label not in labels[axis]:
+            raise UnknownName(f"value of {axis} for the baseline", label, labels[axis])
+    return found
+
+
+def cells(plan: Plan) -> list[Cell]:
+    """The cells. Refuses more than 1,000, and two with the same folder."""
+    every = islice(layout.combine(plan.axes, plan.mode, plan.baseline), MAX_CELLS + 1)
+    found = [
+        Cell(labels, layout.settings(plan.axes, labels), name=layout.name(labels))
+        for labels in every
+    ]
+    if len(found) > MAX_CELLS:
+        raise BadRecipe(
+            f"more than {MAX_CELLS} cells; vary less at once, or set mode: one_at_a_time"
+        )
+    if len({cell.name.lower() for cell in found}) < len(found):
+        raise BadRecipe("two cells would have the same folder; rename axes or values")
+    return found

@@ -14,10 +14,10 @@ from pathlib import Path
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints
 from tfzoo.runs.files import remove_leftovers
-from tfzoo.runs.folder import CONFIG, write_config
+from tfzoo.runs.folder import CONFIG, read_summary, write_config
 from tfzoo.runs.lock import LOCK, LOCK_OWNER, PASSED, Held, holding
 from tfzoo.sweep.plan.sweep_file import Plan
-from tfzoo.sweep.run.outcome import record_failure
+from tfzoo.sweep.run.outcome import is_tested, record_failure
 from tfzoo.sweep.run.state import STOPPED, Run
 from tfzoo.training.out_of_memory import WORDS
 
@@ -30,8 +30,7 @@ TAIL = 8192
 def command(run: Run, plan: Plan) -> tuple[str, ...]:
     """The module whose ``main`` trains a run, and its arguments."""
     if plan.module:
-        metrics = [metric.name for metric in (plan.metric, *plan.also)]
-        own = (str(run.folder), plan.module, plan.data, *metrics)
+        own = (str(run.folder), plan.module, plan.data, *run.metrics)
         return ("tfzoo.sweep.run.train_module", *own)
     recipe, *options = plan.fit_arguments(run.cell, run.tuned)
     place = ("--run", str(run.folder), f"--seed={run.seed}")
@@ -49,6 +48,8 @@ def train(run: Run, words: Sequence[str]) -> int:
             os.environ[PASSED] = passed
             prepare(run)
             code = call(words)
+            if not code and is_tested(run.metrics) and "test" not in read_summary(run.folder):
+                code = call(("tfzoo.commands.main", "score", str(run.folder)))
             if code not in (0, *STOPPED):
                 fail(run, code)
             return code

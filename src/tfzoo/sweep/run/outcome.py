@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -40,9 +41,12 @@ class Outcome:
         return self.state in OVER
 
 
-def outcome(folder: Path, metric: str, budget: Budget) -> Outcome:
-    """What the run in a folder came to, which is to measure ``metric`` and to use its budget."""
-    fit = read_summary(folder).get("fit", {})
+def outcome(folder: Path, metrics: Sequence[str], budget: Budget) -> Outcome:
+    """What the run in a folder came to, which is to measure ``metrics``, the first of which
+    decides whether it diverged, and to use its budget.
+    """
+    summary = read_summary(folder)
+    fit = summary.get("fit", {})
     word, _, why = str(fit.get("ended", "")).partition(": ")
     if word == "diverged":
         return Outcome("diverged", why)
@@ -50,15 +54,20 @@ def outcome(folder: Path, metric: str, budget: Budget) -> Outcome:
         return Outcome("failed", why)
     if recorded := object_of(folder / FAILED):
         return Outcome("failed", str(recorded.get("reason", "no reason was recorded")))
-    if not is_complete(folder):
+    if not is_complete(folder) or (is_tested(metrics) and "test" not in summary):
         return Outcome("interrupted" if (folder / CONFIG).is_file() else "missing")
     if reason := unused_budget(folder, fit, budget):
         return Outcome("failed", reason)
     measured = scores(folder)
-    if metric not in measured:
-        return Outcome("failed", f"it measured no {metric}")
-    why = why_diverged(measured, logged_curves(folder), fit.get("constant_loss"), metric)
+    if metrics[0] not in measured:
+        return Outcome("failed", f"it measured no {metrics[0]}")
+    why = why_diverged(measured, logged_curves(folder), fit.get("constant_loss"), metrics[0])
     return Outcome("diverged", why) if why else Outcome("completed")
+
+
+def is_tested(metrics: Sequence[str]) -> bool:
+    """Whether a run is scored on its test sets."""
+    return any(name.startswith("test/") for name in metrics)
 
 
 def unused_budget(folder: Path, fit: dict[str, Any], budget: Budget) -> str:

@@ -37,7 +37,7 @@ class SweepFolder:
     command: str
     file: dict[str, Any]
     cells: list[dict[str, Any]]
-    metric: str
+    metrics: list[str]
     budget: Budget
 
     @classmethod
@@ -64,7 +64,7 @@ class SweepFolder:
                 str(cells["command"]),
                 dict(file),
                 [read_cell(cell) for cell in cells["cells"]],
-                str(file["metric"]["name"]),
+                [str(one["name"]) for one in [file["metric"], *(file.get("also") or [])]],
                 Budget(**(file.get("budget") or {})),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
@@ -124,7 +124,7 @@ def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
         return {**first, "status": "refused", "reason": cell["refused"]}
     path = folder.path / cell["name"] / f"seed-{seed}"
     fit = read_summary(path).get("fit", {})
-    found = outcome(path, folder.metric, folder.budget)
+    found = outcome(path, folder.metrics, folder.budget)
     status = found.state if found.is_over else "missing"
     values = {**scores(path), **explained(path)} if status in ("completed", "diverged") else {}
     peak = fit.get("peak_memory") or {}

@@ -32,7 +32,7 @@ class Run:
     """One training of a sweep: a cell and a seed, in a folder.
 
     Attributes:
-        metric: that it is to measure.
+        metrics: those that it is to measure, the sweep's own first.
         number: index among all runs, those of refused cells counted; -1 for a tuning trial.
         tuned: label of the tuned value, ``""`` until it is chosen.
     """
@@ -40,7 +40,7 @@ class Run:
     cell: Cell
     seed: int
     folder: Path
-    metric: str
+    metrics: tuple[str, ...]
     budget: Budget
     number: int = -1
     tuned: str = ""
@@ -60,7 +60,7 @@ class Run:
     @property
     def outcome(self) -> Outcome:
         """What it came to."""
-        return outcome(self.folder, self.metric, self.budget)
+        return outcome(self.folder, self.metrics, self.budget)
 
 
 Notify = Callable[[Run, str], object]
@@ -77,7 +77,7 @@ def planned_runs(plan: Plan, folder: Path) -> list[Run]:
             cell,
             seed,
             folder / cell.name / f"seed-{seed}",
-            plan.metric.name,
+            tuple(metric.name for metric in plan.metrics),
             plan.budget,
             index * count + offset,
         )

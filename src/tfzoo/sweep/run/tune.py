@@ -29,7 +29,7 @@ def trials(run: Run, plan: Plan) -> list[Run]:
             run,
             seed=seed,
             folder=folder / layout.file_name(label),
-            metric=metric(run, plan).name,
+            metrics=(metric(run, plan).name,),
             number=-1,
             tuned=label,
         )
