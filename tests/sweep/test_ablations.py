@@ -67,40 +67,6 @@ def test_a_sweep_is_valid_and_says_what_it_is_about(name):
     assert int(runs[1]) == len(made.cells) * len(made.seeds)
 
 
-def test_extrapolation_varies_the_encoding_at_one_distance_in_texts_up_to_eight_times_as_long():
-    cells = {cell.labels["position"]: cell.recipes[""] for cell in plan("extrapolation").cells}
-    named = {name: recipe["model"]["position"] for name, recipe in cells.items()}
-    assert {"sinusoidal", "none", "learned", "alibi", "rotary"} <= named.keys()
-    assert named["rotary with yarn"]["scaling"] == "yarn"
-    data = cells["rotary"]["data"]["dataset"]
-    assert data["distance"] == data["min_distance"]
-    longest = data["max_length"] + 1  # EOS
-    assert named["rotary with yarn"]["original_max_length"] == longest
-    assert cells["learned"]["model"]["max_length"] > 8 * longest, "its table has rows for all"
-    assert cells["learned"]["data"]["max_length"] >= 8 * data["max_length"], "nothing is cut"
-    assert {f"test/x{times}/accuracy" for times in (2, 4, 8)} <= {
-        metric.name for metric in (plan("extrapolation").metric, *plan("extrapolation").also)
-    }
-
-
-def test_extrapolation_in_a_decoder_differs_in_the_mask_alone():
-    encoder = {cell.name: cell.recipes[""] for cell in plan("extrapolation").cells}
-    for cell in plan("extrapolation_decoder").cells:
-        decoder = cell.recipes[""]
-        assert decoder["model"]["causal"]
-        model = {**decoder["model"], "causal": False}
-        assert {**decoder, "model": model} == encoder[cell.name]
-
-
-def test_the_start_of_additive_attention_is_tuned_in_the_cells_that_are_not():
-    plain, tuned = plan("additive_start"), plan("additive_start_tuned")
-    assert [cell.name for cell in plain.cells] == [cell.name for cell in tuned.cells]
-    rate = plain.cells[0].recipes[""]["optim"]["lr"]
-    assert tuned.tune is not None
-    assert rate in tuned.tune.values.values(), "its own rate is one of those tried"
-    assert tuned.tune.seed not in tuned.seeds
-
-
 def test_scale_starts_queries_and_keys_with_variance_one_at_every_width():
     cells = {tuple(cell.labels.values()): cell.recipes[""] for cell in plan("scale").cells}
     assert {width for _, width in cells} == {"4", "16", "64", "256"}
@@ -122,26 +88,6 @@ def test_feedforward_layers_have_equal_parameters_within_one_percent():
     found = sizes("feedforward")
     rest = found.pop("none")
     assert max(found.values()) - rest < 1.01 * (min(found.values()) - rest)
-
-
-def test_what_embeddings_start_from_is_what_the_labels_say():
-    for cell in plan("embedding_start").cells:
-        recipe = cell.recipes[""]
-        d, v = recipe["model"]["dim"], recipe["data"]["tokenizer"]["vocab_size"]
-        said = {"1 over d": 1 / d, "Xavier": 2 / (v + d), "1": 1.0}[cell.labels["start"]]
-        assert recipe["model"]["embedding_std"] ** 2 == pytest.approx(said, rel=0.01)
-
-
-def test_additive_attention_starts_from_scores_of_three_sizes():
-    found = set()
-    for cell in plan("additive_start").cells:
-        options = cell.recipes[""]["model"]
-        width = options["dim"] // options["heads"]
-        assert options["temperature"] in (1.0, width**0.5)
-        if isinstance(options["attention"], dict):
-            assert options["attention"]["std"] ** 2 == 1 / width
-            found.add((options["attention"]["score_std"] ** 2, options["temperature"] > 1.0))
-    assert found == {(1 / width, False), (1.0, False), (1.0, True)}
 
 
 def test_sweeps_are_listed_apart_and_no_recipes(capsys):

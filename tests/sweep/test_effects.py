@@ -24,17 +24,6 @@ def test_the_baselines_value_of_each_axis_is_judged_as_the_baseline():
     assert baselines == [{"norm": "layer"}, {"position": "rotary"}]
 
 
-def test_labels_that_the_sweep_file_lacks_are_said():
-    verdicts = judged(rows(SCORES), {"model.norm": ["layer", "rms"]})
-    assert verdicts.notes == ["model.norm: batch has runs but is not a value of this axis"]
-
-
-def test_a_run_without_a_seed_is_omitted_and_said():
-    table = [*rows(SCORES), {"model.norm": "rms", "seed": "", "val/loss": 9.0}]
-    rms = of(judged(table), "rms")
-    assert (rms.seeds, rms.notes) == (4, ["a run without a seed is omitted (completed)"])
-
-
 def test_a_verdict_needs_a_corrected_p_below_5_percent():
     found = answers([0.0499, 0.05, 0.05, 0.05], [0.01, 0.0499, 0.05, 1.0], -1)
     np.testing.assert_array_equal(found, [-1, 0, np.nan, np.nan])

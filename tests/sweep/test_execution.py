@@ -3,14 +3,10 @@
 import json
 import os
 import signal
-import time
-from contextlib import ExitStack
-from types import SimpleNamespace
 
 import pytest
 
 from tests.sweep.files import Ended, Trainings, sweep_file
-from tfzoo.errors import BadRun
 from tfzoo.runs.folder import read_config, write_config, write_summary
 from tfzoo.runs.lock import holding
 from tfzoo.sweep import start
@@ -221,35 +217,3 @@ def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
         reason(rms)
         == "no value of optim.lr could be trained: 0.001: failed: it broke; 0.003: failed: it broke"
     )
-
-
-def test_values_tried_before_are_not_mixed_with_others(tuning, tmp_path, trainings):
-    complete(state.planned_runs(tuning, tmp_path)[0], tuning)
-    other = load(sweep_file(tmp_path, tune={"key": "optim.lr", "values": [1e-3, 9e-3]}))
-    with pytest.raises(BadRun, match=r"was tuned with optim.lr \['0.001', '0.003'\]"):
-        complete(state.planned_runs(other, tmp_path)[2], other)
-
-
-def test_no_value_is_chosen_after_a_signal(tuning, tmp_path, trainings, monkeypatch):
-    trainings.codes = {"tune/0.003": -15}
-    run = state.planned_runs(tuning, tmp_path)[0]
-
-    def stopped(run, *rest):
-        os.kill(os.getpid(), signal.SIGTERM)
-        return trainings.start(run, *rest)
-
-    monkeypatch.setattr(process, "start", stopped)
-    assert local.run(tuning, tmp_path, [run], 1, lambda run, status: None) == 75
-    assert not (run.folder.parent / tune.FILE).exists()
-
-
-def test_trials_of_another_process_are_waited_for(tuning, tmp_path, trainings, monkeypatch):
-    run = state.planned_runs(tuning, tmp_path)[0]
-    trial = tune.trials(run, tuning)[0]
-    trial.folder.mkdir(parents=True)
-    with ExitStack() as other:
-        other.enter_context(holding(trial.folder))
-        clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: other.close())
-        monkeypatch.setattr(local, "time", clock)
-        assert complete(run, tuning) == "completed"
-    assert len(trainings.trained) == 3

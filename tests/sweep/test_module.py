@@ -15,9 +15,8 @@ from tests.sweep.files import Ended
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, TfzooError
 from tfzoo.sweep.plan.load import load
-from tfzoo.sweep.run import execution, job, process
+from tfzoo.sweep.run import execution, process
 from tfzoo.sweep.run.runs_csv import table
-from tfzoo.sweep.run.state import planned_runs
 
 PAGE = "docs/swap.md"
 MODULE = next(block.text for block in blocks(PAGE, "python") if "# mine.py" in block.text)
@@ -77,13 +76,6 @@ def test_its_norms_are_compared_by_a_metric_that_it_logs(in_process):
     assert main(["sweep", "mine.yaml", "--run", "runs/norms"]) == 2  # going on asks again
 
 
-def test_what_its_training_raises_is_the_reason(in_process):
-    overrides = {**FILE["overrides"], "swap.only": "nothing"}
-    assert main(["sweep", sweep(overrides=overrides), "--trust", "--run", "runs/norms"]) == 1
-    assert [row["status"] for row in table("runs/norms")] == ["completed", "failed"]
-    assert "no norm of Mine can be replaced" in table("runs/norms")[1]["reason"]
-
-
 def test_a_metric_that_it_does_not_log_fails_its_runs_at_their_first_validation(in_process):
     wrong = {"name": "val_los", "mode": "min"}
     overrides = {**FILE["overrides"], "trainer.val_check_interval": 1, "trainer.max_epochs": 9}
@@ -102,12 +94,6 @@ def test_its_code_is_not_imported_without_trust(capsys):
     assert "module names 'mine:Mine', whose code would run" in capsys.readouterr().err
     assert main(["sweep", "mine.yaml", "--cell", "0"]) == 2
     assert "mine" not in sys.modules
-
-
-def test_a_job_of_a_cluster_is_told_to_trust():
-    run = planned_runs(load(sweep(), trust=True), Path("f"))[0]
-    assert job.sweep_arguments(Path("f"), run, True)[-1] == "--trust"
-    assert "--trust" not in job.sweep_arguments(Path("f"), run, False)
 
 
 @pytest.mark.parametrize(
@@ -151,11 +137,3 @@ def test_a_callback_swaps_once_before_the_optimiser_is_made():
     assert parts.report.replaced == ["0"]
     with pytest.raises(BadOption, match=r"SwapParts: Late: .*`modle`"):
         tfzoo.SwapParts(norm="rms", module="modle").setup(None, task, "fit")
-
-
-def test_layers_that_are_made_anew_after_the_swap_are_noticed():
-    task, parts = Late(again=True), tfzoo.SwapParts(norm="rms")
-    parts.setup(None, task, "fit")
-    task.configure_model()  # as the Trainer does
-    with pytest.raises(BadOption, match=r"configure_model made model\.0 again"):
-        parts.on_fit_start(None, task)

@@ -153,18 +153,6 @@ def test_an_option_holds_for_every_component_wherever_it_is_set(tmp_path, order)
     ]
 
 
-def test_truth_values_are_named_alike_as_labels_and_in_the_baseline(tmp_path):
-    plan = load(
-        sweep_file(
-            tmp_path,
-            axes={"wide": {True: {"optim.lr": 0.1}, False: {"optim.lr": 0.2}}},
-            baseline={"wide": False},
-        )
-    )
-    assert plan.baseline == {"wide": "false"}
-    assert list(plan.axes["wide"]) == ["true", "false"]
-
-
 def test_a_clash_is_a_refused_cell_with_its_reason(tmp_path):
     plan = load(sweep_file(tmp_path, axes={"model.norm": ["layer", "batch"]}))
     assert [bool(cell.refused) for cell in plan.cells] == [False, True]
@@ -187,12 +175,6 @@ def test_a_clash_is_a_refused_cell_with_its_reason(tmp_path):
 def test_a_strangers_file_runs_no_code_and_reaches_nothing(tmp_path, overrides):
     said = refused(tmp_path, overrides=overrides)
     assert "--trust" not in said.replace("model.norm=rms --trust", "")
-
-
-def test_a_value_that_looks_like_an_option_stays_a_value(tmp_path):
-    assert "'--trust'" in refused(
-        tmp_path, overrides={"model.norm": "--trust"}, axes={"model.position": ["rotary"]}
-    )
 
 
 def test_the_resolved_file_is_a_sweep_file_with_the_same_cells(tmp_path):

@@ -5,12 +5,11 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from multiprocessing import forkserver, get_context
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 
-from tests.sweep.files import sweep_file
 from tests.waiting import soon
 from tfzoo.sweep.plan.sweep_file import Budget, Cell
 from tfzoo.sweep.run import process
@@ -85,14 +84,6 @@ def test_a_training_ends_as_it_did_and_its_folder_says_what_it_came_to(here):
     )
 
 
-def test_a_signal_stops_a_training(here):
-    _, child = begin(here, "stop")
-    number(Path("training"))
-    child.terminate()
-    child.join()
-    assert child.exitcode == 75
-
-
 def test_a_training_and_its_workers_end_with_the_sweep(here):
     sweep = os.fork()
     if not sweep:
@@ -106,42 +97,3 @@ def test_a_training_and_its_workers_end_with_the_sweep(here):
     os.kill(sweep, signal.SIGKILL)
     os.waitpid(sweep, 0)
     assert gone(*family)
-
-
-def sweep_in(folder, file, mark):
-    from tfzoo.commands.main import main
-
-    os.environ["TFZOO_TEST_MARK"] = mark
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
-        os.dup2(nowhere.fileno(), 2)
-    main(["sweep", file, "--run", folder, "--jobs", "2"])
-
-
-def marked(mark):
-    """The processes that a sweep has started."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if f"TFZOO_TEST_MARK={mark}".encode() in (place / "environ").read_bytes():
-                found.append((place / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-    return [line for line in found if line]  # a zombie has none
-
-
-@pytest.mark.nightly
-def test_a_sweep_that_is_killed_at_any_moment_leaves_no_process(tmp_path):
-    file = sweep_file(tmp_path, overrides={"trainer.max_steps": 200})
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["tests.testing.warm"])
-    started = 0
-    for kill in range(20):
-        mark = f"{os.getpid()}-{kill}"
-        sweep = context.Process(target=sweep_in, args=(str(tmp_path / str(kill)), str(file), mark))
-        sweep.start()
-        time.sleep(0.3 + 0.6 * kill)
-        started += bool(marked(mark))
-        sweep.kill()
-        sweep.join()
-        soon(lambda mark=mark: not marked(mark), 15)  # the fork server ends when it has imported
-    print(f"{started} of 20 sweeps had processes of their own when they were killed")
-    assert started >= 5, "too few to tell"

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from tests.sweep.files import LEARNS, sweep_file
 from tests.sweep.stand_in import Sweep
 from tests.waiting import soon
-from tfzoo.errors import BadOption, BadRun
+from tfzoo.errors import BadRun
 from tfzoo.runs.folder import read_summary
 from tfzoo.runs.lock import holding
 from tfzoo.sweep.plan.sweep_file import parse
@@ -128,18 +127,6 @@ def test_what_becomes_of_runs_on_a_cluster(cluster, tmp_path, monkeypatch):
     assert sorted(sweep.did("stop")) == ["layer", "rms"], "they could end with a checkpoint"
 
 
-@pytest.mark.nightly
-def test_fifty_runs_at_a_time(cluster, tmp_path, monkeypatch):
-    cluster.add_node(num_cpus=48)
-    names = [f"norm{number}" for number in range(60)]
-    sweep = Sweep(tmp_path, names, 45.0, monkeypatch)
-    assert ray.run(sweep.plan, sweep.folder, sweep.runs, 50, sweep.update, cluster.address) == 0
-    assert sweep.statuses() == ["completed"] * 60
-    assert sorted(sweep.did("begin")) == sorted(sweep.did("end")) == sorted(names), "each once"
-    words = (sweep.folder / "trained.txt").read_text().split()[::3]
-    assert max(accumulate({"begin": 1, "end": -1}[word] for word in words)) <= 50, "at a time"
-
-
 def test_a_machine_that_does_not_see_the_folder_is_named(tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     ended = Job(tmp_path / "elsewhere", [])()
@@ -156,13 +143,6 @@ def test_an_address_without_a_cluster_is_an_error(tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     with pytest.raises(BadRun, match=r"^no Ray cluster at here:1: Failed to connect to here:1$"):
         ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, "here:1")
-
-
-def test_without_ray_it_says_how_to_install_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
-    with pytest.raises(BadOption, match=r"pip install 'tfzoo\[ray\]'"):
-        ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)
 
 
 def test_a_run_is_over_when_its_folder_says_so(tmp_path, monkeypatch):

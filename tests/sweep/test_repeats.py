@@ -96,11 +96,6 @@ def test_equivalence_is_repeated_as_equivalence():
     assert (wide.again.verdict, wide.outcome) == ("worse", "not confirmed")
 
 
-def test_the_verdicts_are_counted_in_one_sentence():
-    assert repeated(-0.05, -0.04).sentence == "of 1 verdict 1 held"
-    assert repeated(0.001, 0.002).sentence == "of 0 verdicts none"
-
-
 def test_what_shares_seeds_or_has_other_cells_is_no_repeat():
     first = rows(-0.05, range(1, 6))
     with pytest.raises(BadRun, match=r"seeds 3, 4, 5 in both: a repeat has other seeds"):
@@ -108,16 +103,6 @@ def test_what_shares_seeds_or_has_other_cells_is_no_repeat():
     more = [*rows(-0.05, range(6, 11)), {**first[0], "seed": 6, "norm": "batch"}]
     with pytest.raises(BadRun, match="batch is in one of the two only"):
         compared(first, more)
-
-
-def test_a_refused_cell_is_in_both_and_judged_in_neither():
-    refused = {"norm": "batch", "seed": None, "status": "refused", "reason": "sees the future"}
-    found = compared(
-        [*rows(-0.05, range(1, 6)), refused],
-        [*rows(-0.05, range(6, 11)), refused],
-        axes={"norm": ["layer", "rms", "batch"]},
-    )
-    assert [one.outcome for one in found.all] == ["held"]
 
 
 def test_a_report_of_two_folders_says_what_held(own_folder, capsys):

@@ -5,7 +5,6 @@ import html
 import json
 import re
 import shutil
-from dataclasses import replace
 from importlib import import_module
 
 import pytest
@@ -13,12 +12,10 @@ import yaml
 
 from tests.browser import opened
 from tests.sweep.made import LEAKY, make
-from tfzoo.plots.style import new_figure
 from tfzoo.sweep.judge.paired import interval
 from tfzoo.sweep.report import write
-from tfzoo.sweep.report.figures import band, inline, limits, sign, tradeoffs
+from tfzoo.sweep.report.figures import band
 from tfzoo.sweep.report.results import gather
-from tfzoo.sweep.run.runs_csv import read_csv, table
 
 EVIL = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 
@@ -182,16 +179,6 @@ def test_a_page_of_many_cells_shows_the_best_ones_and_says_so(tmp_path, monkeypa
     assert all(one.sentence in said for one in cells[1:])
 
 
-@pytest.mark.nightly
-def test_the_page_of_1000_cells_is_below_two_megabytes(tmp_path):
-    norms = ("layer", *(f"norm{number}" for number in range(39)))
-    positions = ("sinusoidal", *(f"position{number}" for number in range(24)))
-    made = make(tmp_path / "large", (1, 2, 3), norms, positions)
-    write([made])
-    assert (made / "report.html").stat().st_size < 2_000_000
-    assert len(read_csv(made / "runs.csv")) == 3000
-
-
 def test_the_text_says_the_same_as_the_page(folder):
     text = (folder / "report.md").read_text("utf-8")
     results = gather([folder])
@@ -208,18 +195,6 @@ def test_the_text_says_the_same_as_the_page(folder):
     assert "&lt;" not in text
 
 
-def test_the_report_leaves_its_files_and_what_it_was_judged_with(folder):
-    assert {path.name for path in folder.iterdir() if path.is_file()} == {
-        "cells.json",
-        "sweep.yaml",
-        "runs.csv",
-        "report.html",
-        "report.md",
-        "judged.json",
-    }
-    assert read_csv(folder / "runs.csv") == table(folder)
-
-
 @pytest.mark.parametrize("mode", ["grid", "one_at_a_time"])
 def test_a_sweep_of_which_nothing_is_done_yet_has_a_report(mode, tmp_path):
     made = make(tmp_path / "begun")
@@ -231,26 +206,3 @@ def test_a_sweep_of_which_nothing_is_done_yet_has_a_report(mode, tmp_path):
     assert "0 of 55 completed, 55 missing; 1 cell refused" in (made / "report.md").read_text(
         "utf-8"
     )
-
-
-def test_a_mark_tells_its_verdict_by_shape_as_well():
-    verdicts = ("better", "worse", "equivalent", "not yet known", "baseline")
-    assert len({re.sub(r"<[^>]*>", "", sign(verdict)) for verdict in verdicts}) == 5
-
-
-def test_a_picture_escapes_what_it_is_called():
-    assert inline(new_figure(1, 1), '<b> "a"').startswith('<img alt="&lt;b&gt; &#34;a&#34;" ')
-
-
-def test_a_score_of_0_is_drawn_over_speed(folder):
-    results = gather([folder])
-    for cell in results.cells:
-        if one := cell.judged[0]:
-            cell.judged[0] = replace(one, mean=0.0)
-    assert len(tradeoffs(results)) == 2
-
-
-def test_one_wild_value_leaves_the_others_their_room():
-    low, high = limits([1.0, 1.1, 1.2, 1.3, 1.4, 900.0])
-    assert low < 1.0 < 1.4 < high < 3
-    assert limits([]) == (0.0, 1.0)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.sweep.made import LEAKY, make
 from tfzoo.errors import BadRun
-from tfzoo.sweep.run.runs_csv import FILE, SweepFolder, explained, read_csv, table, write_csv
+from tfzoo.sweep.run.runs_csv import FILE, SweepFolder, read_csv, table, write_csv
 
 FIXED = (
     "parameters train_tokens steps tokens_per_second decoded_per_second train_seconds "
@@ -61,15 +61,6 @@ def test_what_did_not_complete_has_its_row_and_no_scores(folder):
     assert (failed["steps"], half["steps"]) == (40, 150)
 
 
-def test_the_value_that_was_tuned_stands_in_all_rows_of_its_cell(folder):
-    (folder / "norm=rms,position=rotary/tuned.json").write_text(
-        '{"key": "optim.lr", "value": 0.003}', "utf-8"
-    )
-    assert [row["tuned"] for row in table(folder) if row["cell"] == "norm=rms,position=rotary"] == [
-        0.003
-    ] * 5
-
-
 def test_the_file_reads_back_as_it_was_written(folder):
     rows = table(folder)
     write_csv(rows, folder / FILE)
@@ -107,11 +98,3 @@ def test_a_folder_that_is_no_sweeps_is_refused_with_what_to_do(folder):
     (folder / "cells.json").write_text('{"cells": [', "utf-8")
     with pytest.raises(BadRun, match="is damaged"):
         table(folder)
-
-
-def test_what_explain_logged_is_its_mean_over_the_run(tmp_path):
-    (tmp_path / "metrics.csv").write_text(
-        "step,train/loss,explain/encoder/entropy\n9,3.0,1.0\n10,2.0,\n19,1.0,2.0\n"
-    )
-    assert explained(tmp_path) == {"explain/encoder/entropy": 1.5}
-    assert explained(tmp_path / "none") == {}

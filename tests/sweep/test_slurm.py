@@ -105,15 +105,6 @@ def test_a_job_whose_machine_was_lost_is_submitted_again(cluster, tmp_path, monk
     assert json.loads((sweep.folder / slurm.FILE).read_text()) == {"norm=layer/seed-1": "41"}
 
 
-@pytest.mark.nightly
-def test_submitits_own_executor_runs_them_too(tmp_path, monkeypatch):
-    sweep = Sweep(tmp_path, ["layer", "rms"], 0.2, monkeypatch)
-    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.1)
-    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, cluster="local") == 0
-    assert sweep.statuses() == ["completed", "completed"]
-    assert sorted(sweep.did("begin")) == ["layer", "rms"]
-
-
 def test_without_slurm_it_says_where_to_start(tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer"], 0.2, monkeypatch)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -124,13 +115,3 @@ def test_without_slurm_it_says_where_to_start(tmp_path, monkeypatch):
 def test_without_its_library_an_engine_says_how_to_install_it():
     with pytest.raises(BadOption, match=r"pip install 'tfzoo\[slurm\]'"):
         job.load_library("slurm", "no_such_module")
-
-
-@pytest.mark.nightly
-def test_fifty_jobs_at_a_time(cluster, tmp_path, monkeypatch):
-    names = [f"norm{number}" for number in range(60)]
-    sweep = Sweep(tmp_path, names, 1.0, monkeypatch)
-    assert slurm.run(sweep.plan, sweep.folder, sweep.runs, 50, sweep.update) == 0
-    assert sweep.statuses() == ["completed"] * 60
-    assert sorted(sweep.did("begin")) == sorted(sweep.did("end")) == sorted(names), "each once"
-    assert "--array=0-59%50" in (cluster / "41.sh").read_text()

@@ -1,20 +1,15 @@
 """The configuration for agents of Weights & Biases, and the runs of a sweep as one group of its."""
 
-import struct
-
 import pytest
 import yaml
-from wandb.proto.wandb_internal_pb2 import Record
 
-from tests.sweep.files import TINY, Trainings, sweep_file
+from tests.sweep.files import Trainings, sweep_file
 from tests.sweep.stand_in import Sweep
 from tfzoo.commands.sweep import make_parser
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.run import execution, local, state
-from tfzoo.sweep.run.creation import create
 from tfzoo.sweep.run.job import wandb_sweep
 
-BLOCK = 32768
 WHOLE, LAST = 1, 4
 
 
@@ -48,45 +43,3 @@ def test_a_training_gets_its_group_its_threads_and_no_rank(tmp_path, monkeypatch
     local.run(plan, folder, [run], 1, lambda run, status: None)
     env = trainings.environment
     assert (env["WANDB_RUN_GROUP"], env["OMP_NUM_THREADS"], "RANK" in env) == ("tiny", "3", False)
-
-
-@pytest.mark.nightly
-def test_runs_of_a_sweep_are_one_group_without_a_network_too(tmp_path, monkeypatch):
-    for name in ("WANDB_MODE", "WANDB_RUN_GROUP"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    file = sweep_file(
-        tmp_path,
-        axes={"model.norm": ["rms"]},
-        seeds=[1],
-        overrides={**TINY, "trainer.logger": "WandbLogger"},
-    )
-    drawn, folder = load(file), tmp_path / "norms"
-    create(drawn, folder, "tfzoo sweep")
-    assert (
-        local.run(drawn, folder, state.planned_runs(drawn, folder), 1, lambda run, status: None)
-        == 0
-    )
-    (record,) = folder.glob("norm=rms/seed-1/**/*.wandb")
-    (told,) = [one.run for one in records(record) if one.WhichOneof("record_type") == "run"]
-    assert (told.run_group, told.display_name) == ("norms", "norm=rms/seed-1")
-
-
-def records(path):
-    """What a run kept offline: LevelDB's log format, blocks of 32 kB of pieces, each with a
-    checksum, its length and its kind.
-    """
-    data, found, parts = path.read_bytes(), [], b""
-    at = 7
-    while at + 7 <= len(data):
-        if BLOCK - at % BLOCK < 7:
-            at += BLOCK - at % BLOCK
-            continue
-        length, kind = struct.unpack_from("<HB", data, at + 4)
-        parts += data[at + 7 : at + 7 + length]
-        at += 7 + length
-        if kind in (WHOLE, LAST):
-            found.append(Record())
-            found[-1].ParseFromString(parts)
-            parts = b""
-    return found
