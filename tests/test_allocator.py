@@ -5,7 +5,6 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,7 +16,6 @@ from tests import forked
 from tfzoo.base import allocator
 from tfzoo.commands import serve
 from tfzoo.commands.main import main
-from tfzoo.errors import BadOption
 from tfzoo.sweep.run import train_module
 
 LIBRARY, VERSION = platform.libc_ver()
@@ -74,18 +72,6 @@ def steps(dim, texts, lengths):
         yield loss.item()
 
 
-def peak_of_fifty_steps(keep):
-    """Bytes that steps of 50 lengths take at most, beside what was there before."""
-    import resource
-
-    if keep:
-        tfzoo.keep_freed_memory()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    lengths = torch.randperm(50, generator=torch.Generator().manual_seed(1)) * 5 + 10
-    deque(steps(128, 16, lengths.tolist()), maxlen=0)
-    return 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-
-
 PAGES = 10 * 80 * 2**20 // 4096
 
 
@@ -122,25 +108,6 @@ def test_variables_that_pytorch_reads_are_set_before_it_is_imported(chosen):
     assert done.stdout.split() == [chosen or "16", "16", "1"], done.stderr
 
 
-@maps_no_tensor
-@pytest.mark.nightly
-def test_memory_is_used_again_in_threads():
-    """In a process of its own: threads of processes that were forked may find an arena there."""
-    for keep in (True, False):
-        said = f"from tests.test_allocator import faults; print(*faults(True, {keep}))"
-        command = [sys.executable, "-c", said]
-        kept, found = subprocess.check_output(command, text=True).split()
-        assert kept == str(keep)
-        assert int(found) < 0.3 * PAGES if keep else int(found) > 0.9 * PAGES
-
-
-@requires_glibc
-@pytest.mark.nightly
-def test_batches_of_all_lengths_take_no_more_than_a_tenth_more_memory():
-    kept, default = forked.together(peak_of_fifty_steps, [(True,), (False,)])
-    assert kept <= 1.1 * default
-
-
 @requires_glibc
 @pytest.mark.parametrize(
     "chosen",
@@ -160,12 +127,6 @@ def test_what_the_user_has_chosen_stays(chosen, monkeypatch):
     assert found > 0.9 * PAGES
 
 
-def test_another_value_of_the_variable_is_refused(monkeypatch):
-    monkeypatch.setenv(allocator.VARIABLE, "no")
-    with pytest.raises(BadOption, match="TFZOO_KEEP_FREED_MEMORY=no: set it to 0"):
-        tfzoo.keep_freed_memory()
-
-
 @requires_glibc
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_another_allocator_is_left_alone(tmp_path):
@@ -183,34 +144,6 @@ def test_another_allocator_is_left_alone(tmp_path):
             [sys.executable, "-c", said], env=environment, capture_output=True, text=True
         )
         assert done.stdout == answer, done.stderr
-
-
-class FakeLibrary:
-    """A C library that refuses an mmap threshold above 32 MiB, as glibc before 2.35."""
-
-    def __init__(self) -> None:
-        self.chosen: dict[int, int] = {}
-
-    def mallopt(self, parameter, value):
-        if parameter == allocator.MMAP_THRESHOLD and value > 2**25:
-            return 0
-        self.chosen[parameter] = value
-        return 1
-
-
-def test_an_older_glibc_gets_the_largest_value_that_it_takes(monkeypatch):
-    library = FakeLibrary()
-    monkeypatch.setattr(allocator, "glibc", lambda: library)
-    assert tfzoo.keep_freed_memory()
-    assert library.chosen[allocator.MMAP_THRESHOLD] == 2**25
-
-
-def test_without_glibc_nothing_is_done(monkeypatch):
-    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: object())  # musl
-    assert not tfzoo.keep_freed_memory()
-    monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr(allocator.ctypes, "CDLL", None)
-    assert not tfzoo.keep_freed_memory()
 
 
 class Asked(Exception):

@@ -55,11 +55,6 @@ def test_decoding_with_a_cache_of_plain_keys_equals_reading_at_once(name):
     close(last, at_once[:, :, 4:])
 
 
-def test_start_places_the_first_query():
-    assert torch.equal(visible(Mask(True, start=0), 1, 3), torch.tensor([[True, False, False]]))
-    assert torch.equal(visible(Mask(True), 1, 3), torch.tensor([[True, True, True]]))
-
-
 def test_queries_before_the_first_key_see_nothing():
     mask = Mask(causal=True)
     assert visible(mask, 3, 2).tolist() == [[False, False], [True, False], [True, True]]
@@ -68,18 +63,6 @@ def test_queries_before_the_first_key_see_nothing():
         out = create("attention", name, heads=2, head_dim=4, layer=0)(q, k, k, mask=mask)
         assert not out[:, :, 0].any()
         assert torch.autograd.grad(out.sum(), q)[0].isfinite().all()
-
-
-def test_without_causality_there_may_be_more_queries_than_keys():
-    scores = torch.randn(1, 1, 5, 3, dtype=torch.float64)
-    close(Mask().softmax(scores), scores.softmax(-1))
-
-
-def test_layers_that_share_a_mask_share_its_matrices():
-    mask = Mask(causal=True, keys=torch.tensor([[False, True, True]]))
-    for matrix in (mask.boolean, mask.fully_masked, mask.shown):
-        assert matrix(3, 3, CPU) is not None
-        assert matrix(3, 3, CPU) is matrix(3, 3, CPU)
 
 
 def test_a_mask_of_inference_mode_can_be_trained_with():

@@ -59,16 +59,6 @@ def test_workflows_run_sessions_that_exist():
     assert ran["ci"] == set(re.findall(r"\b(tests|lint|package)\b", (ROOT / ".ci/run").read_text()))
 
 
-def test_continuous_integration_tests_the_pythons_of_the_classifiers():
-    marker = "Programming Language :: Python :: 3."
-    claimed = ["3." + one.removeprefix(marker) for one in PROJECT["classifiers"] if marker in one]
-    tested = read(ROOT / ".github/workflows/ci.yml")["jobs"]["tests"]["strategy"]["matrix"][
-        "python"
-    ]
-    assert tested == claimed
-    assert PROJECT["requires-python"] == f">={claimed[0]}"
-
-
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_a_workflow_can_do_no_more_than_it_needs(path):
     """Reads the repository; only publishing asks for more, and holds no secret."""
@@ -87,19 +77,6 @@ def test_a_workflow_can_do_no_more_than_it_needs(path):
             assert re.search(r"@(release/)?v\d+$", uses), uses
             if uses.startswith("actions/checkout@"):
                 assert step["with"] == {"persist-credentials": False}
-
-
-@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
-def test_a_form_has_what_the_site_needs_to_show_it(path):
-    form = read(path)
-    if path.stem == "config":
-        assert form == {"blank_issues_enabled": False}
-        return
-    assert {"name", "description", "body"} <= set(form)
-    ids = [part["id"] for part in form["body"]]
-    assert len(set(ids)) == len(ids)
-    assert all(part["attributes"]["label"] for part in form["body"])
-    assert any(part.get("validations", {}).get("required") for part in form["body"])
 
 
 def test_the_citation_and_the_changelog_are_of_this_version():

@@ -7,10 +7,8 @@ from importlib.metadata import EntryPoint
 import pytest
 import torch
 
-import tfzoo
 from tfzoo.base.registry import Registry, create, registry
 from tfzoo.commands.main import main
-from tfzoo.contracts import Attention
 from tfzoo.errors import BadComponent, BadOption, Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.norm.rms import RMS
@@ -143,12 +141,3 @@ def test_a_class_that_is_defined_again_takes_its_own_place(two):
     other = type("Other", (first,), {})
     with pytest.raises(BadComponent, match=r"the name is taken by two_parts.Neighbour"):
         registry("norm").add(other, "neighbour")
-
-
-def test_an_attention_that_overrides_forward_is_told_what_to_write():
-    with pytest.raises(BadComponent, match=r"write scores\(q, k\), and softmax_att"):
-        type("Faster", (Attention,), {"forward": lambda self: None})
-
-
-def test_completion_at_the_top_offers_public_names_alone():
-    assert dir(tfzoo) == sorted(tfzoo.__all__)

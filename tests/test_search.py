@@ -258,18 +258,6 @@ def test_limits_count_real_source_tokens(max_length, max_positions, limits):
     assert Search(max_length=max_length).limits(lengths_of(source, mask), max_positions) == limits
 
 
-def test_a_sentence_is_dropped_once_nothing_can_enter_its_n_best():
-    """The first hypothesis ends with almost all of the probability; a beam of 4 would go on."""
-    table = torch.full((1, 30, 6, 6), -9.0)
-    table[..., EOS] = -0.01
-    model = Table(table.log_softmax(-1), max_positions=30)
-    search(model, torch.ones(1, 10, dtype=torch.long), Search(beam=4))
-    assert model.steps == 1
-    model.steps = 0
-    search(model, torch.ones(1, 10, dtype=torch.long), Search(beam=4, n_best=2))
-    assert 1 < model.steps <= 1 + 4
-
-
 def test_a_penalty_that_rewards_short_hypotheses_ends_the_search_early():
     """alpha = -1: the end scores -1.0 after one token, and the rest -0.9 * 7/6 at best."""
     table = torch.full((1, 30, 6, 6), -9.0)
@@ -329,16 +317,6 @@ def test_candidates_are_the_best_of_all_continuations(v, count):
     assert torch.equal((parent * v + token)[real], wanted.indices[real])
 
 
-def test_finished_sentences_stop_costing_time():
-    v, length, b = 6, 30, 10
-    table = torch.full((b, length, v, v), -10.0)
-    table[0, ..., 4] = -0.01
-    table[1:, ..., EOS] = -0.01  # all but the first end at once
-    model = Table(table.log_softmax(-1), max_positions=length)
-    search(model, torch.ones(b, 10, dtype=torch.long), Search(beam=1))
-    assert model.steps == b + (length - 1)
-
-
 NONE_OF_THEM = [
     *(
         {name: value}
@@ -347,22 +325,6 @@ NONE_OF_THEM = [
     ),
     *({name: value} for name in ("beam", "n_best") for value in (2.5, "3", True)),
 ]
-
-
-def test_a_model_that_cannot_be_searched_is_told_what_it_lacks():
-    with pytest.raises(BadOption, match="Linear cannot decode: it has no max_positions, init"):
-        search(torch.nn.Linear(2, 2), torch.ones(1, 2, dtype=torch.long))
-
-
-def test_a_batch_without_sentences_has_no_translations():
-    table = torch.zeros(1, 3, 5, 5).log_softmax(-1)
-    for beam in (1, 2):
-        assert (
-            search(
-                Table(table, max_positions=3), torch.ones(0, 4, dtype=torch.long), Search(beam=beam)
-            )
-            == []
-        )
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,7 @@ import torch
 from torch import nn
 from torch.autograd import gradcheck, gradgradcheck
 from torch.func import functional_call, grad, jvp, vmap
-from torch.testing import assert_close
 
-from tests.daily import sampled
 from tests.exact import close
 from tfzoo.attention import _tanh_scores
 from tfzoo.base import rotation
@@ -19,7 +17,7 @@ from tfzoo.masks import Mask
 from tfzoo.norm._rms_kernel import rms_norm
 from tfzoo.testing.component import differentiable
 from tfzoo.testing.contract import reproducible
-from tfzoo.testing.probes import DIM, HEADS, PROBES, WIDTH, B, inputs
+from tfzoo.testing.probes import HEADS, PROBES, WIDTH, B, inputs
 from tfzoo.testing.samples import build_randomized
 
 KINDS = ("attention", "norm", "position", "feedforward", "pooling")
@@ -159,20 +157,6 @@ def test_transforms_are_noticed():
     assert seen == [(False, True), (True, False), (False, False)]
 
 
-class Calls(nn.Module):
-    """Every component of a kind with its mask, as a module of tensors."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__()
-        entries = [registry(kind).entry(name) for name in registry(kind).names()]
-        self.parts = nn.ModuleDict(
-            {entry.name: build_randomized(entry, max_length=300) for entry in entries}
-        )
-
-    def forward(self, *given):
-        return {name: called(part, *given) for name, part in self.parts.items()}
-
-
 def called(part, *given):
     *tensors, valid = given
     n, pos = valid.shape[1], torch.arange(valid.shape[1])[None]
@@ -191,28 +175,3 @@ def called(part, *given):
 
 def forward_names(module):
     return type(module).forward.__code__.co_varnames
-
-
-@pytest.mark.parametrize(
-    "kind", sampled((*KINDS, "weighting"), ["norm", "feedforward", "weighting"])
-)
-def test_one_export_serves_all_lengths(kind):
-    """All components of a kind in one graph, which costs less than one each."""
-    module = Calls(kind).eval()
-
-    def given(n):
-        torch.manual_seed(n)
-        valid = torch.arange(n) < torch.tensor([[n], [n - 1], [n]])
-        if kind == "attention":
-            return (*torch.randn(3, B, HEADS, n, WIDTH).unbind(), valid)
-        if kind == "weighting":
-            return torch.randn(B, HEADS, n, n), valid
-        return torch.randn(B, n, DIM), valid
-
-    n = torch.export.Dim("n", min=2, max=256)
-    example = given(20)
-    axes = {"attention": [2], "weighting": [2, 3]}.get(kind, [1])
-    dynamic = [dict.fromkeys(axes, n) for _ in example[:-1]] + [{1: n}]
-    exported = torch.export.export(module, example, dynamic_shapes=(tuple(dynamic),)).module()
-    for length in (2, 13, 130):
-        assert_close(exported(*given(length)), module(*given(length)), atol=1e-5, rtol=1e-4)

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import yaml
 
 import tfzoo
 from tfzoo.commands.main import main
@@ -19,13 +18,6 @@ def test_the_command_lists_architectures_with_model_and_paper(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == architectures.names()
     assert all(architectures.architecture(line.split()[0]).model in line for line in lines)
-
-
-def test_it_prints_one_which_is_yaml(capsys):
-    assert main(["architectures", "t5"]) == 0
-    assert yaml.safe_load(capsys.readouterr().out)["stack"]["position"]["name"] == "relative_bias"
-    assert main(["architectures", "lama"]) == 2
-    assert "Did you mean 'llama'?" in capsys.readouterr().err
 
 
 def resolved(folder, model, *words):
@@ -58,12 +50,6 @@ def test_like_on_the_command_line_comes_before_its_options(tmp_path):
     found = resolved(tmp_path, "{norm: batch}", *words)
     assert found["norm"] == {"name": "rms", "eps": 1e-4}
     assert found["position"] == {"name": "rotary", "layout": "half"}
-
-
-def test_one_like_leaves_nothing_of_another(tmp_path):
-    alone = resolved(tmp_path, "{like: t5}", "--model.dim", "64")
-    both = resolved(tmp_path, "{like: gpt2, dim: 64}", "--model.like", "t5")
-    assert both == alone
 
 
 def test_an_unknown_architecture_in_a_recipe_names_the_file(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.pages.test_attention import data_of
 from tests.results import saved
-from tests.tasks.test_attention import classifier, translator
+from tests.tasks.test_attention import translator
 from tfzoo.commands.main import main
 from tfzoo.plots.pages import attention
 
@@ -59,17 +59,6 @@ def test_two_runs_of_other_sizes_are_side_by_side(two_runs, capsys):
     said = capsys.readouterr().err
     assert "other.ckpt has no attention map of layer 1; layers with one: 0" in said
     assert main([*words, "--layers", "0,1", "--output", "both.html"]) == 0
-
-
-def test_a_layer_without_a_map_is_said_on_the_page_and_on_stderr(two_runs, capsys):
-    saved(translator(encoder={"mixer": "fourier"}), two_runs / "fourier.ckpt")
-    assert main(["attention", "numbers.ckpt", "one two", "--compare", "fourier.ckpt"]) == 0
-    words = "no attention map of encoder layer 0 (mixer fourier), encoder layer 1 (mixer fourier)"
-    assert f"fourier.ckpt: {words}" in capsys.readouterr().err
-    assert words in (two_runs / "attention.html").read_text("utf-8")
-    saved(classifier(mixer="gru"), two_runs / "gru.ckpt")
-    assert main(["attention", "gru.ckpt", "one two"]) == 2
-    assert "gru.ckpt: attention: no layer has an attention map" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

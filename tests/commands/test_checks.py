@@ -6,7 +6,6 @@ import pytest
 
 from tests.commands.test_finished import SMALL
 from tfzoo.commands.main import main
-from tfzoo.runs.logged import logged_values
 
 pytestmark = pytest.mark.usefixtures("no_pictures", "own_folder")
 STEPS = ("--trainer.max_steps", "3", "--trainer.log_every_n_steps", "1")
@@ -73,11 +72,3 @@ def test_a_warmup_that_does_not_end_is_told_before_the_first_step(capsys):
     error = capsys.readouterr().err
     assert "warmup is longer than the training's 3 steps" in error
     assert "reaches 0.1 of optim.lr" in error
-
-
-def test_validation_may_come_after_a_time_and_the_peak_in_the_last_step(capsys):
-    time = ("--trainer.val_check_interval", "00:00:00:01")
-    warmup = ("--optim.schedule", "constant", "--optim.schedule.warmup", "3")
-    assert main([*SMALL, *STEPS, *time, *warmup]) == 0
-    assert "warmup" not in capsys.readouterr().err
-    assert {"val/loss"} <= {name for name, _, _ in logged_values(Path("run"))}

@@ -179,13 +179,6 @@ def test_predictions_are_those_that_test_scored(here):
         assert accuracy == pytest.approx(right)
 
 
-def test_validating_scores_as_training_said(here):
-    assert main(["score", "runs/toy/1", "validation"]) == 0
-    assert summary(RUN)["validate"]["scores"]["val/accuracy"] == pytest.approx(
-        summary(RUN)["fit"]["best"]["val/accuracy"]
-    )
-
-
 MISTAKES = [
     ("predict runs/toy/1 toy.yaml --beam 5", "no option '--beam'"),
     ("predict runs/toy/1 toy.yaml --top-kk 5", "no option '--top-kk'", "Did you mean '--top-k'"),
@@ -253,12 +246,6 @@ def test_a_mistake_is_named_with_its_fix(mistake, here, capsys):
     assert Path("toy.yaml").read_bytes() == kept
 
 
-def test_closed_standard_input_is_told(here, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", None)
-    assert main(["predict", "runs/toy/1"]) == 2
-    assert "standard input is closed: name a file" in capsys.readouterr().err
-
-
 def test_who_types_gets_an_answer_to_each_line(here, monkeypatch):
     answers = io.StringIO()
 
@@ -275,16 +262,6 @@ def test_who_types_gets_an_answer_to_each_line(here, monkeypatch):
     monkeypatch.setattr(sys, "stdout", answers)
     assert main(["predict", "runs/toy/1"]) == 0
     assert [line.split("\t")[0] for line in answers.getvalue().splitlines()] == ["0", "NUM"]
-
-
-def test_weights_by_label_are_given_on_the_command_line(here):
-    more = ["--trainer.max_steps", "1", "--loss.class_weights.NUM", "4"]
-    assert main(["fit", "toy.yaml", *more, "--run", "weighed"]) == 0
-    assert tfzoo.ClassificationTask.load("weighed").class_weights.tolist() == [1.5, 4.0]
-    balanced = "--trainer.max_steps 1 --loss.class_weights balanced --run balanced"
-    assert main(typed(f"fit toy.yaml {balanced}")) == 0
-    weights = tfzoo.ClassificationTask.load("balanced").class_weights
-    assert weights.tolist() == pytest.approx([1.0, 1.0], abs=0.1)
 
 
 def test_help_has_the_keys_of_the_recipes_task_alone(here, capsys):

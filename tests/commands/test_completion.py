@@ -7,11 +7,9 @@ from functools import cache
 import pytest
 
 from tfzoo.base.registry import registry
-from tfzoo.commands.argument_parser import SECTIONS
 from tfzoo.commands.completion import every_command
 from tfzoo.commands.main import COMMANDS, main
 from tfzoo.config import sources
-from tfzoo.config.sections import sections
 
 
 @cache
@@ -41,11 +39,6 @@ def test_what_can_follow_is_offered():
     assert completed("tfzoo fit x --model.norm ") == set(registry("norm").names())
     assert completed("tfzoo sweep ablations/pos") == {"ablations/position"}
     assert completed("tfzoo export --ov") == {"--overwrite"}
-
-
-def test_the_sections_that_are_offered_are_those_of_all_tasks():
-    tasks = [sections(registry("task").entry(name).cls) for name in registry("task").names()]
-    assert sorted(SECTIONS) == sorted(set().union(*tasks))
 
 
 def test_a_shell_that_there_is_none_of_is_refused(capsys):

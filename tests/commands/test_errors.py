@@ -167,11 +167,6 @@ def test_label_smoothing_is_refused_where_no_class_is_chosen(refused, tmp_path, 
     assert "label_smoothing: 0.0" in printed
 
 
-def test_a_number_of_samples_is_refused_where_none_are_printed(refused):
-    message = refused("fit regression/listops --samples 2")
-    assert message == "tfzoo: --samples: task 'regression' prints no texts; leave it out"
-
-
 @pytest.mark.parametrize(
     ("logger", "modules", "install"),
     [
@@ -191,10 +186,6 @@ def test_a_logger_that_is_not_installed_is_told_with_the_command_that_installs_i
 def test_text_in_the_place_of_a_recipe_is_told_where_text_goes(refused):
     Path("mine.csv").write_text("text,label\na,b\n", "utf-8")
     refused("fit mine.csv", "tfzoo fit classification/files --data.train mine.csv")
-
-
-def test_a_task_in_the_place_of_a_recipe_is_told_its_recipes(refused):
-    refused("fit regression", "these are: regression/files, regression/listops, regression/stsb")
 
 
 RECIPES = [
@@ -238,12 +229,6 @@ def test_a_trusted_recipe_may_name_a_class_beside_it(recipe, capsys):
     assert main(["fit", path, "--print_config", "--trust"]) == 0
     assert "callback_beside" in sys.modules
     assert "callback_beside.Mine" in capsys.readouterr().out
-
-
-def test_a_name_that_no_file_can_have_is_one_line(capsys):
-    for command in ("fit", "predict", "import"):
-        assert main([command, "x" * 300]) == 2
-        assert capsys.readouterr().err == f"tfzoo: {'x' * 300}: File name too long\n"
 
 
 def test_a_recipe_must_have_a_task(refused, tmp_path):

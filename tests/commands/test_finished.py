@@ -36,8 +36,3 @@ def test_a_limit_of_time_that_cuts_training_is_named(capsys):
     limits = ("--trainer.max_time", "00:00:00:01", "--trainer.max_steps", "100000")
     assert main([*SMALL, *limits]) == 0
     assert "trainer.max_time" in capsys.readouterr().out
-
-
-def test_an_export_is_no_safetensors_file(capsys):
-    assert main(["export", "run", "--output", "m.safetensors"]) == 2
-    assert "weights alone" in capsys.readouterr().err

@@ -113,18 +113,6 @@ def test_a_budget_of_tokens_ends_training_with_the_step_that_spends_it(max_token
     assert "validation         none took place" in capsys.readouterr().out
 
 
-def test_a_second_ctrl_c_stops_at_once(monkeypatch):
-    def twice(self, batch, index):
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
-        raise AssertionError("went on")
-
-    monkeypatch.setattr(TranslationTask, "training_step", twice)
-    assert fit(steps=50) == 130
-    assert summary(RUN)["fit"]["ended"] == "interrupted at once"
-    assert not Path("runs/numbers/1/curves.png").exists()
-
-
 @pytest.mark.usefixtures("no_pictures")
 def test_a_failure_is_recorded_and_told(monkeypatch, capsys):
     def broken(self, batch, index):
@@ -146,30 +134,6 @@ def test_checkpoints_come_as_often_as_asked():
     assert len(names) == 3
     assert "last.ckpt" in names
     assert main(["score", "runs/numbers/1", "validation"]) == 0
-
-
-def test_a_dry_run_writes_no_checkpoint():
-    assert fit("--trainer.fast_dev_run", "true") == 0
-    assert not list(Path("runs").rglob("*.ckpt"))
-
-
-@pytest.mark.nightly
-def test_weights_and_biases_gets_the_curves_and_the_best_checkpoint(monkeypatch, tmp_path):
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    sent = []
-
-    def send(run, artifact, aliases):
-        sent.append((artifact.type, artifact.metadata["original_filename"], aliases))
-
-    monkeypatch.setattr("wandb.sdk.wandb_run.Run.log_artifact", send)
-    options = ("--trainer.logger.project", "mine", "--trainer.logger.log_model", "true")
-    assert fit("--trainer.logger", "WandbLogger", *options, steps=2) == 0
-    (kept,) = Path("runs/numbers/1/wandb").glob("offline-run-*")
-    assert list(kept.glob("files/media/images/curves_*.png")), "the curves"
-    assert sent == [("model", "best.ckpt", ["latest", "best"])]
 
 
 @pytest.mark.usefixtures("no_pictures")

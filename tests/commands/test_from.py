@@ -8,8 +8,6 @@ import pytest
 
 import tfzoo
 from tfzoo.commands.main import main
-from tfzoo.runs import checkpoints
-from tfzoo.runs.checkpoints import read
 from tfzoo.runs.logged import logged_curves
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -72,26 +70,12 @@ def test_another_text_is_read_with_the_tokenizer_of_the_run(capsys):
     assert "one" in capsys.readouterr().err
 
 
-def test_a_tokenizer_that_is_named_by_hand_is_made_anew(capsys):
-    named = ["--data.tokenizer.name", "bpe", "--data.tokenizer.vocab_size", "270"]
-    assert main(["fit", "second.yaml", "--from", "one", "--run", "two", *named]) == 0
-    assert "another one" in capsys.readouterr().out
-    assert state("two") != state("one")
-
-
 def test_other_labels_in_the_place_of_the_runs_are_told(capsys):
     for path in Path("second").glob("*.tsv"):
         text = path.read_text("utf-8")
         path.write_text(text.replace("\t0\n", "\tcat\n").replace("\t1\n", "\tdog\n"), "utf-8")
     assert main(["fit", "second.yaml", "--from", "one", "--run", "two"]) == 0
     assert "others: a row of the head stood for 0, 1" in capsys.readouterr().out
-
-
-def test_the_run_is_read_once(monkeypatch):
-    paths = []
-    monkeypatch.setattr(checkpoints, "read", lambda path: paths.append(path) or read(path))
-    assert main(["fit", "second.yaml", "--from", "one", "--run", "two"]) == 0
-    assert paths == [Path("one/checkpoints/best.ckpt")]
 
 
 def test_another_task_takes_it_too(capsys):

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from tests.data.test_sentencepiece import marian
 from tests.json_files import edit
 from tests.published_folders import LINES, peer_of, save
 from tests.runs.test_published import GPT, GROUPED, MODERN, SEQ2SEQ, SMALL, T5, rewrite
-from tests.strangers.folders import NO_FILES, instead, link
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.data.tokenizer import SENTENCEPIECE, VOCABULARIES
@@ -63,16 +60,6 @@ def test_a_language_model_goes_on_with_the_same_tokens(name, tmp_path):
             assert ours == new.replace("\n", " ").replace("\r", " ")
 
 
-def test_settings_of_generate_of_a_language_model_are_named(tmp_path, capsys):
-    save("llama", *LANGUAGE_MODELS["llama"], tmp_path)
-    said = {"do_sample": True, "temperature": 0.6, "top_p": 0.9, "repetition_penalty": 1.1}
-    edit(tmp_path / "generation_config.json", lambda config: config.update(said))
-    checkpoints.read(tmp_path)
-    printed = " ".join(capsys.readouterr().err.split())
-    assert "does with --temperature 0.6 --top-k 50 --top-p 0.9" in printed
-    assert "would also use repetition_penalty: 1.1, which" in printed
-
-
 def assert_same_translations(task, peer, tokenizer, start):
     """Of both by greedy search; the ids that the peer generates. No search of tfzoo writes
     ``start``, the padding.
@@ -87,11 +74,6 @@ def assert_same_translations(task, peer, tokenizer, start):
         assert ours == tokenizer.decode(theirs[0], skip_special_tokens=True)
         found.append(theirs[0])
     return found
-
-
-def test_a_source_that_is_not_there_is_no_folder(tmp_path, capsys):
-    assert main(["import", str(tmp_path / "nope")]) == 2
-    assert f"no folder {tmp_path / 'nope'}; at the Hub it is hf://" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
@@ -131,14 +113,6 @@ def test_a_translation_begins_with_the_forced_token_as_generate_writes_and_train
     assert back.forced_bos_token_id == 7
     with pytest.raises(BadOption, match="nothing like the special tokens"):
         export(task, tmp_path / "other", to="ctranslate2")
-
-
-def test_an_older_bart_begins_with_the_token_that_its_configuration_forces(tmp_path):
-    save("marian", "BartForConditionalGeneration", TRANSLATORS["bart"][2], tmp_path)
-    (tmp_path / "generation_config.json").unlink()
-    older = {"force_bos_token_to_be_generated": True, "bos_token_id": 7, "prefix": " "}
-    edit(tmp_path / "config.json", lambda config: config.update(older))
-    assert tfzoo.TranslationTask.load(tmp_path).tokenizer.special.forced_bos == 7
 
 
 def test_settings_of_generate_that_no_search_has_are_named(tmp_path, capsys):
@@ -192,26 +166,6 @@ def test_marians_files_of_sentencepiece_are_read_and_trained_on(apart, own_folde
     assert "another one" not in table
     assert tuned.joint is not apart
     assert tuned.target.encode(LINES) == task.tokenizer.target.encode(LINES)
-
-
-CLASSIFIERS: list[tuple[str, str, dict[str, Any]]] = [
-    ("bert", "BertForSequenceClassification", SMALL),
-    ("roberta", "RobertaForSequenceClassification", {**SMALL, "type_vocab_size": 1}),
-    ("bert", "DistilBertForSequenceClassification", {"dim": 18, "n_heads": 3, "n_layers": 2}),
-    ("bert", "ModernBertForSequenceClassification", {**SMALL, **MODERN}),
-]
-
-
-@pytest.mark.parametrize(("family", "class_name", "config"), CLASSIFIERS)
-def test_a_classifier_gives_the_same_probabilities(family, class_name, config, tmp_path):
-    labels = {"id2label": {0: "bad", 1: "so so", 2: "good"}}
-    config = {**config, **labels, "max_position_embeddings": 256}
-    peer, tokenizer = save(family, class_name, config, tmp_path)
-    found = tfzoo.ClassificationTask.load(tmp_path).classify(LINES[:2])
-    for text, ours in zip(LINES[:2], found, strict=True):
-        logits = peer(**tokenizer(text, return_tensors="pt")).logits[0]
-        theirs = dict(zip(labels["id2label"].values(), logits.softmax(0).tolist(), strict=True))
-        assert ours.probabilities == pytest.approx(theirs, abs=1e-5)
 
 
 TAGGERS: list[tuple[str, str, dict[str, Any]]] = [
@@ -277,67 +231,6 @@ def content(said, name):
     """A change of a folder: the file holds this text or these bytes."""
     said = said.encode() if isinstance(said, str) else said
     return lambda folder: (folder / name).write_bytes(said)
-
-
-def header(said, length=None):
-    size = len(said) if length is None else length
-    return content(size.to_bytes(8, "little") + said.encode() + bytes(8), "model.safetensors")
-
-
-HOSTILE = {
-    "a pipe for weights": partial(instead, "model.safetensors", NO_FILES["a pipe"]),
-    "endless weights": partial(instead, "model.safetensors", link("/dev/zero")),
-    "endless configuration": partial(instead, "config.json", link("/dev/zero")),
-    "an endless tokenizer": partial(instead, "tokenizer.json", link("/dev/zero")),
-    "a socket for a tokenizer": partial(instead, "tokenizer.json", NO_FILES["a socket"]),
-    "a deep configuration": content('{"model_type": ' + "[" * 10**6, "config.json"),
-    "many digits": content('{"model_type": "llama", "vocab_size": ' + "9" * 10**6, "config.json"),
-    "names without end": header("{}", 2**64 - 1),
-    "a shape beyond the file": header(
-        '{"w": {"dtype": "F32", "shape": [1099511627776, 4], "data_offsets": [0, 8]}}'
-    ),
-    "data beyond the file": header(
-        '{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 1152921504606846976]}}'
-    ),
-    "an index that leaves the folder": lambda folder: (
-        (folder / "model.safetensors").unlink(),
-        content('{"weight_map": {"w": "../../w.safetensors"}}', "model.safetensors.index.json")(
-            folder
-        ),
-    ),
-    "no tokenizer": lambda folder: (folder / "tokenizer.json").unlink(),
-}
-
-
-def test_a_hostile_folder_is_refused_in_one_line(tmp_path, capsys):
-    save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "good")
-    for kind, spoil in HOSTILE.items():
-        folder = tmp_path / kind
-        shutil.copytree(tmp_path / "good", folder)
-        spoil(folder)
-        capsys.readouterr()
-        assert main(["import", str(folder), "--run", str(tmp_path / "run")]) == 2, kind
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith("tfzoo: ")
-        assert not (tmp_path / "run").exists()
-
-
-def test_a_run_is_named_after_the_folder_that_is_imported(tmp_path, monkeypatch):
-    """Also where that is the working folder, and where its name has an ``@``."""
-    save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "small@2")
-    monkeypatch.chdir(tmp_path / "small@2")
-    assert main(["import", "."]) == 0
-    assert Path("runs/small@2/config.json").is_file()
-
-
-def test_what_is_imported_is_the_same_to_the_bit(tmp_path):
-    peer, _ = save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "there")
-    main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")])
-    task = LanguageModelingTask.load(tmp_path / "here")
-    embedding = peer.get_input_embeddings().weight
-    assert torch.equal(task.model.embedding.weight, embedding)
-    kept = json.loads((tmp_path / "here/config.json").read_text("utf-8"))
-    assert kept["recipe"]["model"]["norm"] == {"name": "rms", "eps": 1e-6}
 
 
 def test_weights_keep_their_dtype_and_are_in_memory_once(tmp_path):

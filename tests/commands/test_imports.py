@@ -1,12 +1,9 @@
 """Commands that answer at once load nothing that takes its time."""
 
 import gc
-import importlib
 import subprocess
 import sys
 from types import SimpleNamespace
-
-import pytest
 
 from tests import forked
 from tfzoo.base import loading
@@ -81,28 +78,3 @@ def test_a_task_is_imported_without_searches_for_garbage(monkeypatch):
         assert (during, gc.isenabled(), gc.get_freeze_count() > 0) == ([False], True, True)
     finally:
         gc.unfreeze()
-
-
-@pytest.mark.nightly
-def test_a_task_is_imported_without_signal_processing():
-    code = (
-        "import sys; from tfzoo.base.loading import task_class; task_class('classification')\n"
-        "print([name for name in ('lightning', 'scipy.signal') if name in sys.modules])"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout == "['lightning']\n"
-
-
-def test_signal_processing_is_put_off_and_no_more(monkeypatch):
-    monkeypatch.delitem(sys.modules, "scipy.signal", raising=False)
-    with loading.without_signal_processing():
-        assert importlib.import_module("scipy.signal").hamming is None
-    assert "scipy.signal" not in sys.modules
-
-
-def test_where_lightning_is_imported_already_garbage_is_searched_as_before():
-    import lightning  # noqa: F401
-
-    with loading.without_collections():
-        assert gc.isenabled()
-    assert gc.get_freeze_count() == 0

@@ -1,19 +1,14 @@
 """What the recipe, further files and options lay over each other, and what comes out."""
 
 import inspect
-from datetime import timedelta
 
 import pytest
 import yaml
 
 from tests.typed import typed
 from tfzoo import Transformer
-from tfzoo.base.values import convert
 from tfzoo.commands.main import main
-from tfzoo.config.lightning import check_class
 from tfzoo.config.sources import find_recipe
-from tfzoo.errors import BadOption
-from tfzoo.training.trainer import best_checkpoint
 
 
 @pytest.fixture
@@ -86,29 +81,6 @@ def test_an_option_sets_its_key_alone_and_a_text_stays_one(options, key, value, 
     assert resolved(f"translation/numbers {options}")[section][name] == value
 
 
-def test_an_option_of_a_callback_belongs_to_the_one_that_was_named_before_it(resolved):
-    trainer = resolved(
-        "translation/numbers "
-        "--trainer.callbacks+=EarlyStopping --trainer.callbacks.monitor=val/loss "
-        "--trainer.callbacks+=LearningRateMonitor --trainer.callbacks.logging_interval=step "
-        "--trainer.logger.version 7 --trainer.logger CSVLogger"
-    )["trainer"]
-    first, second = trainer["callbacks"]
-    assert first["class_path"].endswith("EarlyStopping")
-    assert first["init_args"]["monitor"] == "val/loss"
-    assert second["init_args"]["logging_interval"] == "step"
-    (logger,) = trainer["logger"]
-    assert logger["init_args"]["version"] == 7
-
-
-def test_a_whole_number_and_a_share_stay_what_they_are(resolved):
-    """Lightning reads 1 as one batch, and 1.0 as all."""
-    for text, wanted in (("1", 1), ("1.0", 1.0), ("0.5", 0.5)):
-        found = resolved(f"translation/numbers --trainer.limit_val_batches {text}")
-        share = found["trainer"].get("limit_val_batches", 1.0)
-        assert (share, type(share)) == (wanted, type(wanted))
-
-
 def test_a_config_file_lies_over_the_recipe_and_under_the_options(recipe, resolved, tmp_path):
     (tmp_path / "more.yaml").write_text("model: {norm: {eps: 1e-2}, dim: 64}\n", "utf-8")
     model = resolved(f"{recipe} --config {tmp_path}/more.yaml --model.dim 32")["model"]
@@ -172,40 +144,3 @@ def test_every_default_that_is_printed_is_the_models_own(resolved):
     own = inspect.signature(Transformer.__init__).parameters
     assert set(model) == set(own) - {"self", "vocab_size", "source_vocab_size", "like"}
     assert all(model[key] == own[key].default for key in set(model) - set(said))
-
-
-def test_the_checkpoint_of_the_least_score_is_kept_where_that_is_asked_for(
-    resolved, recipe, tmp_path
-):
-    """``min`` is Lightning's default, and not the one here."""
-    given = "--checkpoint.monitor val/loss --checkpoint.mode min"
-    settings = resolved(f"{recipe} {given}")["checkpoint"]
-    assert best_checkpoint(settings, "val/chrf", tmp_path).mode == "min"
-    assert best_checkpoint({}, "val/chrf", tmp_path).mode == "max"
-
-
-def test_a_class_of_ones_own_is_not_taken_for_lightnings_of_the_same_name(tmp_path, monkeypatch):
-    own = "class EarlyStopping:\n    def __init__(self, own: int = 0) -> None: ...\n"
-    (tmp_path / "callbacks_of_mine.py").write_text(own, "utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    given = {"class_path": "callbacks_of_mine.EarlyStopping", "init_args": {"own": 1}}
-    assert check_class("callbacks", given) == given
-    with pytest.raises(BadOption, match="has no argument 'own'"):
-        check_class("callbacks", {**given, "class_path": "EarlyStopping"})
-
-
-@pytest.mark.parametrize("name", ["TensorBoardLogger", "WandbLogger", "CSVLogger", "MLFlowLogger"])
-def test_a_logger_is_named_without_options(name, monkeypatch):
-    monkeypatch.setattr("tfzoo.config.lightning.find_spec", lambda module: True)
-    path = f"lightning.pytorch.loggers.{name}"
-    assert check_class("logger", name) == {"class_path": path}
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [("00:00:30:00", 1800), ("00:30:00", 1800), ("1:00:00:00", 86400)],
-)
-def test_a_time_between_checkpoints_is_read_as_lightning_reads_times(text, wanted, resolved):
-    given = f"translation/numbers --checkpoint.train_time_interval {text}"
-    settings = resolved(given)["checkpoint"]
-    assert convert(settings["train_time_interval"], timedelta).total_seconds() == wanted

@@ -100,20 +100,3 @@ def classified(data, label="{word}"):
         path = Path(data.get(split) or split).with_suffix(".tsv")
         path.write_text("".join("\t".join(row) + "\n" for row in [names, *rows]), "utf-8")
     return ["--data.root", "."]
-
-
-@pytest.mark.parametrize(
-    ("name", "dim", "heads", "hidden", "dropout", "steps"),
-    [("base", 512, 8, 2048, 0.1, 100_000), ("big", 1024, 16, 4096, 0.3, 300_000)],
-)
-def test_the_papers_recipes_hold_the_papers_numbers(name, dim, heads, hidden, dropout, steps):
-    tree = yaml.safe_load(sources.find_recipe(f"translation/wmt14_{name}").read_text("utf-8"))
-    own = {"dim": dim, "heads": heads, "dropout": dropout}
-    shared = {"layers": 6, "head_dim": 64, "residual": "post", "tie": "all"}
-    assert tree["model"].items() >= {**own, **shared}.items()
-    assert tree["model"]["feedforward"]["hidden"] == hidden
-    assert tree["trainer"]["max_steps"] == steps
-    assert tree["optim"].items() >= {"betas": [0.9, 0.98], "label_smoothing": 0.1}.items()
-    assert tree["optim"]["schedule"]["warmup"] == 4000
-    assert tree["optim"]["lr"] == pytest.approx((dim * 4000) ** -0.5, rel=1e-6)
-    assert tree["search"].items() >= {"beam": 4, "length_penalty": 0.6}.items()

@@ -63,15 +63,3 @@ def test_mistakes_are_named_with_what_to_do(folder, capsys):
         assert said in error
     assert main(["report", "--help"]) == 0
     assert "--metric NAME" in capsys.readouterr().out
-
-
-def test_a_folder_that_cannot_be_written_is_named(folder, capsys):
-    (folder / "report.html").mkdir()
-    assert main(["report", "norms"]) == 2
-    assert capsys.readouterr().err.startswith("tfzoo: cannot write the report into norms: ")
-
-
-def test_a_torn_row_of_a_run_costs_its_explanation_alone(folder):
-    metrics = folder / "norm=rms,position=rotary/seed-1/metrics.csv"
-    metrics.write_text("step,explain/entropy,val/loss\n1,0.5.3,2.0\n", "utf-8")
-    assert main(["report", "norms"]) == 0

@@ -48,11 +48,3 @@ def test_a_mistake_is_named_before_anything_is_loaded(words, message, two_runs):
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "2 []\n"
     assert ran.stderr == f"tfzoo: {message}\n"
-
-
-def test_without_the_extra_it_says_what_to_install(two_runs, capsys, monkeypatch):
-    monkeypatch.delitem(sys.modules, "tfzoo.serving.app", raising=False)
-    monkeypatch.setitem(sys.modules, "fastapi", None)
-    assert main(["serve", "numbers.ckpt"]) == 2
-    said = capsys.readouterr().err
-    assert said.endswith("needs fastapi, which is not installed: pip install 'tfzoo[serve]'\n")

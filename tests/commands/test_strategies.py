@@ -85,25 +85,6 @@ def test_two_processes_share_one_folder():
 
 
 @pytest.mark.nightly
-def test_sharded_layers_that_are_computed_twice_train_as_whole_ones_do(ddp):
-    """Clipped and accumulated, with dropout, and with statistics of all processes, counted once."""
-    assert_close(logged(FSDP2), logged(ddp), rtol=2e-4, atol=1e-5)
-    assert len(logged(ddp)["train/loss"]) >= 4
-    sharded, plain = (
-        checkpoints.read(Path(f"{run}/checkpoints/last.ckpt"))["state_dict"] for run in (FSDP2, ddp)
-    )
-    assert sharded.keys() == plain.keys()
-    counted = [name for name in plain if "running" in name]
-    assert counted
-    assert_close(
-        {name: sharded[name] for name in counted},
-        {name: plain[name] for name in counted},
-        rtol=0.01,
-        atol=1e-3,
-    )
-
-
-@pytest.mark.nightly
 def test_an_adapter_is_trained_sharded_as_whole_and_goes_on():
     """Only its parameters change, losses are those of DDP, and readers of the folder merge it."""
     lora = ("--adapter.name", "lora", "--adapter.rank", "4", "--adapter.targets", "[query,value]")
@@ -148,15 +129,6 @@ def test_an_export_is_one_file_that_other_commands_read(capsys):
         assert "a place of the checkpoints that training goes on from" in capsys.readouterr().err
     assert main(["export", FSDP2, "--output", "no/such/folder.ckpt"]) == 2
     assert "cannot write" in capsys.readouterr().err
-
-
-@pytest.mark.nightly
-def test_an_export_is_less_than_half_of_a_checkpoint(ddp):
-    assert main(["export", ddp, "--output", "mine.ckpt"]) == 0
-    size, whole = (
-        Path(path).stat().st_size for path in ("mine.ckpt", f"{ddp}/checkpoints/best.ckpt")
-    )
-    assert size < whole / 2
 
 
 class Seen(L.Callback):
@@ -221,35 +193,11 @@ def test_the_same_command_goes_on_with_one_process_and_its_export_translates(cap
     assert capsys.readouterr().out.count("\n") == 2
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
-def test_half_precision_trains_close_to_full(precision):
-    shutil.rmtree("half", ignore_errors=True)
-    half = f"--run half --model.position rotary --trainer.precision {precision}"
-    args = (*SPREAD, *typed(half, "--trainer.devices 1"))
-    assert main(["fit", "translation/numbers", *TINY, *args]) == 0
-    wanted = torch.bfloat16 if precision == "bf16-true" else torch.float32
-    state = checkpoints.read("half/checkpoints/last.ckpt")["state_dict"]
-    assert {value.dtype for value in state.values()} == {wanted}
-    assert logged("half")["train/loss"] == pytest.approx([6.8] * 4, rel=0.05)
-
-
 def test_a_split_of_layers_over_devices_is_refused():
     mesh = {"tensor_parallel": SimpleNamespace(size=lambda: 2)}
     mesh = type("Mesh", (dict,), {"mesh_dim_names": ("data_parallel", "tensor_parallel")})(mesh)
     with pytest.raises(BadOption, match=r"use trainer\.strategy fsdp2"):
         shard(tfzoo.Transformer(20, 8, 2, 1), mesh)
-
-
-@pytest.mark.nightly
-def test_and_so_is_it_when_two_processes_have_started(capsys):
-    Path("split.yaml").write_text(
-        "trainer: {strategy: {class_path: lightning.pytorch.strategies.ModelParallelStrategy}}",
-        "utf-8",
-    )
-    args = ("--trainer.devices", "2", "--config", "split.yaml", "--run", "split")
-    assert main(["fit", "translation/numbers", *TINY, *args]) == 2
-    assert "use trainer.strategy fsdp2" in capsys.readouterr().err
 
 
 def variables(words):

@@ -15,7 +15,6 @@ import tfzoo
 from tests.sweep.files import LEARNS, Trainings, sweep_file
 from tests.waiting import soon
 from tfzoo.commands.main import main
-from tfzoo.sweep import start
 
 FOLDER = Path("runs/tiny")
 
@@ -88,12 +87,6 @@ def test_a_cell_of_which_all_runs_diverged_is_an_answer(trainings, capsys):
     assert "2 of 4 runs completed, 0 failed, 2 diverged" in capsys.readouterr().out
 
 
-def test_a_signal_while_the_report_is_written_has_its_exit_code(trainings, monkeypatch, capsys):
-    monkeypatch.setattr(start, "write", lambda folders: os.kill(os.getpid(), signal.SIGTERM))
-    assert sweep() == 75
-    assert "sweep was stopped by a signal" in capsys.readouterr().err
-
-
 def test_a_changed_file_adds_only_the_new_runs(trainings):
     sweep()
     more = {
@@ -147,22 +140,6 @@ def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(traini
     said = capsys.readouterr().out
     assert "0:00:02 a run, the mean of 1 completed runs" in said, "what fit recorded"
     assert trainings.trained == ["norm=layer seed 1"]
-
-
-def test_a_cell_is_estimated_by_its_own_runs(trainings, capsys):
-    axes = {"model.norm": ["layer", "rms", "none"]}
-    assert sweep("--cell", "0", axes=axes) == 0
-    trainings.seconds = 60.0
-    assert sweep("--cell", "2", axes=axes) == 0
-    capsys.readouterr()
-    assert sweep("--dry-run", axes=axes) == 0
-    assert "about 0:02:40 with --jobs 1: 0:00:40 a run" in capsys.readouterr().out, (
-        "20 + 60 seconds, and twice the mean of both"
-    )
-    trainings.seconds = 20.0
-    assert sweep(axes=axes) == 0
-    said = capsys.readouterr().err
-    assert re.search(r"norm=none seed 1: completed, .*, 0:00:20, about 0:01:40 left", said)
 
 
 def test_one_cell_by_number_is_one_run_whoever_counts(trainings, capsys):
@@ -339,21 +316,3 @@ def test_a_clash_a_divergence_and_a_run_out_of_memory_are_told_and_the_others_co
     assert re.search(r"what=large seed 1: failed: out of memory", ran.stdout)
     assert re.search(r"what=clash: refused: .*norm 'batch' mixes tokens", ran.stderr)
     assert re.search(r"what=good seed 1: completed, val/loss", ran.stderr)
-
-
-@pytest.mark.nightly
-def test_all_runs_of_a_token_budget_see_as_many_tokens():
-    widths = {"width": {"usual": {}, "small batch": {"data.max_tokens": 128}}}
-    sweep_file(
-        Path(),
-        axes=widths,
-        overrides={**LEARNS, "trainer.max_steps": 100},
-        budget={"tokens": 2000},
-        seeds=[1],
-    )
-    main(["sweep", "tiny.yaml", "--jobs", "2"])
-    found = [json.loads(path.read_text())["fit"] for path in FOLDER.glob("*/*/summary.json")]
-    assert len({fit["steps"] for fit in found}) == 2
-    for fit in found:
-        assert 2000 <= fit["tokens"] < 2000 + 1024
-        assert fit["scores"]["val/loss"] > 0

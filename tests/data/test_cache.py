@@ -1,11 +1,8 @@
 """The cache is one folder, and what stands in it is whole."""
 
-import os
-
 import pytest
 
 from tfzoo.base import cache
-from tfzoo.errors import TfzooError
 
 
 @pytest.fixture(autouse=True)
@@ -58,28 +55,6 @@ def test_size_counts_and_clear_removes_what_tfzoo_made_and_nothing_else(empty):
     assert cache.size() == 0
     assert (empty / "thesis.txt").read_text() == "mine"
     assert cache.clear() == 0
-
-
-def test_what_dead_processes_left_long_ago_goes(empty):
-    fill(cache.entry("ids", "key"))
-    shelf = empty / cache.SHELF
-    for name, age in (("old", 2 * cache.DAY), ("new", 0.0)):
-        draft = shelf / f".filling-{name}"
-        draft.mkdir()
-        os.utime(draft, (draft.stat().st_atime - age, draft.stat().st_mtime - age))
-    fill(cache.entry("ids", "other"))
-    assert sorted(p.name for p in shelf.iterdir()) == [".filling-new", "ids-key", "ids-other"]
-
-
-def test_a_cache_that_cannot_be_written_names_the_way_out(empty):
-    empty.write_text("a file where the folder should be")
-    with pytest.raises(TfzooError, match="TFZOO_CACHE"):
-        fill(cache.entry("ids", "key"))
-
-
-def test_a_key_depends_on_where_its_parts_end():
-    assert cache.key("ab", "c") != cache.key("a", "bc") != cache.key("abc")
-    assert cache.key("ab", "c") == cache.key("ab", "c")
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,12 @@ before training.
 """
 
 import gzip
-import multiprocessing
-import os
 import shutil
 
 import pytest
 import torch
 
 from tfzoo.base import cache
-from tfzoo.data import prepare
 from tfzoo.data.batch import row_lengths
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.inference_batches import text_batches
@@ -94,22 +91,6 @@ def test_a_label_that_is_cut_off_whole_is_a_class_that_nothing_teaches(root, cap
     assert data.label_counts[2] == 0
     assert "data: no training example has these labels: rare" in capsys.readouterr().err
     assert "val is held out of training (data.val_fraction 0.3)" in data.describe()
-
-
-def test_texts_that_end_elsewhere_are_other_texts():
-    one, other = (
-        prepare.read_split([(text, "x") for text in texts], "train")
-        for texts in (["a\nb", "c"], ["a", "b\nc"])
-    )
-    assert one.target == other.target
-    assert one.source != other.source
-
-
-def test_a_carriage_return_in_lines_of_text_is_kept(root):
-    (root / "train.tsv").unlink()
-    (root / "train.text").write_bytes(b"".join(f"{text}\rhere\n".encode() for text, _ in TRAIN))
-    (root / "train.label").write_text("".join(f"{label}\n" for _, label in TRAIN), "utf-8")
-    assert all("\rhere" in text for text, _ in prepared(root=str(root)).splits["train"])
 
 
 def test_the_vocabulary_is_that_of_training_without_what_is_cut_off(root):
@@ -288,25 +269,3 @@ def test_text_that_is_all_skipped_is_an_error(root):
         BadData, match="train: no example is left; skipped: 2 examples without a token"
     ):
         prepared(root=str(root), test={})
-
-
-def test_what_is_not_ready_yet_says_so():
-    with pytest.raises(BadOption, match="prepare_data"):
-        _ = ClassificationData(dataset="listops").labels
-
-
-def prepare_listops():
-    """Generate, train and tokenize; the number of training examples."""
-    spec = {"name": "listops", "train": 3000, "val": 10, "test": 10}
-    return len(prepared(dataset=spec, tokenizer={"name": "word", "cut": "spaces"}).sets["train"])
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_preparation_that_is_killed_leaves_nothing_that_the_next_takes_for_complete():
-    for seconds in (0.02, 0.05, 0.1, 0.2, 0.4):
-        process = multiprocessing.get_context("fork").Process(target=prepare_listops)
-        process.start()
-        process.join(seconds)
-        process.kill()
-        process.join()
-    assert prepare_listops() == 3000

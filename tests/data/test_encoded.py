@@ -32,8 +32,3 @@ def test_a_worker_is_sent_the_path_and_not_the_ids(tmp_path):
     sent = pickle.dumps(Encoded(tmp_path / "text"))
     assert len(sent) < 1000
     assert lists(pickle.loads(sent)) == [[1] * 100_000]
-
-
-def test_sentences_without_any_token_are_fine(tmp_path):
-    write(tmp_path / "text", [[[], []]])
-    assert lists(Encoded(tmp_path / "text")) == [[], []] == lists(Sentences.of([[], []]))

@@ -1,11 +1,10 @@
 """Text is UTF-8. A byte that is not is told with its line and place, and nothing is guessed."""
 
 import gzip
-import io
 
 import pytest
 
-from tfzoo.data.table import decoded, read_lines
+from tfzoo.data.table import read_lines
 from tfzoo.errors import BadData
 
 
@@ -46,11 +45,3 @@ def test_a_byte_that_is_not_utf8_is_told_with_its_line_and_what_to_do(
 def test_utf16_is_refused_with_or_without_its_mark(encoding, tmp_path):
     (tmp_path / "lines").write_bytes("plain English\n".encode(encoding))
     assert "lines, line 1: not UTF-8 (byte 0x" in error(tmp_path / "lines")
-
-
-def test_a_line_is_read_as_soon_as_it_ends():
-    stream = io.BytesIO(b"first\nsecond\nthird")
-    lines = decoded(stream, "standard input")
-    assert next(lines) == "first"
-    assert stream.tell() == len(b"first\n")
-    assert list(lines) == ["second", "third"]

@@ -1,8 +1,5 @@
 """Data sets by name: their columns and splits, and what is said when they cannot be reached."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import datasets
@@ -12,7 +9,7 @@ from tests.typed import typed
 from tfzoo.commands.main import main
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.translation import TranslationData
-from tfzoo.errors import BadData, BadOption, UnknownName
+from tfzoo.errors import BadData, UnknownName
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
 
@@ -124,17 +121,3 @@ def test_a_name_that_cannot_be_reached_says_that_it_needs_a_network_or_files(ask
     assert "that huggingface.co can be reached" in message
     assert "data.root" in message
     assert "\n" not in message
-
-
-def test_the_library_itself_is_asked_and_says_so_without_a_network(tmp_path):
-    code = "from tfzoo.data.source import fetched; fetched('nobody/nothing')"
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert "BadData: cannot load the data set 'nobody/nothing'" in done.stderr
-
-
-def test_a_path_is_no_name(tmp_path):
-    with pytest.raises(BadOption, match=r"data\.root"):
-        ClassificationData(name=str(tmp_path)).prepare_data()

@@ -13,8 +13,8 @@ import torch
 from tfzoo.base.special_ids import OWN
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.inference_batches import text_batches
-from tfzoo.data.pairs import joined, truncate
-from tfzoo.errors import BadData, BadOption, BadRun
+from tfzoo.data.pairs import truncate
+from tfzoo.errors import BadData, BadOption
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
 
@@ -103,22 +103,6 @@ def test_training_and_answering_truncate_alike():
     assert batch.tokens[at].tolist() == [*one_at_a_time(first, second, 12), 3]
 
 
-def test_a_pair_of_empty_texts_teaches_nothing(capsys):
-    rows = [*ROWS, {"premise": " ", "hypothesis": "", "label": "no"}, ROWS[0] | {"premise": ""}]
-    data = prepared(train=rows, val=ROWS)
-    assert data.sets["train"].rows.tolist() == [0, 1, 2, 4]
-    assert "training skips 1 example without a token" in capsys.readouterr().err
-
-
-def test_a_checkpoint_knows_that_texts_are_pairs():
-    vocabulary = prepared(train=ROWS, val=ROWS).vocabulary
-    again = type(vocabulary).restore(vocabulary.state())
-    assert again.pairs
-    assert list(again.texts) == COLUMNS
-    with pytest.raises(BadRun, match="one or two texts"):
-        type(vocabulary).restore(vocabulary.state() | {"texts": ["a", "b", "c"]})
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -158,16 +142,3 @@ def test_a_vocabulary_of_texts_reads_no_pairs():
     data.vocabulary = prepared(train=ROWS, val=ROWS, text_column="premise").vocabulary
     with pytest.raises(BadOption, match=r"reads single texts, and data.text_column names two"):
         data.prepare_data()
-
-
-def test_equal_pairs_stay_on_one_side_of_validation():
-    rows = [(f"a {n % 9}", f"b {n % 3}", "xy"[n % 2]) for n in range(60)]
-    data = prepared(train=rows, val_fraction=0.3)
-    train, val = ({text for text, _ in data.splits[name]} for name in ("train", "val"))
-    assert train
-    assert val
-    assert not train & val
-
-
-def test_joined_texts_have_one_tab():
-    assert joined(["a\tb", "\tc"]) == "a b\t c"

@@ -14,15 +14,6 @@ from tfzoo.base.registry import create
 from tfzoo.data.tokenizer import found_in, restored, state_of
 from tfzoo.errors import BadRun, TfzooError
 
-SPECIAL: dict[str, dict[str, Any]] = {
-    "gpt2": {"pad": None, "bos": 0, "eos": 0, "cls": None, "prompt_bos": False},
-    "llama": {"pad": None, "bos": 0, "eos": 1, "cls": None, "prompt_bos": True},
-    "roberta": {"pad": 1, "bos": 0, "eos": 2, "cls": 0, "sep": (2,), "mask": 3},
-    "bert": {"pad": 0, "unk": 1, "cls": 2, "eos": 3, "sep": (3,), "mask": 4},
-    "t5": {"pad": 0, "eos": 1, "unk": 2, "cls": None},
-    "marian": {"pad": 2, "eos": 0, "unk": 1, "cls": None},
-}
-
 
 @pytest.fixture(params=TOKENIZERS)
 def name(request):
@@ -41,12 +32,6 @@ def test_ids_are_those_of_transformers_in_four_scripts(name, count, tmp_path):
     assert ours.decode(theirs[:5]) == [
         peer.decode(ids, skip_special_tokens=True) for ids in theirs[:5]
     ]
-
-
-def test_special_ids_are_used_as_they_are(name, tmp_path):
-    save_tokenizer(name, tmp_path)
-    special = restored("pretrained", state_of(tmp_path)).special
-    assert {key: getattr(special, key) for key in SPECIAL[name]} == SPECIAL[name]
 
 
 def test_the_configuration_of_the_model_says_more(tmp_path):
@@ -152,12 +137,3 @@ def test_a_hostile_tokenizer_of_a_checkpoint_is_refused_in_one_line(name):
     with pytest.raises(BadRun, match=r"its tokenizer is refused: .") as raised:
         restored("bpe", OWN[name](text))
     assert "\n" not in str(raised.value)
-
-
-def test_padding_that_a_stranger_asks_for_is_not_done():
-    tokenizer = create("tokenizer", {"name": "bpe", "vocab_size": 300})
-    tokenizer.train(LINES)
-    state = json.loads(tokenizer.state())
-    strategy = {"strategy": {"Fixed": 9999}, "direction": "Right", "pad_to_multiple_of": None}
-    state["padding"] = {**strategy, "pad_id": 9999, "pad_type_id": 0, "pad_token": "x"}
-    assert restored("bpe", json.dumps(state)).encode(LINES) == tokenizer.encode(LINES)

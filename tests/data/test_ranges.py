@@ -39,14 +39,6 @@ def numbers_of_components():
                     yield pytest.param(kind, component, name, id=f"{component}-{name}")
 
 
-def test_numbers_are_found():
-    found = {(p.values[0].__name__, p.values[1]) for p in numbers_of_data()}
-    assert ("TranslationData", "token_dropout") in found
-    assert ("ClassificationData", "val_fraction") in found
-    assert len(found) == 14
-    assert len(list(numbers_of_components())) >= 16
-
-
 @pytest.mark.parametrize(("cls", "name"), list(numbers_of_data()))
 def test_a_number_that_cannot_be_is_refused_by_its_name(cls, name):
     for value in IMPOSSIBLE:
@@ -81,16 +73,3 @@ def test_an_option_that_cannot_be_is_refused_by_its_name(kind, component, name):
     for value in (nan, inf, -inf, -1, 1.5, 10**12, 10**400, True):
         with pytest.raises(BadOption, match=rf"'{component}'.*{name}"):
             create(kind, {"name": component, name: value})
-
-
-@pytest.mark.parametrize("component", registry("tokenizer").names())
-def test_the_smallest_and_a_large_vocabulary_can_be_trained(component):
-    """What the library would refuse, or crash on, is outside the range."""
-    options = registry("tokenizer").entry(component).options
-    if "vocab_size" not in options:
-        pytest.skip("its vocabulary has one size")
-    smallest = {"word": 5, "sentencepiece": 280}.get(component, 260)  # which keeps characters
-    for size in (smallest, 10_000_000):
-        tokenizer = create("tokenizer", {"name": component, "vocab_size": size})
-        tokenizer.train(["a few words, a few lines"] * 20)
-        assert tokenizer.encode(["a few"])[0]

@@ -11,7 +11,6 @@ from tests.data.servers import respond, served
 from tests.typed import typed
 from tfzoo.commands.main import main
 from tfzoo.config.security import check_values
-from tfzoo.data import remote
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.source import find_texts
 from tfzoo.data.table import TextFormat
@@ -118,15 +117,6 @@ def test_what_needs_a_listing_is_refused(options, words):
         ClassificationData(**options)
 
 
-def test_a_missing_package_is_named(monkeypatch):
-    def url_to_fs(address):
-        raise ImportError("Install s3fs to access S3")
-
-    monkeypatch.setattr("fsspec.core.url_to_fs", url_to_fs)
-    with pytest.raises(BadOption, match=r"s3:// needs a package .*: Install s3fs to access S3"):
-        read("s3://bucket/train.tsv")
-
-
 def test_an_address_stays_as_it_is_in_a_recipe_that_names_one(capsys):
     command = typed("fit classification/trec6 --data.train https://host/a.csv.gz --print_config")
     assert main(command) == 0
@@ -134,16 +124,3 @@ def test_an_address_stays_as_it_is_in_a_recipe_that_names_one(capsys):
     command[3] = "http://host/a.csv"
     assert main(command) == 2
     assert "a recipe does not read http://, only https://" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [
-        ("https://host/a/train.tsv.gz?x=/y.csv#z", "train.tsv.gz"),
-        ("https://host/../..", "text"),
-        ("s3://bucket/a b/%2e%2e.tsv", "_2e_2e.tsv"),
-        ("memory://" + "x" * 300 + ".tsv", "x" * 96 + ".tsv"),
-    ],
-)
-def test_a_copy_has_a_harmless_name_with_the_ending_of_the_file(address, name):
-    assert remote.file_name(address) == name

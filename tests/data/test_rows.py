@@ -3,7 +3,6 @@
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import datasets
@@ -151,13 +150,6 @@ def test_classes_that_are_stored_as_numbers_have_their_names():
     assert found == [("a", "negative"), ("b", "positive")]
 
 
-def test_numbers_of_numpy_and_torch_are_labels():
-    rows = [("a", np.int64(3)), ("b", torch.tensor(4)), ("c", True)]
-    data = ClassificationData(train=rows, val=rows)
-    found = list(data.text.external(data.columns, data.columns)["train"])
-    assert found == [("a", "3"), ("b", "4"), ("c", "true")]
-
-
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
@@ -244,19 +236,6 @@ def test_the_same_rows_are_prepared_once_and_a_spawned_process_gets_them(monkeyp
     assert len(list(there.train_dataloader())) == len(list(data.train_dataloader()))
 
 
-def test_processes_with_different_rows_are_refused():
-    data = ClassificationData(train=TUPLES, val=TUPLES)
-    data.prepare_data()
-    strategy = SimpleNamespace(
-        broadcast=lambda content: "of rank 0", reduce_boolean_decision=lambda same: same
-    )
-    data.trainer = SimpleNamespace(
-        world_size=2, strategy=strategy, _accelerator_connector=SimpleNamespace()
-    )
-    with pytest.raises(BadData, match="the processes of this training have different"):
-        data.setup("fit")
-
-
 @pytest.mark.parametrize("batch", [tfzoo.ParallelBatch, tfzoo.ClassificationBatch])
 @pytest.mark.parametrize(
     ("ids", "words"),
@@ -296,13 +275,3 @@ def test_two_columns_of_labels_are_refused_with_what_to_do():
     words = "data.label_column takes one column. For several labels of a text in it, set task: mul"
     with pytest.raises(BadOption, match=words):
         ClassificationData(train=TUPLES, label_column=["a", "b"])
-
-
-def test_numbers_with_fractions_are_no_labels():
-    many = [(f"text {n}", f"{n / 7}") for n in range(30)]
-    with pytest.raises(BadData, match=r"the labels are 30 numbers .* set task: regression"):
-        ClassificationData(train=many, val=TUPLES).prepare_data()
-    stars = [(f"text {n}", f"{n % 9 / 2}") for n in range(30)]
-    data = ClassificationData(train=stars, val=stars)
-    data.prepare_data()
-    assert data.labels[:2] == ["0.0", "0.5"]

@@ -57,13 +57,6 @@ def test_a_pattern_that_matches_nothing_is_refused():
         find_texts(Path("shards"), ["*"], EN_DE)
 
 
-def test_a_folder_with_brackets_is_no_pattern(folder):
-    (folder / "[1]").mkdir()
-    (folder / "[1]" / "part4.tsv").write_text("d\tD\n")
-    assert list(find_texts(folder / "[1]", ["part*"], EN_DE)) == [("d", "D")]
-    assert list(find_texts(folder, ["[1]/part*"], EN_DE)) == [("d", "D")]
-
-
 def test_a_row_is_named_by_its_own_file(folder):
     (folder / "part2.en").write_text("a 2\n\n")
     text = find_texts(folder, ["part*"], EN_DE)
@@ -126,9 +119,3 @@ def test_a_delimiter_that_does_not_fit_is_told(folder, options, error, words):
     (folder / "t.csv").write_text(CSV)
     with pytest.raises(error, match=words):
         ClassificationData(train="t.csv", val="t.csv", **options).prepare_data()
-
-
-def test_a_row_with_too_few_cells_names_the_delimiter(folder):
-    (folder / "t.csv").write_text("text;label\na;x\nb\n")
-    with pytest.raises(BadData, match="line 3: 1 column instead of 2; a ';' is missing"):
-        ClassificationData(train="t.csv", val="t.csv", delimiter=";").prepare_data()

@@ -1,7 +1,6 @@
 """Training text that is read as a stream."""
 
 import gzip
-import pickle
 from collections import Counter
 from contextlib import contextmanager
 from itertools import islice
@@ -13,13 +12,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.data.servers import respond, served
 from tfzoo import ClassificationData, TranslationData
-from tfzoo.config.security import check_values
 from tfzoo.data import remote, stream
 from tfzoo.data.documents import DocumentData
 from tfzoo.data.masked_documents import MaskedData
 from tfzoo.data.source import files_of
 from tfzoo.data.table import TextFormat
-from tfzoo.errors import BadData, BadOption, BadRecipe, BadRun
+from tfzoo.errors import BadData, BadOption, BadRun
 
 FILES, PAIRS = 10, 40
 
@@ -235,14 +233,6 @@ def test_documents_are_read_as_a_stream(kind, tmp_path):
     assert "stream of 3 files, 20 batches an epoch" in data.describe()
 
 
-def test_what_a_spawned_worker_gets_can_be_pickled(text):
-    data = of(text)
-    loader = data.train_dataloader()
-    wanted = read(data, islice(loader, 3))
-    there = pickle.loads(pickle.dumps(of(text).train_dataloader().stream))
-    assert read(data, (batch for _, _, batch in islice(there, 3))) == wanted
-
-
 # Addresses
 
 
@@ -293,14 +283,6 @@ def test_a_server_that_fails_or_breaks_off_is_asked_again(text, monkeypatch):
         assert wanted == read(of(text), of(text, train=server.address).train_dataloader())
 
 
-def test_a_copy_is_removed_when_it_was_read(text):
-    with failing() as server:
-        data = of(text, train=server.address, stream=120)
-        for _ in data.train_dataloader():
-            pass
-        assert len(list(remote.shelf().glob("download-*"))) < FILES
-
-
 def test_a_pattern_at_an_address_is_listed_and_a_range_counted():
     system = MemoryFileSystem()
     for name in ("b.tsv", "a.tsv", "c.txt", "p1.en", "p1.de", "p2.en", "p2.de"):
@@ -320,9 +302,3 @@ def test_a_pattern_at_an_address_is_listed_and_a_range_counted():
     for wrong in ("https://host/{5..4}", "https://host/{0..99999999}"):
         with pytest.raises(BadOption, match="is a range of"):
             remote.addresses(wrong)
-
-
-@pytest.mark.parametrize("address", ["https://{127..128}.0.0.1/a.tsv", "https://host{0..9}/a.tsv"])
-def test_a_range_of_a_recipe_names_no_hosts(address):
-    with pytest.raises(BadRecipe, match="is no host"):
-        check_values({"data": {"train": address}}, "mine.yaml", trust=False)

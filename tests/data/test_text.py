@@ -89,14 +89,6 @@ def test_a_table_is_found_with_or_without_gz(tmp_path, written):
         assert pairs(tmp_path / name) == [("a b", "x y"), ("", "z")]
 
 
-def test_of_two_tables_of_one_name_none_is_taken(tmp_path):
-    (tmp_path / "train.csv").write_text("en,de\na,x\n", "utf-8")
-    (tmp_path / "train.tsv.gz").write_bytes(gzip.compress(b"a\tx\n"))
-    with pytest.raises(BadData, match=r"has train.tsv.gz and train.csv: keep one"):
-        find_text(tmp_path / "train", EN_DE)
-    assert list(find_text(tmp_path / "train.csv", EN_DE)) == [("a", "x")]
-
-
 def test_test_sets_are_found_by_name(tmp_path):
     write(
         tmp_path,

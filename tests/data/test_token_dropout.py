@@ -25,11 +25,6 @@ def test_as_many_are_dropped_as_asked_for():
         assert ((after == before) | (after == 1)).all()
 
 
-def test_nothing_is_dropped_at_zero():
-    before = ids()
-    assert TokenDropout(0.0, seed=0, special=OWN)(before, ROWS, epoch=0) is before
-
-
 def test_neighbours_are_dropped_independently():
     dropped = TokenDropout(0.5, seed=-1, special=OWN)(np.full((200, 50), 9), ROWS, epoch=0) == 1
     for one, other in ((dropped[:, 1:], dropped[:, :-1]), (dropped[1:], dropped[:-1])):

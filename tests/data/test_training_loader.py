@@ -12,7 +12,6 @@ import tfzoo
 from tests import forked
 from tests.tiny import number_pairs, ready
 from tests.trainers import quiet
-from tfzoo.data.training_loader import batches_per_epoch
 from tfzoo.errors import BadRun
 
 STEPS = 40
@@ -65,8 +64,7 @@ def goes_on(make, folder, first=20, **options):
     return difference(whole, rest)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("accumulated", [1, 2])
+@pytest.mark.parametrize(("workers", "accumulated"), [(0, 1), (2, 2)])
 def test_twenty_and_twenty_steps_are_forty(workers, accumulated, tmp_path):
     data = partial(pairs, workers=workers)
     assert len(pairs().train_dataloader()) % 2, "the last step of an epoch has one batch"
@@ -93,9 +91,15 @@ def test_a_stream_goes_on_where_it_was(workers, tmp_path):
     assert goes_on(partial(stream, texts(tmp_path), workers=workers), tmp_path) == 0
 
 
-@pytest.mark.parametrize("when", [{"every_n_train_steps": 5}, {"every_n_epochs": 1}], ids=str)
-@pytest.mark.parametrize("how", [{}, {"max_steps": -1, "max_epochs": 4}], ids=["steps", "epochs"])
-@pytest.mark.parametrize("accumulated", [1, 2])
+@pytest.mark.parametrize(
+    ("accumulated", "when", "how"),
+    [
+        (2, {"every_n_train_steps": 5}, {}),
+        (2, {"every_n_epochs": 1}, {}),
+        (1, {"every_n_train_steps": 5}, {"max_steps": -1, "max_epochs": 4}),
+    ],
+    ids=str,
+)
 def test_each_checkpoint_of_a_training_leads_to_its_end(accumulated, when, how, tmp_path):
     saving = ModelCheckpoint(tmp_path, "{step}", save_top_k=-1, **when)
     options = {"steps": how.get("max_steps", STEPS), "max_epochs": how.get("max_epochs")}
@@ -149,7 +153,3 @@ def test_a_loader_goes_on_as_often_as_it_is_asked_for_batches():
     rest = pairs().train_dataloader()
     rest.load_state_dict(loader.state_dict())
     assert ids(itertools.islice(rest, 2)) + ids(rest) + ids(rest) == wanted[4:]
-
-
-def test_a_limit_is_a_number_of_batches_or_a_fraction_of_them():
-    assert [batches_per_epoch(9, limit) for limit in (None, 4, 20, 0.5, 1.0)] == [9, 4, 9, 4, 9]

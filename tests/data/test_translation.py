@@ -1,6 +1,5 @@
 """From text to a Trainer's batches: prepared once, nothing lost, bad input told before training."""
 
-import multiprocessing
 import os
 
 import lightning.pytorch as L
@@ -12,7 +11,7 @@ from tests.trainers import quiet
 from tfzoo.base import cache
 from tfzoo.data.inference_batches import translation_batches
 from tfzoo.data.translation import TranslationData
-from tfzoo.errors import BadData, BadOption, UnknownName
+from tfzoo.errors import BadOption, UnknownName
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
 
@@ -100,12 +99,6 @@ def test_preparing_twice_reads_and_reports_once(root, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_nothing_is_said_where_nothing_is_skipped(capsys):
-    numbers()
-    captured = capsys.readouterr()
-    assert captured.out + captured.err == ""
-
-
 def test_a_part_of_training_is_held_out_where_that_is_asked_for():
     rows = [(f"word {n}", f"Wort {n}") for n in range(20)]
     data = prepared(train=rows, val_fraction=0.2)
@@ -114,20 +107,6 @@ def test_a_part_of_training_is_held_out_where_that_is_asked_for():
     assert "val is held out of training (data.val_fraction 0.2)" in data.describe()
     with pytest.raises(BadOption, match=r"data\.val_fraction 0\.1 holds a part"):
         prepared(train=rows)
-
-
-def test_a_side_of_exactly_max_length_is_kept(root):
-    whole = prepared(root=str(root)).sets["train"]
-    longest = int(max(whole.source.lengths.max(), whole.target.lengths.max()))
-    for most, skipped in ((longest, 0), (longest - 1, 1)):
-        kept = prepared(root=str(root), max_length=most).sets["train"]
-        assert len(kept) == len(whole) - skipped
-
-
-def test_text_that_is_all_skipped_is_an_error(root):
-    write(root, "train", ["a b c"], ["d e f"])
-    with pytest.raises(BadData, match=r"no pair is left.*max_length"):
-        prepared(root=str(root), max_length=1)
 
 
 def test_paths_name_text_anywhere(root, tmp_path):
@@ -174,33 +153,6 @@ def test_what_changes_is_made_anew(root, monkeypatch, change):
     options = changes.get(change, {})
     with pytest.raises(AssertionError, match="trained again"):
         prepared(root=str(root), **options)
-
-
-def send_batches(results):
-    results.put([batch.source.tolist() for batch in numbers().train_dataloader()])
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_two_processes_that_prepare_at_once_agree():
-    context = multiprocessing.get_context("fork")
-    results = context.SimpleQueue()
-    both = [context.Process(target=send_batches, args=(results,)) for _ in range(2)]
-    for process in both:
-        process.start()
-    first, second = results.get(), results.get()
-    assert first == second
-    for process in both:
-        process.join(60)
-        assert process.exitcode == 0
-    assert not list((cache.folder() / cache.SHELF).glob(".filling-*"))
-
-
-def test_each_process_opens_what_one_has_prepared(monkeypatch):
-    numbers()
-    monkeypatch.setattr("tokenizers.trainers.BpeTrainer", no_training)
-    other = TranslationData(dataset=SMALL, tokenizer=TOKENIZER)
-    other.setup("fit")  # as on the second process of a node, which does not call prepare_data
-    assert len(other.sets["train"]) == 300
 
 
 def test_the_tokenizers_of_a_trained_translator_are_kept(root):
@@ -298,8 +250,3 @@ def test_lines_are_cut_only_for_a_model_that_can_read_no_more():
 def test_options_that_do_not_fit_are_refused_before_text_is_read(options, error, words):
     with pytest.raises(error, match=words):
         TranslationData(**options)
-
-
-def test_tokenizers_are_asked_for_too_early():
-    with pytest.raises(BadOption, match="prepare_data"):
-        _ = TranslationData(dataset=SMALL).tokenizers

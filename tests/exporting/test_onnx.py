@@ -7,9 +7,8 @@ from torch import nn
 import tfzoo
 from tests.daily import sampled
 from tests.exporting.tasks import Session, classifier, refusal, translator
-from tfzoo.base.registry import REGISTRIES, describe
+from tfzoo.base.registry import REGISTRIES
 from tfzoo.base.special_ids import OWN
-from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption, Clash
 from tfzoo.exporting import onnx
 from tfzoo.exporting.onnx import compare, export
@@ -96,30 +95,6 @@ def test_logits_of_another_shape_or_value_are_refused():
 def test_a_part_that_cannot_be_traced_is_named(tmp_path):
     with pytest.raises(BadOption, match=r"onnx: mixer 'gru' cannot be traced; --to safetensors"):
         export(classifier(layers=1, mixer="gru"), tmp_path / "model")
-
-
-@pytest.mark.nightly
-def test_what_the_library_cannot_export_is_named(tmp_path):
-    class Reader(Norm):
-        """Reads a number on the host, so that no graph holds for all texts."""
-
-        entry = describe("norm", "scale")
-
-        def forward(self, x, valid=None):
-            return x if float(x.sum()) > 0 else -x
-
-    task = classifier(layers=1)
-    task.model.encoder.final_norm = Reader()
-    with pytest.raises(BadOption, match=r"onnx: norm 'scale' cannot be exported \(") as error:
-        export(task, tmp_path / "model")
-    assert "\n" not in str(error.value)
-    assert not any(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("given", ["runs/numbers/1", torch.nn.Linear(2, 2)])
-def test_what_is_no_task_is_refused(given, tmp_path):
-    with pytest.raises(BadOption, match=r"export wants a task, not .*\.load\(RUN\) reads one"):
-        tfzoo.exporting.export(given, tmp_path / "model", to="onnx")
 
 
 def test_a_model_of_another_class_is_refused(tmp_path):

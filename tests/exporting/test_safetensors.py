@@ -2,8 +2,6 @@
 
 import json
 import os
-import signal
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,8 +15,8 @@ from tests.json_files import edit
 from tfzoo import ClassificationTask, TranslationTask
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
-from tfzoo.errors import BadRun, TfzooError
-from tfzoo.runs import checkpoints, files, pretrained
+from tfzoo.errors import BadRun
+from tfzoo.runs import checkpoints, pretrained
 from tfzoo.testing.task import example
 
 
@@ -48,21 +46,6 @@ def test_what_is_shared_is_stored_once_and_no_folder_of_the_machine_is_told(fold
     config = json.loads((folder / "config.json").read_text("utf-8"))
     assert config["recipe"]["data"]["root"] == "multi30k"
     assert "/home/me" not in (folder / "README.md").read_text("utf-8")
-
-
-def test_only_parts_of_a_larger_tensor_are_copied_before_they_are_written():
-    whole, joined = torch.rand(4, 3), torch.rand(8, 3)
-    own, aliases = pretrained.unshared({"a": whole, "b": joined[:4], "tied": whole})
-    assert own["a"].data_ptr() == whole.data_ptr()
-    assert own["b"].data_ptr() != joined.data_ptr()
-    assert aliases == {"tied": "a"}
-
-
-def test_the_tokenizer_is_a_file_of_its_library(folder):
-    from tokenizers import Tokenizer
-
-    library = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    assert library.encode("one two").ids == translator().tokenizer.source.encode(["one two"])[0]
 
 
 def test_two_tokenizers_are_two_files(tmp_path):
@@ -147,39 +130,6 @@ def test_only_a_file_is_replaced_and_only_when_that_is_asked_for(folder, capsys)
     assert not [path for path in Path().iterdir() if path.suffix == ".tmp"]
 
 
-def test_files_have_the_mode_of_any_new_file(folder):
-    before = os.umask(0o027)
-    try:
-        assert main(["export", "model", "--output", "model.ckpt"]) == 0
-        translator().save_pretrained("again")
-    finally:
-        os.umask(before)
-    modes = {path.stat().st_mode & 0o777 for path in (*Path("again").iterdir(), Path("model.ckpt"))}
-    assert modes == {0o640}
-
-
-def test_what_a_killed_export_left_is_removed_by_the_next(folder):
-    child = os.fork()
-    if not child:
-        with suppress(BaseException), files.new_folder(Path("new")) as place:
-            (place / "encoder.onnx").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        os._exit(1)
-    os.waitpid(child, 0)
-    left = [path.name for path in Path().glob("*.tmp")]
-    assert len(left) == 1
-    with files.new_folder(Path("other")), files.new_folder(Path("new")):
-        assert len([*Path().glob("*.tmp")]) == 2, "of two that are being written"
-    assert not [*Path().glob("*.tmp")]
-
-
-def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(TfzooError, match="cannot write"):
-        translator().save_pretrained(tmp_path / "file" / "model")
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
 def changed(folder, **changes):
     edit(folder / "config.json", lambda config: config.update(changes))
 
@@ -237,13 +187,6 @@ def test_a_folder_that_was_changed_is_refused_in_one_line(name, folder):
     with pytest.raises(BadRun, match=says) as error:
         checkpoints.read(folder)
     assert "\n" not in str(error.value)
-
-
-def test_a_larger_model_than_its_weights_is_refused_before_it_is_built(folder):
-    recipe = TranslationTask.load(folder).recipe
-    changed(folder, recipe={**recipe, "model": {**recipe["model"], "dim": 10**6}})
-    with pytest.raises(BadRun, match="do not fit"):
-        TranslationTask.load(folder)
 
 
 def test_an_empty_folder_is_filled_and_no_other_is_touched(tmp_path, monkeypatch):

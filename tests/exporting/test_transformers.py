@@ -104,19 +104,6 @@ def test_a_round_trip_changes_nothing(family, class_name, auto, config, tmp_path
         assert_close(loaded(**ids).logits, peer(**ids).logits, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:1 text is longer")
-@pytest.mark.parametrize("trained", [None, 9])
-def test_a_pipeline_reads_as_much_of_a_long_text_as_tfzoo(trained, tmp_path):
-    save(*RUNS[2][:2], {**RUNS[2][3], "max_position_embeddings": 32}, tmp_path / "there")
-    task = tfzoo.ClassificationTask.load(tmp_path / "there")
-    task.recipe.setdefault("data", {})["max_length"] = trained
-    export(task, tmp_path / "back")
-    read = transformers.pipeline("text-classification", str(tmp_path / "back"), truncation=True)
-    (theirs,), (ours,) = (one([" ".join(LINES) * 5]) for one in (read, task.classify))
-    assert theirs["label"] == ours.label
-    assert theirs["score"] == pytest.approx(ours.probability, abs=1e-5)
-
-
 @pytest.mark.parametrize(("family", "start"), [("marian", 2), ("t5", 0)])
 def test_generate_is_told_how_a_translator_searches(family, start, tmp_path):
     class_name = {"marian": "MarianMTModel", "t5": "T5ForConditionalGeneration"}[family]
@@ -154,12 +141,12 @@ def test_tensors_go_out_in_the_dtype_they_came_in(dtype, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "config"), CASES)
-def test_every_architecture_is_written_as_it_was_read_and_loaded_by_transformers(
-    name, config, tmp_path
-):
+def test_every_architecture_of_odd_sizes_is_read_and_written_as_it_was(name, config, tmp_path):
     peer = peer_of(architecture(name).transformers, config)
     if name == "t5_v1_1":  # its checkpoints untie what the constructor ties
         peer.lm_head.weight = torch.nn.Parameter(torch.randn_like(peer.lm_head.weight))
+    if name == "marian":  # published ones have a bias
+        peer.final_logits_bias.normal_()
     peer.save_pretrained(tmp_path)
     model = tfzoo.from_pretrained(tmp_path)
     like, _ = config_of(model, [], pad=peer.config.pad_token_id)
@@ -171,8 +158,9 @@ def test_every_architecture_is_written_as_it_was_read_and_loaded_by_transformers
         elif not key.startswith(ELSEWHERE.get(name, " ")):
             assert torch.equal(found[key], value), key
     given = batch(model, padded=False)
-    loaded = peer_outputs(loaded_export(model, peer.config.pad_token_id), given)
-    assert difference(model(*given.arguments), loaded) < PEERS[name].bound
+    ours = model(*given.arguments)
+    for one in (peer, loaded_export(model, peer.config.pad_token_id)):
+        assert difference(ours, peer_outputs(one, given)) < PEERS[name].bound
 
 
 PROBLEMS: list[tuple[str, Any, list[str]]] = [

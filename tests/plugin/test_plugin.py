@@ -110,7 +110,7 @@ def test_it_trains_through_a_recipe_and_translates(tfzoo):
         "--model.weighting sig_softmax --model.position rotary",
     )
     tfzoo("fit", "translation/numbers", *chosen, *SMALL, "--run", "run")
-    tfzoo("test", "run")
+    tfzoo("score", "run")
 
 
 @pytest.fixture(scope="module")

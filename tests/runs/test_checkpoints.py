@@ -87,13 +87,6 @@ def test_one_that_is_not_for_this_is_told_apart(checkpoint, changes, says):
         Run(checkpoint).check_task("translation")
 
 
-def test_one_of_somebody_else_is_told_apart(checkpoint):
-    torch.save({"state_dict": {}}, checkpoint)
-    refused(checkpoint, "no key 'tfzoo'")
-    checkpoint.write_text("hello", "utf-8")
-    refused(checkpoint, "no checkpoint")
-
-
 def test_a_folder_means_its_best_checkpoint_or_its_last(checkpoint):
     run = checkpoint.parents[1]
     last = checkpoint.with_name("last.ckpt")
@@ -194,13 +187,6 @@ def test_a_run_whose_checkpoints_are_all_spoilt_does_not_start_anew(run):
     ) as error:
         newest(run)
     assert "\n" not in str(error.value)
-
-
-def test_a_run_without_checkpoints_has_none_to_go_on_from(tmp_path):
-    assert newest(tmp_path) == (None, [])
-    (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "checkpoints/last.ckpt.tmp").touch()
-    assert newest(tmp_path) == (None, []), "the first save was never finished: nothing is lost"
 
 
 def test_the_run_of_a_checkpoint_is_the_folder_with_its_configuration(checkpoint):

@@ -16,13 +16,11 @@ from tfzoo.runs.folder import (
     SHARED,
     check_config,
     choose,
-    opened,
     read_summary,
     similar_runs,
     write_config,
     write_summary,
 )
-from tfzoo.runs.machine import peak_memory, processor
 from tfzoo.training.metrics_file import MetricsFile
 
 RANKS = (
@@ -64,34 +62,6 @@ def test_further_processes_take_the_folder_of_the_first(monkeypatch):
     monkeypatch.delenv(SHARED)
     with pytest.raises(BadRun, match="--run FOLDER"):
         choose("a")
-
-
-def test_no_program_that_is_started_later_takes_the_folder_for_its_own(tmp_path, monkeypatch):
-    with opened("a", None) as folder:
-        monkeypatch.setenv("RANK", "1")
-        assert choose("a", "mine") == folder, "a process of this training"
-        monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("RANK", "1")
-    assert choose("a", "mine") == tmp_path / "mine", "torchrun started both of another one"
-
-
-LAUNCHED: list[tuple[dict[str, str], int]] = [
-    ({}, 0),
-    ({"RANK": "3", "LOCAL_RANK": "1", "GROUP_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, 3),
-    ({"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "LOCAL_RANK": "1"}, 5),
-    ({"SLURM_PROCID": "5"}, 0),  # in a shell of a job, where srun did not start us
-    ({"LOCAL_RANK": "1"}, 1),
-    ({"NODE_RANK": "0", "LOCAL_RANK": "1"}, 1),
-    ({"NODE_RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}, 5),
-    ({"LOCAL_RANK": ""}, 0),
-]
-
-
-@pytest.mark.parametrize(("variables", "expected"), LAUNCHED)
-def test_the_rank_of_a_process_is_what_its_launcher_says(variables, expected, monkeypatch):
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert rank() == expected
 
 
 @pytest.mark.parametrize("local", [None, 0, 1])
@@ -160,23 +130,12 @@ def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path):
         check_config(tmp_path, {**recipe, "trainer": {}}, {})
 
 
-def test_a_configuration_is_written_in_its_own_letters(tmp_path):
-    write_config(tmp_path, {"data": {"train": "文.tsv"}})
-    assert (tmp_path / "config.yaml").read_text("utf-8") == "data:\n  train: 文.tsv\n"
-
-
 def test_the_latest_runs_are_suggested_first():
     for age, name in enumerate(("b", "c", "a")):
         Path(f"runs/{name}/1").mkdir(parents=True)
         write_config(Path(f"runs/{name}/1"), {})
         os.utime(f"runs/{name}/1", (99 - age, 99 - age))
     assert similar_runs("elsewhere/x") == ["runs/b/1", "runs/c/1", "runs/a/1"]
-
-
-def test_processor_and_memory_are_those_of_the_machine():
-    assert peak_memory()["process"] > 2**26, "torch is loaded"
-    if (told := Path("/proc/cpuinfo")).exists() and "model name" in told.read_text("utf-8"):
-        assert f"model name\t: {processor()}\n" in told.read_text("utf-8")
 
 
 def test_a_key_that_came_after_the_run_had_its_default(tmp_path):

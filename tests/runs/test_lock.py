@@ -1,7 +1,6 @@
 """One writer a folder: who holds it, who is let in, and what becomes of a holder that has died."""
 
 import os
-import shutil
 import signal
 import sys
 import time
@@ -9,6 +8,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from tfzoo.commands.main import main
 from tfzoo.runs import lock
 from tfzoo.runs.lock import Held, holding
 
@@ -79,17 +79,6 @@ def test_a_process_that_was_killed_is_succeeded_at_once(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_copy_of_a_folder_that_is_in_use_is_free(tmp_path):
-    (tmp_path / "run").mkdir()
-    with process(tmp_path / "run"):
-        shutil.copytree(tmp_path / "run", tmp_path / "copy")
-        began = time.monotonic()
-        with holding(tmp_path / "copy"):
-            assert time.monotonic() - began < AT_ONCE
-        with pytest.raises(Held), holding(tmp_path / "run"):
-            pass
-
-
 def test_workers_that_a_killed_process_left_do_not_keep_its_folder(tmp_path):
     def hold(tell):
         with holding(tmp_path):
@@ -116,3 +105,12 @@ def test_a_process_that_the_holder_starts_is_let_in(tmp_path, monkeypatch):
         monkeypatch.setenv(lock.PASSED, "of another folder")
         with pytest.raises(Held), holding(tmp_path):
             pass
+
+
+def test_a_training_leaves_a_folder_that_is_in_use_as_it_is(own_folder, capsys):
+    run = own_folder / "run"
+    run.mkdir()
+    with process(run) as child:
+        assert main(["fit", "translation/numbers", "--run", "run"]) == 2
+    assert f"is in use by process {child} on {os.uname().nodename}" in capsys.readouterr().err
+    assert {path.name for path in run.iterdir()} == {"lock", "lock.owner"}

@@ -17,10 +17,6 @@ def test_each_value_has_its_metric_and_step(tmp_path):
     ]  # fmt: skip
 
 
-def test_a_cell_beyond_the_columns_is_no_value(tmp_path):
-    assert read(tmp_path, "step,train/loss\n1,2.0,3.0\n") == [("train/loss", 1, 2.0)]
-
-
 @pytest.mark.parametrize("row", ["1,much", "x,2.0", ",2.0"])
 def test_a_damaged_row_is_an_error(tmp_path, row):
     with pytest.raises(ValueError, match=r"convert|invalid"):

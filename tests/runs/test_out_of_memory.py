@@ -10,7 +10,7 @@ import torch
 from tests.docs.pages import ROOT
 from tests.results import summary
 from tests.typed import typed
-from tfzoo.training.out_of_memory import advice, is_out_of_memory
+from tfzoo.training.out_of_memory import is_out_of_memory
 
 pytest.importorskip("resource", reason="limits of a process are Unix's")
 
@@ -76,7 +76,3 @@ def test_an_error_is_known_by_its_class_or_its_words(error, is_one):
     within = RuntimeError("in a worker")
     within.__cause__ = error
     assert is_out_of_memory(within) == is_one
-
-
-def test_half_of_one_token_is_one():
-    assert advice(1).endswith("--data.max_tokens 1")

@@ -73,10 +73,6 @@ def test_seconds_of_validation_are_none_of_training(clock):
     }
 
 
-def test_before_the_first_batch_there_is_no_speed(clock):
-    assert without_memory(begun(clock).counts()) == {"steps": 0, "seconds": 0.0}
-
-
 def test_a_checkpoint_holds_the_counts_and_a_training_that_goes_on_adds_to_them(clock):
     first = begun(clock)
     batch(first, clock, 1, 2.0, 100)
@@ -112,15 +108,6 @@ def test_a_limit_of_tokens_counts_all_attempts_and_processes(clock):
     assert meter.counts()["tokens"] == 1100
     meter.on_train_end(trainer(), None)
     assert meter.total == 100
-
-
-def test_the_end_of_training_sums_over_processes(clock):
-    meter = Throughput()
-    meter.setup(trainer(world_size=2, reduce=lambda own: own * 2), None, "fit")
-    batch(meter, clock, 1, 1.0, 70)
-    assert meter.counts()["tokens"] == 70, "not summed yet"
-    meter.on_train_end(trainer(), None)
-    assert meter.counts()["tokens"] == 140
 
 
 class Counting(L.LightningModule):

@@ -91,11 +91,6 @@ def test_case_can_be_given_up(name):
     assert tokenizer.encode(["A MAN"]) == tokenizer.encode(["a man"])
 
 
-def test_a_character_is_a_token():
-    assert [len(ids) for ids in trained("character").encode(["人在", "a hat"])] == [2, 5]
-    assert [len(ids) for ids in trained("bytes").encode(["人在", "a hat"])] == [6, 5]
-
-
 @pytest.mark.parametrize(
     "spec",
     [
@@ -109,9 +104,3 @@ def test_a_character_is_a_token():
 def test_a_vocabulary_without_room_is_refused(spec):
     with pytest.raises(BadOption, match=r"must be a whole number (at least|over)"):
         create("tokenizer", spec)
-
-
-@pytest.mark.parametrize("name", ["bpe", "unigram", "word", "character"])
-def test_an_untrained_one_says_so(name):
-    with pytest.raises(BadOption, match=f"'{name}' has no vocabulary yet"):
-        create("tokenizer", name).encode(["a"])

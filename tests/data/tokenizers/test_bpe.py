@@ -25,11 +25,6 @@ def test_training_on_the_names_of_special_ids_and_bytes_does_not_make_them_text(
     assert min(token for sentence in tokenizer.encode(texts) for token in sentence) > 3
 
 
-def test_a_first_word_is_the_same_token_as_an_inner_one(bpe):
-    [first], [inner] = bpe.encode(["man"]), bpe.encode(["man man"])
-    assert inner == [*first, *first]
-
-
 def test_the_vocabulary_is_as_large_as_asked_where_the_text_allows(bpe):
     tokenizer = BPE(vocab_size=290)
     tokenizer.train(LINES)
