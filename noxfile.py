@@ -14,9 +14,9 @@ nox.options.error_on_missing_interpreters = False
 TESTED = ("-c", "constraints.txt")
 """The versions that the figures of the docs were measured with."""
 SUITE = ("pytest", "-q", "-m", "not nightly and not gpu")
-AT_ONCE = ("-n", "3")
+AT_ONCE = ("-n", "3", "--max-worker-restart", "0")
 """Tests at a time, with one thread each: one more than cores, since some wait for processes that
-they have started. Tests that share threads wait for each other.
+they have started. Tests that share threads wait for each other. A worker that crashes ends all.
 """
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
 """Also where the environment forbids it, what is imported is compiled once for all processes."""
@@ -38,7 +38,8 @@ def nightly(session: nox.Session) -> None:
     """
     session.install(*TESTED, "-e", ".[test,ray,triton]")
     interpreted = {"TRITON_INTERPRET": "1"}  # kernels in Triton run without a GPU
-    session.run("pytest", "-q", "-m", "nightly", *session.posargs, env=interpreted)
+    slow = ("--timeout", "3600")
+    session.run("pytest", "-q", "-m", "nightly", *slow, *session.posargs, env=interpreted)
     best = (session.run("python", "-c", CAPABILITY, silent=True) or "").strip()
     for capability in CAPABILITIES[: CAPABILITIES.index(best) + 1 if best in CAPABILITIES else 1]:
         for threads in (1, 2):
