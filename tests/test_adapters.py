@@ -21,20 +21,22 @@ ROOT = Path(tfzoo.__file__).parent
 
 
 class Seen(L.Callback):
-    """What the adapters answer after each batch of training."""
+    """What the adapters answer after each batch of training, and before the next one."""
 
     def __init__(self) -> None:
-        self.due: list[bool] = []
-        self.accumulating: list[bool] = []
         self.steps: list[int] = []
-        self.logged: list[dict[str, float] | None] = []
+        self.before: list[int] = []
+        self.validated = 0
         self.of_epoch: set[str] = set()
 
+    def on_train_start(self, trainer, module):
+        adapters.before_each_batch(trainer, lambda: self.before.append(self.validated))
+
+    def on_validation_end(self, trainer, module):
+        self.validated += not trainer.sanity_checking
+
     def on_train_batch_end(self, trainer, *args):
-        self.due.append(adapters.validation_is_due(trainer))
-        self.accumulating.append(adapters.is_accumulating(trainer))
         self.steps.append(adapters.logged_step(trainer))
-        self.logged.append(adapters.values_to_log(trainer))
         self.of_epoch |= adapters.names_of_epoch(trainer)
 
 
@@ -62,12 +64,10 @@ def test_the_loops_of_a_trainer(tmp_path):
     assert adapters.trainer_of(model) is trainer
     with next(tmp_path.rglob("metrics.csv")).open(newline="") as stream:
         assert [row["step"] for row in csv.DictReader(stream) if row["seen"]] == ["1", "2", "3"]
-    assert seen.due == [False, False, False, True, False, False]
-    assert seen.accumulating == [True, False, True, False, True, False]
+    assert seen.before == [0, 0, 0, 0, 1, 1], "after the validation that was due"
     assert seen.of_epoch == {"mean"}
     # Lightning counts the step after the callbacks of its batch
     assert seen.steps == [0, 0, 1, 1, 2, 2]
-    assert [row["seen"] for row in seen.logged if row] == [0, 1, 2, 3, 4, 5]
     adapters.set_logged_step(trainer, 7)
     assert adapters.logged_step(trainer) == 7
 

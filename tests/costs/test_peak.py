@@ -1,8 +1,5 @@
-"""What a training step will take is what PyTorch's allocator holds at its peak, and a training that
-is about to need more than is free says so.
-"""
+"""What a training step will take is what PyTorch's allocator holds at its peak."""
 
-import time
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,10 +8,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from tfzoo import LanguageModel, Transformer, TransformerClassifier
-from tfzoo.base import memory
-from tfzoo.commands.main import main
 from tfzoo.learning.settings import Compute
-from tfzoo.training import cost
 from tfzoo.training.cost import example_loss, step_cost
 
 ADDITIVE = {"attention": "additive"}
@@ -77,31 +71,3 @@ def test_an_estimate_draws_no_random_numbers():
     options = {"dropout": 0.1, "attention_dropout": 0.1}
     step_cost(lambda: Transformer(500, 32, 4, 2, **options), lambda model: total(model, options))
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_the_time_of_an_estimate_is_limited():
-    began = time.perf_counter()
-    with pytest.raises(TimeoutError):
-        step_cost(lambda: build(Transformer, {}), lambda model: total(model, {}), seconds=0.0)
-    assert time.perf_counter() - began < 5
-
-
-NUMBERS = (
-    *("fit", "translation/numbers", "--data.dataset.train", "100", "--data.dataset.val", "4"),
-    *("--data.dataset.test", "4", "--data.dataset.long", "4", "--trainer.accelerator", "cpu"),
-    *("--trainer.max_steps", "1", "--trainer.limit_val_batches", "0"),
-)
-
-
-def test_a_step_that_needs_more_than_is_free_is_warned_of(own_folder, monkeypatch, capsys):
-    """With both numbers and the option that decides. The training runs."""
-    monkeypatch.setattr(cost, "SECONDS", 60.0)  # on however slow a machine
-    said = {}
-    for free in (10**13, 10**7):
-        monkeypatch.setattr(memory, "free", lambda free=free: free)
-        assert main([*NUMBERS, "--run", f"runs/{free}"]) == 0
-        said[free] = " ".join(capsys.readouterr().err.split())
-    assert "longest batch" not in said[10**13]
-    message = said[10**7].partition("warning: a step on the longest batch takes about ")[2]
-    assert " of memory with the model and its optimiser" in message
-    assert "this machine has 10.0 MB free: lower data.max_tokens=1024" in message

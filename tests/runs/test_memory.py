@@ -47,7 +47,6 @@ DAILY = {
     "--model.decoder.value_head_dim 2000000": "model: .* GB.* 16.0 GB.*decoder.*value",
     f"{LEARNED} 10000000": "model: .* 41.0 GB.* 16.0 GB.*position.* 10000000",
     "--search.beam 1000000": "beam=1000000 must be a whole number from 1 to 1000",
-    "--trainer.devices 5000": "trainer.devices=5000 .* cores; the most is",
 }
 """What is refused, and the line that names the option or the tensor, and both numbers."""
 FITS = (
@@ -152,28 +151,15 @@ def test_a_run_of_a_stranger_is_refused_alike(run, name, capsys):
 # What there is and what is needed -----------------------------------------------------------------
 
 
-def test_what_there_is_is_the_least_of_machine_and_control_groups(tmp_path, monkeypatch):
-    proc, control = tmp_path / "proc", tmp_path / "cgroup"
-    monkeypatch.setattr(memory, "PROC", proc)
-    monkeypatch.setattr(memory, "CONTROL", control)
-    assert memory.machine() == memory.ADDRESSES, "nothing is known, nothing is refused"
-    write(proc / "meminfo", "MemTotal: 16000 kB\nSwapTotal: 4000 kB\nHugePages_Total: 0\n")
-    write(proc / "meminfo", (proc / "meminfo").read_text() + "MemAvailable: 9000 kB\n")
-    assert memory.machine() == 20_000 * 1024, "swap is memory too"
-    assert memory.free() == 9000 * 1024
-    write(proc / "self/cgroup", "4:cpu,memory:/jobs/7\n1:cpu:/\n0::/user/me\n")
-    write(control / "memory/jobs/memory.limit_in_bytes", f"{9 * 10**18}\n")
-    assert memory.machine() == 20_000 * 1024, "version 1 without a limit"
-    write(control / "memory/jobs/7/memory.limit_in_bytes", "5000\n")
+def test_what_there_is_is_the_least_of_machine_and_container(tmp_path, monkeypatch):
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(memory, "LIMITS", (limit, tmp_path / "none"))
+    whole = memory.machine()
+    assert 2**28 < whole < memory.ADDRESSES
+    limit.write_text("max\n", "utf-8")
+    assert memory.machine() == whole
+    limit.write_text("5000\n", "utf-8")
     assert memory.machine() == 5000
-    write(control / "user/memory.max", "max\n")
-    write(control / "user/me/memory.max", "2000\n")
-    assert memory.machine() == 2000, "version 2"
-
-
-def write(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
 
 
 @pytest.mark.parametrize("k", [3, 4, 10**6])
@@ -202,8 +188,8 @@ def test_numbers_that_are_zero_where_models_compute_are_refused(options, line, c
 
 
 def test_a_gpu_that_is_too_small_is_named(monkeypatch):
-    monkeypatch.setattr(cost, "room", lambda trainer: (1, 10**7, 10**7, "GPU"))
+    monkeypatch.setattr(cost, "room", lambda trainer: (1, 10**7, "GPU"))
     with pytest.raises(BadRecipe, match=r"model: .*this GPU has 10.0 MB.* x "):
         checked("")
-    monkeypatch.setattr(cost, "room", lambda trainer: (0, 10**7, 10**7, "GPU"))
+    monkeypatch.setattr(cost, "room", lambda trainer: (0, 10**7, "GPU"))
     checked("")  # each GPU has a part

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from types import SimpleNamespace
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -15,7 +15,7 @@ from tests.typed import typed
 from tfzoo import TranslationData, TranslationTask
 from tfzoo.base.signals import INTERRUPTED, STOPPED, heard
 from tfzoo.commands.main import main
-from tfzoo.training.signals import Signals
+from tfzoo.training.last_checkpoint import LastCheckpoint
 
 CODES = {"SIGTERM": STOPPED, "SIGUSR1": STOPPED, "SIGINT": INTERRUPTED}
 FIT = (
@@ -24,7 +24,7 @@ FIT = (
 )
 
 
-def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step():
+def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step(monkeypatch):
     answers = []
 
     def maximum(asked):
@@ -33,19 +33,16 @@ def test_a_signal_that_arrives_while_processes_agree_is_heard_at_the_next_step()
         answers.append(asked)
         return asked
 
-    trainer = SimpleNamespace(accumulate_grad_batches=1, is_last_batch=False)
-    task = SimpleNamespace()
-    last = Mock()
-    last.processes.maximum = maximum
-    signals = Signals(last)
+    trainer = Mock(global_step=1, fast_dev_run=False)
+    last = LastCheckpoint(Path(), None, None, lambda: False, Mock(maximum=maximum))
     with heard():
-        signals.on_train_start(trainer, task)
-        signals.on_train_batch_end(trainer, task, None, None, 0)
-        assert not last.save.called
+        last.on_train_start(Mock(global_step=0), Mock())
+        last.between_batches(trainer)
+        assert not trainer.save_checkpoint.called
         with pytest.raises(SystemExit, match=str(STOPPED)):
-            signals.on_train_batch_end(trainer, task, None, None, 1)
+            last.between_batches(trainer)
     assert answers == [0, STOPPED]
-    assert last.save.called
+    assert trainer.save_checkpoint.called
 
 
 def sends(monkeypatch, name, cls, method):

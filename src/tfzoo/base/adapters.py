@@ -14,16 +14,18 @@ from typing import Any
 # Lightning: the loops of a Trainer ----------------------------------------------------------------
 
 
-def validation_is_due(trainer: Any) -> bool:
-    """Whether Lightning would validate after the current batch of training."""
-    fit = trainer.fit_loop
-    fetcher = fit._data_fetcher
-    return fetcher is not None and bool(fit.epoch_loop._should_check_val_fx(fetcher))
+def before_each_batch(trainer: Any, function: Callable[[], None]) -> None:
+    """Call a function before Lightning takes the next batch of training. The one before it is over
+    then, with the validation that was due and what it has logged.
+    """
+    loop = trainer.fit_loop.epoch_loop
+    fetch = loop._on_before_fetch
 
+    def both() -> None:
+        function()
+        fetch()
 
-def is_accumulating(trainer: Any) -> bool:
-    """Whether the current batch ends no optimiser step (``accumulate_grad_batches``)."""
-    return bool(trainer.fit_loop.epoch_loop._should_accumulate())
+    loop._on_before_fetch = both
 
 
 def logged_step(trainer: Any) -> int:
@@ -54,14 +56,6 @@ def log_steps_from_one(trainer: Any) -> None:
         log_metrics(metrics, step)
 
     connector.log_metrics = from_one
-
-
-def values_to_log(trainer: Any) -> dict[str, float] | None:
-    """What the current step logged, or None where no loggers are due at this step."""
-    connector = trainer._logger_connector
-    if not connector.should_update_logs:
-        return None
-    return {key: float(value) for key, value in connector.metrics["log"].items()}
 
 
 def trainer_of(module: Any) -> Any:

@@ -1,14 +1,14 @@
 """How much memory there is, and a refusal in one line of what certainly needs more.
 
 Only what is exact is refused, such as parameters and tables. It is compared with all memory that a
-machine, its control group or a GPU has, used or not, swap included: what is free now may be more in
-a minute. Where a platform does not say what it has, the bound is what a process can address.
+machine, its container or a GPU has, used or not: what is free now may be more in a minute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfzoo.base.values import readable
@@ -17,54 +17,19 @@ from tfzoo.errors import BadRecipe, TfzooError
 if TYPE_CHECKING:
     from torch import nn
 
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""The files with the limit of a container, by version 2 and 1 of Linux's control groups."""
 ADDRESSES = 2**47
-"""The bytes that a process can address on a processor of 64 bits: more than any machine has."""
-PROC, CONTROL = Path("/proc"), Path("/sys/fs/cgroup")
+"""The bytes that a process can address, where a system does not say what it has."""
 
 
 def machine() -> int:
-    """The bytes of memory, swap included, that this process can have at most."""
-    sizes = meminfo()
-    whole = sizes.get("MemTotal", ADDRESSES) + sizes.get("SwapTotal", 0)
-    return min(ADDRESSES, whole, *control_groups())
-
-
-def free() -> int:
-    """The bytes of memory that are free now, or could be freed at once."""
-    return min(machine(), meminfo().get("MemAvailable", ADDRESSES))
-
-
-def meminfo() -> dict[str, int]:
-    """The bytes of each kind of memory that Linux counts; empty on other systems."""
-    lines = [line.split() for line in text(PROC / "meminfo").splitlines()]
-    return {line[0].rstrip(":"): int(line[1]) * 1024 for line in lines if line[-1] == "kB"}
-
-
-def control_groups() -> Iterator[int]:
-    """The bytes of memory of each control group (version 1 or 2) of this process, as far as it is
-    limited.
-    """
-    for line in text(PROC / "self" / "cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        root, name = (
-            (CONTROL / "memory", "memory.limit_in_bytes")
-            if controllers
-            else (CONTROL, "memory.max")
-        )
-        group = PurePosixPath(path.lstrip("/") or ".")
-        for folder in (group, *group.parents):
-            if (limit := text(root / folder / name).strip()).isdecimal():
-                yield int(limit)
-
-
-def text(path: Path) -> str:
-    """The text of a file; "" if it cannot be read."""
-    try:
-        return path.read_text("utf-8")
-    except OSError:
-        return ""
+    """The bytes of memory that this process can have at most."""
+    there = ADDRESSES
+    if hasattr(os, "sysconf"):
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = [path.read_text("utf-8").strip() for path in LIMITS if path.is_file()]
+    return min(there, *(int(limit) for limit in limits if limit.isdecimal()), ADDRESSES)
 
 
 def size(model: nn.Module) -> int:
@@ -88,12 +53,7 @@ def check_model(
     Raises:
         TfzooError: of the class ``error``; it has more bytes than this machine.
     """
-    try:
-        model = without_data(make, options)
-    except RuntimeError as overflow:
-        if "overflow" not in str(overflow):
-            raise
-        raise error("model: a parameter or table has more bytes than can be counted") from None
+    model = without_data(make, options)
     if (need := size(model)) > machine():
         raise error(too_large("model: parameters and tables", model, need, machine()))
     return model

@@ -7,14 +7,12 @@ hardly any memory is taken.
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import lightning.pytorch as L
@@ -28,7 +26,6 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
 from tfzoo.base import adapters, memory
-from tfzoo.base.terminal import notify
 from tfzoo.base.values import readable
 from tfzoo.config.config import Config
 from tfzoo.contracts import Component
@@ -42,14 +39,8 @@ OUTPUT = "output and loss"
 """The part of what lies in no other."""
 MODEL, BACKWARD = "the model itself", "backward"
 """What tensors belong to that are made before the forward pass, and after it."""
-OVERHEAD = 1.2
-"""What a process has from the system, as a multiple of what its tensors hold: memory that was freed
-is kept for the next tensor, which may not fit into it.
-"""
 MOST_STATE = 8
 """No optimiser keeps so many times the parameters."""
-SECONDS = 0.5
-"""The most time in which a training's step is counted before it begins."""
 CPU = torch.device("cpu")
 
 Loss = Callable[[Any], Tensor]
@@ -125,7 +116,6 @@ def step_cost(
     optimizer: Callable[[nn.Module], torch.optim.Optimizer] | None = None,
     *,
     device: torch.device = CPU,
-    seconds: float = math.inf,
 ) -> StepCost:
     """The cost of a training step.
 
@@ -134,14 +124,12 @@ def step_cost(
         loss: computes the loss; None: there is no forward and no backward pass.
         optimizer: makes the optimiser; None: there is no step of it.
         device: where the tensors would be.
-        seconds: the most time to spend.
 
     Raises:
-        TimeoutError: it takes more time.
         DataDependentOutputException, DynamicOutputShapeException: of PyTorch; a part looks at its
             data in order to know what to do.
     """
-    counter, state = Counter(seconds), 0
+    counter, state = Counter(), 0
     with adapters.shapes_alone(), nullcontext() if device == CPU else device, counter:
         model = make().train()
         counter.watch(model)
@@ -178,9 +166,8 @@ class Counter(TorchDispatchMode):
     at this moment, ``peak`` at most.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self.end = perf_counter() + seconds
         self.inside = [MODEL]
         """The parts of the modules that are running, the innermost last."""
         self.parameters: dict[str, int] = {}
@@ -198,19 +185,12 @@ class Counter(TorchDispatchMode):
         for name, module in model.named_modules():
             if part_of[name] != part_of[name.rpartition(".")[0]]:
                 module.register_forward_pre_hook(partial(self.enter, part_of[name]))
-                module.register_forward_hook(lambda *_: self.leave(), always_call=True)
+                module.register_forward_hook(self.leave, always_call=True)
 
     def enter(self, part: str, *_: Any) -> None:
-        """The part's module begins.
-
-        Raises:
-            TimeoutError: the time is over.
-        """
         self.inside.append(part)
-        if perf_counter() > self.end:
-            raise TimeoutError
 
-    def leave(self) -> None:
+    def leave(self, *_: Any) -> None:
         self.inside.pop()
 
     def parts(self) -> dict[str, Cost]:
@@ -346,52 +326,37 @@ def check_model(config: Config, tokenizer: Any = None) -> int:
     return memory.size(memory.check_model(make, config.recipe["model"]))
 
 
-def check_step(config: Config, trainer: L.Trainer, tokenizer: Any, data: Any, size: int) -> None:
+def check_step(config: Config, trainer: L.Trainer, tokenizer: Any, size: int) -> None:
     """Check that parameters, gradients and the optimiser's state of a training fit: on the GPU that
-    it uses, or in the memory of this machine once for each process. Say if a step on the longest
-    batch probably needs more memory than is free now, which is an estimate. A strategy that shards
-    the model, of ``size`` bytes, is not counted.
+    it uses, or in the memory of this machine once for each process. A strategy that shards the
+    model, of ``size`` bytes, is not counted.
 
     Raises:
         BadRecipe: naming what is needed, what there is and the largest tensor.
     """
-    copies, there, left, place = room(trainer)
+    copies, there, place = room(trainer)
     kept = cost_of(config, trainer, tokenizer) if MOST_STATE * copies * size > there else None
     if kept and (need := copies * kept.kept) > there:
         times = f"trainer.devices={copies}: that many times" if kept.kept <= there else "model:"
         what = f"{times} parameters, gradients and the optimiser's state"
         raise BadRecipe(memory.too_large(what, kept.model, need, there, place))
-    batch = longest_batch(data)
-    cost = cost_of(config, trainer, tokenizer, batch, SECONDS) if copies and batch else None
-    if cost and (estimate := OVERHEAD * copies * cost.peak) > left:
-        option = "max_tokens" if len(batch) > 1 else "max_length"
-        notify(
-            f"warning: a step on the longest batch takes about {readable(estimate)} of memory with "
-            f"the model and its optimiser, and this {place} has {readable(left)} free: lower "
-            f"data.{option}={getattr(data, option)}"
-        )
 
 
-def room(trainer: L.Trainer) -> tuple[int, int, int, str]:
+def room(trainer: L.Trainer) -> tuple[int, int, str]:
     """How often one GPU, or this machine, holds the model of a training (0: not known), the bytes
-    that there are and that are free now, and what a message calls the place.
+    that there are, and what a message calls the place.
     """
     known = isinstance(trainer.strategy, DDPStrategy | SingleDeviceStrategy)
     if (device := trainer.strategy.root_device).type == "cuda":
-        left, there = torch.cuda.mem_get_info(device)
-        return int(known), there, left, "GPU"
-    return trainer.num_devices * known, memory.machine(), memory.free(), "machine"
+        return int(known), torch.cuda.mem_get_info(device)[1], "GPU"
+    return trainer.num_devices * known, memory.machine(), "machine"
 
 
 def cost_of(
-    config: Config,
-    trainer: L.Trainer,
-    tokenizer: Any,
-    batch: Any = None,
-    seconds: float = math.inf,
+    config: Config, trainer: L.Trainer, tokenizer: Any, batch: Any = None
 ) -> StepCost | None:
     """The cost of a training's step on a batch, or without one, of what it holds in each step; None
-    if it is not known in this time, such as that of a model that looks at data.
+    if it is not known, such as that of a model that looks at data.
     """
     device = trainer.strategy.root_device
     if batch is None or device.type != "cuda":  # memory is the same elsewhere
@@ -412,7 +377,7 @@ def cost_of(
 
     try:
         of_batch = None if batch is None else loss
-        return step_cost(make, of_batch, optimizer_of(config), device=device, seconds=seconds)
+        return step_cost(make, of_batch, optimizer_of(config), device=device)
     except Exception:  # of any kind
         return None
 

@@ -19,7 +19,6 @@ from tfzoo.runs.logged import FILE
 class MetricsFile(Logger):
     """A Lightning logger that appends each row to ``metrics.csv`` at once, so that a run that is
     killed loses none. A new metric adds a column.
-
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,18 +51,11 @@ class MetricsFile(Logger):
         self._append({"step": step, **numbers})
         self.rows += 1
 
-    def go_on(self, rows: int, pending: Mapping[str, float] | None = None) -> None:
-        """Keep the first ``rows``, which were written before the checkpoint, and append the row
-        ``pending``, which its last step had logged but not written.
-        """
+    def go_on(self, rows: int) -> None:
+        """Keep the first ``rows``, which were written before the checkpoint."""
         kept = self._read()[:rows]
         self._rewrite(kept, list(kept[0]) if kept else ["step"])
         self.rows = len(kept)
-        if pending is not None:
-            self.log_metrics(
-                {key: value for key, value in pending.items() if key != "step"},
-                int(pending["step"]),
-            )
 
     def _append(self, row: Mapping[str, Any]) -> None:
         new = [key for key in row if key not in self.columns]

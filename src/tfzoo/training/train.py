@@ -1,8 +1,8 @@
 """A training, read from top to bottom: its folder, data and task, the Trainer and its callbacks,
 the first step, how it ended, test scores, the summary, and the table that is printed.
 
-What is difficult stands beside it: ``resume`` (go on exactly), ``last_checkpoint``, ``signals``,
-``watchdog`` (several processes), ``fsdp_strategy`` (sharded models).
+What is difficult stands beside it: ``last_checkpoint`` (save and stop between two steps),
+``resume`` (go on exactly), ``processes`` (several of them), ``fsdp_strategy`` (sharded models).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import shlex
 import signal
 import traceback
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -19,13 +18,12 @@ from typing import Any
 import lightning.pytorch as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 
+from tfzoo.base import adapters
 from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_score, format_scores, logged_scores
 from tfzoo.base.signals import ARRIVALS, INTERRUPTED, STOPPED
 from tfzoo.base.terminal import (
     notify,
-    notify_from_any_rank,
-    print_error,
     print_refusal,
     print_result,
     print_table,
@@ -42,7 +40,6 @@ from tfzoo.plots.curves import draw_curves
 from tfzoo.runs import checkpoints
 from tfzoo.runs.folder import (
     CONFIG,
-    SUMMARY,
     attempts,
     check_config,
     is_complete,
@@ -56,20 +53,19 @@ from tfzoo.training.cost import check_model, check_step
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.metrics_file import MetricsFile
 from tfzoo.training.out_of_memory import advice, is_out_of_memory
+from tfzoo.training.processes import Processes
 from tfzoo.training.progress import progress_bar
+from tfzoo.training.requeue import requeue
 from tfzoo.training.resume import Resume
-from tfzoo.training.signals import Signals, requeue
 from tfzoo.training.start import load, vocabularies
 from tfzoo.training.throughput import Throughput
 from tfzoo.training.trainer import (
     ValidationCheck,
     best_checkpoint,
-    finish_loggers,
     launching,
     make_trainer,
     seconds_left,
 )
-from tfzoo.training.watchdog import Watchdog
 
 UNKNOWN = "conditioned on metric"
 """In the error with which ``EarlyStopping`` ends a training that does not log what it monitors;
@@ -117,7 +113,7 @@ def prepared(config: Config, trainer: L.Trainer) -> tuple[Any, Any]:
     data.prepare_data()
     data.setup("fit")
     tokenizer = getattr(data, config.task.tokenizer_of_data)
-    check_step(config, trainer, tokenizer, data, check_model(config, tokenizer))
+    check_step(config, trainer, tokenizer, check_model(config, tokenizer))
     task = config.task.build(config.recipe, tokenizer)
     task.check(data)
     return task, data
@@ -153,33 +149,32 @@ class TrainingRun:
         self.ended = "not started"
         self.test_scores: dict[str, float] = {}
         self.earlier = attempts(folder) if resume_from else []
-        before = read_summary(folder).get("fit", {}) if resume_from else {}
-        self.earlier_decoding_speed = before.get("decoded_per_second")
-        settings = config.recipe["checkpoint"]
-        interval = convert(settings.get("train_time_interval"), timedelta | None)
+        settings, place = config.recipe["checkpoint"], folder / checkpoints.FOLDER
         metrics = MetricsFile(folder)
         self.throughput = Throughput()
+        self.resume = Resume(metrics)
+        self.processes = Processes(config.recipe["timeout"])
+        self.best = best_checkpoint(settings, config.task.monitor, place)
         self.last = LastCheckpoint(
-            folder / checkpoints.FOLDER,
+            place,
             settings.get("every_n_train_steps"),
-            interval,
+            convert(settings.get("train_time_interval"), timedelta | None),
             partial(self.throughput.has_trained, config.recipe.get("train_tokens")),
+            self.processes,
         )
-        self.signals = Signals(self.last)
-        self.resume = Resume(self.last, metrics)
-        self.best = best_checkpoint(settings, config.task.monitor, folder / checkpoints.FOLDER)
-        self.watchdog = Watchdog(config.recipe["timeout"], self.last.processes, self._on_death)
         callbacks = [
             *([Explain()] if config.recipe["explain"] else []),
             ValidationCheck(),
             progress_bar(),
             self.throughput,
-            self.signals,
             self.resume,
+            self.processes,
             self.best,
             self.last,
         ]
         self.trainer = make_trainer(config.recipe["trainer"], folder, callbacks, [metrics])
+        if self.trainer.world_size > 1:
+            adapters.set_timeout(self.trainer.strategy, self.processes.timeout)
 
     def prepare(self) -> None:
         """Make the task, with the weights that training begins with, and its data, and say what
@@ -207,38 +202,27 @@ class TrainingRun:
 
     def run(self) -> int:
         """Train the task, test it on built-in data, write the summary. Returns the exit code."""
-        started = {"ended": "running", "attempts": self.attempts("running")}
-        self._write_summary("fit", {**started, **self.environment})
-        try:
-            code = self._fit()
-            if not self._write_summary("fit", self.fit_section()):
-                return code or 1
-            code = code or ARRIVALS.release()
-            is_built_in = self.config.recipe["data"].get("dataset")
-            if code == 0 and is_built_in and not getattr(self.trainer, "fast_dev_run", False):
-                code = self._test()
-            in_a_hurry = code == STOPPED or self.ended == AT_ONCE
-            if not in_a_hurry and not rank():
-                draw_curves(self.folder, self.trainer.loggers, self.trainer.global_step)
-            return code
-        finally:
-            finish_loggers(self.trainer)
+        self._write("fit", {"ended": "running", "attempts": self.attempts("running")})
+        code = self._fit()
+        self._write("fit", self.fit_section())
+        code = code or ARRIVALS.release()
+        is_built_in = self.config.recipe["data"].get("dataset")
+        if code == 0 and is_built_in and not getattr(self.trainer, "fast_dev_run", False):
+            code = self._test()
+        in_a_hurry = code == STOPPED or self.ended == AT_ONCE
+        if not in_a_hurry and not rank():
+            draw_curves(self.folder, self.trainer.loggers, self.trainer.global_step)
+        return code
 
-    def _write_summary(self, command: str, section: dict[str, Any]) -> bool:
-        """Write a section of the summary. Returns False, after printing the error, if it fails."""
-        try:
-            if not rank():
-                write_summary(self.folder, command, section)
-        except OSError as error:
-            print_error(f"cannot write {self.folder / SUMMARY}: {error.strerror}")
-            return False
-        return True
+    def _write(self, command: str, section: dict[str, Any]) -> None:
+        """Write a section of the summary."""
+        if not rank():
+            write_summary(self.folder, command, {**section, **self.environment})
 
     def _fit(self) -> int:
         if not self.resume_from and not rank():
             # left by an attempt that was killed before its first checkpoint
             self.resume.file.path.unlink(missing_ok=True)
-        self.watchdog.start(self.trainer)
         try:
             for logger in self.trainer.loggers[1:]:  # the first is metrics.csv, which keeps none
                 logger.log_hyperparams({**self.task.recipe, "versions": versions()})
@@ -255,9 +239,7 @@ class TrainingRun:
             return error.code
         except Exception as error:
             return self._on_error(error)
-        finally:
-            self.watchdog.over.set()  # processes that end from now on have not failed
-        code = max(self.signals.code, ARRIVALS.code)  # of one that came after the last step
+        code = max(self.last.code, ARRIVALS.code)  # of one that came after the last step
         self.ended = "interrupted" if code else "completed"
         return code
 
@@ -273,16 +255,16 @@ class TrainingRun:
         return STOPPED
 
     def _on_error(self, error: Exception) -> int:
-        code = 1
+        code, words = 1, " ".join(str(error).split())
         if is_out_of_memory(error):
             message = advice(self.data.max_tokens)
-        elif cause := self.watchdog.cause(error):
+        elif cause := self.processes.cause(error, self.trainer):
             message = cause
-        elif isinstance(error, MisconfigurationException | OSError) or UNKNOWN in str(error):
-            message = " ".join(str(error).split())
-        elif self.resume_from and not self.resume.went_on:
+        elif isinstance(error, MisconfigurationException | OSError) or UNKNOWN in words:
+            message = words
+        elif self.resume_from and self.trainer.global_step == self.resume.start:
             message = f"{relative_path(self.resume_from)} does not fit, or is damaged: "
-            message += f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            message += f"{type(error).__name__}: {words[:200]}"
             code = BadRun.code
         else:
             message = f"{type(error).__name__}: {error}"
@@ -290,18 +272,6 @@ class TrainingRun:
         self.ended = f"failed: {message}"
         print_refusal(f"training failed after step {self.trainer.global_step}: {message}")
         return code
-
-    def _on_death(self, message: str) -> None:
-        """Record and print that another process has died. The watchdog calls this from its thread
-        and then ends this process, whose training waits for the dead one.
-        """
-        self.ended = f"failed: {message}"
-        with suppress(Exception):
-            if not rank():
-                write_summary(self.folder, "fit", self.fit_section())
-        text = f"training failed after step {self.trainer.global_step}: {message}"
-        if not rank() or (self.trainer.global_rank == 1 and "rank 0" in message):
-            notify_from_any_rank(text)
 
     def _test(self) -> int:
         """Score the best checkpoint on the test sets. Returns the exit code; a signal leaves the
@@ -321,8 +291,8 @@ class TrainingRun:
         self.test_scores = {name: score for name, score in scores if name.startswith("test/")}
         if not rank():
             self.task.save_figures(self.folder)
-            section = {"scores": self.test_scores, "checkpoint": str(path), "ended": "completed"}
-            self._write_summary("test", {**section, **self.environment})
+        scored = {"scores": self.test_scores, "checkpoint": str(path), "ended": "completed"}
+        self._write("test", scored)
         return 0
 
     @property
@@ -338,9 +308,7 @@ class TrainingRun:
         return [*self.earlier, {"from": self.resume.start, "ended": ended}]
 
     def fit_section(self) -> dict[str, Any]:
-        """The section ``fit`` of ``summary.json``. If nothing was decoded in this attempt, the
-        decoding speed of the earlier attempts is kept.
-        """
+        """The section ``fit`` of ``summary.json``."""
         speed = self.task.throughput.per_second
         best = self.best.best_model_score
         return {
@@ -353,11 +321,10 @@ class TrainingRun:
             else None,
             "best": {str(self.best.monitor): float(best)} if best is not None else {},
             **self.throughput.counts(),
-            "decoded_per_second": round(speed, 1) if speed else self.earlier_decoding_speed,
+            "decoded_per_second": round(speed, 1) if speed else None,
             "skipped": self.task.skipped,
             "parameters": self.parameters,
             "checkpoint": str(self.checkpoint) if self.checkpoint else None,
-            **self.environment,
         }
 
     def print_results(self) -> None:

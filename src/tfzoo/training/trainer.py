@@ -21,9 +21,7 @@ from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import callbacks as lightning_callbacks
-from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.callbacks import ModelCheckpoint, Timer
-from lightning.pytorch.loggers import WandbLogger
 
 from tfzoo.base import adapters
 from tfzoo.base.arguments import arguments
@@ -39,8 +37,6 @@ DISABLED_BY = {
 """The arguments of the Trainer that remove tfzoo's own callbacks of a class if they are False."""
 LAST_CHECKPOINT_KEYS = {"every_n_train_steps", "train_time_interval"}
 """Keys of the section ``checkpoint`` that say when the last checkpoint is written."""
-PER_CORE = 8
-"""The most processes of a training on the CPU for each of its cores."""
 ENVIRONMENT = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
 
 
@@ -110,15 +106,6 @@ def make_logger(logger: Mapping[str, Any], folder: Path) -> Any:
         return make(logger, **{key: value for key, value in supplied.items() if key in known})
 
 
-def finish_loggers(trainer: L.Trainer) -> None:
-    """End the runs of Weights & Biases, so that the next training of this process has its own."""
-    for logger in trainer.loggers if trainer.is_global_zero else ():
-        if isinstance(logger, WandbLogger):
-            import wandb
-
-            wandb.finish()
-
-
 @contextmanager
 def lightning_errors(section: str) -> Iterator[None]:
     """Turn the errors with which Lightning rejects a section into a ``BadRecipe`` of one line."""
@@ -143,10 +130,7 @@ def on_all_processes(arguments: Mapping[str, Any]) -> L.Trainer:
     """
     name, devices, nodes = detect_launcher()
     if not name:
-        made = L.Trainer(**arguments)
-        if isinstance(made.accelerator, CPUAccelerator):
-            check_processes(made.num_devices)
-        return made
+        return L.Trainer(**arguments)
     started = {"devices": devices, "num_nodes": nodes} if devices * nodes > 1 else {}
     left_open = {"devices": "auto", "num_nodes": 1}
     made = L.Trainer(
@@ -166,20 +150,6 @@ def on_all_processes(arguments: Mapping[str, Any]) -> L.Trainer:
             "start as many processes, or leave both options out"
         )
     return made
-
-
-def check_processes(count: int) -> None:
-    """Check that a training can start so many processes on the CPU.
-
-    Raises:
-        BadRecipe: there are too few cores.
-    """
-    cores = os.cpu_count() or 1
-    if count > PER_CORE * cores:
-        raise BadRecipe(
-            f"trainer.devices={count} on the CPU are as many processes, and this machine has "
-            f"{cores} cores; the most is {PER_CORE * cores}, {PER_CORE} a core"
-        )
 
 
 def detect_launcher() -> tuple[str, int, int]:
