@@ -102,22 +102,6 @@ def test_maps_of_torchs_encoder_and_of_compiled_models():
             assert [len(calls) for calls in maps.values()] == [1, 1]
 
 
-def test_nothing_is_left_after_an_exception():
-    model = translator("cosine")
-    with pytest.raises(RuntimeError, match="mine"), tfzoo.attention_maps(model):
-        raise RuntimeError("mine")
-    assert is_as_before(model)
-    attention = tfzoo.MultiheadAttention(8, 2)
-    x = torch.randn(3, 1, 8)
-    with tfzoo.attention_maps(attention) as maps:
-        with pytest.raises(BadOption):
-            attention(x, x, x, attn_mask=torch.zeros(2, 2))
-        with pytest.raises(TypeError):
-            attention.attention(x)
-        attention(x, x, x)
-    assert [len(calls) for calls in maps.values()] == [1]
-
-
 def test_what_has_no_map_says_so():
     theirs = nn.TransformerEncoderLayer(8, 2)
     with pytest.raises(BadOption, match="TransformerEncoderLayer has no attention of tfzoo"):

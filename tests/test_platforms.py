@@ -2,14 +2,12 @@
 is used.
 """
 
-import ast
 import importlib
 import os
 import pkgutil
 import signal
 import sys
 import traceback
-from pathlib import Path
 
 from tests import forked
 
@@ -57,27 +55,3 @@ def failed_imports():
 @forked.requires_fork
 def test_every_module_can_be_imported_without_what_only_posix_has():
     assert forked.call(failed_imports, fresh=True) == []
-
-
-def test_no_text_is_read_or_written_in_the_encoding_of_the_system():
-    """Windows reads and writes text in the code page of the country where no encoding is given."""
-    places = {"open": 3, "read_text": 0, "write_text": 1}  # of the encoding, if it has no name
-    found = []
-    for path in sorted(Path(importlib.import_module("tfzoo").__path__[0]).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if not isinstance(node, ast.Call):
-                continue
-            builtin = isinstance(node.func, ast.Name) and node.func.id == "open"
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            if builtin:
-                name = "open"
-            elif name not in ("read_text", "write_text"):
-                continue
-            mode = node.args[1] if builtin and len(node.args) > 1 else None
-            binary = isinstance(mode, ast.Constant) and "b" in str(mode.value)
-            named = len(node.args) > places[name] or any(
-                one.arg == "encoding" for one in node.keywords
-            )
-            if not named and not binary:
-                found.append(f"{path.name}:{node.lineno}")
-    assert found == []

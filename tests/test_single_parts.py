@@ -95,21 +95,3 @@ def test_attention_says_what_it_wants_instead():
         attention(Q, Q, Q, weighting="sparsemax")
     with pytest.raises(BadOption, match="by its name: mixer"):
         create("mixer", "gru", dim=16)(X, Mask())
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "printed"),
-    [
-        ("norm", "rms", "RMS(eps=1e-06, centred=False, weight: (16,))"),
-        ("attention", "cosine", "Cosine(scale: (4, 1, 1))"),
-        ("position", "learned", "Learned(table: (5, 16))"),
-        ("position", "rotary", "Rotary(base=10000.0, layout='interleaved')"),
-        ("position", "alibi", "ALiBi(heads=4)"),
-        ("pooling", "mean", "Mean()"),
-    ],
-)
-def test_a_part_prints_its_options_and_sizes(kind, name, printed):
-    supplied = {
-        key: SUPPLIED[key] for key in registry(kind).entry(name).supplied if key in SUPPLIED
-    }
-    assert repr(create(kind, name, **supplied)) == printed

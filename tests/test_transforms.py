@@ -9,7 +9,6 @@ from torch.func import functional_call, grad, jvp, vmap
 from tests.exact import close
 from tfzoo.attention import _tanh_scores
 from tfzoo.base import rotation
-from tfzoo.base.adapters import transforms_active
 from tfzoo.base.custom_autograd import custom_functions_apply
 from tfzoo.base.dropout import dropout
 from tfzoo.base.registry import registry
@@ -139,22 +138,6 @@ def test_hand_written_backwards_are_right(function, shapes):
     assert custom_functions_apply(*given)
     assert gradcheck(function, given)
     assert gradgradcheck(function, given)
-
-
-def test_transforms_are_noticed():
-    """By a private name of PyTorch, which has no public one."""
-    seen = []
-
-    def note(x):
-        seen.append((transforms_active(), custom_functions_apply(x)))
-        return x.sum()
-
-    x = torch.ones(2, requires_grad=True)
-    note(x)
-    grad(note)(x)
-    with torch.autograd.forward_ad.dual_level():
-        note(torch.autograd.forward_ad.make_dual(x, x))
-    assert seen == [(False, True), (True, False), (False, False)]
 
 
 def called(part, *given):

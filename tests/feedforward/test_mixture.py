@@ -1,7 +1,5 @@
 """A mixture of experts gives each token to its best experts, whatever the other tokens are."""
 
-import copy
-
 import pytest
 import torch
 from torch.nn.functional import silu
@@ -11,7 +9,6 @@ import tfzoo
 from tests.exact import close
 from tfzoo.base.registry import create
 from tfzoo.errors import BadOption
-from tfzoo.learning.settings import Compute
 from tfzoo.masks import Mask
 from tfzoo.models.auxiliary_losses import parts_with_losses, take_auxiliary_loss
 from tfzoo.models.initialise import rescale
@@ -105,21 +102,6 @@ def test_padding_does_not_count_in_the_loss_of_a_model():
     assert take_auxiliary_loss(one.modules()) is None
 
 
-def test_a_recomputed_layer_has_the_same_gradients_and_leaves_no_loss_behind():
-    gradients = []
-    for recomputed in (False, True):
-        one = model(dropout=0.2)
-        Compute(activation_checkpointing=recomputed).apply(one)
-        torch.manual_seed(1)
-        out = one(SOURCE, TARGET)
-        loss = take_auxiliary_loss(one.modules())
-        assert loss is not None
-        (out.square().mean() + loss).backward()
-        gradients.append({name: p.grad for name, p in one.named_parameters()})
-        assert take_auxiliary_loss(one.modules()) is None
-    close(gradients[1], gradients[0])
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -136,22 +118,3 @@ def test_every_layer_tells_its_mixture_what_is_padding(options):
         stack(padded, mask=tfzoo.Mask(keys=keys))
         losses.append(take_auxiliary_loss(stack.modules()))
     close(losses[1], losses[0])
-
-
-def test_a_model_that_is_trained_can_be_copied():
-    layer = mixture()
-    layer(tokens(1, 3))
-    other = copy.deepcopy(layer)
-    assert other.auxiliary_loss is None
-    assert layer.auxiliary_loss is not None
-
-
-def test_a_layer_is_copied_after_a_transform_of_torch_func():
-    layer, x = create("feedforward", "mixture", dim=8), torch.randn(3, 5, 8)
-    weights = {name: weight.detach() for name, weight in layer.named_parameters()}
-
-    def loss(weights, x):
-        return torch.func.functional_call(layer, weights, (x,)).sum()
-
-    torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(weights, x)
-    torch.testing.assert_close(copy.deepcopy(layer)(x), layer(x))

@@ -2,14 +2,12 @@
 that have it.
 """
 
-from collections import Counter
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
 from tests.exact import close
@@ -153,35 +151,6 @@ def test_norms_of_queries_and_keys_and_the_gate_equal_transformers(name, given):
     wanted = theirs(x, no_turn, triangle)[0]
     found = block(x, Context(CAUSAL, POS, POS), 0)
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-5 * wanted.abs().max().item())
-
-
-class Operators(TorchDispatchMode):
-    """Counts the operators that compute something: views cost no kernel."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: Counter[str] = Counter()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if not func.is_view and func.overloadpacket.__name__ != "_unsafe_view":
-            self.counts[func.overloadpacket.__name__] += 1
-        return func(*args, **(kwargs or {}))
-
-
-def test_options_that_are_off_cost_no_kernel_and_no_module():
-    """The operators and the modules of a decoder's layer before there were these options."""
-    layer = tfzoo.DecoderLayer(8, 2, dropout=0.0)
-    x, memory = torch.randn(2, 4, 8), torch.randn(2, 3, 8)
-    with Operators() as operators, torch.no_grad():
-        layer(x, memory)
-    wanted = {"addmm": 10, "native_layer_norm": 3, "_softmax": 2, "bmm": 4, "mul": 2}
-    assert {name: operators.counts[name] for name in wanted} == wanted
-    assert not {"sigmoid", "tanh", "div", "where", "sub"} & set(operators.counts)
-    attention = {"query", "key", "value", "output", "attention"}
-    for block in (layer.self_attention, layer.cross_attention):
-        assert block is not None
-        assert {name for name, _ in block.inner.named_children()} == attention
-        assert {name for name, _ in block.named_children()} == {"inner", "norm"}
 
 
 def test_without_bias_no_linear_layer_of_attention_has_one():

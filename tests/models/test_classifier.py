@@ -77,20 +77,6 @@ def test_the_last_layer_computes_the_tokens_that_are_pooled(pooling, residual):
     close(found, expected)
 
 
-@pytest.mark.parametrize("where", ["pooling", "encoder", "encoder.layers.1.feedforward.inner"])
-def test_a_hook_sees_all_tokens(where):
-    model, seen = small(layers=2, pooling="first"), []
-    model.get_submodule(where).register_forward_hook(lambda m, x, y: seen.append(x[0].shape))
-    model(TEXT)
-    assert seen == [(2, 4, 8)]
-
-
-def test_a_norm_that_reads_other_tokens_gets_them():
-    model = small(pooling="first", norm="batch", residual="post").double().train()
-    expected = model.head(model.pooling(model.encode(TEXT, mask=REAL), REAL.keys))
-    close(model(TEXT, mask=REAL), expected)
-
-
 def test_dropout_on_the_pooled_vector_acts_in_training_alone():
     model = small(pooled_dropout=0.5)
     torch.testing.assert_close(model(TEXT), small()(TEXT))

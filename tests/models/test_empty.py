@@ -1,10 +1,8 @@
 """Batches of no text and texts of no token in what the contracts of parts do not build."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import tfzoo
 from tfzoo.base.special_ids import OWN
@@ -12,40 +10,10 @@ from tfzoo.errors import BadOption
 from tfzoo.search import Search, search
 
 D, V = 8, 12
-SIZES = [(0, 5), (2, 0), (0, 0)]
 
 
 def text(b, n):
     return torch.randint(4, V, (b, n))
-
-
-MODELS: dict[str, tuple[nn.Module, Callable[[nn.Module, Tensor], Tensor]]] = {
-    "language model": (tfzoo.LanguageModel(V, D, 2, 1), lambda model, ids: model(ids)),
-    "masked language model": (tfzoo.MaskedLanguageModel(V, D, 2, 1), lambda model, ids: model(ids)),
-    "translator": (tfzoo.Transformer(V, D, 2, 1), lambda model, ids: model(ids, ids)),
-    "encoder layer": (
-        nn.ModuleList([nn.Embedding(V, D), tfzoo.EncoderLayer(D, 2, position="rotary")]),
-        lambda model, ids: model[1](model[0](ids), mask=tfzoo.Mask(keys=ids != 0)),
-    ),
-    "decoder layer": (
-        nn.ModuleList([nn.Embedding(V, D), tfzoo.DecoderLayer(D, 2, position="alibi")]),
-        lambda model, ids: model[1](model[0](ids), model[0](ids), mask=tfzoo.Mask(keys=ids != 0)),
-    ),
-    "positions given": (
-        nn.ModuleList([nn.Embedding(V, D), tfzoo.Encoder(D, 2, 1, position="learned")]),
-        lambda model, ids: model[1](model[0](ids), positions=torch.zeros_like(ids)),
-    ),
-}
-
-
-@pytest.mark.parametrize(("b", "n"), SIZES)
-@pytest.mark.parametrize("name", MODELS)
-def test_a_model_takes_no_text_and_texts_of_no_token(name, b, n):
-    model, run = MODELS[name]
-    out = run(model, text(b, n))
-    assert out.shape[:2] == (b, n)
-    for gradient in torch.autograd.grad(out.sum(), list(model.parameters()), allow_unused=True):
-        assert gradient is None or not gradient.any()
 
 
 @pytest.mark.parametrize(("b", "q", "k"), [(0, 5, 3), (2, 0, 3), (2, 5, 0), (0, 0, 0)])

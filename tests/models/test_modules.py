@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 import tfzoo
 from tests.compiled import counted
@@ -104,17 +103,6 @@ def test_an_encoder_is_exported_for_every_length(parts):
         close(program.module()(text), model(text))
 
 
-@pytest.mark.nightly
-def test_a_translator_is_exported_for_every_length():
-    model = translator(layers=1)
-    shapes = {"source": {1: any_length()}, "target": {1: torch.export.Dim("m", min=2, max=64)}}
-    given = (torch.randint(4, 20, (2, 9)), torch.randint(4, 20, (2, 7)))
-    program = torch.export.export(model, given, dynamic_shapes=shapes)
-    for n, m in ((2, 3), (16, 15), (40, 17)):
-        given = (torch.randint(4, 20, (2, n)), torch.randint(4, 20, (2, m)))
-        close(program.module()(*given), model(*given))
-
-
 @pytest.mark.parametrize("parts", sampled(PARTS, [PARTS[3]]), ids=str)
 def test_a_layer_is_compiled_in_one_graph_for_all_lengths(parts):
     """One graph, and not another one for each length."""
@@ -202,50 +190,3 @@ def test_nothing_is_changed_in_place_through_a_view(parts):
         names.add(node.name())
         reached += {one for one, _ in node.next_functions if one is not None} - {*reached}
     assert not {name for name in names if "CopySlices" in name}
-
-
-def test_reading_a_tensor_is_seen():
-    x = torch.zeros(3, device="meta")
-    for read in (x.sum().item, (x > 0).nonzero, lambda: x[x > 0]):
-        with pytest.raises((RuntimeError, NotImplementedError)):
-            read()
-
-
-class SelfAttending(nn.Module):
-    def __init__(self, **options: Any) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.attention = tfzoo.MultiheadAttention(8, 2, batch_first=True, **options)
-        randomize(self.attention)
-
-    def forward(self, x, padding, hidden):
-        y, weights = self.attention(x, x, x, padding, attn_mask=hidden)
-        z, _ = self.attention(x, x, x, need_weights=False, is_causal=True)
-        return torch.cat((y, z, weights @ x), -1)
-
-
-def attended(n):
-    torch.manual_seed(n)
-    padding = torch.arange(n) >= torch.tensor([[n], [n // 2]])
-    return torch.randn(2, n, 8).double(), padding, torch.rand(n, n) < 0.2
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", ["scaled_dot_product", "additive"])
-def test_multihead_attention_is_copied_compiled_and_exported_for_every_length(name):
-    model = SelfAttending(attention=name).double().eval()
-    copies = copy.deepcopy(model), pickled(model)
-    run, graphs = counted(model)
-    n = any_length()
-    shapes = {"x": {1: n}, "padding": {1: n}, "hidden": {0: n, 1: n}}
-    program = torch.export.export(model, attended(9), dynamic_shapes=shapes).module()
-    for length in (5, 2, 17):
-        wanted = model(*attended(length))
-        for other in (run, program, *copies):
-            close(other(*attended(length)), wanted)
-    assert len(graphs) == 1
-    with torch.autocast("cpu", torch.bfloat16):
-        x, padding, hidden = attended(9)
-        y, _ = model.float().attention(x.float(), x.float(), x.float(), padding, attn_mask=hidden)
-    assert y.dtype == torch.bfloat16
-    assert y.isfinite().all()

@@ -78,11 +78,6 @@ def test_options_out_of_range_are_refused_where_they_are_made(wrong):
         StackOptions().updated(wrong)
 
 
-def test_values_of_a_command_line_are_converted():
-    options = StackOptions().updated({"layers": "2", "dropout": "1e-1", "kv_heads": "none"})
-    assert (options.layers, options.dropout, options.kv_heads) == (2, 0.1, None)
-
-
 def test_a_layer_has_the_options_that_are_not_of_a_whole_stack():
     layer = inspect.signature(tfzoo.DecoderLayer).parameters
     options = {field.name for field in fields(StackOptions)}

@@ -116,15 +116,6 @@ def test_padding_on_any_side_is_no_part_of_a_prefix():
         close(model(more, cache=cache)[1], model(alone, prefix=PREFIX[1:])[0, 5:])
 
 
-def test_a_prefix_and_a_mask_both_hold():
-    model, x = decoder(position="none"), vectors()
-    hidden = torch.ones(1, 1, N, N, dtype=torch.bool)
-    hidden[..., 3] = False  # nobody sees token 3
-    rest = [0, 1, 2, 4, 5, 6]
-    y = model(x, mask=Mask(causal=True, allowed=hidden), prefix=PREFIX)[:, rest]
-    close(y, model(x[:, rest], prefix=torch.tensor([3, 2])))
-
-
 def test_a_layer_alone_and_a_decoder_with_memory_take_a_prefix():
     torch.manual_seed(0)
     layer = randomize(tfzoo.DecoderLayer(DIM, 2, dropout=0.0)).double().eval()
@@ -134,12 +125,6 @@ def test_a_layer_alone_and_a_decoder_with_memory_take_a_prefix():
     first = layer(x[:, :5], prefix=PREFIX, cache=cache)
     close(torch.cat([first, layer(x[:, 5:], cache=cache)], 1), whole)
     assert not torch.allclose(whole[:, 0], layer(x, memory)[:, 0])
-
-
-def test_lengths_of_nothing_leave_a_decoder_causal():
-    model, x = decoder(), vectors()
-    close(model(x, prefix=torch.tensor([0, 0])), model(x))
-    close(model(x, prefix=torch.tensor([1, 1])), model(x))
 
 
 @pytest.mark.parametrize(

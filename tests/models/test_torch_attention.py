@@ -94,19 +94,6 @@ def test_widths_and_biases_are_those_of_torch(options):
     compare(ours, theirs, [torch.randn(Q, B, DIM), k, v])
 
 
-def test_the_hint_of_a_causal_mask_changes_nothing():
-    ours, theirs = both(batch_first=True)
-    x = torch.randn(B, Q, DIM)
-    hidden = torch.ones(Q, Q, dtype=torch.bool).triu(1)
-    padding = torch.arange(Q) >= torch.tensor([[Q], [2], [1]])
-    for named in ({}, {"key_padding_mask": padding}):
-        for need_weights in (True, False):
-            options = {"attn_mask": hidden, "is_causal": True, "need_weights": need_weights}
-            compare(ours, theirs, [x, x, x], **options, **named)
-            alone = ours(x, x, x, is_causal=True, need_weights=need_weights, **named)[0]
-            close(alone, ours(x, x, x, **options, **named)[0])
-
-
 @pytest.mark.parametrize("options", [{}, {"kdim": 5, "vdim": 3}, {"bias": False}])
 def test_the_same_seed_gives_the_same_weights_and_they_load_both_ways(options):
     torch.manual_seed(3)
@@ -149,12 +136,6 @@ def test_heads_of_any_width_and_grouped_keys_work_with_every_attention(name):
         assert weights.shape == (B, 4, Q, len(given[1]))
         close(weights.sum(-1), torch.ones(B, 4, Q))
         close(ours(*given, need_weights=False)[0], y)
-
-
-def test_keys_and_values_of_other_widths_have_heads_of_any_width():
-    ours = tfzoo.MultiheadAttention(DIM, 4, kdim=5, vdim=3, head_dim=6, value_head_dim=2)
-    y, _ = ours(torch.randn(Q, B, DIM), torch.randn(K, B, 5), torch.randn(K, B, 3))
-    assert y.shape == (Q, B, DIM)
 
 
 def test_a_weighting_and_a_cap_act_with_weights_and_without():
@@ -221,14 +202,6 @@ def test_torchs_layers_keep_their_outputs():
                 ours.load_state_dict(getattr(theirs, name).state_dict())
                 setattr(theirs, name, ours)
         close(theirs(*given), wanted)
-
-
-def test_dropout_is_in_force_in_training_alone():
-    ours, x = tfzoo.MultiheadAttention(DIM, HEADS, dropout=0.5), torch.randn(Q, B, DIM)
-    _, weights = ours.train()(x, x, x, average_attn_weights=False)
-    assert (weights == 0).any()
-    assert not torch.equal(*(ours(x, x, x, need_weights=False)[0] for _ in range(2)))
-    assert torch.equal(*(ours.eval()(x, x, x, need_weights=False)[0] for _ in range(2)))
 
 
 def test_what_cannot_be_is_refused_in_one_line():

@@ -2,7 +2,6 @@
 equal to one pass.
 """
 
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -98,16 +97,6 @@ def test_a_window_is_of_self_attention_alone(heads):
     assert (memory.grad.abs().amax(-1) > 0).all()
 
 
-def test_one_program_with_a_window_serves_all_lengths():
-    """Those under the window and those over it."""
-    encoder = built(tfzoo.Encoder, layers=1, window=4)
-    shapes = {"x": {1: torch.export.Dim("n", min=2, max=32)}}
-    program = torch.export.export(encoder, (vectors(),), dynamic_shapes=shapes).module()
-    for length in (2, 3, 20):
-        x = vectors(n=length)
-        close(program(x), encoder(x))
-
-
 # With a cache -------------------------------------------------------------------------------------
 
 
@@ -187,30 +176,6 @@ def test_layers_of_a_pattern_are_the_layers_that_it_names():
     assert built(tfzoo.Encoder, pattern=[{}, {"residual": "post"}]).final_norm is None
 
 
-def test_positions_of_a_pattern_are_computed_once_for_each_distinct_one(monkeypatch):
-    model = built(
-        tfzoo.Encoder, layers=6, pattern=[{"window": 3}, {"position": "alibi"}, {"window": 3}]
-    )
-    calls = Counter()
-    for name in ("rotary", "alibi"):
-        cls = registry("position").entry(name).cls
-        bias = cls.bias
-
-        def counted(self, *args, name=name, bias=bias):
-            calls[name] += 1
-            return bias(self, *args)
-
-        monkeypatch.setattr(cls, "bias", counted)
-    model(vectors())
-    assert calls == {"rotary": 1, "alibi": 1}
-
-
-def test_a_position_of_the_embeddings_stays_where_heads_differ():
-    model = built(tfzoo.Encoder, position="sinusoidal", pattern=[{"heads": 4}, {"head_dim": 2}])
-    assert not list(model.layer_positions)
-    assert model(vectors()).shape == (2, N, DIM)
-
-
 def test_a_clash_names_the_entry_of_the_pattern():
     with pytest.raises(Clash, match=r"^pattern\[1\]: in the decoder, norm 'batch' mixes tokens"):
         built(tfzoo.Decoder, cross_attention=False, pattern=[{}, {"norm": "batch"}])
@@ -232,18 +197,6 @@ def test_a_parallel_layer_is_its_formula(parallel):
     y = F.layer_norm(x, (DIM,), norms[1].weight, norms[1].bias)
     weights = inner.feedforward.inner, inner.feedforward.outer
     close(layer(x), mixer(x) + weights[1](weights[0](y).relu()))
-
-
-def test_parallel_sublayers_drop_out_each_by_itself():
-    torch.manual_seed(0)
-    layer = tfzoo.EncoderLayer(DIM, 2, parallel="one_norm", dropout=0.5, bias=False)
-    inner = layer.self_attention.inner
-    torch.nn.init.zeros_(inner.mixer.output.weight)
-    torch.nn.init.zeros_(inner.feedforward.outer.weight)
-    torch.nn.init.ones_(inner.feedforward.outer.bias)
-    x = torch.zeros(100, 9, DIM)
-    y = layer(x)
-    assert set(y.unique().tolist()) == {0.0, 2.0}
 
 
 def test_a_parallel_layer_has_no_cross_attention():

@@ -1,7 +1,6 @@
 """Curves are the logged numbers by step, of one or several runs, whatever is missing."""
 
 import csv
-import json
 import math
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -11,9 +10,7 @@ import pytest
 import yaml
 
 from tfzoo.errors import BadRun, UnknownName
-from tfzoo.plots import curves
 from tfzoo.plots.curves import curves_figure, draw_curves, read_run, read_runs
-from tfzoo.plots.style import log_figure
 
 
 def make(folder, rows=8, monitor="val/chrf", **columns):
@@ -83,35 +80,12 @@ def test_a_monitored_minimum_is_the_best(tmp_path):
     assert read_run(folder).best() == (6, 1.0), "the first of two equal ones"
 
 
-def test_a_share_is_in_percent(tmp_path):
-    far = make(tmp_path / "far", monitor="val/accuracy", val__accuracy=[0.5] * 8)
-    accuracy = curves_figure([read_run(far)]).axes[1]
-    assert accuracy.yaxis.get_major_formatter()(0.5) == "50 %"
-    assert "best checkpoint: 50 % at step 2" in legend(curves_figure([read_run(far)]))
-
-
 def test_values_that_are_not_finite_are_a_gap(tmp_path):
     nan = [5.0, 4.0, math.nan, math.inf, 3.0, math.nan, math.nan, math.nan]
     run = read_run(make(tmp_path / "run", train__loss=nan, val__chrf=[math.nan] * 8))
     drawn = curves_figure([run]).axes[0].lines[0].get_ydata()
     assert np.isfinite(drawn).tolist() == [True, True, False, False, True, False, False, False]
     assert run.best() is None
-
-
-@pytest.mark.parametrize("rows", [1, 300])
-def test_a_run_may_have_one_row_or_many(tmp_path, rows):
-    figure = curves_figure([read_run(make(tmp_path / "run", rows))])
-    assert {len(line.get_xdata()) for line in figure.axes[2].lines} == {rows}
-    assert (figure.axes[0].lines[0].get_marker() == "o") == (rows == 1), "few points are marked"
-
-
-def test_a_score_is_drawn_before_the_monitored_one_is_known(tmp_path):
-    run = read_run(make(tmp_path / "run", monitor=None))
-    assert "val/chrf" in panels(curves_figure([run]))
-    assert run.best() is None
-    summary = {"fit": {"best": {"val/chrf": 16}}}
-    (tmp_path / "run/summary.json").write_text(json.dumps(summary), "utf-8")
-    assert read_run(tmp_path / "run").best() == (14, 16.0)
 
 
 def test_metrics_are_chosen_by_name(tmp_path):
@@ -140,14 +114,6 @@ def test_what_is_no_run_is_told(tmp_path):
         read_run(tmp_path / "runs/1")
 
 
-@pytest.mark.parametrize("cut", range(1, 8))
-def test_a_row_that_a_killed_run_wrote_in_part_is_left_out(cut, tmp_path):
-    whole = (make(tmp_path / "run", rows=2) / "metrics.csv").read_bytes()
-    first, row = whole[:-2].rsplit(b"\n", 1)
-    (tmp_path / "run/metrics.csv").write_bytes(first + b"\n" + row[:cut])
-    assert read_run(tmp_path / "run").curves["train/loss"][0].tolist() == [2]
-
-
 def logger():
     """One of TensorBoard, whose writer holds what it was given."""
     return SimpleNamespace(experiment=Mock(spec=["add_image", "flush"]))
@@ -159,18 +125,3 @@ def test_the_picture_of_a_run_goes_to_its_folder_and_to_loggers(tmp_path):
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
     (name, picture, step), options = board.experiment.add_image.call_args
     assert (name, picture.ndim, step, options) == ("curves", 3, 16, {"dataformats": "HWC"})
-
-
-def test_an_error_while_drawing_is_one_message(tmp_path, monkeypatch, capsys):
-    def broken(*args):
-        raise ValueError("no\nfont")
-
-    folder = make(tmp_path / "run")
-    log_figure([logger()], "curves", broken, 1)
-    assert "no picture curves in the logger: ValueError: no font" in capsys.readouterr().err
-    monkeypatch.setattr(curves, "curves_figure", broken)
-    draw_curves(folder, [], 16)
-    assert capsys.readouterr().err == "no curves.png: ValueError: no font\n"
-    (folder / "metrics.csv").unlink()
-    draw_curves(folder, [], 16)
-    assert capsys.readouterr().err == "", "a training that logs nothing has no picture"

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tfzoo.base.registry import registry
-from tfzoo.contracts import Position
 from tfzoo.errors import BadOption, UnknownName
 from tfzoo.plots import position_figure
 from tfzoo.testing.subject import hooks
@@ -59,14 +58,6 @@ def test_a_bias_is_drawn_by_head_and_a_decoder_has_no_later_keys():
         np.testing.assert_allclose(bias, -np.abs(distance) / 16)
 
 
-def test_values_that_differ_at_one_distance_have_a_band():
-    figure = position_figure("learned", **SMALL)
-    assert any(axes.collections for axes in figure.axes if axes.lines)
-    ((_, similarity),) = lines(figure, "similarity")
-    ((_, again),) = lines(position_figure("learned", **SMALL), "similarity")
-    assert similarity.tolist() == again.tolist(), "from a fixed seed"
-
-
 @pytest.mark.parametrize(
     ("spec", "sizes", "error"),
     [
@@ -80,15 +71,3 @@ def test_values_that_differ_at_one_distance_have_a_band():
 def test_what_cannot_be_drawn_is_refused(spec, sizes, error):
     with pytest.raises(error):
         position_figure(spec, **sizes)
-
-
-def test_a_position_with_several_hooks_has_a_row_for_each(monkeypatch):
-    rotary = registry("position").entry("rotary").cls
-    monkeypatch.setattr(rotary, "embed", lambda self, x, pos, length=None: x + pos[..., None])
-    assert Position.embed is not rotary.embed
-    figure = position_figure("rotary", **SMALL)
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert [title for title in titles if ":" in title] == [
-        "embed: what is added to a token",
-        "angles: cosine by position",
-    ]

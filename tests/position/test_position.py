@@ -51,12 +51,6 @@ def test_learned_equals_torch_embedding():
     assert_close(got, out.view(-1, n, 8)[:1])
 
 
-def test_index_is_a_line():
-    position = create("position", "index", dim=8)
-    steps = position.embed(torch.zeros(1, 6, 8), torch.arange(6)[None])[0].diff(dim=0)
-    assert_close(steps, position.direction.expand(5, 8))
-
-
 def test_unit_interval_is_the_same_for_a_text_with_more_padding():
     position = create("position", "unit_interval", dim=8)
     pos, length = torch.arange(6)[None], torch.tensor([[6], [3]])
@@ -219,20 +213,6 @@ def test_rotary_rotates_any_view_and_rotates_gradients_back(layout, view, fracti
     compiled = torch.compile(lambda x: rotate(x), fullgraph=True, backend="aot_eager")
     assert_close(compiled(x), rotate(x))
     assert_close(torch.autograd.grad(compiled(x), x, slope)[0], grad)
-
-
-def test_rotary_keeps_fp32_angles_under_autocast_and_in_a_bf16_model():
-    position = create("position", "rotary", head_dim=8)
-    pos, x = torch.tensor([[1000]]), torch.randn(1, 1, 1, 8)
-    wanted = position.angles(pos)(x)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert_close(position.bfloat16().angles(pos)(x), wanted)
-
-
-@pytest.mark.parametrize(("name", "width"), [("rotary", "head_dim"), ("sinusoidal", "dim")])
-def test_odd_widths_are_refused(name, width):
-    with pytest.raises(BadOption, match="even, not 7"):
-        create("position", name, **{width: 7})
 
 
 @pytest.mark.parametrize("heads", [6, 8])

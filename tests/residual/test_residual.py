@@ -153,18 +153,6 @@ def test_deepnorm_scales_what_a_mixer_declares(mixer, matrices):
     }
 
 
-def test_deepnorm_scales_values_outputs_and_feedforward_alone():
-    """In a layer with cross-attention; of a mixture the experts and no router."""
-    inner = {f"feedforward.inner.{part}.weight" for part in ("inner", "outer")}
-    mixture = {"name": "mixture", "bias": True, "experts": 3}
-    assert halved(mixer="none", feedforward=mixture) == inner
-    assert halved(cross=True, gate=True, attention="additive", feedforward="swiglu") == inner | {
-        f"{where}_attention.inner.{part}.weight"
-        for where in ("self", "cross")
-        for part in ("value", "output")
-    }
-
-
 def test_a_gate_starts_close_to_the_identity_as_its_bias_says():
     x = torch.randn(2, 5, D, dtype=torch.float64)
     off = []

@@ -1,11 +1,8 @@
 """The continuation of a text as it comes: events, their limits, the page on which it grows."""
 
-import html
 import http.client
 import json
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
-from urllib.parse import urlencode
 
 import pytest
 from lightning.pytorch import seed_everything
@@ -78,39 +75,11 @@ def test_pieces_come_before_the_answer_and_are_all_of_it(served):
     assert served.client.requests() == 0
 
 
-def test_the_page_of_a_streamed_text_does_not_continue_it_again(served):
-    *_, last = events(served.client.ask("/predict", {"text": PROMPT, "stream": True}).text)
-    before = served.gate.layers
-    for text, passes in ((PROMPT, 1), (f"{PROMPT} a", 65)):
-        page = served.client.ask("/show", urlencode({"text": text}))
-        assert (page.status, served.gate.layers - before) == (200, passes * LAYERS)
-        assert (html.escape(last["continuation"].strip()) in page.text) == (text == PROMPT)
-        before = served.gate.layers
-
-
 def test_an_answer_without_pieces_is_one_event():
     with serving(translator()) as client:
         whole = json.loads(client.ask("/predict", {"text": "one"}).text)
         streamed = client.ask("/predict", {"text": "one", "stream": True})
         assert events(streamed.text) == [whole]
-
-
-def test_others_are_answered_while_a_text_is_streamed_and_none_is_mixed_with_it(served):
-    """Also a stream that nobody reads, or whose reader goes away."""
-    alone = [
-        events(served.client.ask("/predict", {"text": text, "stream": True}).text)
-        for text in (PROMPT, "a")
-    ]
-    silent, gone = opened(served.client), opened(served.client)
-    gone.close()
-    with ThreadPoolExecutor(4) as threads:
-        found = [
-            threads.submit(served.client.ask, "/predict", {"text": text, "stream": True})
-            for text in (PROMPT, "a") * 2
-        ]
-        assert [events(one.result().text) for one in found] == alone * 2
-    assert events(silent.read().decode()) == alone[0]
-    soon(lambda: served.client.requests() == 0)
 
 
 def test_time_that_is_over_is_the_last_event():

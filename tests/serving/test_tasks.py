@@ -8,7 +8,6 @@ import torch
 from tests.serving.running import serving
 from tests.tasks.test_pairs import NAMES, PAIRS, classifier
 from tests.tasks.test_token_classification import small as small_tagger
-from tests.tasks.test_truncation import LINES, TASKS
 
 
 def test_a_page_has_a_box_for_each_text_and_json_takes_lists():
@@ -52,14 +51,3 @@ def test_the_page_shows_spans_in_brackets():
         {"label": "PER", "text": "a", "start": 0, "end": 1},
         {"label": "PER", "text": "b", "start": 1, "end": 2},
     ]
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_a_server_says_which_texts_are_truncated(name):
-    task = TASKS[name](position="learned", max_length=8).eval()
-    with serving(task) as client:
-        path = "/predict"
-        for text, truncated in ("one two", False), ("one two three", True):
-            assert json.loads(client.ask(path, {"text": text}).text)["truncated"] is truncated
-        several = json.loads(client.ask(path, {"texts": LINES}).text)["answers"]
-        assert [one["truncated"] for one in several] == [False, True, False, True]

@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 import tfzoo
-from tests.exact import close
 from tests.swapping.test_swap import every_part
 from tfzoo.errors import BadOption, Clash
 
@@ -119,18 +118,6 @@ def test_trained_parts_are_saved_with_the_model():
     torch.testing.assert_close(output(other, batch), output(model, batch), rtol=0.0, atol=0.0)
 
 
-def test_what_is_skipped_computes_as_before_beside_what_is_swapped():
-    """The layers of a model share one configuration, which names one attention function."""
-    torch.manual_seed(0)
-    config = transformers.BertConfig(**{**SIZE, "num_hidden_layers": 2})
-    model = transformers.BertModel(config).double().eval()
-    batch = {"input_ids": IDS, "attention_mask": RIGHT}
-    before = output(model, batch)
-    report = tfzoo.swap(model, attention=SCALED, only="*.layer.1.*")
-    assert report.replaced == ["encoder.layer.1.attention.self"]
-    close(output(model, batch), before)
-
-
 @pytest.mark.parametrize("attention", ["additive", SCALED])
 def test_cached_generation_equals_uncached(attention):
     model, batch = model_of("llama")
@@ -156,24 +143,3 @@ def test_an_attention_outside_of_its_model_is_refused():
     with pytest.raises(BadOption, match="needs its transformers model"):
         tfzoo.swap(layer, attention="additive")
     assert tfzoo.swap(layer, norm="rms").replaced
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("norm", ["none", "scale"])
-def test_a_model_may_read_the_dtype_of_a_norm_without_weights(norm):
-    config = transformers.MambaConfig(
-        vocab_size=50, hidden_size=16, state_size=4, num_hidden_layers=1
-    )
-    model = transformers.MambaModel(config).eval()
-    tfzoo.swap(model, norm=norm)
-    assert not any(name.endswith("norm.weight") for name in model.state_dict())
-    assert model.double()(IDS)[0].dtype == torch.float64
-    assert model.layers[0].norm.weight.dtype == torch.float64
-    config = transformers.InstructBlipQFormerConfig(**SIZE, encoder_hidden_size=16)
-    reader = transformers.InstructBlipQFormerModel(config).eval()
-    tfzoo.swap(reader, norm=norm)
-    queries = torch.randn(2, 3, 16)
-    assert reader(IDS, query_embeds=queries, encoder_hidden_states=queries)[0].isfinite().all()
-    tfzoo.swap(model, norm="rms")
-    assert model.layers[0].norm.weight.requires_grad
-    assert model.layers[0].norm.weight.dtype == torch.float64

@@ -208,33 +208,7 @@ def test_masks_are_those_that_the_models_own_path_gets(kind):
     close(model(*qkv), expected)
 
 
-def test_a_mask_that_hides_nothing_may_be_made_for_fewer_keys():
-    """Some models put keys before those of their mask. Without padding, their own mask is None."""
-    call = Call(keys=Q + 2)
-    model, q = Caller(call), torch.randn(B, H, Q, C, dtype=torch.float64)
-    k, v = torch.randn(2, B, H, Q + 2, C, dtype=torch.float64)
-    model.set_attn_implementation("eager")
-    expected = model(q, k, v)
-    tfzoo.swap(model, attention="scaled_dot_product")
-    call.mask = create_bidirectional_mask(model.config, q[:, 0], torch.ones(B, Q).long())
-    assert call.mask is not None
-    close(model(q, k, v), expected)
-    call.mask = create_bidirectional_mask(model.config, q[:, 0], PADDING.long())
-    with pytest.raises(RuntimeError, match="size"):
-        model(q, k, v)
-
-
 def test_heads_of_several_stages_are_refused():
     model = Caller(Call(attributes={"num_heads": (2, 4)}))
     with pytest.raises(BadOption, match="the number or the width of its heads is not known"):
         tfzoo.swap(model, attention="scaled_dot_product")
-
-
-def test_only_a_part_that_depends_on_sizes_is_held_to_them():
-    """The attributes of a module may say another width than that of its queries."""
-    model, qkv = Caller(Call()), torch.randn(3, B, H, Q, C + 1, dtype=torch.float64)
-    tfzoo.swap(model, attention="scaled_dot_product")
-    assert model(*qkv).shape == (B, Q, H, C + 1)
-    tfzoo.swap(model, attention="additive")
-    with pytest.raises(BadOption, match="made with head_dim=3, but the model calls it with 4"):
-        model(*qkv)

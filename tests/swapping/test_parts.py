@@ -145,19 +145,6 @@ def test_the_same_positions_leave_the_output_and_others_do_not(name):
     assert (output(model) - sinusoidal).abs().max() > 1e-3
 
 
-@torch.no_grad()
-def test_a_model_may_read_the_table_of_positions():
-    config = transformers.CLIPTextConfig(
-        **SIZE, intermediate_size=32, bos_token_id=1, eos_token_id=2
-    )
-    model = transformers.CLIPTextModel(config).eval()
-    expected = model(IDS)[0]
-    tfzoo.swap(model, position="learned")
-    assert model(IDS)[0].equal(expected)
-    table = model.embeddings.position_embedding
-    assert table.weight.equal(table.component.table)
-
-
 REFUSED = {
     ("bert", "feedforward", "relu"): "BertIntermediate is one half of it",
     ("opt", "feedforward", "relu"): "fc1 and fc2 of OPTDecoderLayer stand among other parts",
@@ -190,14 +177,3 @@ def test_a_layer_that_computes_something_else_is_refused():
 
     with pytest.raises(BadOption, match="it computes none of tfzoo's feed-forward layers"):
         tfzoo.swap(nn.Sequential(Twice()), feedforward="relu")
-
-
-def test_sinks_are_part_of_a_softmax():
-    torch.manual_seed(0)
-    config = transformers.GptOssConfig(
-        **SIZE, intermediate_size=16, num_key_value_heads=2, head_dim=4, num_local_experts=2
-    )
-    model = transformers.GptOssModel(config).eval()
-    tfzoo.swap(model, weighting="sparsemax")
-    with pytest.raises(BadOption, match="has sinks in its softmax"):
-        model(input_ids=IDS)

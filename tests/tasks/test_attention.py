@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import nn
 
 import tfzoo
 from tests.pages.test_attention import data_of, unpacked
@@ -10,7 +9,7 @@ from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.tokenizer import TokenizerPair
-from tfzoo.errors import BadData, BadOption
+from tfzoo.errors import BadOption
 from tfzoo.learning.attention import layers_without_map, token_strings
 from tfzoo.masks import Mask
 from tfzoo.plots.pages.attention import attention_page
@@ -125,18 +124,6 @@ def test_a_layer_without_attention_is_named():
         task.attention(TEXT)
     task.model.encoder.layers = torch.nn.ModuleList()
     with pytest.raises(BadOption, match="no layer has an attention map: there are none"):
-        task.attention(TEXT)
-
-
-def test_what_is_no_text_and_what_is_no_model_of_tfzoo_is_refused():
-    for text in ("", " \n"):
-        with pytest.raises(BadData, match="the text is empty"):
-            classifier().attention(text)
-    with pytest.raises(BadData, match="one text, a string, not list"):
-        translator().attention([TEXT])
-    mine = nn.Sequential(nn.Embedding(260, 4), nn.Flatten(), nn.LazyLinear(2))
-    task = tfzoo.ClassificationTask(mine, classifier().tokenizer)
-    with pytest.raises(BadOption, match=r"Sequential, which is not tfzoo's.*attention_maps"):
         task.attention(TEXT)
 
 

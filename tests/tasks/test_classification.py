@@ -2,19 +2,13 @@
 draws.
 """
 
-from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
 import tfzoo
 from tests.daily import sampled
 from tests.tiny import ready
 from tests.trainers import quiet
-from tfzoo.data.classification_batch import ClassificationBatch
 from tfzoo.errors import BadData, BadOption, BadRun
 from tfzoo.learning.loss import class_losses
 from tfzoo.tasks.classification import confusion
@@ -75,21 +69,6 @@ def trainer_in(folder, **options):
     return quiet(folder, **{"max_steps": 3, **options})
 
 
-def test_the_texts_of_the_last_evaluation_are_counted(data, tmp_path):
-    trainer, task = trainer_in(tmp_path), task_of(data)
-    for _ in range(2):
-        trainer.validate(task, datamodule=data, verbose=False)
-        assert task.throughput.items == trainer.callback_metrics["val/items"] == 40
-
-
-def test_every_set_has_scores_also_where_a_process_has_no_batch_of_it(data):
-    """All processes must take part in the reduction of each."""
-    task, trainer = task_of(data), SimpleNamespace(datamodule=data)
-    task.trainer = trainer
-    task.on_test_start()
-    assert len(task.scores) == len(data.test_names) == 4
-
-
 @pytest.mark.parametrize("pooling", sampled(tfzoo.list_components()["pooling"], ["mean"]))
 def test_it_learns_what_the_first_word_says(pooling, data, tmp_path):
     trainer = trainer_in(tmp_path, max_steps=100, limit_val_batches=0)
@@ -120,13 +99,6 @@ def test_what_is_scored_is_what_is_predicted(data, tmp_path):
     alone = trainer.predict(task, data.test_dataloader()[data.test_names.index("test")])
     rows = sorted((one for batch in alone for one in batch), key=lambda one: one["index"])
     assert [one["text"] for one in rows] == [text for text, _ in sentences(30, 2)]
-
-
-def test_batches_without_text_and_labels_are_predicted(data):
-    batch = tfzoo.ClassificationBatch.collate([([5, 6], 0), ([5], 1)])
-    rows = task_of(data).predict_step(replace(batch, label=batch.label[:0]), 0)
-    assert [row.keys() for row in rows] == [{"index", "prediction", "probability"}] * 2
-    assert [row["index"] for row in rows] == [0, 1]
 
 
 def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(data, tmp_path):
@@ -194,17 +166,6 @@ def test_what_is_no_list_of_texts_is_refused(lines, words, data):
         task_of(data).classify(lines)
 
 
-def test_a_line_is_cut_where_training_cut(data):
-    task = task_of(data, pooling="sum")
-    whole = task.classify(["red " * 50])
-    task.recipe["data"] = {"max_length": 3}
-    assert task.classify(["red " * 50]) != whole
-    cut = data.vocabulary.tokenizer.decode([data.vocabulary.tokenizer.encode(["red " * 50])[0][:3]])
-    assert task.classify(["red " * 50]) == task.classify(cut)
-    bounded = task_of(data, position="learned", max_length=5)
-    assert len(bounded.classify(["red " * 50])) == 1
-
-
 def test_the_loss_is_the_weighted_mean_over_texts(data, tmp_path):
     task = task_of(data, {"class_weights": {"NUM": 3.0}})
     batch = next(iter(data.val_dataloader()))
@@ -221,21 +182,6 @@ def test_the_loss_is_the_weighted_mean_over_texts(data, tmp_path):
         (weights * smoothed).sum() / weights.sum(),
     )
     assert found == [int((batch.tokens != 0).sum())]
-
-
-def test_a_batch_of_classes_without_weight_teaches_nothing(data):
-    task = task_of(data, {"class_weights": {"NUM": 0.0}})
-    task.log_training = lambda values, tokens: None
-    loss = task.training_step(
-        ClassificationBatch(
-            torch.tensor([[5, 6, 3]]), torch.tensor([data.labels.index("NUM")]), None
-        ),
-        0,
-    )
-    loss.backward()
-    assert task.normalizer.normalize_(list(task.parameters()), 1, 1)
-    assert loss.item() == task.normalizer.loss == 0.0
-    assert all(p.grad is None or not p.grad.any() for p in task.parameters())
 
 
 def test_balanced_weights_are_those_of_the_training_text(data, tmp_path):
@@ -278,38 +224,6 @@ def test_confusion_matrices_are_drawn_after_a_test(data, tmp_path):
     assert confusion(label, predicted, len(data.labels)).tolist() == taken
 
 
-def test_the_majority_of_training_is_a_baseline_of_accuracy(data):
-    for name, labels in ("test", sentences(30, 2)), ("test_odd", sentences(11, 3)):
-        share = [label for _, label in labels].count("NUM") / len(labels)
-        assert task_of(data).baselines(data, name) == {"accuracy": {"majority": share}}
-
-
-class Album:
-    """A logger that takes pictures."""
-
-    def __init__(self) -> None:
-        self.pictures: dict[str, Any] = {}
-
-    def log_image(self, key, images):
-        self.pictures[key] = images[0]
-
-
-def test_a_logger_that_takes_pictures_gets_them(data, tmp_path, monkeypatch):
-    task, trainer, album = task_of(data), trainer_in(tmp_path), Album()
-    finish = tfzoo.ClassificationTask.on_test_epoch_end
-
-    def with_album(self):
-        trainer._loggers = [album]
-        finish(self)
-        trainer._loggers = []
-
-    monkeypatch.setattr(tfzoo.ClassificationTask, "on_test_epoch_end", with_album)
-    trainer.test(task, datamodule=data, verbose=False)
-    kinds = ("confusion", "calibration")
-    assert album.pictures.keys() == {f"{name}/{k}" for name in data.test_names for k in kinds}
-    assert album.pictures["test/confusion"].ndim == 3
-
-
 def test_loaders_of_ones_own_need_no_data_module(data, tmp_path):
     task, trainer = task_of(data), trainer_in(tmp_path)
     trainer.fit(
@@ -326,27 +240,6 @@ def test_loaders_of_ones_own_need_no_data_module(data, tmp_path):
     assert "test/loss" not in found
     pictures = {path.name for path in task.save_figures(tmp_path)}
     assert {"confusion_0.svg", "confusion_1.svg"} <= pictures
-
-
-def test_every_validation_loader_is_scored_by_itself(data, tmp_path):
-    task, trainer = task_of(data), trainer_in(tmp_path)
-    first, second = data.test_dataloader()[:2]
-    trainer.validate(task, [first, second], verbose=False)
-    found = dict(trainer.callback_metrics)
-    trainer.validate(task, second, verbose=False)
-    assert found["val/items"] == len(data.sets[data.test_names[0]])
-    alone = {f"val/1/{key[4:]}": value for key, value in trainer.callback_metrics.items()}
-    assert alone.items() <= found.items()
-    assert {"val/1/loss", "val/1/accuracy", "val/1/items"} <= alone.keys()
-
-
-def test_a_loader_without_a_collate_fn_is_told_what_a_batch_is(data, tmp_path):
-    pairs = DataLoader([(torch.tensor([5, 6]), 0)] * 4, batch_size=2)
-    for name in ("fit", "test", "predict"):
-        with pytest.raises(
-            BadData, match=r"is a tfzoo\..*\.ClassificationBatch, not a list: .*coll"
-        ):
-            getattr(trainer_in(tmp_path), name)(task_of(data), pairs)
 
 
 def test_data_of_another_tokenizer_is_refused(folder, data, tmp_path):

@@ -2,9 +2,6 @@
 
 import csv
 import itertools
-import math
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,18 +9,12 @@ import torch
 from torch.testing import assert_close
 
 import tfzoo
-from tests import forked
-from tests.compiled import counted
 from tests.daily import sampled
 from tests.trainers import quiet
 from tfzoo.base.registry import registry
-from tfzoo.commands.main import main
 from tfzoo.learning import explain as explain_module
 from tfzoo.learning.explain import Explain, statistics, variance
 from tfzoo.masks import Mask
-from tfzoo.models import transformer_layer
-from tfzoo.models.multihead import SelfOrCrossAttention
-from tfzoo.training.fsdp_strategy import Sharded
 from tfzoo.training.metrics_file import MetricsFile
 
 MODEL: dict[str, Any] = {
@@ -145,15 +136,6 @@ def test_every_attention_is_explained(data, tmp_path, attention):
     assert total == pytest.approx(rows[0]["train/grad_norm"], rel=1e-4)
 
 
-def test_a_classifier_has_one_side_and_a_pooling_without_parameters_no_gradient(data, tmp_path):
-    rows = fit(
-        task_of(data["classification"], "classification"), data["classification"], tmp_path, True
-    )
-    names = {key.removeprefix("explain/") for key in rows[0] if key.startswith("explain/")}
-    assert {name.partition("/")[0] for name in names} == {"encoder", "gradient"}
-    assert "gradient/output" in names
-
-
 class Quiet:
     """As much of a Trainer as looking needs."""
 
@@ -211,22 +193,6 @@ def test_the_numbers_are_those_of_what_is_known(data):
     ), "the first of equals is the largest"
 
 
-def test_weights_that_do_not_sum_to_one_have_the_entropy_of_their_shares(data):
-    task = task_of(data["translation"], weighting="identity", norm="none")
-    assert seen(task, data["translation"])["encoder/entropy"] > 0
-    uniform = task_of(data["translation"], weighting={"name": "sigmoid", "bias": -3.0})
-    for block in uniform.model.modules():
-        if isinstance(block, SelfOrCrossAttention):
-            torch.nn.init.zeros_(block.query.weight)  # all weights alike, and small
-            torch.nn.init.zeros_(block.query.bias)
-    found = seen(uniform, data["translation"])
-    batch = next(iter(data["translation"].train_dataloader())).first(8)
-    lengths = (batch.source != 0).sum(1).double()
-    expected = float((lengths * lengths.log()).sum() / lengths.sum())
-    assert found["encoder/entropy"] == pytest.approx(expected, rel=1e-5)
-    assert found["encoder/largest_weight"] == pytest.approx(1 / (1 + math.exp(3.0)), rel=1e-5)
-
-
 def test_sharded_parameters_are_gathered_for_the_pass_alone_also_if_it_fails(data, monkeypatch):
     calls, task = [], task_of(data["translation"])
     for name in ("unshard", "reshard"):
@@ -254,66 +220,3 @@ def test_the_variance_of_scores_is_over_the_keys_that_a_query_sees():
         visible = scores[b, :, q, seen[b, 0, q]]
         wanted = visible.var(-1, unbiased=False) if visible.shape[1] else torch.zeros(3).double()
         assert_close(found[b, :, q], wanted)
-
-
-@pytest.mark.nightly  # the compiler takes a minute
-def test_what_is_compiled_is_not_compiled_again(data, tmp_path, monkeypatch):
-    counts, ends = [], []
-    for explain in (False, True):
-        compiled, graphs = counted(transformer_layer.TransformerLayer.sublayers, fullgraph=False)
-        monkeypatch.setattr(transformer_layer, "compiled", lambda compiled=compiled: compiled)
-        task = task_of(data["translation"], layers=1, encoder={})
-        task.compute.compile = True
-        fit(task, data["translation"], tmp_path, explain)
-        counts.append(len(graphs))
-        ends.append(weights(task))
-    torch.compiler.reset()
-    assert counts[0] == counts[1] > 0
-    assert_close(ends[1], ends[0], rtol=0, atol=0)
-
-
-def one_of_two(rank, port, folder):
-    os.environ |= forked.rank_of_two(rank, port)
-    torch.set_num_threads(1)
-    found = {}
-    for strategy in ("ddp", "fsdp2"):
-        for explain in (False, True):
-            data = data_of("translation")
-            data.prepare_data()
-            data.setup()
-            task = task_of(
-                data, encoder={"norm": "rms"} if strategy == "fsdp2" else {"norm": "batch"}
-            )
-            how = Sharded(process_group_backend="gloo") if strategy == "fsdp2" else strategy
-            rows = fit(task, data, folder, explain, devices=2, strategy=how)
-            found[strategy, explain] = weights(task), rows
-    torch.distributed.destroy_process_group()
-    return found
-
-
-@pytest.mark.nightly  # on one process it is tested above, bit for bit
-@forked.requires_fork
-def test_two_processes_train_as_without_it(tmp_path):
-    port = forked.free_port()
-    both = forked.together(one_of_two, [(rank, port, tmp_path) for rank in (0, 1)])
-    for rank, found in enumerate(both):
-        for strategy in ("ddp", "fsdp2"):
-            (without, _), (with_it, rows) = found[strategy, False], found[strategy, True]
-            assert_close(with_it, without, rtol=0, atol=0)
-            if rank:
-                continue
-            row = rows[0]
-            total = (
-                sum(value**2 for key, value in row.items() if key.startswith("explain/gradient/"))
-                ** 0.5
-            )
-            assert total == pytest.approx(row["train/grad_norm"], rel=1e-4)
-
-
-@pytest.mark.parametrize("name", ["language_modeling", "masked_language_modeling"])
-def test_documents_are_explained_by_their_first_rows(name, own_folder, no_pictures):
-    small = "--model.dim 16 --model.layers 1 --data.dataset.train 40 --data.max_tokens 256"
-    few = "--data.dataset.val 8 --data.dataset.test 8 --trainer.max_steps 1 --explain true"
-    often = "--trainer.log_every_n_steps 1 --run run --trainer.val_check_interval 1"
-    assert main(["fit", f"{name}/agreement", *small.split(), *few.split(), *often.split()]) == 0
-    assert "explain/" in Path("run/metrics.csv").read_text("utf-8")

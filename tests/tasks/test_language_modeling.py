@@ -17,12 +17,11 @@ from tfzoo.base.special_ids import OWN
 from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.documents import DocumentData, DocumentDataset, pack
 from tfzoo.data.encoded import Sentences
-from tfzoo.errors import BadData, BadOption, Clash
+from tfzoo.errors import BadOption, Clash
 from tfzoo.learning.task import Part
-from tfzoo.models.generation import generate, next_tokens
+from tfzoo.models.generation import generate
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.tasks.language_modeling import LanguageModelingTask
-from tfzoo.training.cost import OUTPUT, example_loss, step_cost
 
 V = 30
 BOS, EOS = OWN.bos, OWN.eos
@@ -142,32 +141,6 @@ def test_any_files_of_lines_are_documents(tmp_path):
     assert splits == {"train": ["a b", "", " ", "c d", "e f"], "val": ["g h"]}
     assert data.sets["train"].documents == 3
     assert data.skipped == {"without a token": 2}
-
-
-def test_a_table_beside_a_folder_of_its_name_is_read(tmp_path):
-    (tmp_path / "train").mkdir()
-    (tmp_path / "train.tsv").write_text("text\na\nb\n")
-    splits = rows_of(DocumentData(root=str(tmp_path), val_fraction=0.5, tokenizer=WORDS))
-    assert sorted([*splits["train"], *splits["val"]]) == ["a", "b"]
-
-
-def test_a_folder_in_place_of_its_files_is_refused_with_the_pattern(tmp_path):
-    data = DocumentData(train=str(tmp_path), tokenizer=WORDS)
-    with pytest.raises(
-        BadData, match=r"is no table by its ending, .*of a folder with train in it, data.root"
-    ):
-        data.prepare_data()
-    data = DocumentData(root=str(tmp_path), tokenizer=WORDS)
-    with pytest.raises(BadData, match=r"^no train\.txt \(or train\.tsv"):
-        data.prepare_data()
-
-
-def test_a_step_is_counted_with_the_logits_of_all_tokens():
-    cost = step_cost(
-        lambda: LanguageModel(V, dim=16, heads=2, layers=1), lambda model: example_loss(model, 2, 5)
-    )
-    # The output projection, and the two products of its gradients; an addition is counted too.
-    assert cost.parts[OUTPUT].flops == 3 * 2 * 2 * 5 * 16 * V
 
 
 def test_a_folder_a_table_and_rows_are_read_alike(tmp_path):
@@ -343,12 +316,6 @@ def test_training_reaches_the_entropy_of_the_grammar(tmp_path):
     assert least - 0.01 < scores["test/bits_per_byte"] < least + 0.04
 
 
-def test_generate_gives_the_tokens_as_they_come():
-    model, prompt = small(V), torch.tensor([[5, 6, 7], [8, 9, 0]])
-    columns = [*next_tokens(model, prompt, 5)]
-    assert torch.equal(torch.stack(columns, 1), generate(model, prompt, 5))
-
-
 def test_a_model_of_another_class_is_trained_on_padded_rows_alone():
     own = small(V)
 
@@ -370,30 +337,3 @@ def test_a_model_of_another_class_is_trained_on_padded_rows_alone():
         task.check(data)
     with pytest.raises(BadOption, match="continues no texts"):
         task.continuations(["a"])
-
-
-def test_the_attention_page_has_a_map_of_each_layer_over_the_text():
-    vocabulary = tokenizer()
-    task = LanguageModelingTask(small(len(vocabulary.tokenizer)), vocabulary)
-    assert [*map(task.to_try, ("a b c", "a", "a " * 99))] == ["a b", "a", "a a a a a a a a"]
-    page = task.attention("a b c")
-    assert page.facts["continuation"] == task.continuations(["a b c"])[0]
-    maps = [*page]
-    assert [(one.side, one.layer) for one in maps] == [("decoder", 0), ("decoder", 1)]
-    for one in maps:
-        assert one.keys == one.queries
-        assert one.keys == ["<bos>", " a", " b", " c"]
-        assert torch.equal(one.weights, one.weights.tril())
-
-
-@pytest.mark.nightly
-def test_an_exported_model_gives_the_same_logits(tmp_path):
-    from tests.exporting.tasks import Session
-    from tfzoo.exporting.onnx import export, sample
-
-    vocabulary = tokenizer(["a b c d e f g h i j k l m n o p"])
-    task = LanguageModelingTask(small(20, position="rotary"), vocabulary)
-    export(task, tmp_path / "model")
-    tokens = sample(OWN, 3, 11)
-    found = Session(tmp_path / "model" / "model.onnx")(tokens)["logits"]
-    torch.testing.assert_close(found, task.model.float()(tokens), rtol=1e-4, atol=1e-4)

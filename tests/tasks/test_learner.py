@@ -3,7 +3,6 @@
 import copy
 import math
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 import lightning.pytorch as L
@@ -14,7 +13,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tfzoo
 from tests.tiny import number_pairs, numbers
 from tests.trainers import quiet
-from tfzoo.base import adapters
 from tfzoo.commands.main import main
 from tfzoo.errors import NotFinite
 from tfzoo.learning.gradient_normalizer import SkippedSteps
@@ -176,14 +174,6 @@ def test_a_training_takes_nothing_over_from_one_that_was_broken_off_in_the_middl
     assert watch.logged[0]["train/tokens_per_second"] > 1  # seconds since the start of training
     assert len(added) == 2
     assert task.tokens == first + tokens
-
-
-def test_ddp_is_told_not_to_broadcast_buffers(data, monkeypatch):
-    task, told, trainer = task_of(data), [], SimpleNamespace(callbacks=[], datamodule=None)
-    monkeypatch.setattr(adapters, "ignore_in_ddp", lambda module, names: told.extend(names))
-    task.trainer = trainer
-    task.setup("fit")
-    assert told == [name for name, _ in task.named_buffers()] != []
 
 
 class HostReads(TorchDispatchMode):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 import tfzoo
 from tests.published_folders import save_tokenizer
@@ -248,23 +247,6 @@ def test_the_baseline_is_that_which_is_counted_by_hand():
     task = MaskedLanguageModelingTask(small(), Vocabulary(Counted(OWN, V), []))
     found = task.baselines(data, "test")["accuracy"]["most frequent"]
     assert found == pytest.approx(labels.count(frequent) / len(labels))
-
-
-def test_a_model_of_another_class_is_trained():
-    class Own(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embedding = nn.Embedding(V, 8)
-
-        def forward(self, text):
-            return self.embedding(text) @ self.embedding.weight.T
-
-    task = MaskedLanguageModelingTask(Own(), Vocabulary(Counted(BERT, V), []))
-    batch = MaskedDataset(documents(BERT), 8, Masking(0.3, 1, BERT, V))[[0, 1, 2]]
-    loss, nll, _, count = task.loss(batch)
-    assert count == len(batch.labels)
-    assert loss.requires_grad
-    assert bool((nll > 0).all())
 
 
 def test_what_cannot_be_masked_is_refused():

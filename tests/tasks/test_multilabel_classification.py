@@ -160,18 +160,6 @@ def test_the_text_of_a_list_is_the_list(form, tmp_path):
         MultilabelData(train=str(path), val=NEWS, delimiter="\t").prepare_data()
 
 
-def test_labels_that_differ_in_their_normal_form_alone_are_one():
-    rows = [("a", "caf\u00e9"), ("b", ["cafe\u0301", "x"])]
-    data = MultilabelData(train=rows, val=rows, tokenizer="bytes")
-    assert labels(data, "val") == [["caf\u00e9"], ["caf\u00e9", "x"]]
-
-
-def test_one_label_is_counted_as_one():
-    data = MultilabelData(train=[("a", "x"), ("b", "")], val=[("a", "x")], tokenizer="bytes")
-    data.prepare_data()
-    assert data.describe().endswith("\n1 label: x; 0.5 a text")
-
-
 def test_a_label_that_training_does_not_have_is_named_with_its_row():
     data = MultilabelData(
         train=NEWS, val=NEWS, test=[NEWS[0], ("x", ["economy", "sports"])], tokenizer="bytes"
@@ -180,19 +168,3 @@ def test_a_label_that_training_does_not_have_is_named_with_its_row():
         data.prepare_data()
     with pytest.raises(BadData, match="no example has a label"):
         MultilabelData(train=[("a", ""), ("b", [])], val=NEWS, tokenizer="bytes").prepare_data()
-
-
-def test_flags_of_labels_are_no_labels():
-    flags = [("a", [0, 1]), ("b", [1, 0, 1]), ("c", [0])]
-    with pytest.raises(BadData, match=r"data.train\[1\]: 1, 0, 1 is a flag for each label; name"):
-        MultilabelData(train=flags, val=flags, tokenizer="bytes").prepare_data()
-    numbers = MultilabelData(train=[flags[0], flags[2]], val=[flags[2]], tokenizer="bytes")
-    assert labels(numbers, "val") == [["0"]]
-
-
-def test_the_option_of_labels_is_a_key_of_the_recipe_beside_those_of_all_texts():
-    from tfzoo.config.sections import sections
-
-    keys = sections(MultilabelClassificationTask)["data"].hints
-    assert {"label_delimiter", "text_column", "tokenizer"} <= keys.keys()
-    assert not {"text", "seed", "self"} & keys.keys()

@@ -164,19 +164,6 @@ def test_pairs_are_translated_and_scored_as_alone(special):
         assert [found.score for found in one] == pytest.approx([found.score for found in wanted])
 
 
-def test_an_empty_line_is_translated_as_an_empty_line():
-    special = SPECIAL["its own"]
-    tokenizer = Numbers(special)
-    pair = TokenizerPair(tokenizer, tokenizer, "en", "de", "bytes")
-    model = tfzoo.Transformer(30, **SIZES).double().eval()
-    randomize(model)
-    task = tfzoo.TranslationTask(model, pair).eval()
-    for beam in (1, 3):
-        found = task.translations(["10 11", "", "  "], beam=beam, n_best=beam)
-        assert found[0][0].score < 0
-        assert [[(one.text, one.score) for one in best] for best in found[1:]] == [[("", 0.0)]] * 2
-
-
 FOLDERS = {
     "gpt2, pad = eos = bos": ("gpt2", "GPT2LMHeadModel", {**GPT, "n_positions": 64}),
     "gpt_neox, pad = eos = bos": (

@@ -46,14 +46,6 @@ def test_a_model_without_types_reads_separators_alone():
     assert there.probabilities != pytest.approx(back.probabilities)
 
 
-def test_a_single_text_has_one_type():
-    vocabulary = Vocabulary(create("tokenizer", "bytes"), ["no", "yes"], "bytes")
-    recipe = {"model": {"dim": 8, "heads": 2, "layers": 1, "token_types": 2}}
-    task = tfzoo.ClassificationTask.build(recipe, vocabulary).eval()
-    tokens = torch.tensor([[9, 8, 7, 3]])
-    torch.testing.assert_close(task.model(tokens), task.model(tokens, torch.zeros_like(tokens)))
-
-
 @pytest.mark.parametrize(
     ("kind", "labels"),
     [
@@ -86,20 +78,6 @@ def test_attention_is_of_both_texts():
     assert (maps.text, maps[0].keys) == ("ab / c", ["a", "b", "<eos>", "c", "<eos>"])
     with pytest.raises(BadData, match="the model reads pairs of texts"):
         classifier().attention("ab c")
-
-
-@pytest.mark.nightly
-def test_a_file_of_onnx_knows_the_segments(tmp_path):
-    from tests.exporting.tasks import Session
-    from tfzoo.exporting.onnx import export
-
-    task = classifier(token_types=2)
-    export(task, tmp_path / "model")
-    session = Session(tmp_path / "model" / "model.onnx")
-    for row in ([9, 8, OWN.eos, 7, OWN.eos], [9, OWN.eos, 8, 7, 6, 5, OWN.eos]):
-        tokens = torch.tensor([row])
-        found = session(tokens)["logits"]
-        torch.testing.assert_close(found, task.model(tokens), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta"])

@@ -1,7 +1,6 @@
 """Scores of numbers beside those of scipy and of numpy."""
 
 from argparse import Namespace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from scipy.stats import pearsonr, spearmanr
 
 from tests.scored import task_with
 from tests.trainers import quiet
-from tfzoo.commands.main import main
 from tfzoo.errors import BadData, BadOption
 from tfzoo.tasks.regression import RegressionData, RegressionTask
 
@@ -88,11 +86,3 @@ def test_what_is_no_number_is_named_by_file_and_line(tmp_path):
     table.write_text("text,label\na,1\nb,1_000\nc,1e3\n")
     with pytest.raises(BadData, match=r"line 3: the label '1_000' is no finite number"):
         RegressionData(train=str(table), val=str(table), tokenizer="bytes").prepare_data()
-
-
-def test_equal_labels_are_refused_once_and_leave_no_run(own_folder, capsys):
-    for name in ("train", "val"):
-        Path(f"{name}.tsv").write_text("text\tlabel\na b\t1\nc d\t1\n", "utf-8")
-    assert main(["fit", "regression/files", "--data.root", ".", "--run", "run"]) == 2
-    assert "".join(capsys.readouterr()).count("every label is 1; nothing can be learnt") == 1
-    assert not Path("run").exists()

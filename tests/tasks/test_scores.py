@@ -145,15 +145,6 @@ def test_labels_whose_probabilities_round_to_0_keep_their_order():
     assert [*answer.probabilities] == ["b", "c", "d", "a"]
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("task", ["classification", "multilabel_classification"])
-def test_what_is_stored_is_what_scikit_learn_says(task):
-    pytest.importorskip("sklearn", reason="the stored scores are compared by the other test")
-    golden = json.loads(GOLDEN.read_text("utf-8"))[task]
-    for case, wanted in zip(cases(1000, several=task.startswith("multi")), golden, strict=True):
-        assert of_sklearn(case) == pytest.approx(wanted, abs=1e-6)
-
-
 def documents(random):
     """Of each document the cross entropies of its tokens, which are right, and its bytes."""
     found = []

@@ -8,16 +8,14 @@ import pytest
 import torch
 
 import tfzoo
-from tests.tasks.renumbered import Renumbered, renumber, reordered
+from tests.tasks.renumbered import renumber, reordered
 from tests.test_search import random_table
-from tfzoo.base.registry import create, registry
+from tfzoo.base.registry import registry
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
 from tfzoo.data.documents import DocumentDataset, prompt_batches
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.inference_batches import text_batches
-from tfzoo.data.tokenizer import TokenizerPair
-from tfzoo.errors import BadOption
 from tfzoo.search import Search, search
 from tfzoo.tasks.classification import ClassificationTask
 from tfzoo.tasks.language_modeling import LanguageModelingTask
@@ -157,16 +155,6 @@ def test_a_language_model_needs_no_padding():
     ]
 
 
-def test_texts_of_several_lengths_need_no_id_of_padding():
-    dataset = ClassificationDataset(
-        Sentences.of([[10, 11], [13]]), np.zeros(2, np.int64), np.arange(2), 9, GPT
-    )
-    batch = dataset[[0, 1]]
-    assert batch.tokens.tolist() == [[10, 11, 9], [13, 9, 9]]
-    assert batch.lengths.tolist() == [3, 2]
-    assert dataset[[0]].lengths is None
-
-
 def test_generation_ends_at_any_of_several_ids():
     torch.manual_seed(0)
     model = tfzoo.LanguageModel(8, **SIZES).eval()
@@ -177,24 +165,6 @@ def test_generation_ends_at_any_of_several_ids():
     for row, ids in zip(found.tolist(), free.tolist(), strict=True):
         end = next(place for place, one in enumerate(ids) if one in stops)
         assert row == (ids[: end + 1] + [0] * 8)[: len(row)]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda: SpecialIds(pad=-1, bos=2, eos=3),
-        lambda: SpecialIds(pad=0, bos=2, eos=3, sep=(1.5,)),
-    ],
-)
-def test_what_is_no_id_is_refused(wrong):
-    with pytest.raises(BadOption, match="must be a whole number"):
-        wrong()
-
-
-def test_tokenizers_with_different_special_ids_are_refused():
-    tokenizer = create("tokenizer", "bytes")
-    with pytest.raises(BadOption, match="different special ids"):
-        TokenizerPair(tokenizer, Renumbered(tokenizer), "en", "de", "bytes")
 
 
 def test_batches_take_the_ids_that_they_are_given():

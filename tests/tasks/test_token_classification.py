@@ -271,14 +271,6 @@ def test_a_file_of_another_form_is_refused_with_its_line(text, words, tmp_path):
         prepared(train=str(tmp_path / "a.conll"), val=TEXTS)
 
 
-@pytest.mark.parametrize("option", ["text_column", "label_column"])
-@pytest.mark.parametrize("column", ["ner", "5", "0"])
-def test_a_column_that_a_conll_file_does_not_have_is_refused(option, column, tmp_path):
-    (tmp_path / "a.conll").write_text(CONLL)
-    with pytest.raises(BadData, match=f"line 3: no column {column} among 4; .*data.{option} takes"):
-        prepared(train=str(tmp_path / "a.conll"), **{option: column})
-
-
 COMMENTED = {
     "MultiCoNER": (
         "# id 11aa\tdomain=en\nAnna _ _ B-PER\nsings _ _ O\n\n# id 22bb\tdomain=en\n# _ _ O\n"
@@ -334,15 +326,6 @@ def test_comments_and_ranges_are_no_words_and_a_sign_of_a_comment_may_be_one(nam
     assert list(data.text.external(data.columns, data.columns)["train"]) == wanted
 
 
-def test_a_comment_that_could_be_a_word_is_refused_with_its_line(tmp_path):
-    (tmp_path / "a.conll").write_text("a O\n\n# newdoc\n# newdoc\n# O\nb O\n")
-    with pytest.raises(BadData, match=r"a.conll, line 3: a comment, or a word with .* 'newdoc'"):
-        prepared(train=str(tmp_path / "a.conll"), val=TEXTS)
-    (tmp_path / "a.conll").write_text("a _ _ O\n\n# id 1 en\nb _ _ O\n")
-    with pytest.raises(BadData, match=r"a.conll, line 3: a comment, or a word with the label 'en'"):
-        prepared(train=str(tmp_path / "a.conll"), val=TEXTS)
-
-
 @pytest.mark.parametrize("write", [str, json.dumps], ids=["as pandas writes it", "JSON"])
 @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
 def test_the_text_of_a_list_is_read_as_the_list(form, write, tmp_path):
@@ -363,19 +346,6 @@ def test_the_text_of_a_list_is_read_as_the_list(form, write, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("cell", ["['O' 'B-PER']", "[3 0]", "['O', nan]", "[O, B-PER]"])
-def test_a_list_of_another_form_is_refused_with_its_line(cell, tmp_path):
-    (tmp_path / "a.tsv").write_text(f"text\tlabel\na b\tO O\nc d\t{cell}\n")
-    with pytest.raises(BadData, match=r"a.tsv, line 3: 'label' is .* no list in JSON"):
-        prepared(train=str(tmp_path / "a.tsv"), val=TEXTS)
-
-
-def test_labels_that_differ_in_their_normal_form_alone_are_one():
-    composed, apart = "B-CAF\u00c9", "B-CAFE\u0301"
-    data = prepared(train=[("a b", f"{composed} O"), ("c", apart)], val=[("d", apart)])
-    assert data.labels == [composed, "O"]
-
-
 def test_what_cannot_be_is_refused():
     with pytest.raises(BadData, match=r"data.val\[0\]: the label 'B-ORG' is not one of the labels"):
         prepared(train=TEXTS, val=[("a", "B-ORG")])
@@ -390,16 +360,6 @@ def test_what_cannot_be_is_refused():
     pooled = tfzoo.TransformerClassifier(260, 2, dim=8, heads=2, layers=1)
     with pytest.raises(BadOption, match=r"the model has pooling=mean, but .* pooling=None"):
         TokenClassificationTask(pooled, vocabulary)
-
-
-def test_a_recipe_names_no_pooling(capsys):
-    from tfzoo.commands.main import main
-
-    entities = "token_classification/entities"
-    assert main(["fit", entities, "--model.pooling", "max", "--print_config"]) == 2
-    assert "pooling" in capsys.readouterr().err
-    assert main(["fit", "classification/trec6", "--model.pooling", "null", "--data.root", "."]) == 2
-    assert "set task: token_classification" in capsys.readouterr().err
 
 
 def test_errors_say_what_became_of_each_span():

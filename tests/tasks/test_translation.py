@@ -1,6 +1,5 @@
 """The translation task: what it logs, what its checkpoints hold, and what it leaves alone."""
 
-from argparse import ArgumentParser
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,10 +12,8 @@ import tfzoo
 from tests.tiny import number_pairs
 from tests.trainers import quiet
 from tfzoo.errors import BadData, BadOption
-from tfzoo.search import Hypothesis, Search
+from tfzoo.search import Hypothesis
 from tfzoo.tasks import translation
-
-SMALL = {"name": "numbers", "train": 200, "val": 12, "test": 12, "long": 4}
 
 
 @pytest.fixture(scope="module")
@@ -33,27 +30,6 @@ def task_of(data, **recipe):
 
 def trainer_in(folder, **options):
     return quiet(folder, **{"max_steps": 3, **options})
-
-
-class Shown(L.Callback):
-    """The names of what a progress bar shows."""
-
-    def on_train_batch_end(self, trainer, *_):
-        self.names = set(trainer.progress_bar_metrics)
-
-    on_validation_end = on_test_end = on_train_batch_end
-
-
-def test_a_progress_bar_shows_the_loss_and_a_table_the_scores_of_a_test(data, tmp_path):
-    shown = Shown()
-    trainer = trainer_in(tmp_path, log_every_n_steps=1, callbacks=[shown])
-    task = task_of(data)
-    trainer.fit(task, datamodule=data)
-    assert shown.names == {"train/loss", "train/tokens_per_second"}
-    trainer.validate(task, datamodule=data, verbose=False)
-    assert "val/chrf" in shown.names
-    trainer.test(task, datamodule=data, verbose=False)
-    assert not shown.names
 
 
 def test_every_line_gets_one_line_in_order(data):
@@ -80,14 +56,6 @@ def test_n_best_translations_have_scores_and_raise_the_beam(data):
     assert task.search.beam == 1
     with pytest.raises(BadOption, match="n_best=3 must be a whole number from 1 to beam=2"):
         task.translations(["two"], n_best=3, beam=2)
-
-
-@pytest.mark.parametrize("option", ["--n-best", "--beam"])
-def test_a_command_for_no_translation_is_refused(option):
-    parser = ArgumentParser()
-    tfzoo.TranslationTask.add_arguments(parser)
-    with pytest.raises(BadOption, match=f"{option}=0 must be a whole number at least 1"):
-        tfzoo.TranslationTask.check_arguments(parser.parse_args([option, "0"]))
 
 
 def test_hypotheses_with_the_same_text_are_one_translation(data, monkeypatch):
@@ -175,21 +143,6 @@ def test_gradients_are_clipped_at_any_precision_by_norm_or_by_value(
         assert min(seen.norms) > 0.05
     else:
         assert seen.norms == pytest.approx([0.01] * 3, rel=1e-3)
-
-
-def test_what_is_written_in_a_second_are_tokens_with_their_ends(data, monkeypatch):
-    """Of the best translation of each sentence; one that reached the limit has no EOS."""
-    other = Hypothesis([5, 6, 7], -9.0, finished=True)
-    found = [
-        [Hypothesis([5, 6], -1.0, finished=True), other],
-        [Hypothesis([7], -2.0, finished=False), other],
-    ]
-    monkeypatch.setattr(translation, "search", lambda *_, **__: found)
-    task = task_of(data)
-    best = task.translations(["one", "two hundred and six"], Search(beam=2, n_best=2))
-    assert sorted([one.score for one in both] for both in best) == [[-2.0, -9.0], [-1.0, -9.0]]
-    assert task.throughput.items == 3 + 1
-    assert task.throughput.per_second
 
 
 class Tables:

@@ -1,9 +1,7 @@
 """``optim.average``: the formula, and what is validated, tested and saved."""
 
-import lightning.pytorch as L
 import pytest
 import torch
-from lightning.pytorch.callbacks import EMAWeightAveraging
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 from torch.testing import assert_close
@@ -11,9 +9,7 @@ from torch.testing import assert_close
 import tfzoo
 from tests.tasks.test_learner import Watchdog
 from tests.trainers import quiet
-from tfzoo.errors import BadOption
 from tfzoo.learning.weight_averaging import WarmupEMA
-from tfzoo.tasks.regression import RegressionTask
 
 
 @pytest.mark.parametrize("decay", [0.6, 0.9])
@@ -63,28 +59,3 @@ def test_training_in_somebodys_own_trainer_ends_with_the_average():
         final["encoder.layers.0.feedforward.inner.outer.weight"],
         task.model.state_dict()["encoder.layers.0.feedforward.inner.outer.weight"],
     )
-
-
-class Looking(L.Callback):
-    """The mean of the labels that each validation is scored with."""
-
-    def __init__(self) -> None:
-        self.means: list[float] = []
-
-    def on_validation_batch_start(self, trainer, task, *_):
-        self.means.append(float(task.mean))
-
-
-def test_a_validation_before_the_first_step_knows_the_data():
-    rows, looking = [("a", 3), ("b", 5)], Looking()
-    data = RegressionTask.Data(train=rows, val=rows, tokenizer="bytes")
-    data.prepare_data()
-    recipe = {"model": {"dim": 8, "heads": 2, "layers": 1}, "optim": {"average": 0.6}}
-    task = RegressionTask.build(recipe, data.vocabulary)
-    quiet(max_steps=1, num_sanity_val_steps=1, callbacks=[looking]).fit(task, data)
-    assert looking.means == [4, 4]
-
-
-def test_two_averages_of_one_training_are_refused():
-    with pytest.raises(BadOption, match="EMAWeightAveraging both average the weights"):
-        fit([EMAWeightAveraging()])

@@ -13,7 +13,7 @@ from tfzoo.base.registry import register, registry
 from tfzoo.commands.main import main
 from tfzoo.contracts import Attention, Norm
 from tfzoo.testing.component import invalid_values_are_refused
-from tfzoo.testing.contract import Result, Violation, run_contract
+from tfzoo.testing.contract import Violation, run_contract
 from tfzoo.testing.gradients import assert_gradients
 from tfzoo.testing.runner import check, contracts
 from tfzoo.testing.stacks import SIDES, Combination
@@ -123,10 +123,3 @@ def test_a_check_says_what_does_not_hold_and_how_to_see_all(wrong, capsys):
     assert re.search(r"attention wrong: \d+ of \d+ contracts hold \(--all prints each\)", lines[-1])
     assert main(["check", "attention", "wrong", "--all"]) == 1
     assert len(capsys.readouterr().out.splitlines()) > len(lines)
-
-
-def test_a_part_that_holds_has_one_line(monkeypatch, capsys):
-    some = [Result(f"contract {n}", True) for n in range(30)]
-    monkeypatch.setattr("tfzoo.testing.check", lambda *args: iter(some))
-    assert main(["check", "norm", "rms"]) == 0
-    assert capsys.readouterr().out == "norm rms: 30 of 30 contracts hold (--all prints each)\n"

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from tfzoo.base.registry import create, registry
-from tfzoo.contracts import Attention
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
@@ -223,29 +222,6 @@ def test_keys_and_values_are_shared_by_neighbouring_heads(by):
     torch.testing.assert_close(few(SOURCE, TEXT), many(SOURCE, TEXT), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("order", ["learned", "rotary"])
-def test_the_cache_holds_no_more_heads_than_there_are_keys_and_values(attention, order):
-    """But where each head makes keys of its own of shared ones. Decoding from it equals reading all
-    at once.
-    """
-    few = {
-        "kv_heads": 2,
-        "attention": attention.name,
-        "position": order,
-        "allow": ["unrotatable-attention"],
-    }
-    model = built(**few).eval()
-    randomize(model)
-    with torch.no_grad():
-        cache = model.init_cache(SOURCE)
-        steps = [model.decode_step(token, cache) for token in TEXT.T]
-        torch.testing.assert_close(torch.stack(steps, 1), model(SOURCE, TEXT), rtol=1e-4, atol=1e-5)
-    own = attention.cls.prepare_keys is not Attention.prepare_keys
-    for kept in (*cache.target, *cache.source):
-        heads = [kept.tensors[name].shape[1] for name in "kv"]
-        assert heads == [4 if own else 2, 2]
-
-
 def test_embeddings_are_tied_as_told():
     for tie, different in (("all", 1), ("target", 2), ("none", 3)):
         model = built(tie=tie)
@@ -260,16 +236,6 @@ def test_embeddings_are_scaled_as_told():
         scaled.target_embedding(TEXT), 4.0 * scaled.target_embedding.weight[TEXT]
     )
     torch.testing.assert_close(plain.target_embedding(TEXT), plain.target_embedding.weight[TEXT])
-
-
-def test_a_final_norm_stands_where_the_residual_connection_asks_for_it(residual):
-    model = built(residual=residual.name)
-    asked = "final_norm" in residual.traits
-    for stack in (model.encoder, model.decoder):
-        assert (stack.final_norm is not None) == asked
-    if asked:
-        states = model.encode(SOURCE)
-        torch.testing.assert_close(states.mean(-1), torch.zeros(SOURCE.shape), rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("connection", ["pre", "post", "none"])

@@ -165,15 +165,6 @@ def test_an_option_of_attention_changes_nothing_where_there_is_none(name, monkey
             torch.testing.assert_close(other(x), plain(x), rtol=0, atol=0)
 
 
-def test_an_option_of_attention_is_read_by_cross_attention_alone_too():
-    for name, value in ATTENTION.items():
-        options = {"mixer": "gru", "position": "none", name: value}
-        Transformer(12, 8, 2, 1, **options)
-        Decoder(8, 2, 1, **options)
-        with pytest.raises(Clash, match=f"nothing reads {name}"):
-            Decoder(8, 2, 1, cross_attention=False, **options)
-
-
 def test_an_option_of_one_side_or_some_layers_is_read_there():
     build = partial(Transformer, 12, 8, 2, 2, position="none")
     for name, value in ATTENTION.items():

@@ -31,11 +31,11 @@ from tests.testing.rules import (
 from tfzoo.base.registry import registry
 from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
-from tfzoo.testing.contract import Result, reproducible
+from tfzoo.testing.contract import reproducible
 from tfzoo.testing.gradients import gradients_reach_every_parameter
 from tfzoo.testing.samples import SIZES, randomize
 from tfzoo.testing.stack_contracts import the_state_dict_holds_all
-from tfzoo.testing.stacks import PLAIN, Combination, results
+from tfzoo.testing.stacks import PLAIN, Combination
 from tfzoo.testing.subject import FULL, VOCABULARY, Subject
 
 OF_PARTS = (*OF_STACKS, the_state_dict_holds_all)
@@ -197,14 +197,6 @@ def test_a_parameter_that_gets_no_gradient_is_noticed_with_influence_or_none():
             found = violations(subject, (), [gradients_reach_every_parameter])
             assert "idle" in " ".join(found.values())
             layer.register_forward_hook(lambda part, args, out: out + idle.detach().std() * args[0])
-
-
-def test_what_cannot_be_allowed_is_refused_whoever_allows_it():
-    """The attention beside a mixer that has none, which a check of any attention meets."""
-    unread = Combination("encoder", attention="additive", mixer="average")
-    assert build_allowing(unread) == (["unread-option"], None)
-    (refused,) = results(unread)
-    assert refused == Result("in an encoder, refused by unread-option", True)
 
 
 def test_a_model_compiled_in_one_graph_computes_the_same():

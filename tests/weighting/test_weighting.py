@@ -121,12 +121,6 @@ def test_weights_are_their_formula_over_the_visible_keys(name):
     close(weighting(given, mask), expected)
 
 
-def test_the_gradient_of_hardmax_is_that_of_softmax():
-    given, mask = scores(), Mask(causal=True)
-    found = gradient(create("weighting", "hardmax")(given, mask), given)
-    close(found, gradient(mask.softmax(given), given))
-
-
 def test_the_first_of_equal_scores_has_all_weight():
     weights = create("weighting", "hardmax")(torch.zeros(1, 1, 1, 20), Mask())
     assert weights.flatten().tolist() == [1.0] + [0.0] * 19
@@ -153,22 +147,3 @@ def test_attention_in_half_precision_weights_in_single(name):
     assert_close(weights, expected, atol=0, rtol=0)
     assert out.dtype == torch.bfloat16
     assert_close(out, weights.bfloat16() @ v, atol=0, rtol=0)
-
-
-def test_a_score_that_is_no_number_is_not_hidden():
-    for name in registry("weighting").names():
-        given = torch.zeros(1, 1, 1, 20).index_fill(3, torch.tensor([7]), float("nan"))
-        weighting = create("weighting", name, heads=1)
-        if "ignores_scores" not in weighting.entry.traits:
-            assert weighting(given, Mask()).isnan().any(), name
-
-
-@pytest.mark.parametrize("name", registry("weighting").names())
-def test_a_weighting_alone_hides_nothing(name):
-    weighting, given = create("weighting", name, heads=H).double(), scores().detach()
-    expected = weighting(given, Mask())
-    close(weighting(given), expected)
-    close(weighting(given, None), expected)
-    close(weighting(given, mask=None), expected)
-    with pytest.raises(BadOption, match=r"mask must be a tfzoo.Mask, not Tensor"):
-        weighting(given, VALID)
