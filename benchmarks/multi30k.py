@@ -121,7 +121,7 @@ def train_marian(
     scores: list[tuple[int, float]] = []
     loader, epoch = data.train_dataloader(), 0
     while True:
-        loader.batch_sampler.set_epoch(epoch)
+        loader.sampler.set_epoch(epoch)
         epoch += 1
         for batch in loader:
             now = time.perf_counter()

@@ -31,7 +31,7 @@ from benchmarks.claims.shared import (
     untrained,
 )
 from tfzoo import MultiheadAttention, attention_maps
-from tfzoo.data.parallel_batch import ParallelBatch
+from tfzoo.data.batches import ParallelBatch
 from tfzoo.models.mixer import Mixer
 from tfzoo.models.multihead import SelfOrCrossAttention
 from tfzoo.plots.style import line_style, new_figure, styled

@@ -29,7 +29,7 @@ from benchmarks.claims.shared import (
     untrained,
 )
 from tfzoo import EncoderLayer, attention_maps
-from tfzoo.data.parallel_batch import ParallelBatch
+from tfzoo.data.batches import ParallelBatch
 from tfzoo.learning.explain import recorded
 from tfzoo.plots.style import SOFT, line_style, new_figure, styled
 from tfzoo.tasks.translation import TranslationTask

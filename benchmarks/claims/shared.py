@@ -19,7 +19,7 @@ from torch import Tensor
 from tfzoo.base.registry import create
 from tfzoo.base.special_ids import OWN
 from tfzoo.commands.main import main as tfzoo_main
-from tfzoo.data.parallel_batch import ParallelBatch
+from tfzoo.data.batches import ParallelBatch
 from tfzoo.plots.style import save
 from tfzoo.tasks.translation import TranslationTask
 

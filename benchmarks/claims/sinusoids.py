@@ -32,7 +32,7 @@ from benchmarks.claims.shared import (
     untrained,
 )
 from tfzoo.base.registry import create
-from tfzoo.data.parallel_batch import ParallelBatch
+from tfzoo.data.batches import ParallelBatch
 from tfzoo.models.multihead import split_heads
 from tfzoo.plots.style import GRID, SOFT, line_style, new_figure, styled
 from tfzoo.tasks.translation import TranslationTask

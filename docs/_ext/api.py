@@ -24,7 +24,7 @@ MET = (
     "tfzoo.models.mixer.Mixer",
     "tfzoo.data.tokenizer.Tokenizer",
     "tfzoo.data.tokenizer.TokenizerPair",
-    "tfzoo.data.classification_batch.Vocabulary",
+    "tfzoo.data.tokenizer.Vocabulary",
     "tfzoo.base.registry.Entry",
     "tfzoo.base.rotation.Rotation",
     "tfzoo.search.Decodable",

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from tfzoo.base.allocator import keep_freed_memory
     from tfzoo.base.registry import create, describe, list_components, register
     from tfzoo.base.special_ids import SpecialIds
+    from tfzoo.data.batches import ClassificationBatch, ParallelBatch
     from tfzoo.data.classification import ClassificationData
-    from tfzoo.data.classification_batch import ClassificationBatch
-    from tfzoo.data.parallel_batch import ParallelBatch
     from tfzoo.data.translation import TranslationData
     from tfzoo.learning.loss import Loss
     from tfzoo.learning.optim import Optim
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _WHERE = {
-    "ClassificationBatch": "tfzoo.data.classification_batch",
+    "ClassificationBatch": "tfzoo.data.batches",
     "ClassificationData": "tfzoo.data.classification",
     "ClassificationTask": "tfzoo.tasks.classification",
     "Decoder": "tfzoo.models.decoder",
@@ -52,7 +51,7 @@ _WHERE = {
     "MaskedLanguageModel": "tfzoo.models.masked_language_model",
     "MultiheadAttention": "tfzoo.models.torch_attention",
     "Optim": "tfzoo.learning.optim",
-    "ParallelBatch": "tfzoo.data.parallel_batch",
+    "ParallelBatch": "tfzoo.data.batches",
     "Search": "tfzoo.search",
     "SpecialIds": "tfzoo.base.special_ids",
     "SwapParts": "tfzoo.training.swap_parts",

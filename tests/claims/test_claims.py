@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.claims import embeddings, heads, own_token, quadratic, shared, sinusoids
 from tfzoo import Transformer
-from tfzoo.data.parallel_batch import ParallelBatch
+from tfzoo.data.batches import ParallelBatch
 
 TINY = """
 recipe: translation/numbers

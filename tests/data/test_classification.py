@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from tfzoo.base import cache
-from tfzoo.data.batch import row_lengths
+from tfzoo.data.batches import row_lengths, text_batches
 from tfzoo.data.classification import ClassificationData
-from tfzoo.data.inference_batches import text_batches
 from tfzoo.data.table import Text
 from tfzoo.errors import BadData, BadOption, UnknownName
 
@@ -157,7 +156,7 @@ def test_dropped_tokens_depend_on_seed_epoch_and_text_alone(root):
     def dropped(epoch, **options):
         data = prepared(root=str(root), token_dropout=0.4, **options)
         loader = data.train_dataloader()
-        loader.batch_sampler.set_epoch(epoch)
+        loader.sampler.set_epoch(epoch)
         return {
             i: [token for token in row if token]
             for batch in loader

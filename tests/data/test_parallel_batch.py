@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from tfzoo.base.special_ids import OWN
-from tfzoo.data.batch import row_lengths
+from tfzoo.data.batches import ParallelDataset, row_lengths
 from tfzoo.data.encoded import Sentences
-from tfzoo.data.parallel_batch import ParallelDataset
 
 SOURCE = [[11, 12, 13], [], [14], [15, 16]]
 TARGET = [[21], [22, 23], [24, 25, 26, 27], [28]]

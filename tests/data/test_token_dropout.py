@@ -3,9 +3,9 @@
 import numpy as np
 
 from tfzoo.base.special_ids import OWN
+from tfzoo.data.batches import ParallelDataset
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
-from tfzoo.data.parallel_batch import ParallelDataset
 from tfzoo.data.token_dropout import TokenDropout
 
 ROWS = np.arange(200)

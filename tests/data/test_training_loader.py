@@ -147,7 +147,7 @@ def test_a_loader_goes_on_as_often_as_it_is_asked_for_batches():
 
     whole, loader = pairs().train_dataloader(), pairs().train_dataloader()
     wanted = ids(whole)
-    whole.batch_sampler.set_epoch(1)
+    whole.sampler.set_epoch(1)
     wanted += ids(whole)
     assert ids(itertools.islice(loader, 4)) == wanted[:4]
     rest = pairs().train_dataloader()

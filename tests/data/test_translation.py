@@ -9,7 +9,7 @@ import torch
 from tests.daily import sampled
 from tests.trainers import quiet
 from tfzoo.base import cache
-from tfzoo.data.inference_batches import translation_batches
+from tfzoo.data.batches import translation_batches
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption, UnknownName
 

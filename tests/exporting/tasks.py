@@ -11,8 +11,7 @@ from torch import Tensor
 
 import tfzoo
 from tfzoo.base.registry import create
-from tfzoo.data.classification_batch import Vocabulary
-from tfzoo.data.tokenizer import Tokenizer, TokenizerPair
+from tfzoo.data.tokenizer import Tokenizer, TokenizerPair, Vocabulary
 from tfzoo.errors import BadOption
 from tfzoo.testing.samples import randomize
 

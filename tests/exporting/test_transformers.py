@@ -17,8 +17,7 @@ from tests.json_files import edit
 from tests.published_folders import LINES, peer_of, save
 from tests.runs.test_published import CASES, GPT, GROUPED, SEQ2SEQ, SMALL, T5
 from tfzoo.commands.main import main
-from tfzoo.data.classification_batch import Vocabulary
-from tfzoo.data.tokenizer import restored, state_of
+from tfzoo.data.tokenizer import Vocabulary, restored, state_of
 from tfzoo.exporting.transformers import config_of, export, tensors_of
 from tfzoo.models.architectures import architecture
 from tfzoo.tasks.language_modeling import LanguageModelingTask

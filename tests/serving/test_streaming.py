@@ -12,7 +12,7 @@ from tests.serving.test_serving import Gate
 from tests.tasks.test_attention import translator
 from tests.waiting import soon
 from tfzoo.base.registry import create
-from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.tasks.language_modeling import LanguageModelingTask
 
 LAYERS = 2

@@ -7,8 +7,7 @@ import tfzoo
 from tests.pages.test_attention import data_of, unpacked
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN
-from tfzoo.data.classification_batch import Vocabulary
-from tfzoo.data.tokenizer import TokenizerPair
+from tfzoo.data.tokenizer import TokenizerPair, Vocabulary
 from tfzoo.errors import BadOption
 from tfzoo.learning.attention import layers_without_map, token_strings
 from tfzoo.masks import Mask

@@ -14,9 +14,9 @@ from tests.scored import values_of
 from tests.trainers import quiet
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN
-from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.documents import DocumentData, DocumentDataset, pack
 from tfzoo.data.encoded import Sentences
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption, Clash
 from tfzoo.learning.task import Part
 from tfzoo.models.generation import generate

@@ -16,7 +16,6 @@ from tests.scored import values_of
 from tests.tasks.test_language_modeling import Counted, trained_on_agreement
 from tfzoo.base.registry import create
 from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.masked_documents import (
     MaskedData,
@@ -27,7 +26,7 @@ from tfzoo.data.masked_documents import (
     text_with_masks_batches,
     with_masks,
 )
-from tfzoo.data.tokenizer import restored, state_of, token_texts
+from tfzoo.data.tokenizer import Vocabulary, restored, state_of, token_texts
 from tfzoo.errors import BadOption
 from tfzoo.tasks.masked_language_modeling import (
     MaskedLanguageModelingTask,

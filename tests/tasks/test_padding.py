@@ -14,12 +14,11 @@ from tests.runs.test_published import GPT, GROUPED, SMALL
 from tests.scored import values_of
 from tests.tasks.test_special_ids import SIZES, Numbers
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
+from tfzoo.data.batches import ClassificationDataset, ParallelDataset
 from tfzoo.data.documents import DocumentDataset, prompt_batches
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.masked_documents import MaskedDataset, Masking
-from tfzoo.data.parallel_batch import ParallelDataset
-from tfzoo.data.tokenizer import TokenizerPair
+from tfzoo.data.tokenizer import TokenizerPair, Vocabulary
 from tfzoo.data.words import WordDataset
 from tfzoo.learning.scoring import sums_by
 from tfzoo.models.generation import generate

@@ -10,8 +10,8 @@ from tests.published_folders import LINES, save_tokenizer
 from tests.trainers import quiet
 from tfzoo.base.registry import create
 from tfzoo.base.special_ids import OWN
-from tfzoo.data.classification_batch import Vocabulary
-from tfzoo.data.inference_batches import text_batches
+from tfzoo.data.batches import text_batches
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadData
 from tfzoo.models.classifier import types_of
 from tfzoo.tasks.multilabel_classification import MultilabelClassificationTask

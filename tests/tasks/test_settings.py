@@ -8,7 +8,7 @@ import torch
 import tfzoo
 from tests.results import saved
 from tfzoo.base.registry import create
-from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption
 from tfzoo.tasks.classification import ClassificationSettings
 

@@ -12,10 +12,10 @@ from tests.tasks.renumbered import renumber, reordered
 from tests.test_search import random_table
 from tfzoo.base.registry import registry
 from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
+from tfzoo.data.batches import ClassificationDataset, text_batches
 from tfzoo.data.documents import DocumentDataset, prompt_batches
 from tfzoo.data.encoded import Sentences
-from tfzoo.data.inference_batches import text_batches
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.search import Search, search
 from tfzoo.tasks.classification import ClassificationTask
 from tfzoo.tasks.language_modeling import LanguageModelingTask

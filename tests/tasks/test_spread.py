@@ -14,7 +14,6 @@ import tfzoo
 from tests import forked
 from tests.trainers import quiet
 from tfzoo.base.registry import registry
-from tfzoo.data.parallel_batch import as_is
 from tfzoo.training.fsdp_strategy import Sharded
 
 pytestmark = forked.requires_fork
@@ -123,7 +122,7 @@ def task_of(case, data):
 
 
 def loader(data, split, batches):
-    return DataLoader(data.sets[split], batch_sampler=batches, collate_fn=as_is)
+    return DataLoader(data.sets[split], batch_size=None, sampler=batches)
 
 
 def training_rows(rank, accumulate):

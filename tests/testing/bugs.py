@@ -675,8 +675,8 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "tests/tasks/test_cross_entropy.py::test_smoothing_is_what_other_toolkits_compute_when_padding_gets_nothing",
     ),
     "batches are padded with 0, whatever the tokenizer says": (
-        "data/parallel_batch:padded",
-        replace("np.full(shape, special.fill, dtype=_)", "np.zeros(shape, dtype=_)"),
+        "data/batches:padded",
+        replace("special.fill", "0"),
         "tests/tasks/test_special_ids.py::test_batches_take_the_ids_that_they_are_given",
     ),
     "masks are the same in each epoch": (

@@ -162,7 +162,7 @@ class Truncated:
 
     def notify(self) -> None:
         """Print on stderr how many lines there were, if any."""
-        from tfzoo.data.inference_batches import truncation
+        from tfzoo.data.batches import truncation
 
         if self.count:
             notify(truncation(self.count, self.tokens))

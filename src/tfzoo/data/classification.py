@@ -13,10 +13,7 @@ import numpy as np
 
 from tfzoo.base.registry import task_for
 from tfzoo.base.values import check_range
-from tfzoo.data.classification_batch import (
-    ClassificationDataset,
-    Vocabulary,
-)
+from tfzoo.data.batches import ClassificationDataset
 from tfzoo.data.encoded import Encoded, Integers, Sentences
 from tfzoo.data.pairs import TAB, Pair, names_of, parts
 from tfzoo.data.prepare import (
@@ -30,6 +27,7 @@ from tfzoo.data.prepare import (
 )
 from tfzoo.data.single_texts import SingleKeywords, SingleTexts
 from tfzoo.data.token_dropout import TokenDropout
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadData, BadOption, listing
 
 UNSEEN = "_unseen"

@@ -16,12 +16,16 @@ from torch import Tensor
 
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range
-from tfzoo.data.batch import Batch, BatchDataset, first_of
-from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.batches import (
+    Batch,
+    OnTruncated,
+    checked_lines,
+    epoch_of,
+    first_of,
+    in_batches,
+    warn_truncated,
+)
 from tfzoo.data.encoded import Sentences
-from tfzoo.data.inference_batches import OnTruncated, warn_truncated
-from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
-from tfzoo.data.parallel_batch import checked_lines, epoch_of
 from tfzoo.data.prepare import (
     SplitFingerprint,
     encode_cells,
@@ -30,6 +34,7 @@ from tfzoo.data.prepare import (
 )
 from tfzoo.data.single_texts import SingleKeywords, SingleTexts
 from tfzoo.data.token_dropout import TokenDropout
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadData
 from tfzoo.masks import Mask, Pairs
 
@@ -89,7 +94,7 @@ class DocumentBatch(Batch):
         return Mask.right(self.lengths, n, causal=True, allowed=same)
 
 
-class DocumentDataset(BatchDataset[DocumentBatch]):
+class DocumentDataset:
     """The documents of one split in items, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`DocumentBatch` of three items.
 
@@ -231,7 +236,7 @@ def prompt_batches(
     begin with BOS if the tokenizer has ``special.prompt_bos``; one without a token is BOS alone. Of
     a text with more than ``max_length`` tokens, BOS included, the last ones are read;
     ``on_truncated`` is then called, by default
-    :func:`~tfzoo.data.inference_batches.warn_truncated`.
+    :func:`~tfzoo.data.batches.warn_truncated`.
     """
     lines = checked_lines(lines)
     if not lines:
@@ -249,8 +254,7 @@ def prompt_batches(
     dataset = DocumentDataset(
         sequences, longest, special, lines, empty=True, begins=np.array(begins, np.int64)
     )
-    for batch in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
-        yield dataset[batch]
+    yield from in_batches(dataset, max_tokens)
 
 
 class DocumentKeywords(SingleKeywords, total=False):

@@ -30,6 +30,16 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def matrix(
+        self, rows: Integers, fill: int, lengths: NDArray[np.int64], width: int
+    ) -> NDArray[np.int64]:
+        """``(b width)`` the first ``lengths`` ids of some rows, and ``fill`` behind them."""
+        column = np.arange(width)
+        inside = column < lengths[:, None]
+        found = np.full(inside.shape, fill, np.int64)
+        found[inside] = self.ids[(self.offsets[rows][:, None] + column)[inside]]
+        return found
+
 
 class Encoded(Sentences):
     """Sentences in two files: ``<path>.ids``, 32-bit integers, and ``<path>.offsets``, n + 1 64-bit

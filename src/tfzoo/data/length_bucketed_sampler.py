@@ -45,8 +45,8 @@ class LengthBucketedSampler(Sampler[list[int]]):
     the order that a single process would have. All get the same number: where the last round has
     too few batches, its batches are split.
 
-    Used as a DataLoader's ``batch_sampler``. Lightning's Trainer sets the epoch through
-    :attr:`sampler`.
+    Used as the ``sampler`` of a DataLoader with ``batch_size=None``: its data set is indexed by
+    whole batches. Lightning's Trainer sets the epoch.
 
     Args:
         source, target: ``(examples,)`` tokens on each side, without EOS.
@@ -85,11 +85,6 @@ class LengthBucketedSampler(Sampler[list[int]]):
         self.count = min(int(fewest * SPARE) if shuffle else fewest, len(source))
         rounds = min(-(-self.count // world_size), len(source) // world_size)
         self.batches = rounds * world_size
-
-    @property
-    def sampler(self) -> LengthBucketedSampler:
-        """This object: Lightning calls ``set_epoch`` on the ``sampler`` of a batch sampler."""
-        return self
 
     def set_epoch(self, epoch: int, start: int = 0) -> None:
         """Set what the next ``iter`` yields: the batches of this epoch without the first ``start``

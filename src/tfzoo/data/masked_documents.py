@@ -14,15 +14,20 @@ from torch import Tensor
 
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range, type_name
-from tfzoo.data.batch import Batch, BatchDataset, first_of
-from tfzoo.data.classification_batch import Vocabulary
+from tfzoo.data.batches import (
+    Batch,
+    OnTruncated,
+    checked_lines,
+    epoch_of,
+    first_of,
+    padded,
+    truncated,
+)
 from tfzoo.data.documents import DocumentKeywords, DocumentText, Numbers
 from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.inference_batches import OnTruncated, truncated
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
-from tfzoo.data.parallel_batch import checked_lines, epoch_of, padded
 from tfzoo.data.token_dropout import fraction, mixed, random_bits
-from tfzoo.data.tokenizer import Tokenizer, token_texts
+from tfzoo.data.tokenizer import Tokenizer, Vocabulary, token_texts
 from tfzoo.data.words import BEFORE
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
@@ -155,7 +160,7 @@ class MaskedBatch(Batch):
         )
 
 
-class MaskedDataset(BatchDataset[MaskedBatch]):
+class MaskedDataset:
     """The documents of one split in items, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`MaskedBatch` of three items.
 
@@ -255,7 +260,7 @@ def text_with_masks_batches(
     on_truncated: OnTruncated | None = None,
 ) -> Iterator[MaskedBatch]:
     """Batches of texts in which ``[MASK]`` stands for a token, as those of
-    :func:`~tfzoo.data.inference_batches.translation_batches`; ``labels`` are empty.
+    :func:`~tfzoo.data.batches.translation_batches`; ``labels`` are empty.
     """
     lines = checked_lines(lines)
     if not lines:

@@ -18,7 +18,6 @@ from tfzoo.base import adapters
 from tfzoo.base.registry import DatasetSpec, TokenizerSpec, create
 from tfzoo.base.values import check_range
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
-from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.prepare import Examples, SplitFingerprint, hold_out, read_split
 from tfzoo.data.source import Columns, Split, TextSource
 from tfzoo.data.stream import Files, StreamLoader, TextStream
@@ -305,8 +304,8 @@ class TextData(L.LightningDataModule):
     def _loader(self, split: str, *, shuffle: bool, sort: bool = True) -> DataLoader[Any]:
         return DataLoader(
             self.sets[split],
-            batch_sampler=self._sampler(split, shuffle=shuffle, sort=sort),
-            collate_fn=as_is,
+            batch_size=None,
+            sampler=self._sampler(split, shuffle=shuffle, sort=sort),
             num_workers=self.workers,
             persistent_workers=self.workers > 0,
             pin_memory=torch.cuda.is_available(),

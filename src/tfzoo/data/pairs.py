@@ -10,7 +10,6 @@ import numpy as np
 
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadData
 
 TAB = "\t"
@@ -79,25 +78,6 @@ def pair_lines(lines: Iterable[str | Sequence[str]]) -> list[str]:
             )
         found.append(line)
     return found  # type: ignore[return-value]  # what is no text is told by checked_lines
-
-
-class PairEncoder:
-    """The tokens of pairs, ``first SEP second``, in the form of a tokenizer, so that they are
-    cached.
-    """
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        each = [text if text.strip() else "" for pair in texts for text in parts(pair)]
-        ids, between = self.tokenizer.encode(each), self.tokenizer.special.sep
-        return [
-            [*first, *between, *second] for first, second in zip(ids[::2], ids[1::2], strict=True)
-        ]
-
-    def state(self) -> str:
-        return f"pairs, {self.tokenizer.special.sep} between them\n{self.tokenizer.state()}"
 
 
 def truncate(ids: Sequence[int], most: int, special: SpecialIds) -> list[int]:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from tfzoo.data.classification_batch import Vocabulary
 from tfzoo.data.module import TextData, TextKeywords
 from tfzoo.data.prepare import Examples, generated
 from tfzoo.data.source import Columns
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption
 
 

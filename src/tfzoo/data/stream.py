@@ -26,7 +26,6 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from tfzoo.base import cache
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
-from tfzoo.data.parallel_batch import as_is
 from tfzoo.data.remote import PAUSES, Unreachable, release
 from tfzoo.data.source import text_of
 from tfzoo.data.table import Text, TextFormat
@@ -257,7 +256,6 @@ class StreamLoader:
         return DataLoader(
             self.stream,
             batch_size=None,
-            collate_fn=as_is,
             num_workers=self.num_workers,
             pin_memory=torch.cuda.is_available(),
         )

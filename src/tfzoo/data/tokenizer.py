@@ -32,6 +32,7 @@ from tfzoo.base.loading import require
 from tfzoo.base.registry import Entry, Spec, create
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.base.values import check_range
+from tfzoo.data.pairs import parts
 from tfzoo.errors import BadOption, BadRun, TfzooError
 
 if TYPE_CHECKING:
@@ -211,6 +212,71 @@ class TokenizerPair:
         source, target = languages
         tokenizers = [restored(spec, text) for text in texts]
         return cls(tokenizers[0], tokenizers[-1], source, target, spec)
+
+
+class PairEncoder:
+    """The tokens of pairs, ``first SEP second``, in the form of a tokenizer, so that they are
+    cached.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        each = [text if text.strip() else "" for pair in texts for text in parts(pair)]
+        ids, between = self.tokenizer.encode(each), self.tokenizer.special.sep
+        return [
+            [*first, *between, *second] for first, second in zip(ids[::2], ids[1::2], strict=True)
+        ]
+
+    def state(self) -> str:
+        return f"pairs, {self.tokenizer.special.sep} between them\n{self.tokenizer.state()}"
+
+
+@dataclass
+class Vocabulary:
+    """The tokenizer of a classifier and its labels: class k is ``labels[k]``. ``spec`` is the name
+    and the options of the tokenizer; ``texts`` are the names of the texts that one example has,
+    two for pairs.
+    """
+
+    tokenizer: Tokenizer
+    labels: list[str]
+    spec: Spec = "bpe"
+    texts: Sequence[str] = ("text",)
+
+    @property
+    def special(self) -> SpecialIds:
+        """The special ids of the tokenizer."""
+        return self.tokenizer.special
+
+    @property
+    def pairs(self) -> bool:
+        """Whether an example is a pair of texts."""
+        return len(self.texts) == 2
+
+    @property
+    def encoder(self) -> Tokenizer | PairEncoder:
+        """What encodes an example: a text, or a pair as one text (:mod:`tfzoo.data.pairs`)."""
+        return PairEncoder(self.tokenizer) if self.pairs else self.tokenizer
+
+    def state(self) -> dict[str, Any]:
+        """Plain values from which :meth:`restore` builds it; part of every checkpoint."""
+        spec = self.spec if isinstance(self.spec, str) else dict(self.spec)
+        return {
+            "tokenizer": spec,
+            "state": self.tokenizer.state(),
+            "labels": list(self.labels),
+            "texts": list(self.texts),
+        }
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Any]) -> Vocabulary:
+        """Build the vocabulary from its :meth:`state`; needs neither text nor cache."""
+        tokenizer, texts = restored(state["tokenizer"], state["state"]), list(state["texts"])
+        if len(texts) not in (1, 2) or not all(isinstance(name, str) for name in texts):
+            raise BadRun("the checkpoint's contents do not match: an example has one or two texts")
+        return cls(tokenizer, list(state["labels"]), state["tokenizer"], texts)
 
 
 class Compiled:

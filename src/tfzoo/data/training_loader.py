@@ -9,9 +9,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from tfzoo.data.batch import BatchDataset
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
-from tfzoo.data.parallel_batch import as_is
 from tfzoo.errors import BadRun
 
 
@@ -32,15 +30,15 @@ class TrainingLoader(DataLoader[Any]):
 
     def __init__(
         self,
-        dataset: BatchDataset[Any],
+        dataset: Any,
         order: LengthBucketedSampler,
         workers: int,
         limit: int | float | None = None,
     ) -> None:
         super().__init__(
             dataset,
-            batch_sampler=order,
-            collate_fn=as_is,
+            batch_size=None,
+            sampler=order,
             num_workers=workers,
             persistent_workers=workers > 0,
             pin_memory=torch.cuda.is_available(),

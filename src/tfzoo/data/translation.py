@@ -8,9 +8,9 @@ from typing import Unpack
 import numpy as np
 
 from tfzoo.base.values import check_range
+from tfzoo.data.batches import ParallelDataset
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.module import TextData, TextKeywords
-from tfzoo.data.parallel_batch import ParallelDataset
 from tfzoo.data.prepare import (
     Examples,
     SplitFingerprint,

@@ -8,18 +8,22 @@ from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.data.classification_batch import ClassificationBatch, ClassificationDataset, Vocabulary
-from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.inference_batches import OnTruncated, first_tokens, truncated
-from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
-from tfzoo.data.parallel_batch import checked_lines
+from tfzoo.data.batches import (
+    ClassificationBatch,
+    ClassificationDataset,
+    OnTruncated,
+    checked_lines,
+    first_tokens,
+    in_batches,
+    truncated,
+)
+from tfzoo.data.encoded import Sentences
 from tfzoo.data.table import words_of
 from tfzoo.data.token_dropout import TokenDropout
-from tfzoo.data.tokenizer import Tokenizer
+from tfzoo.data.tokenizer import Tokenizer, Vocabulary
 
 BEFORE = "a"
 """A word."""
@@ -73,7 +77,7 @@ class WordLengths(WordEncoder):
 class WordBatch(ClassificationBatch):
     """A batch of texts whose words have labels.
 
-    - ``tokens`` ``(b n)``: as in a :class:`~tfzoo.data.classification_batch.ClassificationBatch`
+    - ``tokens`` ``(b n)``: as in a :class:`~tfzoo.data.batches.ClassificationBatch`
     - ``label`` ``(b w)``: the class of each word, -1 after the last one; ``(0)`` if the labels are
       not known
     - ``places`` ``(b w)``: the index of each word's first token in ``tokens``, which is classified;
@@ -112,13 +116,15 @@ class WordDataset(ClassificationDataset):
 
     def __getitem__(self, batch: Sequence[int]) -> WordBatch:
         one, rows = super().__getitem__(batch), self.rows[np.asarray(batch)]
-        lengths = matrix(self.word_lengths, rows, 0)
+        count = self.word_lengths.lengths[rows]
+        width = max(1, int(count.max()))
+        lengths = self.word_lengths.matrix(rows, 0, count, width)
         places = np.where(lengths > 0, lengths.cumsum(1) - lengths, -1)
         places[places >= self.max_length] = -1
         places[places >= 0] += self.special.cls is not None
         label = np.zeros(0, np.int64)
         if self.classes is not None:
-            label = matrix(self.classes, rows, NO_LABEL)
+            label = self.classes.matrix(rows, NO_LABEL, count, width)
         return WordBatch(
             one.tokens,
             torch.from_numpy(label),
@@ -129,16 +135,6 @@ class WordDataset(ClassificationDataset):
         )
 
 
-def matrix(sentences: Sentences, rows: Integers, fill: int) -> NDArray[np.int64]:
-    """``(b w)`` the numbers of some rows, at least one column, filled up on the right."""
-    starts, lengths = sentences.offsets[rows], sentences.lengths[rows]
-    found = np.full((len(rows), max(1, int(lengths.max()))), fill, np.int64)
-    column = np.arange(found.shape[1])
-    inside = column < lengths[:, None]
-    found[inside] = sentences.ids[(starts[:, None] + column)[inside]]
-    return found
-
-
 def word_batches(
     lines: Iterable[str],
     vocabulary: Vocabulary,
@@ -147,17 +143,14 @@ def word_batches(
     on_truncated: OnTruncated | None = None,
 ) -> Iterable[WordBatch]:
     """Batches of lines, whose words stand between spaces; as
-    :func:`tfzoo.data.inference_batches.text_batches`.
+    :func:`tfzoo.data.batches.text_batches`.
     """
     lines = checked_lines(lines)
-    if not lines:
-        return
     words = WordEncoder(vocabulary.tokenizer).words(lines)
     special = vocabulary.special
     whole = [[token for word in text for token in word] for text in words]
     sequences = Sentences.of(truncated(whole, max_length, special, on_truncated, first_tokens))
     lengths = Sentences.of([[len(word) for word in text] for text in words])
-    longest = int(sequences.lengths.max())
+    longest = int(sequences.lengths.max(initial=0))
     dataset = WordDataset(sequences, lengths, None, longest, special, lines)
-    for rows in LengthBucketedSampler(*dataset.lengths(), max_tokens, shuffle=False):
-        yield dataset[rows]
+    return in_batches(dataset, max_tokens)

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from tfzoo.base.kinds import KINDS
 from tfzoo.contracts import Attention
-from tfzoo.data.inference_batches import truncation
+from tfzoo.data.batches import truncation
 from tfzoo.data.pairs import pair_lines, title
 from tfzoo.data.tokenizer import Tokenizer, token_texts
 from tfzoo.errors import BadData, BadOption

@@ -26,10 +26,10 @@ from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import leaves
 from tfzoo.contracts import FeedForward
-from tfzoo.data.classification_batch import Vocabulary
-from tfzoo.data.inference_batches import OnTruncated
+from tfzoo.data.batches import OnTruncated
 from tfzoo.data.module import TextData
 from tfzoo.data.stream import StreamLoader
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.data.training_loader import TrainingLoader
 from tfzoo.errors import BadData, BadOption, BadRun, NotFinite
 from tfzoo.learning.adapter import Adapter, merge
@@ -166,7 +166,7 @@ class Task(L.LightningModule):
     """A small recipe of generated data, with which the task is held to its contracts."""
     line_batches: ClassVar[Callable[..., Iterable[Any]]]
     """Makes the batches of lines: a function with the arguments of
-    :func:`tfzoo.data.inference_batches.text_batches`.
+    :func:`tfzoo.data.batches.text_batches`.
     """
     about: ClassVar[str]
     """What ``tfzoo predict`` does with a line, in a few words. It is read from the source without

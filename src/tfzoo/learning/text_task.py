@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from tfzoo.base.registry import task_for
 from tfzoo.base.terminal import tsv_cell
-from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
-from tfzoo.data.inference_batches import text_batches
+from tfzoo.data.batches import ClassificationBatch, text_batches
 from tfzoo.data.pairs import parts
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption
 from tfzoo.learning import foreign
 from tfzoo.learning.task import PLACEHOLDER_SIZE, Task

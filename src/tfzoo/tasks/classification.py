@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
+from tfzoo.data.batches import ClassificationBatch, ClassificationDataset
 from tfzoo.data.classification import ClassificationData
-from tfzoo.data.classification_batch import ClassificationBatch, ClassificationDataset, Vocabulary
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption, TfzooError
 from tfzoo.learning.loss import Loss, class_losses, constant_loss
 from tfzoo.learning.scoring import on_cpu

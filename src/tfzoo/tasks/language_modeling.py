@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import check_range
-from tfzoo.data.batch import row_lengths
+from tfzoo.data.batches import OnTruncated, row_lengths
 from tfzoo.data.documents import DocumentBatch, DocumentData, prompt_batches
-from tfzoo.data.inference_batches import OnTruncated
 from tfzoo.errors import BadOption
 from tfzoo.learning.attention import Record, token_strings
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits

@@ -20,10 +20,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
+from tfzoo.data.batches import ClassificationBatch
 from tfzoo.data.classification import LabelledKeywords, LabelledText
-from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.scoring import on_cpu
 from tfzoo.learning.task import Figures

@@ -17,10 +17,11 @@ from torch import Tensor, nn
 from tfzoo.base import adapters
 from tfzoo.base.registry import register
 from tfzoo.base.values import parse_number
+from tfzoo.data.batches import ClassificationBatch
 from tfzoo.data.classification import LabelledText
-from tfzoo.data.classification_batch import ClassificationBatch, Vocabulary
 from tfzoo.data.prepare import location
 from tfzoo.data.table import Numbers
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.adapter import is_adapted
 from tfzoo.learning.text_task import TextTask

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from tfzoo.base.registry import register
+from tfzoo.data.batches import ClassificationDataset
 from tfzoo.data.classification import LabelledKeywords, LabelledText
-from tfzoo.data.classification_batch import ClassificationDataset, Vocabulary
 from tfzoo.data.encoded import Encoded, Sentences
 from tfzoo.data.pairs import Pair
 from tfzoo.data.prepare import (
@@ -24,6 +24,7 @@ from tfzoo.data.prepare import (
     location,
 )
 from tfzoo.data.table import WordLabels, Words, words_of
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.data.words import (
     NO_LABEL,
     WordBatch,

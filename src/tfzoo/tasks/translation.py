@@ -19,9 +19,7 @@ from tfzoo.base import adapters
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import check_range
-from tfzoo.data.batch import row_lengths
-from tfzoo.data.inference_batches import translation_batches
-from tfzoo.data.parallel_batch import ParallelBatch
+from tfzoo.data.batches import ParallelBatch, row_lengths, translation_batches
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption

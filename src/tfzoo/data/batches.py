@@ -1,0 +1,490 @@
+"""Batches: examples as tensors, the data sets that make them of token ids, and the batches of the
+lines that a trained model reads.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tfzoo.base.special_ids import OWN, SpecialIds
+from tfzoo.data.encoded import Integers, Sentences
+from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
+from tfzoo.data.pairs import check_several, pair_lines, shortened, truncate
+from tfzoo.data.prepare import encode_cells
+from tfzoo.data.table import check_unicode
+from tfzoo.data.token_dropout import TokenDropout
+from tfzoo.data.tokenizer import TokenizerPair, Vocabulary
+from tfzoo.errors import BadData
+from tfzoo.masks import Mask
+
+
+class Batch:
+    """Tensors, and what belongs to them, as the attributes of one object."""
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
+        """The same batch on a device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Self:
+        """The same batch in pinned memory, which is copied to a GPU asynchronously."""
+        return self._map(Tensor.pin_memory)
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        changed, held = copy(self), vars(self).items()
+        vars(changed).update({key: change(one) for key, one in held if isinstance(one, Tensor)})
+        return changed
+
+
+def row_lengths(tokens: Tensor, lengths: Tensor | None) -> list[int]:
+    """The number of tokens of each row of ``(b n)``; ``lengths`` ``(b)`` is None where no row is
+    padded.
+    """
+    b, n = tokens.shape
+    return [n] * b if lengths is None else lengths.tolist()
+
+
+def first_of(rows: int, values: Tensor | None) -> Tensor | None:
+    """The first ``rows`` rows, if there are any."""
+    return None if values is None else values[:rows]
+
+
+@dataclass
+class ParallelBatch(Batch):
+    """A batch of sentence pairs, as :class:`tfzoo.TranslationData` yields them. The lists of text
+    are empty in training batches. :meth:`collate` makes one from lists of ids.
+
+    - ``source`` ``(b k)``: ids and EOS, padded on the right
+    - ``target`` ``(b n)``: BOS, ids and EOS, padded on the right
+    - ``non_padding`` ``(t,)``: the indices of the t tokens to predict in
+      ``target[:, 1:].flatten()``
+    - ``source_lengths``, ``target_lengths`` ``(b)``: how many tokens of each row are real; None
+      where no row is padded, which the host then knows without waiting for the device
+    - ``index``: the row of each pair in its split, to restore its order
+    """
+
+    source: Tensor
+    target: Tensor
+    non_padding: Tensor
+    source_lengths: Tensor | None
+    target_lengths: Tensor | None
+    source_text: list[str] = field(default_factory=list)
+    target_text: list[str] = field(default_factory=list)
+    index: list[int] = field(default_factory=list)
+
+    @classmethod
+    def collate(
+        cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], special: SpecialIds = OWN
+    ) -> ParallelBatch:
+        """A batch from the token ids of pairs, without BOS, EOS and padding, which it adds; the
+        ``collate_fn`` of a DataLoader over such pairs. ``special`` are those of their tokenizer, by
+        default of tfzoo's own; of another, pass ``functools.partial(ParallelBatch.collate,
+        special=tokenizer.special)``.
+
+        >>> batch = ParallelBatch.collate([([5, 6, 7], [8]), ([5], [9, 4])])
+        >>> batch.source
+        tensor([[5, 6, 7, 3],
+                [5, 3, 0, 0]])
+        >>> batch.target
+        tensor([[2, 8, 3, 0],
+                [2, 9, 4, 3]])
+        >>> batch.non_padding
+        tensor([0, 1, 3, 4, 5])
+
+        Raises:
+            BadData: no pair, or an id of padding, BOS or EOS.
+        """
+        source, target = (sentences_of([pair[side] for pair in pairs], special) for side in (0, 1))
+        return ParallelDataset(source, target, np.arange(len(pairs)), special)[range(len(pairs))]
+
+    def __len__(self) -> int:
+        return self.source.size(0)
+
+    def source_mask(self) -> Mask:
+        """Which source tokens are real."""
+        return Mask.right(self.source_lengths, self.source.size(1))
+
+    def target_mask(self) -> Mask:
+        """Which tokens of ``target[:, :-1]`` the decoder reads: those that a token follows."""
+        lengths = None if self.target_lengths is None else self.target_lengths - 1
+        return Mask.right(lengths, self.target.size(1) - 1)
+
+    def first(self, rows: int) -> ParallelBatch:
+        """The first ``rows`` pairs of the batch."""
+        kept = self.non_padding < rows * (self.target.size(1) - 1)
+        return replace(
+            self,
+            source=self.source[:rows],
+            target=self.target[:rows],
+            non_padding=self.non_padding[kept],
+            source_lengths=first_of(rows, self.source_lengths),
+            target_lengths=first_of(rows, self.target_lengths),
+            source_text=self.source_text[:rows],
+            target_text=self.target_text[:rows],
+            index=self.index[:rows],
+        )
+
+
+class ParallelDataset:
+    """The pairs of one split, indexed by batches: ``dataset[[4, 7, 1]]`` is a
+    :class:`ParallelBatch` of three pairs.
+
+    ``rows`` are the rows of the split that are used, ``special`` the ids of the tokenizers,
+    ``lines`` the text (needed where references are), and ``dropout`` is applied to the source.
+    """
+
+    def __init__(
+        self,
+        source: Sentences,
+        target: Sentences,
+        rows: Integers,
+        special: SpecialIds,
+        lines: Sequence[tuple[str, str]] = (),
+        dropout: TokenDropout | None = None,
+    ) -> None:
+        self.source, self.target, self.rows, self.special = source, target, rows, special
+        self.lines, self.dropout = lines, dropout
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """``(pairs,)`` tokens of the source and of the target of each pair, without what begins
+        the target and EOS.
+        """
+        before = self.special.cls is not None
+        more = len(self.special.before_target) - 1
+        return self.source.lengths[self.rows] + before, self.target.lengths[self.rows] + more
+
+    def __getitem__(self, batch: Sequence[int]) -> ParallelBatch:
+        rows = self.rows[np.asarray(batch)]
+        special = self.special
+        source, source_lengths = padded(self.source, rows, special, special.cls)
+        if self.dropout is not None:
+            source = self.dropout(source, rows, epoch_of(batch))
+        target, target_lengths = padded(self.target, rows, special, special.before_target)
+        lines = [self.lines[row] for row in rows] if self.lines else []
+        predicted = self.target.lengths[rows] + len(special.before_target)
+        return ParallelBatch(
+            torch.from_numpy(source),
+            torch.from_numpy(target),
+            torch.from_numpy(np.flatnonzero(np.arange(target.shape[1] - 1) < predicted[:, None])),
+            source_lengths,
+            target_lengths,
+            [line for line, _ in lines],
+            [line for _, line in lines],
+            rows.tolist(),
+        )
+
+
+@dataclass
+class ClassificationBatch(Batch):
+    """A batch of labelled sequences, as :class:`tfzoo.ClassificationData` yields them.
+    ``source_text`` is empty in training batches. :meth:`collate` makes one from lists of ids.
+
+    - ``tokens`` ``(b n)``: ids and EOS, padded on the right
+    - ``label`` ``(b)``: classes, int64, or numbers, float64; ``(b labels)``: 0 and 1, int64, where
+      a text has several; ``(0)`` if the labels are not known
+    - ``lengths`` ``(b)``: how many tokens of each row are real; None where no row is padded, which
+      the host then knows without waiting for the device
+    - ``index``: the row of each sequence in its split, to restore its order
+    """
+
+    tokens: Tensor
+    label: Tensor
+    lengths: Tensor | None
+    index: list[int] = field(default_factory=list)
+    source_text: list[str] = field(default_factory=list)
+
+    @classmethod
+    def collate(
+        cls, examples: Sequence[tuple[Sequence[int], int]], special: SpecialIds = OWN
+    ) -> ClassificationBatch:
+        """A batch from the token ids of sequences, without EOS and padding, which it adds, and
+        their classes; the ``collate_fn`` of a DataLoader over such pairs. ``special`` as for
+        :meth:`ParallelBatch.collate`.
+
+        >>> batch = ClassificationBatch.collate([([5, 6, 7], 0), ([5], 2)])
+        >>> batch.tokens
+        tensor([[5, 6, 7, 3],
+                [5, 3, 0, 0]])
+        >>> batch.label
+        tensor([0, 2])
+
+        Raises:
+            BadData: no example, an id of padding, BOS or EOS, or a class that is no whole number.
+        """
+        sequences = sentences_of([ids for ids, _ in examples], special)
+        classes = np.array([whole(label) for _, label in examples])
+        longest = int(sequences.lengths.max())
+        rows = np.arange(len(examples))
+        dataset = ClassificationDataset(sequences, classes, rows, longest, special)
+        return dataset[range(len(examples))]
+
+    def __len__(self) -> int:
+        return self.tokens.size(0)
+
+    def mask(self) -> Mask:
+        """Which tokens are real."""
+        return Mask.right(self.lengths, self.tokens.size(1))
+
+    def first(self, rows: int) -> Self:
+        """The first ``rows`` sequences of the batch."""
+        return replace(
+            self,
+            tokens=self.tokens[:rows],
+            label=self.label[:rows],
+            lengths=first_of(rows, self.lengths),
+            source_text=self.source_text[:rows],
+            index=self.index[:rows],
+        )
+
+
+class ClassificationDataset:
+    """The sequences of one split, indexed by batches: ``dataset[[4, 7, 1]]`` is a
+    :class:`ClassificationBatch` of three sequences.
+
+    ``labels`` ``(rows of the split)``, classes or numbers, or ``(rows labels)`` flags, is empty if
+    the labels are not known; ``rows`` are the rows of the split that are used, ``special`` the ids
+    of the tokenizer, and ``lines`` is the text, where it is needed.
+    Of a sequence with more than ``max_length`` tokens, the first ones are used; EOS follows them.
+    Of ``pairs``, whose texts a separator divides, those of both texts
+    (:func:`tfzoo.data.pairs.truncate`).
+    """
+
+    def __init__(
+        self,
+        sequences: Sentences,
+        labels: NDArray[Any],
+        rows: Integers,
+        max_length: int,
+        special: SpecialIds,
+        lines: Sequence[str] = (),
+        dropout: TokenDropout | None = None,
+        *,
+        pairs: bool = False,
+    ) -> None:
+        self.pairs = pairs
+        self.sequences, self.labels, self.rows = sequences, labels, rows
+        self.max_length, self.special = max_length, special
+        self.lines, self.dropout = lines, dropout
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """``(sequences,)`` tokens of each sequence, without EOS; twice, because the sampler limits
+        two sides of a batch and here there is only one.
+        """
+        whole = self.sequences.lengths[self.rows]
+        lengths: NDArray[np.int64] = np.minimum(whole, self.max_length)
+        lengths = lengths + (self.special.cls is not None)
+        return lengths, lengths
+
+    def __getitem__(self, batch: Sequence[int]) -> ClassificationBatch:
+        rows = self.rows[np.asarray(batch)]
+        special, most = self.special, self.max_length
+        if self.pairs and (self.sequences.lengths[rows] > most).any():
+            short = shortened(self.sequences, rows, most, special)
+            tokens, lengths = padded(short, np.arange(len(rows)), special, special.cls)
+        else:
+            tokens, lengths = padded(self.sequences, rows, special, special.cls, most)
+        if self.dropout is not None:
+            tokens = self.dropout(tokens, rows, epoch_of(batch))
+        dtype = np.float64 if self.labels.dtype.kind == "f" else np.int64
+        label = np.asarray(self.labels[rows] if len(self.labels) else [], dtype=dtype)
+        lines = [self.lines[row] for row in rows] if self.lines else []
+        return ClassificationBatch(
+            torch.from_numpy(tokens), torch.from_numpy(label), lengths, rows.tolist(), lines
+        )
+
+
+def sentences_of(ids: Sequence[Sequence[int]], special: SpecialIds) -> Sentences:
+    """Lists of ids of a batch.
+
+    Raises:
+        BadData: no list, a special id other than the unknown one, or one that is no whole number.
+    """
+    if not ids:
+        raise BadData("a batch needs at least one example")
+    sentences = Sentences.of([list(map(whole, one)) for one in ids])
+    wrong = np.isin(sentences.ids, [*special.every - {special.unk, special.mask}])
+    if wrong.any():
+        raise BadData(
+            f"id {sentences.ids[wrong][0]} is a special one; pass ids without BOS, EOS and "
+            "padding, which the batch adds"
+        )
+    return sentences
+
+
+def whole(number: Any) -> int:
+    """An id or a class as an int.
+
+    Raises:
+        BadData: it is a float, or several numbers.
+    """
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise BadData(f"ids and classes are whole numbers, not {str(number)[:40]}") from None
+
+
+def epoch_of(batch: Sequence[int]) -> int:
+    """The epoch of the indices that a sampler yields; 0 for a plain list."""
+    epoch: int = getattr(batch, "epoch", 0)
+    return epoch
+
+
+def padded(
+    sentences: Sentences,
+    rows: Integers,
+    special: SpecialIds,
+    begin: int | Sequence[int] | None,
+    max_length: int | None = None,
+) -> tuple[NDArray[np.int64], Tensor | None]:
+    """``(b n)`` ids of the sentences ``rows`` with EOS, after ``begin`` if given, padded on the
+    right, and how many are real ``(b)``; None where no row is padded.
+
+    Of a sentence with more than ``max_length`` tokens, the first ones are taken.
+    """
+    lengths = np.minimum(sentences.lengths[rows], max_length or sys.maxsize)
+    ids = sentences.matrix(rows, special.fill, lengths, int(lengths.max()) + 1)
+    ids[np.arange(len(rows)), lengths] = special.eos
+    before = np.ravel(() if begin is None else begin).astype(np.int64)
+    ids = np.hstack([np.tile(before, (len(rows), 1)), ids])
+    uneven = lengths.min() != lengths.max()
+    return ids, torch.from_numpy(lengths + len(before) + 1) if uneven else None
+
+
+def checked_lines(lines: Iterable[Any]) -> list[str]:
+    """The lines that a user wants translated or classified, as a list.
+
+    Raises:
+        BadData: ``lines`` is one string, or holds something that is no string.
+    """
+    check_several(lines)
+    lines = list(lines)
+    for number, line in enumerate(lines, 1):
+        where = f"line {number:,} of {len(lines):,}"
+        if not isinstance(line, str):
+            raise BadData(f"{where} is not a string but {str(line)[:40]}")
+        check_unicode(line, where)
+    return lines
+
+
+OnTruncated = Callable[[list[int], int], object]
+"""Called with the indices of truncated lines, if there are any, and the number of tokens that are
+read of each.
+"""
+
+
+def truncation(count: int, tokens: int) -> str:
+    """A sentence that says how many texts are truncated.
+
+    >>> truncation(1, 63)
+    '1 text is longer than the 63 tokens that the model reads: the rest is ignored'
+    """
+    are = "1 text is" if count == 1 else f"{count:,} texts are"
+    return f"{are} longer than the {tokens:,} tokens that the model reads: the rest is ignored"
+
+
+def warn_truncated(rows: list[int], tokens: int) -> None:
+    """Warn of truncated lines."""
+    warnings.warn(truncation(len(rows), tokens), stacklevel=5)
+
+
+def translation_batches(
+    lines: Iterable[str],
+    tokenizers: TokenizerPair,
+    max_tokens: int = 4096,
+    max_length: int | None = None,
+    on_truncated: OnTruncated | None = None,
+) -> Iterator[ParallelBatch]:
+    """Batches of the lines to translate, sorted by length, the longest first, each of at most
+    ``max_tokens`` source tokens.
+
+    Every line is in one batch: an empty one as EOS alone, one with more than ``max_tokens`` in a
+    batch of its own. ``index`` is its position among the lines, ``target`` is BOS alone. A line is
+    truncated to ``max_length`` tokens, EOS included (None: no limit); ``on_truncated`` is then
+    called, by default :func:`warn_truncated`.
+    """
+    lines, special = checked_lines(lines), tokenizers.special
+    ids = encode_cells(tokenizers.source, lines)
+    sources = Sentences.of(truncated(ids, max_length, special, on_truncated))
+    targets, rows = Sentences.of([[]] * len(lines)), np.arange(len(lines))
+    for batch in in_batches(ParallelDataset(sources, targets, rows, special), max_tokens):
+        yield replace(
+            batch,
+            target=batch.target[:, :1],
+            target_lengths=None,
+            non_padding=batch.non_padding[:0],
+            source_text=[lines[i] for i in batch.index],
+        )
+
+
+def text_batches(
+    lines: Iterable[str | Sequence[str]],
+    vocabulary: Vocabulary,
+    max_tokens: int = 4096,
+    max_length: int | None = None,
+    on_truncated: OnTruncated | None = None,
+) -> Iterator[ClassificationBatch]:
+    """Batches of lines, as :func:`translation_batches`; ``label`` is empty. Of a model that reads
+    pairs, a line is ``first<TAB>second``, or two texts.
+
+    Raises:
+        BadData: a line is no text, or no pair where the model reads pairs.
+    """
+    lines = checked_lines(pair_lines(lines) if vocabulary.pairs else lines)
+    special = vocabulary.special
+    cut = partial(truncate, special=special) if vocabulary.pairs else first_tokens
+    ids = truncated(encode_cells(vocabulary.encoder, lines), max_length, special, on_truncated, cut)
+    labels, rows, longest = (
+        np.zeros(0, np.int64),
+        np.arange(len(lines)),
+        max(map(len, ids), default=0),
+    )
+    dataset = ClassificationDataset(Sentences.of(ids), labels, rows, longest, special, lines)
+    return in_batches(dataset, max_tokens)
+
+
+def in_batches(dataset: Any, max_tokens: int) -> Iterator[Any]:
+    """The batches of a data set, each row once, the longest first."""
+    if len(dataset):
+        source, target = dataset.lengths()
+        for rows in LengthBucketedSampler(source, target, max_tokens, shuffle=False):
+            yield dataset[rows]
+
+
+def first_tokens(ids: list[int], most: int) -> list[int]:
+    """The first ``most`` tokens."""
+    return ids[:most]
+
+
+def truncated(
+    lines: list[list[int]],
+    max_length: int | None,
+    special: SpecialIds,
+    on_truncated: OnTruncated | None,
+    cut: Callable[[list[int], int], list[int]] = first_tokens,
+) -> list[list[int]]:
+    """The ids of each line, truncated by ``cut`` so that ``max_length`` tokens remain with EOS and
+    what begins a text.
+    """
+    if max_length is None:
+        return lines
+    tokens = max_length - special.frame
+    if rows := [index for index, ids in enumerate(lines) if len(ids) > tokens]:
+        (on_truncated or warn_truncated)(rows, tokens)
+    return [cut(ids, tokens) if len(ids) > tokens else ids for ids in lines]
