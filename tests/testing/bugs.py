@@ -146,12 +146,12 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "the causal mask lets the next token through": (
         "Mask.boolean",
         replace("_ <= place", "_ <= place + 1"),
-        "stack decoder " + INFLUENCE,
+        "tests/test_masks.py::test_masks_of_all_kinds_are_combined",
     ),
     "the causal mask hides the token itself": (
         "Mask.boolean",
         replace("_ <= place", "_ < place"),
-        "stack decoder " + INFLUENCE,
+        "tests/test_masks.py::test_masks_of_all_kinds_are_combined",
     ),
     "the causal mask stands at the top left, also in a cached step": (
         "Mask.boolean",

@@ -14,9 +14,7 @@ from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.soft_cap import soft_cap
 from tfzoo.contracts import Attention
-from tfzoo.masks import LANES, Mask, Pairs, check_type, dense, largest
-
-SHORT = 128  # keys; with fewer, and a mask to be read, plain products are the faster way on a CPU
+from tfzoo.masks import Mask, Pairs, check_type, dense, largest
 
 
 class InnerProducts(Attention):
@@ -74,31 +72,27 @@ def inner_product_attention(
     if flex_is_faster(q, k, v, mask, bias, cap, dropout):
         return flex(q, k, v, mask, bias, scale, cap)
     bias = dense(bias, q.shape[-2], k.shape[-2], q.device)
-    if cap is None and fused_is_faster(q, k, v, mask, bias, dropout):
+    if cap is None and fused_is_faster(q, k, v, bias, dropout):
         return fused(q, k, v, mask, bias, scale, dropout)
     scores = at_least_fp32((q * scale) @ k.mT)
     scores = scores if cap is None else soft_cap(scores, cap)
     return drop(mask.softmax(scores, bias, finite=True).to(v.dtype), dropout) @ v.contiguous()
 
 
-def fused_is_faster(
-    q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, dropout: float
-) -> bool:
-    """Whether to use ``F.scaled_dot_product_attention``: on an accelerator, and on a CPU for longer
-    text where its flash kernel takes the job, which gives no gradient to a bias.
+def fused_is_faster(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> bool:
+    """Whether to use ``F.scaled_dot_product_attention``: on an accelerator, and on a CPU for
+    several queries where its flash kernel takes the job. That has no dropout, no gradient of a
+    bias, no forward-mode and no second derivative.
     """
     if q.device.type != "cpu":
         return True
-    if dropout > 0.0 or k.shape[-1] != v.shape[-1] or q.shape[-2] == 1:
-        return False
-    if bias is not None and bias.requires_grad:
-        return False
-    if torch.compiler.is_compiling():  # one graph for all lengths
-        return True
-    if not custom_functions_apply(q, k, v):  # it has no forward-mode and no second derivative
-        return False
-    plain = bias is None and needs_no_matrix(q, k, mask)
-    return k.shape[-2] >= (LANES + 1 if plain else SHORT)
+    return (
+        dropout == 0.0
+        and q.shape[-2] > 1
+        and k.shape[-1] == v.shape[-1]
+        and (bias is None or not bias.requires_grad)
+        and (torch.compiler.is_compiling() or custom_functions_apply(q, k, v))
+    )
 
 
 def needs_no_matrix(q: Tensor, k: Tensor, mask: Mask) -> bool:
