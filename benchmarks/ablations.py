@@ -30,12 +30,12 @@ from typing import get_args
 from tfzoo.config.sources import read_yaml
 from tfzoo.sweep.judge.design import Design, parse_margin
 from tfzoo.sweep.judge.effects import axis_name
-from tfzoo.sweep.judge.repeats import Repeats, Repetition, repeats
+from tfzoo.sweep.judge.repeats import Repeat, Repetition, repeats, summary
 from tfzoo.sweep.judge.sentences import format_p
 from tfzoo.sweep.judge.verdicts import Judged, interactions, judge
 from tfzoo.sweep.plan.sweep_file import Metric, Plan, parse
 from tfzoo.sweep.report.numbers import NONE, format_interval, format_mean, format_memory
-from tfzoo.sweep.report.tables import differences, sign, summary
+from tfzoo.sweep.report.sections import difference, sign
 from tfzoo.sweep.run.runs_csv import FILE, Row, read_csv
 
 ROOT = Path(__file__).parent.parent
@@ -63,8 +63,9 @@ def repeated(files: list[Path]) -> str:
     count = 0
     for file in files:
         plan, rows = parse(file, read_yaml(file)), read_csv(file.with_suffix(".csv"))
-        if found := second_runs(plan, file, rows, plan.metric):
-            outcomes.update(one.outcome for one in found.all)
+        found = second_runs(plan, file, rows, plan.metric)
+        if found is not None:
+            outcomes.update(one.outcome for one in found)
             count += 1
     became = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in get_args(Repetition))
     return (
@@ -79,7 +80,7 @@ def section(file: Path) -> Iterator[str]:
     plan = parse(file, read_yaml(file))
     rows = read_csv(file.with_suffix(".csv"))
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
-    metrics = [plan.metric, *plan.also]
+    metrics = plan.metrics
     verdicts = [
         judge(rows, axes, plan.baseline, metric.name, metric.mode, design(metric))
         for metric in metrics
@@ -137,15 +138,16 @@ def again(plan: Plan, file: Path, rows: list[Row]) -> Iterator[str]:
     if own is None:
         yield from ("**Again.** Not repeated with other seeds yet.", "")
         return
-    others = [second_runs(plan, file, rows, one) for one in plan.also]
-    said = "; ".join(summary(one) for one in (own, *others) if one)
+    every = {one.name: second_runs(plan, file, rows, one) for one in plan.metrics}
+    said = "; ".join(f"{name}: {summary(one or [])}" for name, one in every.items())
     yield from (f"**Again.** {said}.", "")
-    if own.all:
+    if own:
         yield f"| {plan.metric.name}: difference | first | again | p | |"
         yield "|---|---|---|---|---|"
-        for one in own.all:
+        for one in own:
             p = NONE if one.p is None else format_p(one.p)
-            fields = [row_name(plan, one.labels), *differences(one), p, one.outcome]
+            both = (difference(one.first), difference(one.again))
+            fields = [row_name(plan, one.first.labels), *both, p, one.outcome]
             yield f"| {' | '.join(fields)} |"
         yield ""
 
@@ -158,14 +160,17 @@ def row_name(plan: Plan, labels: Mapping[str, str]) -> str:
     return f"{axis_name(plan.axes, axis)} {label}, on average"
 
 
-def second_runs(plan: Plan, file: Path, rows: list[Row], metric: Metric) -> Repeats | None:
+def second_runs(plan: Plan, file: Path, rows: list[Row], metric: Metric) -> list[Repeat] | None:
     """The repeat of a sweep, which is beside it as NAME.again.csv; None if there is none."""
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
     path = file.with_suffix(".again.csv")
     if not path.exists():
         return None
-    others = read_csv(path)
-    return repeats(rows, others, axes, plan.baseline, metric.name, metric.mode, design(metric))
+    first, second = (
+        judge(table, axes, plan.baseline, metric.name, metric.mode, design(metric))
+        for table in (rows, read_csv(path))
+    )
+    return repeats(first, second)
 
 
 def steps_of(rows: list[Row]) -> float:
@@ -215,8 +220,8 @@ def _differences(match: re.Match[str]) -> str:
     file = SWEEPS / f"{sweep}.yaml"
     plan = parse(file, read_yaml(file))
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
-    modes = {one.name: one.mode for one in (plan.metric, *plan.also)}
-    designs = {one.name: design(one) for one in (plan.metric, *plan.also)}
+    modes = {one.name: one.mode for one in plan.metrics}
+    designs = {one.name: design(one) for one in plan.metrics}
     verdicts = judge(
         read_csv(file.with_suffix(".csv")),
         axes,

@@ -62,7 +62,7 @@ def test_a_run_that_diverged_is_told_from_one_that_failed(trainings, capsys):
     assert "1 of 4 runs completed, 1 failed, 2 diverged" in said.out
     report = (FOLDER / "report.md").read_text("utf-8")
     assert "| rms | 2/2 (2 diverged) |" in report
-    assert "seeds 1, 2 diverged: val/loss is not finite" in report.partition("## All cells")[0]
+    assert "seeds 1, 2: diverged: val/loss is not finite" in report.partition("## Refused")[2]
 
 
 @pytest.mark.parametrize(

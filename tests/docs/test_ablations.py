@@ -76,8 +76,8 @@ def repeated(tmp_path, monkeypatch):
 def test_a_repeat_beside_a_sweep_says_what_held(repeated):
     text = "\n".join(ablations.section(repeated))
     assert (
-        "**Again.** test/loss with seeds 6 to 10 after 1 to 5: of 2 verdicts 1 held, "
-        "1 turned round; test/exact_match with seeds 6 to 10 after 1 to 5: of 2 verdicts 2 held"
+        "**Again.** test/loss: of 2 verdicts 1 held, 1 turned round; "
+        "test/exact_match: of 2 verdicts 2 held"
     ) in text
     assert "| test/loss: difference | first | again | p | |" in text
 

@@ -26,7 +26,7 @@ def test_folders_with_other_seeds_are_one_sweep(first, tmp_path):
     assert [cell.name for cell in together.cells] == [cell.name for cell in alone.cells]
     assert together.verdicts[0].cells[0].seeds == 5
     assert together.notes == ["4 runs are in more than one folder; the first folder's count"]
-    assert together.repeats == [], "folders that share seeds are parts of one sweep"
+    assert together.repeats == {}, "folders that share seeds are parts of one sweep"
     elsewhere = next(row for row in together.rows if row["seed"] == 5)
     assert (first / elsewhere["run_folder"] / "summary.json").is_file()
     assert (first / elsewhere["checkpoint_path"]).is_file()
@@ -43,7 +43,7 @@ def test_a_run_that_is_half_done_in_one_folder_is_taken_from_the_other(first, tm
     [
         ("budget", {"steps": 600}, "budget.steps"),
         ("recipe", "translation/multi30k", "recipe"),
-        ("overrides", {}, "overrides.trainer.max_steps"),
+        ("overrides", {}, "overrides.model.dim"),
     ],
 )
 def test_folders_that_cannot_be_compared_are_refused(first, tmp_path, key, value, said):

@@ -14,7 +14,7 @@ from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.report.markdown import markdown
 from tfzoo.sweep.report.page import page
 from tfzoo.sweep.report.results import gather
-from tfzoo.sweep.report.tables import swapped
+from tfzoo.sweep.report.sections import sections, swapped
 
 SEEDS = (1, 2, 3)
 TITLE = "What a swap costs at once"
@@ -34,12 +34,17 @@ def folder(place, curves, **metric):
     return made
 
 
+def costs(made):
+    """The caption and the rows of the table."""
+    found = swapped(gather([made]))
+    return found.lines[0][1], [[one.text for one in row] for row in found.table.rows]
+
+
 CURVES = {"layer": {0: 2.0, 10: 1.9, 20: 1.9}, "rms": {0: 4.0, 10: 2.1, 20: 2.0}}
 
 
 def test_a_swap_is_made_good_when_it_is_as_good_as_its_own_seed_was(tmp_path):
-    found = swapped(gather([folder(tmp_path, CURVES)]))
-    caption, lines = found.caption, found.lines
+    caption, lines = costs(folder(tmp_path, CURVES))
     assert "margin" not in caption
     assert "worse" not in caption
     assert lines == [
@@ -50,7 +55,7 @@ def test_a_swap_is_made_good_when_it_is_as_good_as_its_own_seed_was(tmp_path):
 
 def test_what_is_never_made_good_is_not(tmp_path):
     worse = {**CURVES, "rms": {0: 4.0, 10: 3.0}}
-    assert swapped(gather([folder(tmp_path, worse)])).lines[1][2] == "not, not, not"
+    assert costs(folder(tmp_path, worse))[1][1][2] == "not, not, not"
 
 
 def test_reports_have_the_table_where_training_began_with_trained_weights(tmp_path):
@@ -58,10 +63,10 @@ def test_reports_have_the_table_where_training_began_with_trained_weights(tmp_pa
     anew = {norm: {10: 2.0, 20: 1.5} for norm in CURVES}
     new = gather([folder(tmp_path / "new", anew)])
     for text in (markdown, page):
-        said = text(trained)
+        said = text(trained, sections(trained))
         assert TITLE in said
         assert "20, 20, 20" in said
-        assert TITLE not in text(new)
+        assert TITLE not in text(new, sections(new))
 
 
 def test_runs_that_a_sweep_begins_with_are_asked_for_with_the_command_that_trains_them(own_folder):

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tfzoo.base.terminal import print_result, relative_path
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
-
-if TYPE_CHECKING:
-    from tfzoo.sweep.judge.verdicts import Verdicts
 
 EPILOG = """\
 Files written into the first folder: report.html (one page, opens offline), report.md (its text
@@ -43,31 +38,21 @@ def make_parser() -> CommandParser:
 
 
 def run(given: Namespace) -> int:
-    """Compare, print the verdicts, and write the report."""
+    """Compare, print the answer and the sentences of the report, and write it."""
     from tfzoo.sweep.report import save
     from tfzoo.sweep.report.answer import answer
-    from tfzoo.sweep.report.facts import quote
     from tfzoo.sweep.report.results import gather
-    from tfzoo.sweep.report.tables import repeats
+    from tfzoo.sweep.report.sections import MADE, sections
 
     results = gather(given.folders, given.metric)
+    shown = sections(results)
     for line in answer(results):
         print_result(line)
-    if line := quote(results):
-        print_result(line)
-    for verdicts in results.verdicts:
-        for line in lines(verdicts):
-            print_result(line)
-    for metric, pairs in results.dependences.items():
-        for pair in pairs:
-            print_result(f"{metric}: {pair.sentence}")
-    for found in repeats(results):
-        print_result(f"again: {found.caption.removesuffix('.')}")
-        for name, first, again, p, outcome in found.lines:
-            shown = f"first {first}, again {again} ({p})"
-            print_result(f"  {name}: {outcome}: {shown}")
+    for section in shown:
+        if section.lines and section.title != MADE:
+            print_result("\n".join([section.title, *(f"  {line}" for _, line in section.lines)]))
     try:
-        paths = save(results)
+        paths = save(results, shown)
     except OSError as error:
         raise TfzooError(
             f"cannot write the report into {given.folders[0]}: {error.strerror or error}"
@@ -75,15 +60,3 @@ def run(given: Namespace) -> int:
     for path in paths:
         print_result(relative_path(path))
     return 0
-
-
-def lines(verdicts: Verdicts) -> Iterator[str]:
-    """What is printed of the verdicts by one metric."""
-    yield f"{verdicts.metric}, {'lower' if verdicts.mode == 'min' else 'higher'} is better"
-    for one in verdicts.axes:
-        if one.verdict != "baseline":
-            yield "; ".join([f"  {one.sentence}", *one.notes])
-    yield from (f"  {one.sentence}" for one in verdicts.diverged)
-    if verdicts.smallest:
-        yield f"  {verdicts.smallest}"
-    yield from (f"  note: {note}" for note in verdicts.notes)

@@ -4,8 +4,9 @@ and how to go on.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tfzoo.sweep.judge.verdicts import Judged
-from tfzoo.sweep.report import facts
 from tfzoo.sweep.report.results import Results
 
 
@@ -65,8 +66,13 @@ def left_out(results: Results) -> str:
     """How many runs ended, and whether those that did not, or diverged, change the answer."""
     judged = results.verdicts[0]
     every = [*judged.axes, *(judged.cells if judged.is_grid else ())]
-    said = facts.runs(results)
-    if sum(row["status"] == "diverged" for row in results.rows):
+    statuses = Counter(row["status"] for row in results.rows)
+    refused = statuses.pop("refused", 0)
+    said = f"{statuses['completed']} of {statuses.total()} completed"
+    for status in ("diverged", "failed", "missing"):
+        said += f", {statuses[status]} {status}" * bool(statuses[status])
+    said += f"; {refused} cell{'s' * (refused != 1)} refused" * bool(refused)
+    if statuses["diverged"]:
         depend = [results.title(one) for one in every if one.depends]
         said += "; " + (
             f"on those that diverged depends the verdict on {', '.join(depend)}"

@@ -1,21 +1,18 @@
-"""The pictures of a report: effects with their intervals, learning curves, scores over speed."""
+"""The pictures of a report: effects with their intervals, and learning curves."""
 
 from __future__ import annotations
 
 import base64
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from tfzoo.plots.style import COLOURS, GRID, INK, SOFT, escape_dollars, new_figure, styled, svg
+from tfzoo.plots.style import COLOURS, INK, SOFT, escape_dollars, new_figure, styled, svg
 from tfzoo.runs.logged import logged_curves
-from tfzoo.sweep.judge.paired import interval
-from tfzoo.sweep.judge.verdicts import Judged, Verdicts
+from tfzoo.sweep.judge.verdicts import Verdicts
 from tfzoo.sweep.report.results import CellResult, Results
 
 if TYPE_CHECKING:
@@ -31,12 +28,8 @@ MARKS: Mapping[str, dict[str, Any]] = {
     "baseline": {"marker": "D", "color": INK},
 }
 """How the verdicts are drawn: by shape as well as by colour."""
-SPEEDS = {
-    "tokens_per_second": "Training, tokens per second",
-    "decoded_per_second": "Decoding, outputs per second",
-}
-MOST_NAMED = 20
-"""The most cells that have their name beside their mark."""
+MAX_CELLS = 40
+"""Cells that pictures show; nobody could tell more apart."""
 MAX_POINTS = 100
 """Points of a curve; a plot this small shows no more."""
 EARLY = 0.15
@@ -54,11 +47,27 @@ def inline(figure: Figure, label: str) -> Markup:
     return Markup('<img alt="{}" src="data:image/svg+xml;base64,{}">').format(label, drawn)
 
 
-def forest(results: Results, verdicts: Verdicts) -> Markup | None:
+def best_cells(results: Results) -> list[CellResult]:
+    """The cells that pictures show: the baseline and the best by the sweep's own metric."""
+    sign = 1 if results.verdicts[0].mode == "min" else -1
+
+    def rank(cell: CellResult) -> tuple[bool, float]:
+        judged = cell.judged[0]
+        mean = math.inf if judged is None or judged.mean is None else sign * judged.mean
+        return cell.labels != results.baseline, mean
+
+    names = {cell.name for cell in sorted(results.cells, key=rank)[:MAX_CELLS]}
+    return [cell for cell in results.cells if cell.name in names]
+
+
+def forest(results: Results, verdicts: Verdicts, cells: Sequence[CellResult]) -> Markup | None:
     """Differences to the baseline with their intervals, a row for each value of an axis, then for
-    each cell; None if there are none.
+    each of these cells; None if there are none.
     """
-    every = [*(verdicts.axes if verdicts.is_grid else []), *verdicts.cells]
+    labels = [cell.labels for cell in cells]
+    every = [*verdicts.axes, *(one for one in verdicts.cells if one.labels in labels)]
+    if not verdicts.is_grid:
+        every = [one for one in every if one in verdicts.cells]
     shown = [one for one in every if one.difference is not None]
     if not shown:
         return None
@@ -97,71 +106,36 @@ def limits(values: Sequence[float | None], margin: float = 0.06) -> tuple[float,
     return low - margin * spread, high + margin * spread
 
 
-@dataclass(frozen=True)
-class Band:
-    """The mean over seeds and its 95 % confidence interval, by step; the mean alone of one seed."""
-
-    steps: list[int]
-    mean: list[float]
-    low: list[float]
-    high: list[float]
-
-
-@dataclass(frozen=True)
-class Curves:
-    """The caption, and a picture with a plot for each cell that has a curve."""
-
-    caption: str
-    picture: Markup | None
-
-
-def curves(results: Results) -> Curves:
-    """The curves of the judged metric as it was logged during training."""
+def curves(results: Results, cells: Sequence[CellResult]) -> Markup | None:
+    """The curves of the judged metric as it was logged during training: a small plot for each cell,
+    a line for each seed, those of the baseline grey; None if nothing was logged.
+    """
     metric, logged = validated(results)
-    runs: dict[str, list[Curve]] = defaultdict(list)
-    for (name, _), curve in logged.items():
-        runs[name].append(curve)
-    bands = {name: found for name, own in runs.items() if (found := band(own)).steps}
-    shown = [cell for cell in results.cells if cell.name in bands]
+    runs = {
+        cell.name: [one for (name, _), one in logged.items() if name == cell.name] for cell in cells
+    }
+    shown = [cell for cell in cells if runs[cell.name]]
     if not shown:
-        return Curves("", None)
-    label = f"{metric} of each cell by step"
-    drawn = inline(panels(shown, bands, results.baseline), label)
-    return Curves(caption(results.verdicts[0].metric, metric), drawn)
-
-
-def panels(
-    cells: Sequence[CellResult], bands: Mapping[str, Band], baseline: Mapping[str, str]
-) -> Figure:
-    """A small plot for each cell, with the mean of the baseline behind it."""
-    end = max(found.steps[-1] for found in bands.values())
-    late = [
-        value
-        for found in bands.values()
-        for edge in (found.low, found.mean, found.high)
-        for step, value in zip(found.steps, edge, strict=True)
-        if step >= EARLY * end
-    ]
-    base = next((bands[cell.name] for cell in cells if cell.labels == baseline), None)
-    columns = min(4, len(cells))
-    rows = -(-len(cells) // columns)
+        return None
+    base = [one for cell in shown if cell.labels == results.baseline for one in runs[cell.name]]
+    every = [point for own in runs.values() for curve in own for point in curve.items()]
+    end = max(step for step, _ in every)
+    late = [value for step, value in every if step >= EARLY * end]
+    columns = min(4, len(shown))
+    rows = -(-len(shown) // columns)
     with styled():
         figure = new_figure(2.6 * columns, 1.9 * rows)
-        grid = [*figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat]
-        for axes, cell in zip(grid, cells, strict=False):
-            own = bands[cell.name]
-            if base is not None and base is not own:
-                axes.plot(base.steps, base.mean, color=SOFT, linewidth=1.0)
-            axes.fill_between(own.steps, own.low, own.high, color=BETTER, alpha=0.18, linewidth=0)
-            axes.plot(own.steps, own.mean, color=BETTER)
-            axes.set_title(escape_dollars(cell.title))
-            axes.set_ylim(*limits(late))
-            axes.set_xlim(0, end)
-        for axes in grid[len(cells) :]:
+        grid = [*figure.subplots(rows, columns, sharey=True, squeeze=False).flat]
+        for axes, cell in zip(grid, shown, strict=False):
+            for colour, own in ((SOFT, base), (BETTER, runs[cell.name])):
+                for curve in own:
+                    points = sorted(curve.items())
+                    steps, values = zip(*points[:: -(-len(points) // MAX_POINTS)], strict=True)
+                    axes.plot(steps, values, color=colour, linewidth=1.0)
+            axes.set(ylim=limits(late), xlim=(0, end), title=escape_dollars(cell.title))
+        for axes in grid[len(shown) :]:
             axes.remove()
-        for axes in grid[max(0, len(cells) - columns) : len(cells)]:  # the lowest of each column
-            axes.tick_params(labelbottom=True)
-    return figure
+    return inline(figure, f"{metric} of each cell by step")
 
 
 def validated(results: Results) -> tuple[str, dict[tuple[str, int], Curve]]:
@@ -189,75 +163,13 @@ def choose(metric: str, runs: Sequence[Mapping[str, Curve]]) -> str:
     return "train/loss"
 
 
-def caption(judged: str, metric: str) -> str:
+def caption(results: Results) -> str:
     """The metric of the curves and, if it is not the judged one, why."""
-    text = f"{metric} by training step: mean over seeds with its 95 % confidence interval"
+    judged, (metric, _) = results.verdicts[0].metric, validated(results)
+    text = f"{metric} by training step, a line for each seed; the baseline is grey"
     if metric == "train/loss":
         return (
             f"{text}. {judged} has no curve because runs validated at most once; to get one, "
             "validate more often (trainer.val_check_interval)"
         )
     return text if metric == judged else f"{text} (judged by {judged})"
-
-
-def band(runs: Sequence[Curve]) -> Band:
-    """The band over the steps that all runs logged."""
-    steps = sorted(set.intersection(*(set(run) for run in runs))) if runs else []
-    steps = (
-        [*steps[:: -(-len(steps) // MAX_POINTS)], *steps[-1:]] if len(steps) > MAX_POINTS else steps
-    )
-    values = np.array([[run[step] for run in runs] for step in steps])
-    if len(runs) < 2 or not steps:
-        mean = values.ravel().tolist()
-        return Band(steps, mean, mean, mean)
-    with np.errstate(divide="ignore", invalid="ignore"):  # p, where all seeds are equal
-        around = interval(values)
-    return Band(steps, around.mean.tolist(), around.low.tolist(), around.high.tolist())
-
-
-def tradeoffs(results: Results) -> list[Markup]:
-    """The score of each cell over its speed, both means over seeds: a plot for each speed that was
-    measured of two cells or more.
-    """
-    drawn = []
-    for column, words in SPEEDS.items():
-        measured = [(cell, cell.judged[0], cell.mean(column)) for cell in results.cells]
-        cells = [
-            (cell, one, speed)
-            for cell, one, speed in measured
-            if speed and one and one.mean is not None
-        ]
-        if len(cells) > 1:
-            drawn.append(tradeoff(results.verdicts[0], cells, words))
-    return drawn
-
-
-def tradeoff(
-    verdicts: Verdicts, cells: Sequence[tuple[CellResult, Judged, float]], words: str
-) -> Markup:
-    """One plot; names stand beside the marks where there are few."""
-    with styled():
-        figure = new_figure(5.2, 3.8)
-        axes = figure.add_subplot()
-        for cell, one, speed in cells:
-            place, name = (speed, one.mean or 0.0), escape_dollars(cell.title)
-            axes.plot(*place, markersize=7, **MARKS[one.verdict])
-            if len(cells) <= MOST_NAMED:
-                style = {"color": MARKS[one.verdict]["color"], "fontsize": 7}
-                axes.annotate(name, place, (5, 4), textcoords="offset points", **style)
-        axes.set_ylim(*limits([one.mean for _, one, _ in cells], 0.1))
-        axes.margins(x=0.15)
-        better = "lower" if verdicts.mode == "min" else "higher"
-        axes.set_ylabel(escape_dollars(f"{verdicts.metric}, {better} is better"))
-        axes.set_xlabel(words)
-        axes.grid(color=GRID)
-    return inline(figure, f"{verdicts.metric} against {words.lower()}")
-
-
-def sign(verdict: str) -> Markup:
-    """The mark of a verdict within text."""
-    shapes = {"better": "▲", "worse": "▼", "equivalent": "■", "not yet known": "○", "baseline": "◆"}
-    kind = escape(verdict.replace(" ", "-"))
-    return Markup('<span class="sign {}" aria-hidden="true">{}</span>').format(
-        kind, shapes.get(verdict, "·")
-    )

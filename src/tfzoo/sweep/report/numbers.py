@@ -34,9 +34,14 @@ def format_interval(value: float | None, low: float | None, high: float | None) 
     """A difference with its interval: ``-0.12 (-0.20 to -0.04)``."""
     if value is None or low is None or high is None:
         return format_difference(value, low, high)
-    digits = decimals(low, high)
-    middle, *ends = (format_signed(number, digits) for number in (value, low, high))
-    return f"{middle} ({' to '.join(ends)})"
+    return f"{format_difference(value, low, high)} ({format_ends(low, high)})"
+
+
+def format_ends(low: float | None, high: float | None) -> str:
+    """An interval: ``-0.20 to -0.04``; ``""`` if there is none."""
+    if low is None or high is None:
+        return ""
+    return " to ".join(format_signed(end, decimals(low, high)) for end in (low, high))
 
 
 def format_difference(value: float | None, low: float | None, high: float | None) -> str:

@@ -1,6 +1,6 @@
 "use strict";
 // A click on a title sorts by its column, a second click in reverse. Empty values stay last.
-for (const table of document.querySelectorAll("table.cells")) {
+for (const table of document.querySelectorAll("table")) {
   const heads = [...table.tHead.rows[0].cells];
   const body = table.tBodies[0];
   heads.forEach((head, column) => {

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from tfzoo.errors import BadRun, UnknownName
-from tfzoo.runs.folder import set_values
 from tfzoo.sweep.judge import effects
 from tfzoo.sweep.judge.design import parse_margin
-from tfzoo.sweep.judge.repeats import Repeats, repeats
+from tfzoo.sweep.judge.repeats import Repeat, repeats
 from tfzoo.sweep.judge.verdicts import Dependence, Judged, Verdicts, interactions, judge
 from tfzoo.sweep.plan.layout import STATUS_COLUMNS
 from tfzoo.sweep.plan.sweep_file import Metric
@@ -46,7 +44,6 @@ class CellResult:
     name: str
     title: str
     labels: dict[str, str]
-    settings: dict[str, Any]
     refused: str
     rows: list[Row]
     judged: list[Judged | None]
@@ -79,15 +76,17 @@ class Results:
 
     folders: list[SweepFolder]
     rows: list[Row]
-    judged_rows: list[Row]
-    """Those that the verdicts are of: of the first folder alone, if the others are its repeat."""
     axes: dict[str, list[str]]
     baseline: dict[str, str]
     verdicts: list[Verdicts]
+    dependences: dict[str, list[Dependence]]
+    """The interactions of axes by metric; empty unless the sweep is a grid."""
     cells: list[CellResult]
     notes: list[str]
-    repeats: list[Repeats]
-    """One per metric if the other folders have other seeds than the first, else none."""
+    repeats: dict[str, list[Repeat]]
+    """By metric, if the other folders have other seeds than the first; verdicts and interactions
+    are then of the first folder alone.
+    """
 
     @property
     def file(self) -> dict[str, Any]:
@@ -98,22 +97,6 @@ class Results:
     def name(self) -> str:
         """The name of the first folder."""
         return self.folders[0].path.resolve().name
-
-    @cached_property
-    def dependences(self) -> dict[str, list[Dependence]]:
-        """The interactions of axes by metric; empty unless the sweep is a grid."""
-        found = {
-            one.metric: interactions(
-                self.judged_rows,
-                self.axes,
-                self.baseline,
-                one.metric,
-                one.design,
-                untrained(self.folders, one.metric),
-            )
-            for one in self.verdicts
-        }
-        return {metric: own for metric, own in found.items() if own}
 
     def axis_name(self, axis: str) -> str:
         """The last part of an axis's key, or the key if another axis ends the same."""
@@ -138,49 +121,45 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
     for other in folders[1:]:
         check_comparable(folders[0], other)
     rows, notes = merge(folders)
-    cells = cells_of(folders)
-    axes = axes_of(cells)
+    records = {cell["name"]: cell for folder in folders[::-1] for cell in folder.cells[::-1]}
+    cells = [*records.values()][::-1]
+    axes = {axis: [*{cell["labels"][axis]: None for cell in cells}] for axis in cells[0]["labels"]}
     file = folders[0].file
     baseline = dict(zip(axes, effects.baseline(axes, file.get("baseline") or {}), strict=True))
-    first, again = halves(folders, rows)
-    judged_rows = first if again else rows
+    judged_rows, again = halves(folders, rows)
     sample = looks.design(folders[:1] if again else folders)
-    judged = partial(judge, judged_rows, axes, baseline)
-    verdicts = [
-        judged(
-            one.name,
-            one.mode,
-            replace(sample, margin=parse_margin(one.margin)),
-            untrained(folders, one.name),
-        )
-        for one in metrics(file, rows, metric)
-    ]
+    verdicts, dependences, repeated = [], {}, {}
+    for one in metrics(file, rows, metric):
+        design = replace(sample, margin=parse_margin(one.margin))
+        stand_in = untrained(folders, one.name)
+        found = judge(judged_rows, axes, baseline, one.name, one.mode, design, stand_in)
+        verdicts.append(found)
+        if own := interactions(judged_rows, axes, baseline, one.name, design, stand_in):
+            dependences[one.name] = own
+        if again:
+            second = judge(again, axes, baseline, one.name, one.mode, design, stand_in)
+            repeated[one.name] = repeats(found, second)
     if again:
         notes.append(
             f"verdicts are those of {folders[0].path.resolve().name}; what the others say of them "
             "stands under their repeat"
         )
-    made = [
-        cell_result(cell, title(cell["labels"], axes, baseline, file), rows, verdicts)
+    results = [
+        CellResult(
+            cell["name"],
+            title(cell["labels"], axes, baseline, file),
+            cell["labels"],
+            cell["refused"],
+            [row for row in rows if row["cell"] == cell["name"]],
+            [
+                next((one for one in found.cells if one.labels == cell["labels"]), None)
+                for found in verdicts
+            ],
+        )
         for cell in cells
     ]
-    repeated = verdicts if again else []
     return Results(
-        folders,
-        rows,
-        judged_rows,
-        axes,
-        baseline,
-        verdicts,
-        made,
-        notes,
-        [
-            repeats(
-                *(first, again, axes, baseline, one.metric, one.mode, one.design),
-                untrained(folders, one.metric),
-            )
-            for one in repeated
-        ],
+        *(folders, rows, axes, baseline, verdicts, dependences, results, notes, repeated)
     )
 
 
@@ -194,48 +173,15 @@ def untrained(folders: Sequence[SweepFolder], metric: str) -> float | None:
     return next((score for score in scores if score is not None), None)
 
 
-def cells_of(folders: Sequence[SweepFolder]) -> list[dict[str, Any]]:
-    """The cells of all folders, each once, in their order; the first folder's count."""
-    found = {cell["name"]: cell for folder in folders[::-1] for cell in folder.cells[::-1]}
-    return list(found.values())[::-1]
-
-
-def axes_of(cells: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The labels of each axis, in the order of the cells."""
-    axes: dict[str, dict[str, None]] = {}
-    for cell in cells:
-        for axis, label in cell["labels"].items():
-            axes.setdefault(axis, {})[label] = None
-    return {axis: [*labels] for axis, labels in axes.items()}
-
-
-def cell_result(
-    cell: Mapping[str, Any], title: str, rows: Sequence[Row], verdicts: Sequence[Verdicts]
-) -> CellResult:
-    """A cell of ``cells.json`` with its rows, and its comparison by each metric."""
-    return CellResult(
-        cell["name"],
-        title,
-        cell["labels"],
-        cell["settings"],
-        cell["refused"],
-        [row for row in rows if row["cell"] == cell["name"]],
-        [
-            next((one for one in found.cells if one.labels == cell["labels"]), None)
-            for found in verdicts
-        ],
-    )
-
-
-def halves(folders: Sequence[SweepFolder], rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+def halves(folders: Sequence[SweepFolder], rows: list[Row]) -> tuple[list[Row], list[Row]]:
     """The rows of the first folder and of the others, if those repeat it: with the same cells and
-    no seed of it. Refused cells are in both.
+    no seed of it; else all rows, and none. Refused cells are in both.
     """
     first, *others = ({cell["name"] for cell in folder.cells} for folder in folders)
     seeds = {*folders[0].seeds}
     shared = any(seeds & {*folder.seeds} for folder in folders[1:])
     if not others or shared or any(cells != first for cells in others):
-        return [], []
+        return rows, []
     return (
         [row for row in rows if row["seed"] is None or row["seed"] in seeds],
         [row for row in rows if row["seed"] is None or row["seed"] not in seeds],
@@ -248,39 +194,28 @@ def check_comparable(first: SweepFolder, other: SweepFolder) -> None:
     Raises:
         BadRun: naming what differs.
     """
-    for key in COMPARED_KEYS:
-        if (first.file.get(key) or None) != (other.file.get(key) or None):
-            raise not_comparable(first, other, mismatch(key, first.file, other.file))
-    axes = [{axis for cell in folder.cells for axis in cell["labels"]} for folder in (first, other)]
-    if axes[0] != axes[1]:
-        one, two = (", ".join(sorted(names)) for names in axes)
-        raise not_comparable(first, other, f"one varies {one}, the other {two}")
-    settings = {cell["name"]: cell["settings"] for cell in first.cells}
+    both = {cell["name"] for cell in first.cells} & {cell["name"] for cell in other.cells}
+    found = differences(compared(first, both), compared(other, both))
     tuned = (first.file.get("tune") or {}).get("key", "")
-    for cell in other.cells:
-        if settings.get(cell["name"], cell["settings"]) != cell["settings"]:
-            raise not_comparable(first, other, f"cell {cell['name']} has other settings")
-        recipes = [folder.recipe(cell["name"]) for folder in (first, other)]
+    for name in sorted(both):
+        recipes = [folder.recipe(name) for folder in (first, other)]
         if all(recipes):
-            found = differences(recipes[0], recipes[1], "seed", tuned, *PATH_KEYS)
-            for key, one, two in found[:1]:
-                why = f"in {cell['name']}, {key} is {one} in one, {two} in the other"
-                raise not_comparable(first, other, why)
+            changed = differences(recipes[0], recipes[1], "seed", tuned, *PATH_KEYS)
+            found += [(f"in {name}, {key}", one, two) for key, one, two in changed]
+    for key, one, two in found:
+        raise BadRun(
+            f"{first.path} and {other.path} cannot be compared: {key} is {one} in one, {two} in "
+            "the other. Report each separately"
+        )
 
 
-def mismatch(key: str, first: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """``budget.steps is 300 in one, 400 in the other``: the first leaf under a key that differs."""
-    one, two = (set_values({key: file[key]} if file.get(key) else {}) for file in (first, other))
-    name = next(name for name in {**one, **two} if one.get(name) != two.get(name))
-    shown = [str(leaves[name]) if name in leaves else "not set" for leaves in (one, two)]
-    return f"{name} is {shown[0]} in one, {shown[1]} in the other"
-
-
-def not_comparable(first: SweepFolder, other: SweepFolder, why: str) -> BadRun:
-    """The error for two folders whose runs must not be merged."""
-    return BadRun(
-        f"{first.path} and {other.path} cannot be compared: {why}. Report each separately"
-    )
+def compared(folder: SweepFolder, names: Collection[str]) -> dict[str, Any]:
+    """What must be equal in two folders whose runs are merged: keys of the sweep file, the axes,
+    and the settings of the cells that both have.
+    """
+    settings = {one["name"]: one["settings"] for one in folder.cells if one["name"] in names}
+    keys = {key: folder.file.get(key) or None for key in COMPARED_KEYS}
+    return {**keys, "axes": sorted(folder.cells[0]["labels"]), "cells": settings}
 
 
 def merge(folders: Sequence[SweepFolder]) -> tuple[list[Row], list[str]]:

@@ -1,0 +1,271 @@
+"""What a report shows after its answer, as sections that the page and the text print alike: a table
+of all cells, a picture of the effects, then details.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from markupsafe import Markup
+
+from tfzoo.sweep.judge.design import Design
+from tfzoo.sweep.judge.repeats import summary
+from tfzoo.sweep.judge.scores_by_seed import listed
+from tfzoo.sweep.judge.sentences import format_p
+from tfzoo.sweep.judge.verdicts import DECIDED, Judged, Verdicts
+from tfzoo.sweep.report import figures
+from tfzoo.sweep.report.facts import facts
+from tfzoo.sweep.report.numbers import (
+    NONE,
+    format_difference,
+    format_ends,
+    format_interval,
+    format_mean,
+    format_memory,
+    format_value,
+)
+from tfzoo.sweep.report.results import CellResult, Results
+
+COSTS: dict[str, tuple[str, Callable[[float | None], str]]] = {
+    "parameters": ("Parameters", format_value),
+    "tokens_per_second": ("Training tokens/s", format_value),
+    "decoded_per_second": ("Decoded/s", format_value),
+    "peak_memory": ("Peak memory", format_memory),
+    "train_seconds": ("Training s", format_value),
+}
+"""Columns of ``runs.csv`` that are shown where they were measured, with title and format."""
+SIGNS = {"better": "▲", "worse": "▼", "equivalent": "■", "not yet known": "○", "baseline": "◆"}
+MADE = "How it was made"
+HINTS = {"better": "△", "worse": "▽", "equivalent": "□"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A field of a table: its text, the number by which it is sorted (else the text is; None is
+    last), smaller text below, and the verdict whose mark it shows.
+    """
+
+    text: str
+    key: float | str | None = None
+    below: str = ""
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The titles of the columns, and the rows."""
+
+    heads: list[str]
+    rows: list[list[Entry]]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Whether each column has numbers."""
+        columns = zip(*self.rows, strict=True)
+        return [any(isinstance(one.key, float | int) for one in column) for column in columns]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A title, sentences with the verdict whose mark they have, a picture and a table."""
+
+    title: str
+    lines: Sequence[tuple[str, str]] = ()
+    table: Table | None = None
+    picture: Markup | None = None
+    is_folded: bool = True
+
+
+def sections(results: Results) -> list[Section]:
+    """All sections that show something."""
+    shown = figures.best_cells(results)
+    cut = f" (the baseline and the best {len(shown) - 1})" * (len(shown) < len(results.cells))
+    first, *others = results.verdicts
+    found = [
+        Section("All cells", table=cells(results), is_folded=False),
+        Section(f"Effects{cut}", (), None, figures.forest(results, first, shown), is_folded=False),
+        of_metric(results, first, results.notes),
+        *(of_metric(results, one, [], figures.forest(results, one, shown)) for one in others),
+        Section("Does the effect of one axis depend on another?", dependences(results)),
+        Section("Again with other seeds", again(results)),
+        swapped(results),
+        learning_curves(results, shown, cut),
+        Section("Refused, failed and missing", troubles(results)),
+        Section(MADE, [("", f"{name}: {text}") for name, text in facts(results)]),
+    ]
+    return [one for one in found if one.lines or one.table or one.picture]
+
+
+def cells(results: Results) -> Table:
+    """A row for each cell: its labels, how many runs ended, its score and difference to the
+    baseline by each metric, and what it costs.
+    """
+    tuned = str((results.file.get("tune") or {}).get("key", ""))
+    costs = {
+        key: cost
+        for key, cost in COSTS.items()
+        if any(cell.mean(key) is not None for cell in results.cells)
+    }
+    heads = [*map(results.axis_name, results.axes), "Runs", *([tuned] if tuned else [])]
+    for found in results.verdicts:
+        heads += [found.metric, f"Difference (95 % CI), {p_name(found.design)}"]
+    rows = []
+    for cell in results.cells:
+        row = [*map(Entry, cell.labels.values(), cell.labels.values()), runs(cell)]
+        if tuned:
+            values = ", ".join(sorted({str(one["tuned"]) for one in cell.done}))
+            row.append(Entry(values or NONE, values))
+        for judged in cell.judged:
+            row += score(judged)
+        row += [Entry(form(cell.mean(key)), cell.mean(key)) for key, (_, form) in costs.items()]
+        rows.append(row)
+    return Table([*heads, *(words for words, _ in costs.values())], rows)
+
+
+def p_name(design: Design) -> str:
+    """What the p-values of a table are."""
+    return f"{'sequential ' * bool(design.looks)}p after Holm"
+
+
+def runs(cell: CellResult) -> Entry:
+    """How many runs of a cell ended, and what became of the others."""
+    if cell.refused:
+        return Entry(NONE, None, "refused")
+    gone = sum(row["status"] == "diverged" for row in cell.rows)
+    status = [] if cell.status == "completed" else [cell.status]
+    ended = len(cell.done) + gone
+    below = ", ".join([*status, *([f"{gone} diverged"] if gone else [])])
+    return Entry(f"{ended}/{len(cell.rows)}", ended, below)
+
+
+def score(one: Judged | None) -> list[Entry]:
+    """The mean of a cell, and its difference to the baseline with verdict and p."""
+    if one is None:
+        return [Entry(NONE)] * 2
+    p = "" if one.p_corrected is None else format_p(one.p_corrected)
+    ends = one.difference_low, one.difference_high
+    below = ", ".join(filter(None, (format_ends(*ends), one.verdict, p)))
+    text = format_difference(one.difference, *ends)
+    mean = Entry(format_mean(one.mean, one.low, one.high), one.mean)
+    return [mean, Entry(text, one.difference, below, one.verdict)]
+
+
+def of_metric(
+    results: Results, found: Verdicts, notes: Sequence[str], picture: Markup | None = None
+) -> Section:
+    """The sentences of one metric on the values of axes, and on those cells of a grid of which the
+    table does not say all.
+    """
+    judged = [one for one in found.axes if one.verdict != "baseline"]
+    judged += [one for one in found.cells if found.is_grid and (one.depends or one.notes)]
+    lines: list[tuple[str, str]] = [
+        (one.verdict, "; ".join([one.sentence, *one.notes])) for one in judged
+    ]
+    lines += [("", one.sentence) for one in found.diverged]
+    lines += [("", f"{found.smallest}.")] if found.smallest else []
+    lines += [("", f"note: {note}.") for note in (*found.notes, *notes)]
+    better = "lower" if found.mode == "min" else "higher"
+    return Section(f"{found.metric}, {better} is better", lines, picture=picture)
+
+
+def dependences(results: Results) -> list[tuple[str, str]]:
+    """Whether the effect of one axis depends on another, for each metric and pair of axes."""
+    return [
+        ("", f"{metric}: {one.sentence}.")
+        for metric, pairs in results.dependences.items()
+        for one in pairs
+    ]
+
+
+def again(results: Results) -> list[tuple[str, str]]:
+    """Whether verdicts held in a repeat with other seeds, by each metric."""
+    lines = []
+    for metric, found in results.repeats.items():
+        lines.append(("", f"{metric}: {summary(found)}."))
+        for one in found:
+            p = "no test" if one.p is None else f"{format_p(one.p)} after Holm, one-sided"
+            first, second = difference(one.first), difference(one.again)
+            text = f"{results.title(one.first)}: {one.outcome}: first {first}, again {second}, {p}"
+            lines.append((one.first.verdict, text))
+    return lines
+
+
+def difference(one: Judged) -> str:
+    """``−0.12 (−0.20 to −0.04) ▲``."""
+    text = format_interval(one.difference, one.difference_low, one.difference_high)
+    return f"{text} {sign(one)}".strip()
+
+
+def sign(one: Judged) -> str:
+    """``▲`` better, ``▼`` worse, ``■`` equivalent, hollow if it is a hint; ``""`` for other
+    verdicts.
+    """
+    return (HINTS if one.is_hint else SIGNS)[one.verdict] if one.verdict in DECIDED else ""
+
+
+def swapped(results: Results) -> Section:
+    """What a part that was swapped in a trained model costs at once; empty unless training began
+    with trained weights, which are validated before the first step.
+
+    A swap is made good at the first validation that is no worse, but for the sweep's margin, than
+    that of the same seed's baseline before its first step.
+    """
+    judged = results.verdicts[0]
+    metric, found = figures.validated(results)
+    curves = {run: curve for run, curve in found.items() if 0 in curve}
+    same = metric.rpartition("/")[2] == judged.metric.rpartition("/")[2]
+    margin = judged.design.margin if same else None
+    sign = 1 if metric.endswith("loss") or judged.mode == "min" else -1
+    unchanged = [cell.name for cell in results.cells if cell.labels == results.baseline]
+    goals = {}
+    for (name, seed), curve in curves.items():
+        if name in unchanged:
+            unit = abs(curve[0]) if margin and margin.is_share else 1.0
+            goals[seed] = sign * curve[0] + (margin.value * unit if margin else 0.0)
+    rows = []
+    for cell in results.cells:
+        own = {seed: curves[cell.name, seed] for seed in goals if (cell.name, seed) in curves}
+        good = [
+            next((str(at) for at in sorted(curve) if sign * curve[at] <= goals[seed]), "not")
+            for seed, curve in sorted(own.items())
+        ]
+        if own:
+            at_once = mean(curve[0] for curve in own.values())
+            entries = [Entry(format_value(at_once), at_once), Entry(", ".join(good))]
+            rows.append([Entry(cell.title, cell.title), *entries])
+    if not rows:
+        return Section("")
+    within = ", or worse by at most the sweep's margin" if margin else ""
+    caption = (
+        f"Training began with trained weights. {metric} before the first step, the mean over "
+        "seeds, and the first validation that is as good as the baseline's before its first step"
+        f"{within}."
+    )
+    heads = ["", "before the first step", "made good after steps, by seed"]
+    return Section("What a swap costs at once", [("", caption)], Table(heads, rows))
+
+
+def learning_curves(results: Results, shown: Sequence[CellResult], cut: str) -> Section:
+    """The curves of these cells; empty if there are none."""
+    picture = figures.curves(results, shown)
+    lines = [("", f"{figures.caption(results)}.")] if picture else []
+    return Section(f"Learning curves{cut}", lines, picture=picture)
+
+
+def troubles(results: Results) -> list[tuple[str, str]]:
+    """Refused cells and missing, failed or diverged runs with their reasons. Runs of a cell with
+    the same status and reason share a line.
+    """
+    alike: dict[tuple[str, str, str], list[int]] = {}
+    for cell in results.cells:
+        for row in cell.rows:
+            if row["status"] != "completed":
+                why = row["reason"] or "not started, or not finished"
+                seeds = alike.setdefault((cell.title, row["status"], why), [])
+                seeds += [row["seed"]] if row["seed"] is not None else []
+    return [
+        ("", f"{', '.join([title, *([listed(seeds)] if seeds else [])])}: {status}: {why}")
+        for (title, status, why), seeds in alike.items()
+    ]
