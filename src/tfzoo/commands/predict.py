@@ -112,12 +112,10 @@ def load_task(trained: Run, device: str | None, name: str | None = None) -> Any:
     cls = trained.task  # its import sets what is silenced
     silence_lightning()
     task = trained.load(cls).to(place)
-    from tfzoo.runs import checkpoints
-
-    if part := checkpoints.not_finite({"state_dict": dict(task.named_parameters())}):
-        name = part.removeprefix("state_dict.")
+    broken = (name for name, one in task.named_parameters() if not one.isfinite().all())
+    if part := next(broken, ""):
         raise BadRun(
-            f"{relative_path(trained.path)}: {name} is not finite: its training has diverged"
+            f"{relative_path(trained.path)}: {part} is not finite: its training has diverged"
         )
     return task
 

@@ -262,7 +262,7 @@ class TrainingRun:
             message = cause
         elif isinstance(error, MisconfigurationException | OSError) or UNKNOWN in words:
             message = words
-        elif self.resume_from and self.trainer.global_step == self.resume.start:
+        elif self.resume_from and self.trainer.global_step <= self.resume.start:
             message = f"{relative_path(self.resume_from)} does not fit, or is damaged: "
             message += f"{type(error).__name__}: {words[:200]}"
             code = BadRun.code
