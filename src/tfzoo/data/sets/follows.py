@@ -7,8 +7,8 @@ from random import Random
 from string import ascii_lowercase
 
 from tfzoo.base.registry import register
+from tfzoo.data.drawn import Drawn, Row
 from tfzoo.data.pairs import joined, parts
-from tfzoo.data.sets._drawn import Drawn, Row
 
 CONTRADICTION, ENTAILMENT, NEUTRAL = LABELS = ("contradiction", "entailment", "neutral")
 

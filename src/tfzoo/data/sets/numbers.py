@@ -9,7 +9,7 @@ from typing import Literal
 
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
-from tfzoo.data.sets._drawn import LARGEST
+from tfzoo.data.drawn import LARGEST
 
 Numbers = tuple[int, ...]
 

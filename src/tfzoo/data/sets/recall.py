@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 
 from tfzoo.base.registry import register
-from tfzoo.data.sets._drawn import LARGEST, Drawn, Row
+from tfzoo.data.drawn import LARGEST, Drawn, Row
 
 LETTERS = "abcdefghij"
 
