@@ -85,9 +85,9 @@ def test_training_skips_and_counts_empty_and_long_pairs(root, capsys):
     data = prepared(root=str(root), max_length=20)
     kept = sorted(i for batch in data.train_dataloader() for i in batch.index)
     assert kept == [0, 1, 3, 6]
-    assert data.skipped == {"with an empty side": 2, "over 20 tokens": 1}
+    assert data.skipped == {"with an empty side": 2, "over 20 tokens (data.max_length)": 1}
     assert capsys.readouterr().err.splitlines() == [
-        "data: training skips 2 pairs with an empty side, 1 pair over 20 tokens"
+        "data: training skips 2 pairs with an empty side, 1 pair over 20 tokens (data.max_length)"
     ]
     assert "train 4 pairs" in data.describe()
 

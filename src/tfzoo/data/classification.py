@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 from unicodedata import normalize
 
 import numpy as np
@@ -14,35 +14,18 @@ import numpy as np
 from tfzoo.base.registry import task_for
 from tfzoo.base.values import check_range
 from tfzoo.data.batches import ClassificationDataset
-from tfzoo.data.encoded import Encoded, Integers, Sentences
-from tfzoo.data.pairs import TAB, Pair, names_of, parts
-from tfzoo.data.prepare import (
-    Encoder,
-    Examples,
-    SplitFingerprint,
-    encode_columns,
-    location,
-    read_split,
-    train_tokenizer,
-)
-from tfzoo.data.single_texts import SingleKeywords, SingleTexts
+from tfzoo.data.encoded import Integers, Sentences
+from tfzoo.data.module import TextData
+from tfzoo.data.pairs import TAB, Pair
+from tfzoo.data.prepare import Examples, SplitFingerprint, location, read_split
 from tfzoo.data.token_dropout import TokenDropout
-from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadData, BadOption, listing
 
 UNSEEN = "_unseen"
 """Appended to the name of a test set: the part of it whose sequences are not in training."""
 
 
-class LabelledKeywords(SingleKeywords, total=False):
-    """The options of :class:`LabelledText`, for the constructor of a subclass that has more."""
-
-    text_column: str | list[str]
-    label_column: str
-    token_dropout: float
-
-
-class LabelledText(SingleTexts):
+class LabelledText(TextData):
     """Batches of texts, each with a label. A subclass says what the labels in a cell are
     (:meth:`labels_of`, :meth:`check_labels`, :meth:`label_cells`) and what batches have of them
     (:meth:`targets`).
@@ -94,7 +77,7 @@ class LabelledText(SingleTexts):
         text_column: str | list[str] = "text",
         label_column: str = "label",
         token_dropout: float = 0.0,
-        **text: Unpack[SingleKeywords],
+        **text: Any,
     ) -> None:
         super().__init__(**text)
         check_range("data.token_dropout", token_dropout, ge=0, lt=1)
@@ -108,7 +91,6 @@ class LabelledText(SingleTexts):
             raise BadOption(f"dataset {self.built_in.entry.name!r} has no labels")
         names = getattr(self.built_in, "text_columns", text_column)
         self.columns = column_of(names, label_column), self.label_cells(label_column)
-        self.sets: dict[str, ClassificationDataset] = {}
         self.cut: dict[str, int] = {}
         """By split, the sequences of which only the first ``max_length`` tokens are used."""
 
@@ -119,7 +101,7 @@ class LabelledText(SingleTexts):
         Raises:
             BadOption: before ``prepare_data``.
         """
-        return self.vocabulary.labels
+        return list(self.vocabulary.labels)
 
     def describe(self) -> str:
         """The size of each split, and the labels."""
@@ -127,92 +109,69 @@ class LabelledText(SingleTexts):
         labels = f"\n{count:,} label{'s' * (count != 1)}: {listing(self.labels)}"
         return super().describe() + labels * bool(count)
 
-    def _prepare(self) -> None:
-        self.splits = self._examples(self.columns, self.columns, self.columns)
-        for name in self.test_names:
-            if name + UNSEEN in self.splits:
-                raise BadData(
-                    f"a test set cannot be named {name + UNSEEN!r}: that is the name of the part "
-                    f"of {name!r} that is not in training"
-                )
-        _, held, read = self._read_splits(cells=True)
+    def _read_splits(
+        self, *, cells: bool = True
+    ) -> tuple[Examples, dict[str, list[tuple[str, str]]], dict[str, SplitFingerprint]]:
+        """Also count what each test set shares with training, and make a test set of the rest."""
+        if self._vocabulary and self.vocabulary.pairs != isinstance(self.columns[0], Pair):
+            reads, names = ("pairs of", "one") if self.vocabulary.pairs else ("single", "two")
+            raise BadOption(f"the model reads {reads} texts, and data.text_column names {names}")
+        train, held, read = super()._read_splits(cells=cells)
         held_out = {text for text, _ in held["val"]} if self.holds_out else set()
-        self._separate_unseen(held, read, read["train"].known | held_out)
-        if self._vocabulary is None:
-            self._vocabulary = self._new_vocabulary(read)
-        self._check_pairs(self._vocabulary)
-        sets, encoders = {}, [(0, one) for one in self._encoders(self._vocabulary)]
-        for name, rows in self.splits.items():
-            labels = self.targets(name, read[name].cells)
-            spec, texts = self._vocabulary.spec, held.get(name, rows)
-            encoded = encode_columns(texts, read[name], encoders, spec, name)
-            sets[name] = self._set(name, held.get(name, []), encoded, labels)
-        self._filter(sets)
-        self.sets = sets
+        for name in self.test_names:
+            new = [row for row in held[name] if row[0] not in read["train"].known | held_out]
+            self.overlap[name] = len(held[name]) - len(new)
+            unseen = name + UNSEEN
+            if unseen in self.splits:
+                raise BadData(
+                    f"a test set cannot be named {unseen!r}: that is the name of the part of "
+                    f"{name!r} that is not in training"
+                )
+            if 0 < len(new) < len(held[name]):
+                self.splits[unseen] = held[unseen] = new
+                read[unseen] = read_split(new, unseen, cells=True)
+                self.overlap[unseen] = 0
+        return train, held, read
 
-    def _check_pairs(self, vocabulary: Vocabulary) -> None:
-        """Raise BadOption unless the vocabulary reads as many texts as an example has."""
-        if vocabulary.pairs != isinstance(self.columns[0], Pair):
-            reads, named = (
-                ("pairs of texts", "one column") if vocabulary.pairs else ("single texts", "two")
-            )
-            raise BadOption(f"the model reads {reads}, and data.text_column names {named}")
-
-    def _new_vocabulary(self, read: Mapping[str, SplitFingerprint]) -> Vocabulary:
-        """The tokenizer and the labels of training."""
-        train, names = self.splits["train"], names_of(self.columns[0])
-        content, count = read["train"].source, read["train"].examples
-        lines = (text for text, _ in train)
-        if len(names) == 2:
-            content, count = f"{content} pairs", 2 * count
-            lines = (text for pair in lines for text in parts(pair))
-        tokenizer = train_tokenizer(lines, content, self.tokenizer, count, self.tokenizer_states)
+    def labels_in(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
+        """Those of training and of what is held out of it."""
         cells = {*read["train"].cells, *(read["val"].cells if self.holds_out else ())}
         found = {label for cell in cells for label in self.labels_of(cell)}
         labels = sorted(label for label in found if label.strip())
         self.check_labels(labels)
-        return Vocabulary(tokenizer, labels, self.tokenizer, names)
+        return labels
 
-    def _separate_unseen(
+    def set_of(
         self,
-        held: dict[str, list[tuple[str, str]]],
-        read: dict[str, SplitFingerprint],
-        seen: set[str],
-    ) -> None:
-        """Count what each test set shares with training, and make a test set of the rest."""
-        for name in self.test_names:
-            new = [row for row in held[name] if row[0] not in seen]
-            self.overlap[name] = len(held[name]) - len(new)
-            if 0 < len(new) < len(held[name]):
-                unseen = name + UNSEEN
-                self.splits[unseen] = held[unseen] = new
-                read[unseen] = read_split(new, unseen, cells=True)
-                self.overlap[unseen] = 0
+        name: str,
+        columns: Sequence[Sentences],
+        lines: Sequence[tuple[str, str]],
+        cells: Sequence[str],
+    ) -> ClassificationDataset:
+        """Training leaves out texts without a token. Counts those that are cut."""
+        special, p = self.vocabulary.special, self.token_dropout if name == "train" else 0.0
+        made = self.labelled(
+            name,
+            columns,
+            self.targets(name, cells),
+            max_length=self.max_length,
+            special=special,
+            lines=[text for text, _ in lines],
+            dropout=TokenDropout(p, self.seed, special),
+        )
+        if name == "train":
+            between = len(special.sep) if made.pairs else 0
+            made.rows = self.kept({"without a token": made.sequences.lengths <= between})
+        if cut := int((made.sequences.lengths > self.max_length).sum()):
+            self.cut[name] = cut
+        return made
 
-    def _encoders(self, vocabulary: Vocabulary) -> list[Encoder]:
-        """What is encoded of each text."""
-        return [vocabulary.encoder]
-
-    def _set(
-        self, name: str, held: list[tuple[str, str]], columns: Sequence[Encoded], labels: Any
+    def labelled(
+        self, name: str, columns: Sequence[Sentences], labels: Any, **reading: Any
     ) -> ClassificationDataset:
         """A split, of its encoded columns and its :meth:`targets`."""
-        (ids,) = columns
-        return ClassificationDataset(
-            ids,
-            labels,
-            np.arange(len(ids)),
-            self.max_length,
-            self.vocabulary.special,
-            [text for text, _ in held],
-            self._dropout(name),
-            pairs=self.vocabulary.pairs,
-        )
-
-    def _dropout(self, name: str) -> TokenDropout | None:
-        """What replaces tokens of a split, if anything does."""
-        p = self.token_dropout if name == "train" else 0.0
-        return TokenDropout(p, self.seed, self.vocabulary.special) if p else None
+        (ids,), pairs = columns, self.vocabulary.pairs
+        return ClassificationDataset(ids, labels, np.arange(len(ids)), pairs=pairs, **reading)
 
     def labels_of(self, cell: str) -> Iterable[str]:
         """The labels in a cell to which the vocabulary gives numbers; none where labels are no
@@ -253,20 +212,8 @@ class LabelledText(SingleTexts):
             raise BadData(f"{where}: {what if label.strip() else 'no label'}") from None
         return Sentences.of([ids[cell] for cell in cells])
 
-    def _filter(self, sets: Mapping[str, ClassificationDataset]) -> None:
-        """Leave sequences without a token out of training, and count those that are cut."""
-        train = sets["train"]
-        between = len(train.special.sep) if train.pairs else 0
-        train.rows = np.flatnonzero(train.sequences.lengths > between)
-        empty = len(train.sequences) - len(train)
-        self.skipped = {"without a token": empty} if empty else {}
-        if len(train) == 0:
-            raise BadData(f"train: no example is left; skipped: {self._skips()}")
-        cut = {name: one.sequences.lengths > self.max_length for name, one in sets.items()}
-        self.cut = {name: int(over.sum()) for name, over in cut.items() if over.any()}
-
     def _remarks(self) -> list[str]:
-        remarks = super()._remarks() + self._remarks_of(self.vocabulary.tokenizer)
+        remarks = super()._remarks()
         if self.cut:
             sizes = {name: len(self.sets[name]) for name in self.cut}
             cut = ", ".join(f"{n:,} of {sizes[name]:,} in {name}" for name, n in self.cut.items())

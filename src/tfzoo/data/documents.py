@@ -7,7 +7,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -26,16 +26,10 @@ from tfzoo.data.batches import (
     warn_truncated,
 )
 from tfzoo.data.encoded import Sentences
-from tfzoo.data.prepare import (
-    SplitFingerprint,
-    encode_cells,
-    encode_columns,
-    train_tokenizer,
-)
-from tfzoo.data.single_texts import SingleKeywords, SingleTexts
+from tfzoo.data.module import TextData
+from tfzoo.data.prepare import encode_cells
 from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import Vocabulary
-from tfzoo.errors import BadData
 from tfzoo.masks import Mask, Pairs
 
 Numbers = NDArray[np.int64]
@@ -137,7 +131,8 @@ class DocumentDataset:
             """The parts of each item."""
         else:
             ends = np.cumsum(counts) if items == "document" else np.arange(len(self.size)) + 1
-            self.parts = np.split(np.arange(len(self.size)), ends[:-1])
+            parts = np.split(np.arange(len(self.size)), ends[:-1])
+            self.parts = [*filter(len, parts)]
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -257,13 +252,7 @@ def prompt_batches(
     yield from in_batches(dataset, max_tokens)
 
 
-class DocumentKeywords(SingleKeywords, total=False):
-    """The options of :class:`DocumentText`, for the constructor of a subclass that has more."""
-
-    text_column: str
-
-
-class DocumentText(SingleTexts):
+class DocumentText(TextData):
     """Documents without labels. A document is a line of a file, or a cell of a table; a
     blank one holds no token and is left out.
 
@@ -296,10 +285,12 @@ class DocumentText(SingleTexts):
     """
 
     unit = "row"
+    endings = ("txt", "txt")
 
-    def __init__(self, *, text_column: str = "text", **text: Unpack[SingleKeywords]) -> None:
+    def __init__(self, *, text_column: str = "text", **text: Any) -> None:
         super().__init__(**text)
-        self.text_column = text_column
+        built_in = self.built_in is not None
+        self.columns = ("text", "label") if built_in else (text_column, text_column)
 
     def describe(self) -> str:
         """The size of each split, and how many documents and tokens training has."""
@@ -309,47 +300,23 @@ class DocumentText(SingleTexts):
         count = f"{train.documents:,} documents, {int(train.size.sum()):,} tokens"
         return f"{super().describe()}\ntrain has {count}"
 
-    def _prepare(self) -> None:
-        column = (self.text_column, self.text_column)
-        self.splits = self._examples(("text", "label"), column, ("txt", "txt"))
-        train, held, read = self._read_splits()
-        if not self.files:  # both columns are the same
-            self.content = read["train"].source
-        if self._vocabulary is None:
-            lines = (text for text, _ in train)
-            content, count = read["train"].source, read["train"].examples
-            tokenizer = train_tokenizer(
-                lines, content, self.tokenizer, count, self.tokenizer_states
-            )
-            self._vocabulary = Vocabulary(tokenizer, [], self.tokenizer)
-        texts = {name: [text for text, _ in rows] for name, rows in held.items()}
-        sets = {name: self._encode(name, texts.get(name, []), read[name]) for name in self.splits}
-        for name, one in sets.items():
-            if not one.documents:
-                raise BadData(f"{name}: no document has a token")
-        if "train" in sets:
-            blank = read["train"].examples - sets["train"].documents
-            self.skipped = {"without a token": blank} if blank else {}
-        self.sets = sets
-
-    def encode_rows(self, rows: Sequence[tuple[str, str]]) -> Any:
-        texts = encode_cells(self.vocabulary.tokenizer, [text for text, _ in rows])
-        return self.items_of("train", Sentences.of(texts), [])
-
-    def _encode(self, name: str, held: list[str], read: SplitFingerprint) -> Any:
-        """The ids of a split."""
-        encoders, spec = [(0, self.vocabulary.tokenizer)], self.vocabulary.spec
-        [ids] = encode_columns(self.splits[name], read, encoders, spec, name)
-        return self.items_of(name, ids, held)
+    def set_of(
+        self,
+        name: str,
+        columns: Sequence[Sentences],
+        lines: Sequence[tuple[str, str]],
+        cells: Sequence[str],
+    ) -> Any:
+        (ids,) = columns
+        if name == "train":
+            self.kept({"without a token": ids.lengths == 0})
+        return self.items_of(name, ids, [text for text, _ in lines])
 
     def items_of(self, name: str, ids: Sentences, held: list[str]) -> Any:
         """The data set of a split: its ids, and its text, which is empty for training. It has the
         number of its ``documents``, and the ``size`` in tokens of each part of them.
         """
         raise NotImplementedError
-
-    def _remarks(self) -> list[str]:
-        return super()._remarks() + self._remarks_of(self.vocabulary.tokenizer)
 
 
 class DocumentData(DocumentText):
@@ -366,9 +333,7 @@ class DocumentData(DocumentText):
         BadOption, BadData: as :class:`DocumentText`.
     """
 
-    def __init__(
-        self, *, packed: bool = True, token_dropout: float = 0.0, **text: Unpack[DocumentKeywords]
-    ) -> None:
+    def __init__(self, *, packed: bool = True, token_dropout: float = 0.0, **text: Any) -> None:
         super().__init__(**text)
         check_range("data.token_dropout", token_dropout, ge=0, lt=1)
         self.packed, self.token_dropout = packed, token_dropout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Unpack, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from tfzoo.data.batches import (
     padded,
     truncated,
 )
-from tfzoo.data.documents import DocumentKeywords, DocumentText, Numbers
+from tfzoo.data.documents import DocumentText, Numbers
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.token_dropout import fraction, mixed, random_bits
@@ -187,7 +187,8 @@ class MaskedDataset:
         kept = np.flatnonzero(self.parts.lengths)
         self.documents = int(np.count_nonzero(sequences.lengths))
         each = np.flatnonzero(np.diff(self.document[kept])) + 1
-        self.items: list[Numbers] = np.split(kept, each if lines else np.arange(1, len(kept)))
+        items = np.split(kept, each if lines else np.arange(1, len(kept)))
+        self.items: list[Numbers] = [*filter(len, items)]
 
     def __len__(self) -> int:
         return len(self.items)
@@ -309,9 +310,7 @@ class MaskedData(DocumentText):
             a tokenizer without mask and unknown token.
     """
 
-    def __init__(
-        self, *, mask: Words = "tokens", mask_share: float = 0.15, **text: Unpack[DocumentKeywords]
-    ) -> None:
+    def __init__(self, *, mask: Words = "tokens", mask_share: float = 0.15, **text: Any) -> None:
         super().__init__(**text)
         check_range("data.max_length", self.max_length, ge=3, whole=True)
         check_range("data.mask_share", mask_share, gt=0, lt=1)

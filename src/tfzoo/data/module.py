@@ -5,23 +5,37 @@ length in an order that depends on seed and epoch alone.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import chain
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 import lightning.pytorch as L
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
 from tfzoo.base import adapters
 from tfzoo.base.registry import DatasetSpec, TokenizerSpec, create
 from tfzoo.base.values import check_range
+from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
-from tfzoo.data.prepare import Examples, SplitFingerprint, hold_out, read_split
+from tfzoo.data.pairs import names_of, parts
+from tfzoo.data.prepare import (
+    Encoder,
+    Examples,
+    SplitFingerprint,
+    encode_cells,
+    encode_columns,
+    generated,
+    hold_out,
+    read_split,
+    train_tokenizer,
+)
 from tfzoo.data.source import Columns, Split, TextSource
 from tfzoo.data.stream import Files, StreamLoader, TextStream
-from tfzoo.data.tokenizer import Tokenizer
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.data.training_loader import TrainingLoader
 from tfzoo.errors import BadData, BadOption
 
@@ -29,28 +43,10 @@ MOST_TOKENS = 10**9
 """The upper bound of ``max_tokens`` and ``max_length``."""
 
 
-class TextKeywords(TypedDict, total=False):
-    """The options of :class:`TextData`, for the constructor of a subclass that has more."""
-
-    dataset: DatasetSpec | None
-    name: str | None
-    root: str | None
-    train: Split | None
-    val: Split | None
-    test: Split | dict[str, Split] | None
-    delimiter: str
-    tokenizer: TokenizerSpec
-    max_tokens: int
-    max_length: int
-    seed: int
-    workers: int
-    stream: int | None
-
-
 class TextData(L.LightningDataModule):
-    """A data module for text. A subclass implements :meth:`_prepare`: which text there is, and what
-    a batch holds. Its constructor has its own options and passes on the ``TextKeywords``, which
-    are listed and described here.
+    """A data module for text. A subclass says which columns are read (``columns``, ``endings``) and
+    what a split becomes (:meth:`set_of`). Its constructor has its own options and passes on those
+    that are listed here.
 
     After preparation ``splits`` holds the text by split, ``sets`` the ids, ``skipped`` the number
     of examples that training leaves out, by reason, and ``overlap``, by test set, the number of its
@@ -93,6 +89,10 @@ class TextData(L.LightningDataModule):
     """A hash of the training text."""
     holds_out = False
     """Whether ``val`` is a part of the training text."""
+    columns: Columns
+    """What is read of tables and rows, or of a built-in data set."""
+    endings: Columns | None = None
+    """Those of pairs of files of lines, where they are not the ``columns``."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class TextData(L.LightningDataModule):
         train: Split | None = None,
         val: Split | None = None,
         test: Split | dict[str, Split] | None = None,
-        val_fraction: float | None = None,
+        val_fraction: float | None = 0.1,
         delimiter: str = ",",
         tokenizer: TokenizerSpec = "bpe",
         max_tokens: int = 4096,
@@ -142,10 +142,28 @@ class TextData(L.LightningDataModule):
         self.max_tokens, self.max_length = max_tokens, max_length
         self.seed, self.workers = seed, workers
         self.stream = stream
+        self._vocabulary: Any = None
         self.splits: dict[str, Examples] = {}
         self.sets: dict[str, Any] = {}
         self.overlap: dict[str, int] = {}
         self.skipped: dict[str, int] = {}
+
+    @property
+    def vocabulary(self) -> Any:
+        """The tokenizers, and the labels where there are any, after ``prepare_data`` or ``setup``.
+        Those of a trained model can be set before, and are then used.
+
+        Raises:
+            BadOption: there are none yet.
+        """
+        if self._vocabulary is None:
+            raise BadOption("the vocabulary of the data is known after data.prepare_data()")
+        return self._vocabulary
+
+    @vocabulary.setter
+    def vocabulary(self, vocabulary: Any) -> None:
+        self._vocabulary = vocabulary
+        self.sets = {}  # the ids of another tokenizer
 
     def prepare_data(self) -> None:
         """Check the text, train the tokenizers and tokenize, or take both from the cache; print on
@@ -222,15 +240,29 @@ class TextData(L.LightningDataModule):
 
     def _prepare(self) -> None:
         """Fill ``splits``, ``sets``, ``skipped`` and ``overlap``."""
-        raise NotImplementedError
+        self.splits = self._examples()
+        train, held, read = self._read_splits()
+        if self._vocabulary is None:
+            self._vocabulary = self.new_vocabulary(train, read)
+        encoders, spec, sets = self.encoders(), self.vocabulary.spec, {}
+        for name, rows in self.splits.items():
+            lines, cells = held.get(name, []), read[name].cells
+            columns = encode_columns(lines or rows, read[name], encoders, spec, name)
+            sets[name] = self.set_of(name, columns, lines, cells)
+            if not len(sets[name]):
+                why = f"skipped: {self._skips()}" if name == "train" else "none has a token"
+                raise BadData(f"{name}: no {self.unit} is left; {why}")
+        self.sets = sets
 
-    def _external(self, columns: Columns, endings: Columns) -> dict[str, Examples]:
-        """The rows of each split that is not built in: ``columns`` of tables and rows, ``endings``
-        of pairs of files. Finds files, or copies those at an address; reads none.
-        """
+    def _examples(self) -> dict[str, Examples]:
+        """The rows of each split. Finds files, or copies those at an address; reads none."""
+        if self.built_in is not None:
+            made = getattr(self.built_in, "languages", self.columns)
+            return {**generated(self.dataset, self.seed, made, self.columns)}
+        endings = self.endings or self.columns
         if self.stream is not None:
-            self.files = Files(*self.text.files(columns, endings))
-        found = self.text.external(columns, endings)
+            self.files = Files(*self.text.files(self.columns, endings))
+        found = self.text.external(self.columns, endings)
         self.holds_out = "val" not in found
         if not self.holds_out:
             return {**found}
@@ -260,21 +292,63 @@ class TextData(L.LightningDataModule):
         }
         return train, held, read
 
-    def encode_rows(self, rows: Sequence[tuple[str, str]]) -> Any:
-        """The data set of some rows of a stream, without those that training leaves out."""
+    def new_vocabulary(self, rows: Examples, read: Mapping[str, SplitFingerprint]) -> Any:
+        """A tokenizer of the first column of some rows, and the labels of training."""
+        names, train = names_of(self.columns[0]), read["train"]
+        lines = (text for row, _ in rows for text in (parts(row) if len(names) == 2 else (row,)))
+        content, count = f"{train.source} {len(names)}", train.examples * len(names)
+        tokenizer = train_tokenizer(lines, content, self.tokenizer, count, self.tokenizer_states)
+        return Vocabulary(tokenizer, self.labels_in(read), self.tokenizer, names)
+
+    def labels_in(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
+        """The labels that a model learns, by the cells of the splits; none where they are no names.
+
+        Raises:
+            BadData: they are not enough.
+        """
+        return []
+
+    def encoders(self) -> Sequence[tuple[int, Encoder]]:
+        """What a split becomes: what makes ids of which of its two columns."""
+        encoders: Sequence[tuple[int, Encoder]] = self.vocabulary.encoders
+        return encoders
+
+    def set_of(
+        self,
+        name: str,
+        columns: Sequence[Sentences],
+        lines: Sequence[tuple[str, str]],
+        cells: Sequence[str],
+    ) -> Any:
+        """The data set of a split: the ids of its columns, its text, which is empty for training,
+        and the cells of its labels. That of ``train`` leaves out what is :meth:`kept` from it.
+
+        Raises:
+            BadData: a label that cannot be; the message names its place.
+        """
         raise NotImplementedError
 
-    def _remarks(self) -> list[str]:
-        """What :meth:`prepare_data` prints."""
-        return [f"training skips {self._skips()}"] if self.skipped else []
+    def encode_rows(self, rows: Sequence[tuple[str, str]]) -> Any:
+        """The data set of some rows of a stream, without those that training leaves out."""
+        columns = [
+            Sentences.of(encode_cells(encoder, [row[side] for row in rows]))
+            for side, encoder in self.encoders()
+        ]
+        return self.set_of("train", columns, [], [])
 
-    @staticmethod
-    def _remarks_of(*tokenizers: Tokenizer) -> list[str]:
-        """What tokenizers say about their vocabulary, if they have a method ``remarks``."""
-        said: Iterator[list[str]] = (
-            getattr(tokenizer, "remarks", list)() for tokenizer in tokenizers
-        )
-        return list(dict.fromkeys(chain.from_iterable(said)))
+    def kept(self, skipped: Mapping[str, NDArray[np.bool_]]) -> Integers:
+        """The rows of training without those that are ``skipped``, by reason."""
+        counts = {why: int(rows.sum()) for why, rows in skipped.items()}
+        self.skipped = {why: count for why, count in counts.items() if count}
+        return np.flatnonzero(~np.any([*skipped.values()], axis=0))
+
+    def _remarks(self) -> list[str]:
+        """What :meth:`prepare_data` prints: what training skips, and what tokenizers say about
+        their vocabulary, if they have a method ``remarks``.
+        """
+        skipped = [f"training skips {self._skips()}"] if self.skipped else []
+        told = [getattr(one, "remarks", list[str])() for one in self.vocabulary.tokenizers]
+        return [*skipped, *dict.fromkeys(chain.from_iterable(told))]
 
     def _skips(self) -> str:
         return counted(self.skipped, self.unit)

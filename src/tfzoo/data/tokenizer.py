@@ -190,13 +190,22 @@ class TokenizerPair:
         """The special ids of both."""
         return self.target.special
 
+    @property
+    def tokenizers(self) -> list[Tokenizer]:
+        """One that is joint, or those of both languages."""
+        return [self.source] if self.joint else [self.source, self.target]
+
+    @property
+    def encoders(self) -> list[tuple[int, Tokenizer]]:
+        """What encodes which column."""
+        return [(0, self.source), (1, self.target)]
+
     def state(self) -> dict[str, Any]:
         """Plain values from which :meth:`restore` builds the pair; part of every checkpoint."""
-        tokenizers = [self.source] if self.joint else [self.source, self.target]
         return {
             "languages": [self.source_language, self.target_language],
             "tokenizer": self.spec if isinstance(self.spec, str) else dict(self.spec),
-            "states": [tokenizer.state() for tokenizer in tokenizers],
+            "states": [tokenizer.state() for tokenizer in self.tokenizers],
         }
 
     @classmethod
@@ -254,6 +263,16 @@ class Vocabulary:
     def pairs(self) -> bool:
         """Whether an example is a pair of texts."""
         return len(self.texts) == 2
+
+    @property
+    def tokenizers(self) -> list[Tokenizer]:
+        """The one."""
+        return [self.tokenizer]
+
+    @property
+    def encoders(self) -> list[tuple[int, Tokenizer | PairEncoder]]:
+        """What encodes which column."""
+        return [(0, self.encoder)]
 
     @property
     def encoder(self) -> Tokenizer | PairEncoder:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from tfzoo.base.values import check_range
 from tfzoo.data.batches import ParallelDataset
-from tfzoo.data.encoded import Sentences
-from tfzoo.data.module import TextData, TextKeywords
-from tfzoo.data.prepare import (
-    Examples,
-    SplitFingerprint,
-    encode_cells,
-    encode_columns,
-    generated,
-    train_tokenizer,
-)
+from tfzoo.data.encoded import Integers, Sentences
+from tfzoo.data.module import TextData
+from tfzoo.data.prepare import Examples, SplitFingerprint, train_tokenizer
 from tfzoo.data.token_dropout import TokenDropout
-from tfzoo.data.tokenizer import TokenizerPair, restored
-from tfzoo.errors import BadData, BadOption
+from tfzoo.data.tokenizer import TokenizerPair
+from tfzoo.errors import BadOption
 
 
 class TranslationData(TextData):
@@ -78,7 +71,7 @@ class TranslationData(TextData):
         val_fraction: float | None = None,
         joint: bool = True,
         token_dropout: float = 0.0,
-        **text: Unpack[TextKeywords],
+        **text: Any,
     ) -> None:
         if text.get("stream") is not None and val_fraction is not None:
             raise BadOption("data.stream: nothing is held out of a stream; give data.val instead")
@@ -86,111 +79,52 @@ class TranslationData(TextData):
         check_range("data.token_dropout", token_dropout, ge=0, lt=1)
         if self.built_in is not None and not hasattr(self.built_in, "languages"):
             raise BadOption(f"dataset {self.built_in.entry.name!r} has no translations")
-        self.token_dropout = token_dropout
+        self.token_dropout, self.joint = token_dropout, joint
         own = None if self.built_in is None else self.built_in.languages
-        self.direction = direction(own, source, target)
-        self.columns = source_column or self.direction[0], target_column or self.direction[1]
-        self.joint = joint
-        self._tokenizers: TokenizerPair | None = None
-        self.sets: dict[str, ParallelDataset] = {}
+        self.direction = first, second = direction(own, source, target)
+        self.endings = self.columns = self.direction
+        if own is None:
+            self.columns = (source_column or first, target_column or second)
 
-    @property
-    def tokenizers(self) -> TokenizerPair:
-        """The tokenizers, after ``prepare_data`` or ``setup``. Those of a trained translator can be
-        set before, and are then used.
+    tokenizers = TextData.vocabulary
 
-        Raises:
-            BadOption: there are none yet.
-        """
-        if self._tokenizers is None:
-            raise BadOption("data.tokenizers are known after data.prepare_data()")
-        return self._tokenizers
-
-    @tokenizers.setter
-    def tokenizers(self, tokenizers: TokenizerPair) -> None:
-        self._tokenizers = tokenizers
-        self.sets = {}  # the ids of other tokenizers
-
-    def _prepare(self) -> None:
-        self.splits = self._examples()
-        train, held, read = self._read_splits()
-        if self._tokenizers is None:
-            self._tokenizers = self._new_tokenizers(train, read["train"])
-        both, dropout, sets = self._tokenizers, self._dropout(), {}
-        encoders = [*enumerate((both.source, both.target))]
-        for name, rows in self.splits.items():
-            source, target = encode_columns(
-                held.get(name, rows), read[name], encoders, both.spec, name
-            )
-            sets[name] = ParallelDataset(
-                source,
-                target,
-                np.arange(len(source)),
-                both.special,
-                held.get(name, []),
-                dropout if name == "train" else None,
-            )
-        if "train" in sets:
-            self.skipped = self._filter(sets["train"])
-            if len(sets["train"]) == 0:
-                skips = self._skips()
-                raise BadData(f"train: no pair is left; skipped: {skips} (data.max_length)")
-        self.sets = sets
-
-    def _dropout(self) -> TokenDropout:
-        return TokenDropout(self.token_dropout, self.seed, self.tokenizers.special)
-
-    def _new_tokenizers(self, rows: Examples, read: SplitFingerprint) -> TokenizerPair:
+    def new_vocabulary(self, rows: Examples, read: Mapping[str, SplitFingerprint]) -> TokenizerPair:
         """One for both sides if ``joint``, else one for each; those of ``tokenizer_states``, if
         there are any.
         """
-        spec, count = self.tokenizer, read.examples
-        if self.tokenizer_states:
-            states = [restored(spec, state) for state in self.tokenizer_states]
-            source, target = states[0], states[-1]
-        elif self.joint:
-            lines = (line for row in rows for line in row)
-            source = train_tokenizer(lines, f"{read.source} {read.target}", spec, count * 2)
-            target = source
-        else:
-            source = train_tokenizer((line for line, _ in rows), read.source, spec, count)
-            target = train_tokenizer((line for _, line in rows), read.target, spec, count)
-        return TokenizerPair(source, target, *self.direction, spec)
+        train, spec, states = read["train"], self.tokenizer, self.tokenizer_states
+        hashes, sides = (train.source, train.target), ([0, 1],) if self.joint else ([0], [1])
+        tokenizers = [
+            train_tokenizer(
+                (row[side] for row in rows for side in of),
+                " ".join(hashes[side] for side in of),
+                spec,
+                train.examples * len(of),
+                states[number : number + 1],
+            )
+            for number, of in enumerate(sides)
+        ]
+        return TokenizerPair(tokenizers[0], tokenizers[-1], *self.direction, spec)
 
-    def encode_rows(self, rows: Sequence[tuple[str, str]]) -> ParallelDataset:
-        both = self.tokenizers
-        source, target = (
-            Sentences.of(encode_cells(tokenizer, [row[side] for row in rows]))
-            for side, tokenizer in enumerate((both.source, both.target))
-        )
-        kept = np.arange(len(rows))
-        train = ParallelDataset(source, target, kept, both.special, (), self._dropout())
-        self._filter(train)
-        return train
-
-    def _remarks(self) -> list[str]:
-        both = self.tokenizers
-        return super()._remarks() + self._remarks_of(both.source, both.target)
-
-    def _filter(self, train: ParallelDataset) -> dict[str, int]:
-        """Leave pairs out of training that have an empty side, or one that is too long; how many,
-        by reason.
-        """
-        source, target = train.source.lengths, train.target.lengths
-        empty = np.minimum(source, target) == 0
-        long = ~empty & (np.maximum(source, target) > self.max_length)
-        counts = {
-            "with an empty side": int(empty.sum()),
-            f"over {self.max_length} tokens": int(long.sum()),
-        }
-        train.rows = np.flatnonzero(~(empty | long))
-        return {why: count for why, count in counts.items() if count}
-
-    def _examples(self) -> dict[str, Examples]:
-        """The rows of each split."""
-        if self.built_in is None:
-            return self._external(self.columns, self.direction)
-        return dict(generated(self.dataset, self.seed, self.built_in.languages, self.direction))
+    def set_of(
+        self,
+        name: str,
+        columns: Sequence[Sentences],
+        lines: Sequence[tuple[str, str]],
+        cells: Sequence[str],
+    ) -> ParallelDataset:
+        """Training leaves out pairs that have an empty side, or one that is too long."""
+        source, target = columns
+        special, p = self.vocabulary.special, 0.0
+        rows: Integers = np.arange(len(source))
+        if name == "train":
+            empty = np.minimum(source.lengths, target.lengths) == 0
+            long = ~empty & (np.maximum(source.lengths, target.lengths) > self.max_length)
+            over = f"over {self.max_length} tokens (data.max_length)"
+            rows = self.kept({"with an empty side": empty, over: long})
+            p = self.token_dropout
+        dropout = TokenDropout(p, self.seed, special)
+        return ParallelDataset(source, target, rows, special, lines, dropout)
 
 
 def direction(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 from unicodedata import normalize
 
 import numpy as np
@@ -21,7 +21,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
 from tfzoo.data.batches import ClassificationBatch
-from tfzoo.data.classification import LabelledKeywords, LabelledText
+from tfzoo.data.classification import LabelledText
 from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
 from tfzoo.data.tokenizer import Vocabulary
@@ -52,7 +52,7 @@ class MultilabelData(LabelledText):
 
     label_cells = Lists
 
-    def __init__(self, *, label_delimiter: str = ",", **text: Unpack[LabelledKeywords]) -> None:
+    def __init__(self, *, label_delimiter: str = ",", **text: Any) -> None:
         super().__init__(**text)
         if not label_delimiter:
             raise BadOption("data.label_delimiter is empty; give what separates two labels")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Any, ClassVar, NamedTuple
 from unicodedata import normalize
 
 import numpy as np
@@ -16,8 +16,8 @@ from torch import Tensor
 
 from tfzoo.base.registry import register
 from tfzoo.data.batches import ClassificationDataset
-from tfzoo.data.classification import LabelledKeywords, LabelledText
-from tfzoo.data.encoded import Encoded, Sentences
+from tfzoo.data.classification import LabelledText
+from tfzoo.data.encoded import Sentences
 from tfzoo.data.pairs import Pair
 from tfzoo.data.prepare import (
     Encoder,
@@ -111,7 +111,7 @@ class TokenData(LabelledText):
 
     label_cells = WordLabels
 
-    def __init__(self, **text: Unpack[LabelledKeywords]) -> None:
+    def __init__(self, **text: Any) -> None:
         super().__init__(**text)
         words, labels = self.columns
         if isinstance(words, Pair):
@@ -127,15 +127,16 @@ class TokenData(LabelledText):
         if len(labels) < 2:
             raise BadData("train: fewer than two labels; each word needs one")
 
-    def _encoders(self, vocabulary: Vocabulary) -> list[Encoder]:
-        return [WordEncoder(vocabulary.tokenizer), WordLengths(vocabulary.tokenizer)]
+    def encoders(self) -> list[tuple[int, Encoder]]:
+        tokenizer = self.vocabulary.tokenizer
+        return [(0, WordEncoder(tokenizer)), (0, WordLengths(tokenizer))]
 
     def targets(self, name: str, cells: Sequence[str]) -> Sentences:
         """The classes of the words of each example."""
         return self.label_ids(name, cells)
 
-    def _set(
-        self, name: str, held: list[tuple[str, str]], columns: Sequence[Encoded], labels: Any
+    def labelled(
+        self, name: str, columns: Sequence[Sentences], labels: Any, **reading: Any
     ) -> ClassificationDataset:
         ids, lengths = columns
         wrong = (labels.lengths != lengths.lengths).nonzero()[0]
@@ -145,9 +146,7 @@ class TokenData(LabelledText):
                 f"{location(self.splits[name], row, name)}: {lengths.lengths[row]:,} words and "
                 f"{labels.lengths[row]:,} labels"
             )
-        lines, special = [text for text, _ in held], self.vocabulary.special
-        dropout = self._dropout(name)
-        return WordDataset(ids, lengths, labels, self.max_length, special, lines, dropout)
+        return WordDataset(ids, lengths, labels, **reading)
 
 
 def counts_of(
