@@ -209,6 +209,7 @@ class Attention(Component):
             BadOption: heads are not split, or ``mask`` or ``weighting`` is something else.
         """
         mask = Mask() if mask is None else mask
+        check_type("mask", mask)
         if q.ndim != 4:
             raise BadOption(
                 f"queries must be (b h q c), not {tuple(q.shape)}: split the heads, or use the "

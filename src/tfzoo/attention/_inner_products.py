@@ -14,7 +14,7 @@ from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.soft_cap import soft_cap
 from tfzoo.contracts import Attention
-from tfzoo.masks import Mask, Pairs, check_type, dense, largest
+from tfzoo.masks import Mask, Pairs, dense, largest
 
 
 class InnerProducts(Attention):
@@ -68,7 +68,6 @@ def inner_product_attention(
     PyTorch's fused kernels cannot be differentiated twice (``create_graph=True``): its
     ``torch.nn.attention.sdpa_kernel(SDPBackend.MATH)`` around the call chooses one that can.
     """
-    check_type("mask", mask)
     if flex_is_faster(q, k, v, mask, bias, cap, dropout):
         return flex(q, k, v, mask, bias, scale, cap)
     bias = dense(bias, q.shape[-2], k.shape[-2], q.device)
