@@ -171,9 +171,6 @@ def test_a_sweep_is_repeated_with_other_seeds_in_a_folder_of_its_own(trainings, 
     ]
     assert sweep("--seeds", "1-3") == 0
     assert trainings.trained[6:] == ["norm=layer seed 3", "norm=rms seed 3"]
-    assert sweep("--export", "wandb", "--seeds", "4-5") == 2
-    assert sweep("--export", "wandb", "--seeds", "4-5", "--run", "new") == 0
-    assert "- --seeds\n- 4-5\n" in capsys.readouterr().out
 
 
 def test_it_writes_into_no_folder_that_is_something_else(trainings, capsys):

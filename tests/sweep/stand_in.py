@@ -14,7 +14,7 @@ import pytest
 
 from tests.waiting import soon
 from tfzoo.sweep.plan.sweep_file import Plan, parse
-from tfzoo.sweep.run import job, state
+from tfzoo.sweep.run import cluster, state
 from tfzoo.sweep.run.creation import SWEEP
 from tfzoo.sweep.run.state import Run
 
@@ -67,7 +67,7 @@ class Sweep:
         script = folder / "cell.py"
         script.write_text(textwrap.dedent(CELL))
         patch.setattr(
-            job,
+            cluster,
             "sweep_arguments",
             lambda folder, run, trust: [str(script), str(folder), str(run.folder), str(seconds)],
         )

@@ -165,7 +165,7 @@ def test_a_run_diverged_if_a_constant_prediction_has_no_larger_loss_in_validatio
         (
             "terminate called after throwing an instance of 'std::bad_alloc'",
             -6,
-            "out of memory: killed by SIGABRT: terminate called",
+            "killed by SIGABRT: out of memory: terminate called",
         ),
         ("tfzoo: data.train: no file x\n", 2, "data.train: no file x"),
         ("", 3, "ended with exit code 3"),

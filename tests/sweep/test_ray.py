@@ -13,8 +13,8 @@ from tfzoo.errors import BadRun
 from tfzoo.runs.folder import read_summary
 from tfzoo.runs.lock import holding
 from tfzoo.sweep.plan.sweep_file import parse
-from tfzoo.sweep.run import job, ray, runs_csv
-from tfzoo.sweep.run.job import Ended, Job, RetryPolicy
+from tfzoo.sweep.run import ray, runs_csv
+from tfzoo.sweep.run.cluster import LOST, MAX_TRIES, Cluster, Ended, Job
 from tfzoo.sweep.run.resources import gpus_per_run, threads_per_run
 
 MEASURED = (
@@ -131,7 +131,7 @@ def test_a_machine_that_does_not_see_the_folder_is_named(tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     ended = Job(tmp_path / "elsewhere", [])()
     with pytest.raises(BadRun, match=f"{ended.host} does not see {sweep.runs[0].folder}: name a"):
-        RetryPolicy().settle(sweep.runs[0], ended)
+        Cluster(sweep.plan, sweep.folder, sweep.update).settle(sweep.runs[0], ended)
 
 
 def test_an_address_without_a_cluster_is_an_error(tmp_path, monkeypatch):
@@ -147,20 +147,20 @@ def test_an_address_without_a_cluster_is_an_error(tmp_path, monkeypatch):
 
 def test_a_run_is_over_when_its_folder_says_so(tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
-    (run,), policy = sweep.runs, RetryPolicy()
+    (run,), policy = sweep.runs, Cluster(sweep.plan, sweep.folder, sweep.update)
     for _ in range(10):
-        assert policy.settle(run, None) is None, (
+        assert policy.settle(run, Ended(LOST)) is None, (
             "lost machines are no failure of the run, however many"
         )
-    with_lock = Ended("maple", 1, "another is at it")
+    with_lock = Ended(1, "maple", "another is at it")
     run.folder.mkdir(parents=True)
     with holding(run.folder):
         for _ in range(10):
             assert policy.settle(run, with_lock) is None
-    silent = Ended("maple", 1, "No module named tfzoo")
-    assert [policy.settle(run, silent) for _ in range(job.MAX_TRIES)] == [None, None, "failed"]
+    silent = Ended(1, "maple", "No module named tfzoo")
+    assert [policy.settle(run, silent) for _ in range(MAX_TRIES)] == [None, None, "failed"]
     assert run.outcome.reason == "on maple: No module named tfzoo (exit code 1)"
-    assert policy.settle(run, None) == "failed"
+    assert policy.settle(run, Ended(LOST)) == "failed"
 
 
 def test_gpus_are_requested_if_runs_train_on_them(tmp_path, monkeypatch):

@@ -17,7 +17,8 @@ from tests.sweep.stand_in import Sweep
 from tests.waiting import soon
 from tfzoo.errors import BadOption
 from tfzoo.sweep.plan.sweep_file import Budget
-from tfzoo.sweep.run import job, slurm
+from tfzoo.sweep.run import cluster as clusters
+from tfzoo.sweep.run import slurm
 
 COMMANDS = Path(__file__).with_name("slurm_commands.py")
 
@@ -33,7 +34,7 @@ def cluster(tmp_path, monkeypatch):
         (commands / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_STAND_IN", str(home))
-    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(clusters, "POLL_SECONDS", 0.1)
     monkeypatch.setattr(
         SlurmJob, "watcher", SlurmInfoWatcher()
     )  # it remembers jobs of this process, whose numbers begin anew
@@ -50,7 +51,7 @@ def test_all_runs_are_one_array_and_a_broken_one_has_its_reason(cluster, tmp_pat
     assert sweep.statuses() == ["completed", "failed", "completed"]
     assert sorted(sweep.did("end")) == ["layer", "rms"]
     assert str(sweep.runs[1].outcome.reason).endswith(": it broke (exit code 1)")
-    assert len(sweep.did("begin")) == 2 + job.MAX_TRIES, (
+    assert len(sweep.did("begin")) == 2 + clusters.MAX_TRIES, (
         "what ends without a word is tried again, but not for ever"
     )
     script = (cluster / "41.sh").read_text()
@@ -88,7 +89,7 @@ def test_what_a_person_cancels_is_not_submitted_again(cluster, tmp_path, monkeyp
 
     thread = threading.Thread(target=cancel)
     thread.start()
-    monkeypatch.setattr(job, "CHECKPOINT_SECONDS", 0.1)
+    monkeypatch.setattr(clusters, "CHECKPOINT_SECONDS", 0.1)
     slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)
     thread.join()
     assert len(list(cluster.glob("*.sh"))) == 1
@@ -114,4 +115,4 @@ def test_without_slurm_it_says_where_to_start(tmp_path, monkeypatch):
 
 def test_without_its_library_an_engine_says_how_to_install_it():
     with pytest.raises(BadOption, match=r"pip install 'tfzoo\[slurm\]'"):
-        job.load_library("slurm", "no_such_module")
+        clusters.load_library("slurm", "no_such_module")

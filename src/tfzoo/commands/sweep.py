@@ -36,10 +36,9 @@ def run(given: Namespace) -> int:
         raise TfzooError("--address is that of a Ray cluster: add --engine ray")
     retry, seeds = given.retry is not None, parse_seeds(given.seeds)
     if given.cell is not None:
-        if given.dry_run or given.export or given.jobs or given.engine != "local":
+        if given.dry_run or given.jobs or given.engine != "local":
             raise TfzooError(
-                "--cell trains one run on this machine: remove --dry-run, --export, --jobs "
-                "and --engine"
+                "--cell trains one run on this machine: remove --dry-run, --jobs and --engine"
             )
         from tfzoo.sweep.start import start_one
 
@@ -57,13 +56,6 @@ def run(given: Namespace) -> int:
 
     plan = load(given.file, trust=given.trust, seeds=seeds)
     folder = sweep_folder(plan, given.run, seeds)
-    if given.export:
-        if plan.module:
-            raise TfzooError("--export wandb is for the sweep of a recipe")
-        from tfzoo.sweep.run.job import wandb_sweep
-
-        print_result(wandb_sweep(plan, folder, given.seeds or "").rstrip())
-        return 0
     if given.dry_run:
         from tfzoo.sweep.run.preview import preview
 
@@ -159,8 +151,3 @@ def add_machines(parser: CommandParser) -> None:
         help="processes on this machine, Ray tasks, or a SLURM array; default local",
     )
     parser.add_argument("--address", metavar="A", help="of the Ray cluster")
-    parser.add_argument(
-        "--export",
-        choices=["wandb"],
-        help="print a W&B sweep configuration that trains the same runs",
-    )

@@ -23,8 +23,6 @@ from tfzoo.training.out_of_memory import WORDS
 
 OUTPUT = "output.txt"
 """What ``fit`` printed, in the run's folder."""
-TAIL = 8192
-"""The bytes at its end that are read of a text."""
 
 
 def command(run: Run, plan: Plan) -> tuple[str, ...]:
@@ -96,24 +94,15 @@ def fail(run: Run, code: int) -> None:
 
 def last_words(run_folder: Path, code: int) -> str:
     """Why a process ended with this exit code, by the last line that it printed."""
-    lines = [line.strip() for line in tail(run_folder / OUTPUT).splitlines() if line.strip()]
-    message = next(
-        (line.removeprefix("tfzoo: ") for line in reversed(lines) if line.startswith("tfzoo: ")),
-        lines[-1] if lines else "",
-    )
-    out = "out of memory: " if any(words in message for words in (*WORDS, "MemoryError")) else ""
     if code == -9:
         return "killed by SIGKILL twice; if nobody killed it, the system was out of memory"
+    output = run_folder / OUTPUT
+    printed = output.read_text("utf-8", "replace") if output.is_file() else ""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    message = next((line for line in reversed(lines) if line.startswith("tfzoo: ")), "")
+    message = message.removeprefix("tfzoo: ") or "".join(lines[-1:])
+    if any(words in message for words in (*WORDS, "MemoryError")):
+        message = f"out of memory: {message}"
     if code < 0:
-        return f"{out}killed by {signal.Signals(-code).name}: {message}"
-    return f"{out}{message}" or f"ended with exit code {code}"
-
-
-def tail(path: Path) -> str:
-    """The end of a text file; empty if it cannot be read."""
-    try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - TAIL))
-            return stream.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+        return f"killed by {signal.Signals(-code).name}: {message}"
+    return message or f"ended with exit code {code}"

@@ -5,21 +5,18 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import FrameType
 
 from tfzoo.base.loading import task_class
-from tfzoo.base.signals import CODES
-from tfzoo.base.terminal import notify
 from tfzoo.runs.lock import Held, holding
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import execution, process, state, tune
 from tfzoo.sweep.run.process import Stop
-from tfzoo.sweep.run.resources import slots, warn_of_other_threads
+from tfzoo.sweep.run.resources import slots
 from tfzoo.sweep.run.state import Notify, Run
 
 KILLED = -9
@@ -33,11 +30,9 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, on_change: Not
     Returns 0, or the exit code of the signal that stopped it: 130 after Ctrl-C, 75 after SIGTERM.
     Running trainings then end with a checkpoint; after a second Ctrl-C they end at once.
     """
-    stop = Stop()
     environments = [{**process.inherited(folder.name), **slot} for slot in slots(plan, jobs)]
-    warn_of_other_threads(plan, folder, int(environments[0]["OMP_NUM_THREADS"]))
-    pool = Pool(plan, environments, stop, on_change)
-    with signals(stop):
+    with Stop() as stop:
+        pool = Pool(plan, environments, stop, on_change)
         if plan.tune:
             complete_trials(pool, tune.all_trials(runs, plan))
             runs = tune.decided(runs, plan, on_change)
@@ -73,17 +68,11 @@ class Pool:
 
     def complete(self, runs: Sequence[Run]) -> None:
         """Train runs until all have ended, or a signal came and the running ones have stopped."""
-        queue, announced = list(runs), False
+        queue = list(runs)
         try:
             while self.running or (queue and not self.stop.code):
                 while queue and self.free and not self.stop.code:
                     self.start(queue.pop(0))
-                if self.stop.code and self.running and not announced:
-                    announced = True
-                    notify(
-                        "stopping: running trainings end with a checkpoint; "
-                        "a second Ctrl-C ends them at once"
-                    )
                 ready = wait([*self.running], timeout=1)
                 for sentinel in [one for one in self.running if one in ready]:
                     queue += self.end(sentinel)
@@ -113,13 +102,13 @@ class Pool:
         state.add_wall_seconds(run.folder, time.monotonic() - began)
         code = child.exitcode or 0
         self.kills[run.name] += code == KILLED
-        again = code == KILLED and self.kills[run.name] == 1 and not self.stop.code
-        if code not in (0, *state.STOPPED) and not again and not self.stop.code:
+        if code == KILLED and self.kills[run.name] == 1 and not self.stop.code:
+            return [run]
+        if code not in (0, *state.STOPPED) and not self.stop.code:
             with suppress(Held), holding(run.folder, state.MOMENT):
                 execution.fail(run, code)
-        if not again:
-            self.on_change(run, state.status(run))
-        return [run] if again else []
+        self.on_change(run, state.status(run))
+        return []
 
 
 def imports(run: Run, plan: Plan) -> list[str]:
@@ -128,18 +117,3 @@ def imports(run: Run, plan: Plan) -> list[str]:
         return [process.__name__, "tfzoo.sweep.run.train_module"]
     task = task_class(next(iter(run.cell.recipes.values()))["task"]).__module__
     return [process.__name__, "tfzoo.training.train", task, "matplotlib.backends.backend_agg"]
-
-
-@contextmanager
-def signals(stop: Stop) -> Iterator[None]:
-    """Pass signals on to the running trainings."""
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        stop.request(number)
-
-    before = {number: signal.signal(number, handle) for number in CODES}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -14,9 +14,11 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
-from typing import Any
+from typing import Any, Self
 
 from tfzoo.base import adapters
+from tfzoo.base.signals import CODES
+from tfzoo.base.terminal import notify
 from tfzoo.sweep.run.execution import OUTPUT, train
 from tfzoo.sweep.run.state import Run
 
@@ -98,22 +100,35 @@ def inherited(sweep: str) -> dict[str, str]:
 
 
 class Stop:
-    """Stops the trainings of this process: at the first signal with a checkpoint, at the second
-    Ctrl-C at once. ``code`` is the exit code of the sweep, 0 while no signal came.
+    """Context in which signals stop the trainings of this process: the first with a checkpoint, a
+    second Ctrl-C at once. ``code`` is the exit code of the sweep, 0 while no signal came.
     """
 
     def __init__(self) -> None:
         self.code = 0
         self.processes: set[BaseProcess] = set()
 
-    def request(self, number: int) -> None:
+    def __enter__(self) -> Self:
+        self.before = {number: signal.signal(number, self.request) for number in CODES}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def request(self, number: int, frame: object = None) -> None:
         """Stop all trainings.
 
         Ctrl-C is passed on as SIGTERM: after Ctrl-C ``fit`` validates, and an additional validation
         could change which checkpoint is best.
         """
         at_once = bool(self.code) and number == signal.SIGINT
-        self.code = max(self.code, 130 if number == signal.SIGINT else 75)
+        if self.processes and not self.code:
+            notify(
+                "stopping: running trainings end with a checkpoint; a second Ctrl-C ends them at "
+                "once"
+            )
+        self.code = max(self.code, CODES[signal.Signals(number)])
         for process in self.processes:
             process.kill() if at_once else process.terminate()
             if at_once and hasattr(os, "killpg"):

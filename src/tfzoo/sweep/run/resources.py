@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
-from tfzoo.base.terminal import notify
-from tfzoo.errors import BadOption
 from tfzoo.runs.machine import available_cores
 from tfzoo.sweep.plan.sweep_file import Plan
-from tfzoo.sweep.run import state
 
 
 def threads_per_run(plan: Plan, default: int = 1) -> int:
     """CPU threads of each run: ``threads`` of the sweep file, else ``OMP_NUM_THREADS``, else
     ``default``.
-
-    Raises:
-        BadOption: ``OMP_NUM_THREADS`` is not a whole number from 1 on.
     """
-    if plan.threads:
-        return plan.threads
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    if not given:
-        return default
-    if not given.isdecimal() or int(given) < 1:
-        raise BadOption(
-            f"OMP_NUM_THREADS={given!r} is not a number of threads: set it to 1 or more, unset it, "
-            "or set threads in the sweep file"
-        )
-    return int(given)
+    return plan.threads or (int(given) if given.isdecimal() else 0) or default
 
 
 def gpus_per_run(plan: Plan) -> int:
@@ -65,22 +49,3 @@ def visible_devices() -> list[str]:
     import torch
 
     return [str(index) for index in range(torch.cuda.device_count())]
-
-
-def warn_of_other_threads(plan: Plan, folder: Path, threads: int) -> None:
-    """Say so if runs in the folder were trained with another number of CPU threads.
-
-    Only where the sweep file leaves ``threads`` open;
-    :func:`tfzoo.sweep.run.creation.check_unchanged` refuses a changed ``threads`` of the file.
-    """
-    if plan.threads:
-        return
-    for run in state.planned_runs(plan, folder):
-        trained = state.trained_threads(run.folder)
-        if trained not in (None, threads):
-            notify(
-                f"{run.name} was trained with {trained} threads, further runs get {threads}: "
-                "scores can differ in the last digits. "
-                f"To keep them alike set threads: {trained} in the sweep file"
-            )
-            return

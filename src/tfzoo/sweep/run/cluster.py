@@ -1,5 +1,5 @@
-"""One run of a sweep as the job of a cluster, or of an agent of Weights & Biases:
-``tfzoo sweep FILE --run FOLDER --cell I``.
+"""The runs of a sweep as jobs of a cluster, each ``tfzoo sweep FILE --run FOLDER --cell I`` on some
+machine that sees the folder.
 """
 
 from __future__ import annotations
@@ -12,42 +12,42 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+from tfzoo.base.terminal import notify
 from tfzoo.errors import BadOption, BadRun
-from tfzoo.runs.folder import as_yaml
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import state
 from tfzoo.sweep.run.creation import SWEEP
 from tfzoo.sweep.run.outcome import OVER, record_failure
-from tfzoo.sweep.run.state import STOPPED, Run, Status
+from tfzoo.sweep.run.process import Stop
+from tfzoo.sweep.run.state import STOPPED, Notify, Run, Status
 
 IS_POSIX = os.name == "posix"
 CHECKPOINT_SECONDS = 60.0
 """Seconds that a stopped run has for its last checkpoint."""
 POLL_SECONDS = 2.0
 """Seconds between two questions to a cluster."""
-UNSEEN = 3
-"""The exit code of a job whose machine does not see the folder."""
+UNSEEN, LOST, CANCELLED = 3, 1001, 1002
+"""Exit codes of a job whose machine does not see the folder, was lost, or that was cancelled."""
 MAX_TRIES = 3
 """A run that ends this often without recording a reason has failed."""
-
-
 PR_SET_PDEATHSIG = 1
 """From ``<sys/prctl.h>``."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a job ended: the machine, the exit code, and the last line that it printed."""
+    """How a job ended: the exit code, the machine, and the last line that it printed."""
 
-    host: str
     code: int
-    message: str
+    host: str = ""
+    message: str = ""
 
 
 class Job:
@@ -63,7 +63,7 @@ class Job:
         host = socket.gethostname()
         # A machine that joined later may not see the folder, and would create a new one.
         if not (self.folder / SWEEP).is_file():
-            return Ended(host, UNSEEN, "")
+            return Ended(UNSEEN, host)
         with TemporaryFile() as output:
             self.child = subprocess.Popen(
                 [sys.executable, *self.arguments],
@@ -80,10 +80,10 @@ class Job:
             except BaseException:
                 self.stop()
                 raise
-            output.seek(max(0, output.seek(0, os.SEEK_END) - 4096))
+            output.seek(0)
             lines = output.read().decode("utf-8", "replace").split("\n")
         printed = [line.strip().removeprefix("tfzoo: ") for line in lines if line.strip()]
-        return Ended(host, self.child.returncode, printed[-1] if printed else "")
+        return Ended(self.child.returncode, host, printed[-1] if printed else "no output")
 
     def stop(self) -> None:
         """End the run with a checkpoint."""
@@ -117,17 +117,66 @@ def run_job(job: Job) -> Ended:
     return job()
 
 
-class RetryPolicy:
-    """Decides whether a run whose job ended is over or is submitted again."""
+def sweep_arguments(folder: Path, run: Run, trust: bool) -> list[str]:
+    """Python's arguments for one run. The sweep file is the folder's copy, which every machine
+    sees.
+    """
+    cell = ["--run", str(folder), "--cell", str(run.number), *(["--trust"] if trust else [])]
+    return ["-m", "tfzoo", "sweep", str(folder / SWEEP), *cell]
 
-    def __init__(self) -> None:
+
+class Cluster:
+    """The jobs that are queued or running. A subclass submits them, and knows how they ended."""
+
+    def __init__(self, plan: Plan, folder: Path, on_change: Notify) -> None:
+        self.folder, self.on_change, self.trust = folder, on_change, plan.trust
+        self.waiting: dict[int, tuple[Run, Any]] = {}
+        """Each run by its number, with its job."""
         self.silent: Counter[int] = Counter()
+
+    def submit(self, runs: Sequence[Run]) -> None:
+        """Make a job of each run, and put both into ``waiting``."""
+        raise NotImplementedError
+
+    def ended(self, run: Run, job: Any) -> Ended | None:
+        """How a job ended; None if it is queued or running."""
+        raise NotImplementedError
+
+    def job(self, run: Run) -> Job:
+        """What is sent to a machine."""
+        return Job(self.folder, sweep_arguments(self.folder, run, self.trust))
+
+    def finish(self, runs: Sequence[Run], most: int) -> int:
+        """Complete all runs, at most ``most`` at a time; returns the exit code of the signal that
+        interrupted the waiting, else 0.
+        """
+        queue, seen = list(runs), set[int]()
+        with Stop() as stop:
+            while (queue or self.waiting) and not stop.code:
+                if queue and (room := most - len(self.waiting)) > 0:
+                    self.submit(queue[:room])
+                    del queue[:room]
+                time.sleep(POLL_SECONDS)
+                for number, (run, job) in [*self.waiting.items()]:
+                    if (found := state.status(run)) == "running" and number not in seen:
+                        seen.add(number)
+                        self.on_change(run, found)
+                    ended = self.ended(run, job)
+                    if ended is None and found not in OVER:
+                        continue
+                    del self.waiting[number]
+                    settled = self.settle(run, ended)
+                    self.on_change(run, settled or state.status(run))
+                    if settled is None:
+                        seen.discard(number)
+                        queue.append(run)
+        return stop.code
 
     def settle(self, run: Run, ended: Ended | None) -> Status | None:
         """The final status of a run, or None if it has to run again.
 
-        It runs again if its machine was lost (``ended`` is None) or shuts down, if another process
-        still holds it, or if it ended without a reason fewer than ``MAX_TRIES`` times.
+        It runs again if its machine was lost or shuts down, if another process still holds it, or
+        if it ended without a reason fewer than ``MAX_TRIES`` times.
 
         Raises:
             BadRun: the machine does not see the sweep's folder.
@@ -138,49 +187,21 @@ class RetryPolicy:
                 "machines share with --run"
             )
         found = state.status(run)
-        if found in OVER:
+        if ended is None or found in OVER:
             return found
-        if ended is None or ended.code in STOPPED or found == "running":
+        if ended.code == CANCELLED:
+            notify(f"{run.name}: its job was cancelled")
+            return found
+        if ended.code == LOST:
+            notify(f"{run.name}: its machine was lost; it runs again on another")
+        if ended.code in (LOST, *STOPPED) or found == "running":
             return None
         self.silent[run.number] += 1
         if self.silent[run.number] < MAX_TRIES:
             return None
-        reason = f"on {ended.host}: {ended.message or 'no output'} (exit code {ended.code})"
+        reason = f"on {ended.host}: {ended.message} (exit code {ended.code})"
         record_failure(run.folder, reason)
         return "failed"
-
-
-def sweep_arguments(folder: Path, run: Run, trust: bool) -> list[str]:
-    """Python's arguments for one run. The sweep file is the folder's copy, which every machine
-    sees.
-    """
-    cell = ["--run", str(folder), "--cell", str(run.number), *(["--trust"] if trust else [])]
-    return ["-m", "tfzoo", "sweep", str(folder / SWEEP), *cell]
-
-
-def wandb_sweep(plan: Plan, folder: Path, seeds: str = "") -> str:
-    """The YAML for ``wandb sweep``: a grid over one parameter, ``cell``, the number of a run. Each
-    ``wandb agent`` runs ``tfzoo sweep ... --cell=I``, with ``--seeds`` if they are not the file's.
-    """
-    configuration: dict[str, Any] = {
-        "name": folder.name,
-        "method": "grid",
-        "metric": {"name": plan.metric.name, "goal": f"{plan.metric.mode}imize"},
-        "parameters": {
-            "cell": {"values": [run.number for run in state.planned_runs(plan, folder)]}
-        },
-        "command": [
-            "${env}",
-            "tfzoo",
-            "sweep",
-            str(plan.file),
-            "--run",
-            str(folder.absolute()),
-            *(["--seeds", seeds] if seeds else []),
-            "${args}",
-        ],
-    }
-    return as_yaml(configuration)
 
 
 def load_library(extra: str, name: str) -> Any:
