@@ -11,7 +11,7 @@ import yaml
 
 from tests.browser import opened
 from tests.sweep.made import LEAKY, make
-from tfzoo.sweep.report import figures, write
+from tfzoo.sweep.report import figures, publish
 from tfzoo.sweep.report.results import gather
 
 EVIL = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
@@ -20,7 +20,7 @@ EVIL = "<script>document.title='taken'</script><img src=x onerror=\"document.tit
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = make(tmp_path_factory.mktemp("sweep") / "norms")
-    write([made])
+    publish(gather([made]))
     return made
 
 
@@ -29,7 +29,8 @@ def test_the_least_sweep_file_has_a_report(tmp_path):
     file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
     least = {key: file[key] for key in ("recipe", "axes", "seeds", "metric")}
     (made / "sweep.yaml").write_text(yaml.safe_dump(least), "utf-8")
-    assert [path.name for path in write([made])] == ["runs.csv", "report.html", "report.md"]
+    publish(gather([made]))
+    assert all((made / name).is_file() for name in ("runs.csv", "report.html", "report.md"))
 
 
 def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(browser, folder):
@@ -75,20 +76,20 @@ def test_27_runs_fit_on_two_screens(tmp_path):
     made = make(
         tmp_path / "nine", (1, 2, 3), ("layer", "rms", "batch"), ("sinusoidal", "none", "alibi")
     )
-    write([made])
+    publish(gather([made]))
     assert len((made / "report.md").read_text("utf-8").splitlines()) <= 100
 
 
 def test_curves_show_the_judged_metric_or_say_why_they_cannot(tmp_path):
     made = make(tmp_path / "norms", (1, 2), ("layer", "rms"), ("sinusoidal",))
-    write([made])
+    publish(gather([made]))
     page = (made / "report.html").read_text("utf-8")
     assert "val/loss by training step, a line for each seed" in page
     for path in made.glob("*/*/metrics.csv"):
         lines = path.read_text("utf-8").splitlines(keepends=True)
         once = [line for line in lines[:-1] if not line.split(",")[3]]
         path.write_text("".join([lines[0], *once, lines[-1]]), "utf-8")
-    write([made])
+    publish(gather([made]))
     page = (made / "report.html").read_text("utf-8")
     assert "train/loss by training step" in page
     assert "val/loss has no curve because runs validated at most once" in page
@@ -134,7 +135,7 @@ def test_what_comes_from_files_is_text_and_never_runs(browser, tmp_path):
     file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
     file |= {"claim": EVIL, "overrides": {EVIL: EVIL}}
     (made / "sweep.yaml").write_text(yaml.safe_dump(file), "utf-8")
-    write([made])
+    publish(gather([made]))
     page, said = opened(browser, made / "report.html")
     assert page.title() == "evil: ablation of translation/numbers"
     assert said == []
@@ -157,7 +158,7 @@ def test_the_page_holds_everything_itself_and_lets_no_other_script_run(folder):
 def test_pictures_of_many_cells_show_the_best_ones_and_say_so(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "MAX_CELLS", 4)
     made = make(tmp_path / "many")
-    write([made])
+    publish(gather([made]))
     text = (made / "report.html").read_text("utf-8")
     assert "Learning curves (the baseline and the best 3)" in text
     curves = text.partition("Learning curves (")[2]
@@ -194,7 +195,7 @@ def test_p_of_a_sweep_with_looks_is_called_sequential(tmp_path):
         file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
         (made / "sweep.yaml").write_text(yaml.safe_dump({**file, "looks": looks}), "utf-8")
         (made / "judged.json").unlink(missing_ok=True)
-        write([made])
+        publish(gather([made]))
         assert f"Difference (95 % CI), {said.removeprefix(', ')}" in (made / "report.md").read_text(
             "utf-8"
         )
@@ -207,7 +208,7 @@ def test_a_sweep_of_which_nothing_is_done_yet_has_a_report(mode, tmp_path):
         shutil.rmtree(path)
     file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
     (made / "sweep.yaml").write_text(yaml.safe_dump({**file, "mode": mode}), "utf-8")
-    write([made])
+    publish(gather([made]))
     assert "0 of 55 completed, 55 missing; 1 cell refused" in (made / "report.md").read_text(
         "utf-8"
     )

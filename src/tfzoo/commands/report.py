@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from tfzoo.base.terminal import print_result, relative_path
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
 
@@ -39,24 +38,14 @@ def make_parser() -> CommandParser:
 
 def run(given: Namespace) -> int:
     """Compare, print the answer and the sentences of the report, and write it."""
-    from tfzoo.sweep.report import save
-    from tfzoo.sweep.report.answer import answer
+    from tfzoo.sweep.report import publish
     from tfzoo.sweep.report.results import gather
-    from tfzoo.sweep.report.sections import MADE, sections
 
     results = gather(given.folders, given.metric)
-    shown = sections(results)
-    for line in answer(results):
-        print_result(line)
-    for section in shown:
-        if section.lines and section.title != MADE:
-            print_result("\n".join([section.title, *(f"  {line}" for _, line in section.lines)]))
     try:
-        paths = save(results, shown)
+        publish(results)
     except OSError as error:
         raise TfzooError(
             f"cannot write the report into {given.folders[0]}: {error.strerror or error}"
         ) from None
-    for path in paths:
-        print_result(relative_path(path))
     return 0

@@ -57,7 +57,7 @@ def run(given: Namespace) -> int:
     plan = load(given.file, trust=given.trust, seeds=seeds)
     folder = sweep_folder(plan, given.run, seeds)
     if given.dry_run:
-        from tfzoo.sweep.run.preview import preview
+        from tfzoo.sweep.run.progress import preview
 
         print_result("\n".join(preview(plan, folder, given.jobs or 1)))
         return 0

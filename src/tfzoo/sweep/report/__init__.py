@@ -1,37 +1,34 @@
-"""The report of a sweep: ``runs.csv``, ``report.html`` and ``report.md``."""
+"""The report of a sweep: ``runs.csv``, ``report.html`` and ``report.md``, and what is printed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
+from tfzoo.base.terminal import print_result, relative_path
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep.report import looks
+from tfzoo.sweep.report.answer import answer
 from tfzoo.sweep.report.markdown import markdown
 from tfzoo.sweep.report.page import page
-from tfzoo.sweep.report.results import Results, gather
-from tfzoo.sweep.report.sections import Section, sections
+from tfzoo.sweep.report.results import Results
+from tfzoo.sweep.report.sections import MADE, sections
 from tfzoo.sweep.run.runs_csv import FILE, write_csv
 
 
-def write(folders: Sequence[str | Path]) -> list[Path]:
-    """Write the report of one or more folders of a sweep into the first; returns its files.
-
-    Raises:
-        BadRun: a folder is not a sweep's, or of another sweep than the first.
-    """
-    results = gather(folders)
-    return save(results, sections(results))
-
-
-def save(results: Results, shown: Sequence[Section]) -> list[Path]:
-    """Write the files into the first folder, each whole or not at all."""
+def publish(results: Results) -> None:
+    """Print the answer and the sentences of a report, and write its files."""
+    shown = sections(results)
+    for line in answer(results):
+        print_result(line)
+    for section in shown:
+        if section.lines and section.title != MADE:
+            print_result("\n".join([section.title, *(f"  {line}" for _, line in section.lines)]))
     top = results.folders[0].path
     write_csv(results.rows, top / FILE)
-    replace_text(top / "report.html", page(results, shown))
-    replace_text(top / "report.md", markdown(results, shown))
+    texts = {"report.html": page(results, shown), "report.md": markdown(results, shown)}
+    for name, text in texts.items():
+        replace_text(top / name, text)
+    for name in (FILE, *texts):
+        print_result(relative_path(top / name))
     if len(results.folders) == 1 and any(
         one.difference is not None for found in results.verdicts for one in found.cells
     ):
         looks.record(results.folders[0])
-    return [top / FILE, top / "report.html", top / "report.md"]

@@ -79,6 +79,8 @@ def left_out(results: Results) -> str:
             if depend
             else "no verdict depends on those that diverged"
         )
+    if not statuses["completed"] and not statuses["missing"]:
+        said += "; nothing was learnt"
     if waiting := sum(bool(one.why_open) for one in every if one.verdict != "baseline"):
         said += f"; {waiting} of {len(every)} comparisons wait for what failed or is not finished"
     return said
@@ -92,6 +94,9 @@ def go_on(results: Results) -> str:
         return f"to go on: {command}"
     if "failed" in statuses:
         return f"to go on: {command} --retry failed"
+    if "completed" not in statuses:
+        diverged = "every run diverged: train for more steps, or with a lower learning rate"
+        return diverged if "diverged" in statuses else "every cell is refused: vary other parts"
     seeds, last = results.folders[0].seeds, max(results.folders[0].seeds)
     smallest = f"{judged.smallest}. " if judged.smallest else ""
     if later := [look for look in judged.design.looks if look > len(seeds)]:
