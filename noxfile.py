@@ -98,7 +98,7 @@ def docs(session: nox.Session) -> None:
     """The documentation's site, in docs/_build/html; a warning is an error."""
     session.install(*TESTED, "-e", ".[docs]")
     session.run(
-        *("sphinx-build", "-q", "-W", "--keep-going", "-n", "-d", "docs/_build/doctrees"),
+        *("sphinx-build", "-q", "-W", "--keep-going", "-d", "docs/_build/doctrees"),
         *("-c", "docs", *session.posargs, ".", "docs/_build/html"),
     )
 

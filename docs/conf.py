@@ -35,26 +35,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 napoleon_use_param = False  # else arguments that are described together are torn apart
 napoleon_custom_sections = [("Options", "params_style")]
-# There is no network when the site is built, so names of other projects have no link; nor do those
-# that no user meets.
-INTERNAL = (
-    *("models.rules.Parts", "models.transformer_layer"),
-    *("base.kinds", "base.registry", "search.K", "search.search", "base.values"),
-    "plots.curves.RunMetrics",
-    *(
-        "data.classification.LabelledText",
-        "data.prepare",
-        "data.pairs",
-        "data.encoded",
-        "plots.pages",
-        "tasks.\\w+.\\w+Answer",
-    ),
-    "learning.weight_averaging",
-)
-nitpick_ignore_regex = [
-    ("py:.*", r"(?!tfzoo\.).*"),
-    *(("py:.*", f"tfzoo.{one}.*") for one in INTERNAL),
-]
 
 html_theme = "furo"
 html_title = "tfzoo"

@@ -200,6 +200,13 @@ def test_the_readme_begins_with_two_commands():
     assert second in (ROOT / ".ci/run").read_text("utf-8").splitlines()
 
 
+def test_pages_are_short():
+    words = {page: len((ROOT / page).read_text("utf-8").split()) for page in PAGES}
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+    assert {page: count for page, count in words.items() if count > 1250} == {}
+    assert sum(words.values()) <= 38_000
+
+
 def test_adding_a_component_takes_less_than_a_page():
     assert len((ROOT / "CONTRIBUTING.md").read_text("utf-8").splitlines()) <= 60
 
