@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from benchmarks.ablations import SWEEPS
-from tfzoo.config.sources import read_yaml
+from tfzoo.config.files import read_yaml
 from tfzoo.sweep.judge.verdicts import Verdicts, judge
 from tfzoo.sweep.plan.sweep_file import Plan, parse
 from tfzoo.sweep.run.runs_csv import read_csv

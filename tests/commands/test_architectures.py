@@ -7,8 +7,7 @@ import pytest
 import tfzoo
 from tfzoo.commands.main import main
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import read
-from tfzoo.config.sources import load_recipe, parse_options
+from tfzoo.config.files import load_recipe, parse_options
 from tfzoo.errors import UnknownName
 from tfzoo.models import architectures
 
@@ -24,7 +23,7 @@ def resolved(folder, model, *words):
     """The section ``model`` of a recipe on built-in data."""
     path = folder / "mine.yaml"
     path.write_text(f"base: translation/numbers\nmodel: {model}\n", "utf-8")
-    found = Config.parse(read(load_recipe(str(path)), parse_options(words)), make_data=False)
+    found = Config.read(load_recipe(str(path)), parse_options(words), make_data=False)
     section = found.recipe["model"]
     return section
 

@@ -57,8 +57,8 @@ def test_two_runs_of_other_sizes_are_side_by_side(two_runs, capsys):
     words = ["attention", "numbers.ckpt", "one two", "--compare", "other.ckpt", "--layers", "1"]
     assert main(words) == 2
     said = capsys.readouterr().err
-    assert "other.ckpt has no attention map of layer 1; layers with one: 0" in said
-    assert main([*words, "--layers", "0,1", "--output", "both.html"]) == 0
+    assert "other.ckpt has no such attention map; layers with one: 0" in said
+    assert main([*words, "--layers", "0", "--output", "both.html"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_two_runs_of_other_sizes_are_side_by_side(two_runs, capsys):
         (["numbers.ckpt", ""], "the text is empty"),
         (["numbers.ckpt", " "], "the text is empty"),
         (["nothing", "one"], "no run at nothing"),
-        (["numbers.ckpt", "one", "--layers", "0,x"], "--layers 0,x: write the numbers of layers"),
-        (["numbers.ckpt", "one", "--layers", "0,7"], "no attention map of layer 7; layers with"),
+        (["numbers.ckpt", "one", "--layers", "0,x"], "--layers: invalid numbers value: '0,x'"),
+        (["numbers.ckpt", "one", "--layers", "0,7"], "no such attention map; layers with"),
         (["numbers.ckpt", "one", "--output", "no/where.html"], "cannot write no/where.html"),
         (["nothing", "one", "--output", "map.png"], "a page is written, whose name ends in .html"),
         (["numbers.ckpt", "one", "--compare", "toy.ckpt"], "'classification', not 'translation'"),

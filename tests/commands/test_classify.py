@@ -265,8 +265,8 @@ def test_who_types_gets_an_answer_to_each_line(here, monkeypatch):
 
 
 def test_help_has_the_keys_of_the_recipes_task_alone(here, capsys):
-    assert main(["fit", "toy.yaml", "--help"]) == 0
+    assert main(["fit", "toy.yaml", "--help", "model"]) == 0
     helped = capsys.readouterr().out
     assert "--model.pooling" in helped
-    assert "--loss.class_weights" in helped
-    assert "--search.beam" not in helped
+    assert main(["fit", "toy.yaml", "--help", "search"]) == 2
+    assert "no section named 'search'" in capsys.readouterr().err

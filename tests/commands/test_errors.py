@@ -65,12 +65,12 @@ OPTIONS = [
     ("--model.norm.eps -1e-5", "eps=-1e-05 must be a finite number over 0"),
     ("--model.encoder.norm rsm", "no norm named 'rsm'", "Did you mean 'rms'"),
     ("--model.encoder.nrm rms", "no option 'nrm'", "Did you mean 'norm'"),
-    ("--model.dim wide", "--model.dim", "model.dim must be int, not 'wide'"),
+    ("--model.dim wide", "--model.dim must be int, not 'wide'"),
     ("--model.dim 1_28", "model.dim must be int, not '1_28'"),
     ("--optim.lr 1_0.5", "optim.lr must be float, not '1_0.5'"),
     ("--model.parallel middle", "'one_norm' or 'two_norms'", "not 'middle'"),
-    ("--model.dropout=2", "--model.dropout: ", "dropout=2.0 must be a finite number at least 0"),
-    ("--optim.lr=-1", "--optim.lr: optim.lr=-1.0 must be a finite number over 0"),
+    ("--model.dropout=2", "--model.dropout=2.0 must be a finite number at least 0"),
+    ("--optim.lr=-1", "--optim.lr=-1.0 must be a finite number over 0"),
     ("--model.layers=-1", "layers=-1 must be"),
     ("--model.temperature inf", "--model.temperature", "finite number, not inf"),
     ("--model.heads 3", "heads=3", "dim=128"),
@@ -78,15 +78,13 @@ OPTIONS = [
     ("--dim 8", "`dim` belongs under `model`"),
     ("--modle.dim 8", "no section 'modle'", "Did you mean 'model'"),
     ("--model.di 8", "no key 'di'"),
-    ("--model.dim", "--model.dim: needs a value"),
-    ("--run ''", "--run needs a value"),
-    ("--run --model.norm rms", "--run needs a value"),
+    ("--model.dim", "--model.dim needs a value"),
+    ("--run --model.norm rms", "--run: expected one argument"),
     ("--trainer.max_epoch 1", "no key 'max_epoch'", "Did you mean 'max_epochs'"),
     ("--trainer.max_steps many", "trainer.max_steps must be int", "'many'"),
-    ("--trainer.accumulate_grad_batches=0", "accumulate_grad_batches=0 must be from 1"),
-    ("--trainer.accumulate_grad_batches 1000000000", "must be from 1 to 1,000,000"),
-    ("--trainer.devices 1000000000", "--trainer.devices: trainer.devices must be at most 9,999"),
-    ("--trainer.num_nodes 1000000000", "must be from 1 to 100,000"),
+    ("--trainer.accumulate_grad_batches=0", "accumulate_grad_batches=0 must be", "at least 1"),
+    ("--trainer.val_check_interval 0", "val_check_interval=0 must be", "over 0"),
+    ("--trainer.num_nodes 1000000000", "at least 1 and at most 100000"),
     ("--data.workers 1000000000", "data.workers=1000000000 must be"),
     ("--trainer.strategy fsdp2 --optim.average 0.9", "fsdp2 shards the weights", "optim.average"),
     (
@@ -96,7 +94,7 @@ OPTIONS = [
     ("--trainer.devices none_such", "trainer: "),
     ("--trainer.strategy none_such", "trainer: "),
     ("--trainer.accelerator none_such", "trainer: "),
-    ("--trainer.num_nodes -1", "must be from 1"),
+    ("--trainer.num_nodes -1", "at least 1"),
     ("--trainer.logger WandLogger", "no logger named 'WandLogger'", "Did you mean 'WandbLogger'"),
     ("--trainer.logger wandb", "no logger named 'wandb'", "WandbLogger"),
     ("--trainer.callbacks early_stopping", "no callback named", "Did you mean 'EarlyStopping'"),
@@ -123,19 +121,18 @@ OPTIONS = [
     ("--data.batch_size 8", "Did you mean 'max_tokens'"),
     ("--data.dataset.language fr", "'de' or 'zh'"),
     ("--data.joint perhaps", "data.joint must be bool, not 'perhaps'"),
-    ("--dry_run", "no option '--dry_run'", "Did you mean '--dry-run'?"),
-    ("--print-config", "Did you mean '--print_config'"),
+    ("--dryrun", "no option '--dryrun'", "Did you mean '--dry-run'?"),
     ("--search.beam 0", "beam=0"),
     ("--search.n_best=9", "n_best=9 must be a whole number from 1 to beam=1"),
     ("--seed one", "seed must be int, not 'one'"),
-    ("--seed -1", "--seed", "seed=-1", "from 0"),
-    ("--timeout -3", "--timeout", "timeout=-3", "from 1"),
+    ("--seed -1", "--seed=-1", "at least 0"),
+    ("--timeout -3", "--timeout=-3", "at least 1"),
     ("--timeout inf", "--timeout", "finite number, not inf"),
-    ("--train_tokens -5", "--train_tokens", "train_tokens=-5", "from 1"),
+    ("--train_tokens -5", "--train_tokens=-5", "at least 1"),
     ("--task translaton", "no task named 'translaton'", "Did you mean 'translation'"),
-    ("--config http://example.com/x.yaml", "--config reads files only"),
+    ("--config http://example.com/x.yaml", "No such file"),
     ("--config none.yaml", "none.yaml", "No such file"),
-    ("other", "one recipe at a time"),
+    ("other", "one word too many: 'other'"),
     ("--model.dim 60 --model.heads 4 --model.position rotary", "rotary", "15"),
     ("--model.attention additive --model.position rotary", "additive", "unrotatable-attention"),
     ("--model.norm batch", "batch", "leaky-norm"),
@@ -167,22 +164,6 @@ def test_label_smoothing_is_refused_where_no_class_is_chosen(refused, tmp_path, 
     assert "label_smoothing: 0.0" in printed
 
 
-@pytest.mark.parametrize(
-    ("logger", "modules", "install"),
-    [
-        ("TensorBoardLogger", ["tensorboard", "tensorboardX"], "'tfzoo[tensorboard]'"),
-        ("MLFlowLogger", ["mlflow"], "mlflow"),
-    ],
-)
-def test_a_logger_that_is_not_installed_is_told_with_the_command_that_installs_it(
-    logger, modules, install, refused, monkeypatch
-):
-    for module in modules:
-        monkeypatch.setitem(sys.modules, module, None)
-    message = refused(f"fit translation/numbers --trainer.logger {logger}")
-    assert message.endswith(f"pip install {install}")
-
-
 def test_text_in_the_place_of_a_recipe_is_told_where_text_goes(refused):
     Path("mine.csv").write_text("text,label\na,b\n", "utf-8")
     refused("fit mine.csv", "tfzoo fit classification/files --data.train mine.csv")
@@ -192,7 +173,7 @@ RECIPES = [
     ("model: {norm: {name: rms, epz: 1}}", "no option 'epz'", "Did you mean 'eps'"),
     ("model: {norm: [rms]}", "norm wants a name or"),
     ("model: {dimm: 8}", "Did you mean 'dim'"),
-    ("model: {dim: wide}", "model.dim must be int, not 'wide'"),
+    ("model: {dim: wide}", "mine.yaml: model.dim must be int, not 'wide'"),
     ("dim: 8", "`dim` belongs under `model`"),
     ("optim: {dim: 8}", "`dim` belongs under `model`, not under `optim`"),
     ("model: {vocab_size: 8}", "tokenizer"),
@@ -272,7 +253,7 @@ COMMANDS = [
     ("fit", "fit needs a recipe"),
     ("fit numbers", "no recipe named 'numbers'", "Did you mean 'translation/numbers'"),
     ("fit translation/nubers", "Did you mean 'translation/numbers'", "Known: translation/"),
-    ("fit none.yaml", "no recipe file none.yaml"),
+    ("fit none.yaml", "no recipe named 'none.yaml'"),
     ("list nrom", "no kind of component named 'nrom'", "Did you mean 'norm'"),
     ("show norm", "NAME is missing", "tfzoo show KIND NAME"),
     ("show rotary", "NAME is missing: tfzoo show position rotary (tfzoo show --help)"),
@@ -282,7 +263,7 @@ COMMANDS = [
     ("recipes --copy x.yaml", "name of a recipe"),
     (f"recipes translation/numbers --copy {__file__}", "exists already"),
     ("cache --cleer", "no option '--cleer'", "Did you mean '--clear'"),
-    ("attention x text --layers 1_0", "--layers 1_0"),
+    ("attention x text --layers 1_0", "--layers: invalid numbers value: '1_0'"),
     ("score", "RUN is missing: tfzoo score RUN"),
 ]
 

@@ -8,34 +8,40 @@ from tfzoo.base.registry import registry
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.main import main
 from tfzoo.config import help
-from tfzoo.config.sections import sections
+from tfzoo.config.config import TOP, sections
 from tfzoo.errors import TfzooError
 
 
 @pytest.mark.parametrize("task", registry("task").own_names())
 def test_every_key_is_described(task):
-    rows = [
-        row for _, found in help.keys(sections(registry("task").entry(task).cls)) for row in found
-    ]
-    assert len(rows) > 100
-    assert [key for key, _, _, text in rows if not text] == []
-    assert [key for key, kind, _, _ in rows if "Annotated" in kind] == []
+    for section in sections(registry("task").entry(task).cls).values():
+        texts = help.descriptions(section.cls)
+        assert [key for key in section.hints if not texts.get(key)] == []
 
 
-def test_the_help_is_grouped_by_section(capsys):
-    assert main(["fit", "translation/numbers", "-h"]) == 0
-    short = capsys.readouterr().out
-    assert main(["fit", "translation/numbers", "--help"]) == 0
+def test_the_help_has_all_sections_and_fits_a_screen(capsys):
+    assert main(["fit", "--help"]) == 0
     out = capsys.readouterr().out
-    assert short == out
-    model, data = out.index("\nmodel: An encoder"), out.index("\ndata: Batches of")
-    assert model < out.index("--model.kv_heads int or None\n      number of heads of keys") < data
-    assert "--optim.schedule SCHEDULE = inverse_sqrt\n      name and options" in out
-    assert "--optim.lr float = 0.0005\n      peak learning rate" in out
+    assert len(out.splitlines()) <= 80
+    for task in registry("task").own_names():
+        assert all(name in out for name in sections(registry("task").entry(task).cls))
+    assert all(f"--{key}" in out for key in TOP)
 
 
-def test_a_description_is_the_first_sentences_of_the_docstring():
-    doc = f"""Something.
+def test_the_help_of_a_section_describes_its_keys(capsys):
+    assert main(["fit", "translation/numbers", "--help", "model"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("model: An encoder")
+    assert "--model.kv_heads int or None\n      number of heads of keys" in out
+    assert "--model.norm NORM = layer\n      components" in out
+    assert main(["fit", "translation/numbers", "--help", "optim"]) == 0
+    assert "--optim.lr float = 0.0005\n      peak learning rate" in capsys.readouterr().out
+    assert main(["fit", "translation/numbers", "--help", "optimm"]) == 2
+    assert "no section named 'optimm'. Did you mean 'optim'?" in capsys.readouterr().err
+
+
+def test_a_description_is_the_first_paragraph_of_the_docstring():
+    doc = """Something.
 
     - ``a``: a list's item,
       of two lines;
@@ -45,19 +51,27 @@ def test_a_description_is_the_first_sentences_of_the_docstring():
 
             More: not this.
         d: ``x`` of :class:`~tfzoo.Search`.
-        e: one. {"long " * 40}. Three.
 
     Raises:
         f: not an argument.
     """
-    found = {key: help.short_description(text) for key, text in help.entries(inspect.cleandoc(doc))}
+    found = {key: help.plain(text) for key, text in help.entries(inspect.cleandoc(doc))}
     assert found == {
         "a": "a list's item, of two lines",
         "b": "see below",
         "c": "see below",
         "d": "x of Search",
-        "e": "one",
     }
+
+
+def test_hyphens_and_underscores_are_the_same_in_options(capsys):
+    underscored = "--print_config --train_tokens 9 --model.kv_heads=2"
+    for words in (underscored, underscored.replace("_", "-")):
+        names = ["--data.test.my-set", "x", "--data.test.my_set", "y"]
+        assert main(["fit", "translation/files", *words.split(), *names]) == 0
+        out = capsys.readouterr().out
+        for line in ("my-set: ", "my_set: ", "kv_heads: 2\n", "train_tokens: 9\n"):
+            assert line in out
 
 
 def test_words_and_options_stand_in_any_order():

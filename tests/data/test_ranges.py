@@ -10,7 +10,7 @@ import pytest
 
 from tfzoo.base.registry import create, registry
 from tfzoo.base.values import members
-from tfzoo.config.sections import make_section
+from tfzoo.config.config import make_section
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption

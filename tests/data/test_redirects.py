@@ -12,7 +12,7 @@ import pytest
 from yarl import URL
 
 from tests.data.servers import respond, served
-from tfzoo.config.security import check_values
+from tfzoo.config.files import Source
 from tfzoo.data import remote
 from tfzoo.data.hosts import Refused, refusal_of_redirect
 from tfzoo.data.http_client import Resolver
@@ -158,5 +158,5 @@ def test_another_name_must_stand_for_a_public_host(monkeypatch):
 )
 def test_a_recipe_names_no_host_of_this_machine_or_network_by_its_number(address):
     with pytest.raises(BadRecipe, match=r"data.train: ") as error:
-        check_values({"data": {"train": address}}, "mine.yaml", trust=False)
+        Source({"data": {"train": address}}, "mine.yaml")
     assert "\n" not in str(error.value)

@@ -10,7 +10,7 @@ import pytest
 from tests.data.servers import respond, served
 from tests.typed import typed
 from tfzoo.commands.main import main
-from tfzoo.config.security import check_values
+from tfzoo.config.files import Source
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.source import find_texts
 from tfzoo.data.table import TextFormat
@@ -101,7 +101,7 @@ def test_an_address_that_is_no_plain_read_is_refused_everywhere(address):
     with pytest.raises(BadOption, match="is no address that tfzoo reads"):
         read(address)
     with pytest.raises(BadRecipe, match=r"mine.yaml: data.test.a.0: .* is no address that tfzoo r"):
-        check_values({"data": {"test": {"a": [address]}}}, "mine.yaml", trust=False)
+        Source({"data": {"test": {"a": [address]}}}, "mine.yaml")
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from tfzoo.base import memory
 from tfzoo.base.registry import create
 from tfzoo.commands.main import main
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import read
-from tfzoo.config.sources import load_recipe, parse_options
+from tfzoo.config.files import load_recipe, parse_options
 from tfzoo.errors import BadRecipe
 from tfzoo.search import Search
 from tfzoo.training import cost
@@ -88,7 +87,7 @@ def is_refused(code, err, line):
 
 def resolved(options):
     given = parse_options(typed(f"{TINY} {options}"))
-    return Config.parse(read(load_recipe(RECIPE), given))
+    return Config.read(load_recipe(RECIPE), given)
 
 
 def checked(options):

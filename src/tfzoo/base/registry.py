@@ -13,6 +13,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -32,6 +33,8 @@ Spec = str | Mapping[str, Any]
 
 C = TypeVar("C", bound=type)
 
+PACKAGES = Path(__file__).parents[2]
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -50,8 +53,7 @@ class Entry:
     @property
     def text(self) -> str:
         """The docstring for a terminal."""
-        text = (inspect.getdoc(self.cls) or "").strip().replace("``", "`")
-        return re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
+        return plain_text(inspect.getdoc(self.cls))
 
     @property
     def summary(self) -> str:
@@ -161,28 +163,26 @@ class Registry:
         return entry, given
 
     def declared(self, attribute: str) -> dict[str, str]:
-        """The text that each class of the kind declares as a class attribute, by the component's
-        name. It is read from the source, so that nothing is imported. A component without it, or
-        without a source, is left out.
+        """The text that each class of the kind declares as a class attribute, or as its ``summary``
+        or ``paper``, by the component's name. It is read from the source, as importing tasks takes
+        seconds. A component without it, or without a source, is left out.
         """
-        package = KINDS[self.kind].package
-        modules = {name: f"{package}.{name}" for name in self._files()}
-        modules |= {name: point.module for name, point in self._points().items()}
-        found = {name: _literals(module, attribute) for name, module in sorted(modules.items())}
-        return {name: texts[0] for name, texts in found.items() if texts}
+        files = {name: str(path) for name, path in self._files().items()}
+        for name, point in self._points().items():
+            with suppress(ImportError, ValueError):
+                spec = find_spec(point.module)
+                files[name] = (spec and spec.origin) or ""
+        found = {name: _declarations(file, name) for name, file in sorted(files.items())}
+        return {name: texts[attribute] for name, texts in found.items() if attribute in texts}
 
     def declaring(self, attribute: str, text: str) -> list[str]:
         """The components whose class declares this text, as :meth:`declared` reads it."""
         return [name for name, one in self.declared(attribute).items() if one == text]
 
     @cache  # noqa: B019  # one registry a kind, for as long as the process lives
-    def _files(self) -> frozenset[str]:
-        try:
-            spec = find_spec(KINDS[self.kind].package)
-        except ModuleNotFoundError:
-            return frozenset()
-        folders = (spec and spec.submodule_search_locations) or []
-        return frozenset(path.stem for folder in folders for path in Path(folder).glob("[!_]*.py"))
+    def _files(self) -> Mapping[str, Path]:
+        folder = PACKAGES.joinpath(*KINDS[self.kind].package.split("."))
+        return {path.stem: path for path in folder.glob("[!_]*.py")}
 
     @cache  # noqa: B019
     def _points(self) -> Mapping[str, EntryPoint]:
@@ -248,23 +248,40 @@ def no_name(kind: str, spec: object, names: Sequence[str]) -> str:
     return message
 
 
-def _literals(module: str, attribute: str) -> list[str]:
-    """The texts that classes of a module assign to ``attribute``, in their order."""
+@cache
+def _declarations(file: str, name: str) -> Mapping[str, str]:
+    """What the class that a file registers under a name says: its attributes that are texts, the
+    ``summary`` in its docstring, and its ``paper``.
+    """
     try:
-        spec = find_spec(module)
-        tree = ast.parse(Path(spec.origin or "").read_text("utf-8")) if spec else None
-    except (ImportError, OSError, SyntaxError, ValueError):
-        return []
-    return [
-        node.value.value
-        for scope in (tree.body if tree else [])
-        if isinstance(scope, ast.ClassDef)
-        for node in scope.body
-        if isinstance(node, ast.Assign)
-        and [ast.unparse(target) for target in node.targets] == [attribute]
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    ]
+        tree = ast.parse(Path(file).read_text("utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    found: dict[str, str] = {}
+    for node in [one for one in tree.body if isinstance(one, ast.ClassDef)]:
+        for call in [one for one in node.decorator_list if isinstance(one, ast.Call)]:
+            if [ast.literal_eval(one) for one in call.args[1:]] == [name]:
+                doc = plain_text(ast.get_docstring(node))
+                found["summary"] = " ".join(doc.partition("\n\n")[0].split())
+                found |= {
+                    str(one.arg): ast.literal_eval(one.value)
+                    for one in call.keywords
+                    if one.arg == "paper"
+                }
+        found |= {
+            ast.unparse(one.targets[0]): one.value.value
+            for one in node.body
+            if isinstance(one, ast.Assign)
+            and isinstance(one.value, ast.Constant)
+            and isinstance(one.value.value, str)
+        }
+    return found
+
+
+def plain_text(doc: str | None) -> str:
+    """A docstring for a terminal."""
+    text = (doc or "").strip().replace("``", "`")
+    return re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
 
 
 def class_path(cls: type) -> str:

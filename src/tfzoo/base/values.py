@@ -157,7 +157,12 @@ def check_range(
         bounds = {"over": gt, "at least": ge, "under": lt, "at most": le}
         if gt == 0 and number and 0 < value < SMALLEST:  # over 0 in double precision alone
             bounds |= {"over": None, "at least": SMALLEST}
-        wanted = " and ".join(f"{word} {x:g}" for word, x in bounds.items() if x is not None)
+        shown = {
+            word: f"{x:,}" if isinstance(x, int) and float(f"{x:g}") != x else f"{x:g}"
+            for word, x in bounds.items()
+            if x is not None
+        }
+        wanted = " and ".join(f"{word} {text}" for word, text in shown.items())
         what = f"a {'whole' if whole else 'finite'} number {wanted}".rstrip()
         raise BadOption(f"{key}={value} must be {what}", key=key)
 

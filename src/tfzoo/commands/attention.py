@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +33,8 @@ tfzoo attention runs/numbers/1 "two plus two" --compare runs/gru/1   two runs si
 
 def run(given: Namespace) -> int:
     """Write the page of one text."""
-    check_suffix(given.output)
-    layers = parse_layers(given.layers)
+    if given.output != "-" and Path(given.output).suffix.lower() != PAGE:
+        raise TfzooError(f"--output {given.output}: a page is written, whose name ends in {PAGE}")
     names = [given.run, *([given.compare] if given.compare else [])]
     first, *others = [Run(name) for name in names]
     text = (given.text if given.text is not None else read_text()).strip()
@@ -44,7 +43,20 @@ def run(given: Namespace) -> int:
     tasks = [load_task(first, given.device)]
     tasks += [load_task(other, given.device, tasks[0].entry.name) for other in others]
     runs = [maps_of(task, text, name) for task, name in zip(tasks, names, strict=True)]
-    write(chosen(runs, layers), given.output)
+    for maps in runs if given.layers else ():
+        own = sorted({one.layer for one in maps})
+        if not given.layers <= {*own}:
+            raise TfzooError(
+                f"--layers: {maps.run} has no such attention map; layers with one: "
+                + ", ".join(map(str, own))
+            )
+    runs = [maps.of_layers(given.layers) for maps in runs] if given.layers else runs
+    from tfzoo.plots.pages.attention import attention_page
+
+    with open_output(None if given.output == "-" else given.output) as out:
+        out.write(attention_page(*runs))
+    if given.output != "-":
+        print_result(given.output)
     return 0
 
 
@@ -64,27 +76,16 @@ def make_parser() -> CommandParser:
         default=FILE,
         help="the page to write, or - for standard output (default: %(default)s)",
     )
-    parser.add_argument("--layers", metavar="N,N", help="these layers alone, such as 0,5")
+    parser.add_argument(
+        "--layers", type=numbers, metavar="N,N", help="these layers alone, such as 0,5"
+    )
     parser.add_device()
     return parser
 
 
-def check_suffix(output: str) -> None:
-    """Raise TfzooError where a file that is to hold a page is not named so."""
-    if output != "-" and Path(output).suffix.lower() != PAGE:
-        raise TfzooError(f"--output {output}: a page is written, whose name ends in {PAGE}")
-
-
-def parse_layers(written: str | None) -> set[int] | None:
-    """The layers of ``--layers``; None if it is not given."""
-    if written is None:
-        return None
-    try:
-        return {parse_number(one, int) for one in written.split(",")}
-    except ValueError:
-        raise TfzooError(
-            f"--layers {written}: write the numbers of layers, from 0, such as --layers 0,5"
-        ) from None
+def numbers(text: str) -> set[int]:
+    """Whole numbers between commas."""
+    return {parse_number(one, int) for one in text.split(",")}
 
 
 def read_text() -> str:
@@ -113,37 +114,3 @@ def maps_of(task: Any, text: str, run: str) -> AttentionMaps:
     for note in maps.notes:
         notify(f"{run}: {note}")
     return maps
-
-
-def chosen(runs: Sequence[AttentionMaps], layers: set[int] | None) -> list[AttentionMaps]:
-    """The maps of these layers; all if it is None.
-
-    Raises:
-        TfzooError: a layer that no run has, or a run that has none of them.
-    """
-    if layers is None:
-        return list(runs)
-    known = [sorted({one.layer for one in maps}) for maps in runs]
-    unknown = sorted(layers - set().union(*known))
-    for maps, own in zip(runs, known, strict=True):
-        if unknown or not layers & set(own):
-            layer = (unknown or sorted(layers))[0]
-            raise TfzooError(
-                f"--layers: {maps.run} has no attention map of layer {layer}; layers with one: "
-                + ", ".join(map(str, own))
-            )
-    return [maps.of_layers(layers) for maps in runs]
-
-
-def write(runs: Sequence[AttentionMaps], output: str) -> None:
-    """Write the page.
-
-    Raises:
-        TfzooError: it is too large, or the file cannot be written.
-    """
-    from tfzoo.plots.pages.attention import attention_page
-
-    with open_output(None if output == "-" else output) as out:
-        out.write(attention_page(*runs))
-    if output != "-":
-        print_result(output)

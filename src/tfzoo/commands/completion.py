@@ -9,7 +9,7 @@ from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.main import COMMANDS, command
-from tfzoo.config import sources
+from tfzoo.config import files
 from tfzoo.errors import TfzooError
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -40,15 +40,20 @@ def run(given: Namespace) -> int:
 
 def every_command() -> ArgumentParser:
     """One parser of all commands, with the words that can follow each."""
-    recipes, sweeps = sources.packaged_recipes(), sources.packaged_sweeps()
+    recipes, sweeps = files.packaged_recipes(), files.packaged_sweeps()
     whole = ArgumentParser("tfzoo", add_help=False)
     commands = whole.add_subparsers(dest="command", parser_class=ArgumentParser)
     for name, summary in COMMANDS.items():
         parser = command(name)[0]
-        for kind in KINDS if parser.of_recipe else ():
+        for kind in KINDS if parser.others == ("--",) else ():
             choices = registry(kind).names()
             parser.add_argument(f"--model.{kind}", choices=choices, help=f"the {kind}")
-        words = {"RECIPE": recipes, "FILE": sweeps, "KIND": list(KINDS)}
-        parser.offer(words if name == "sweep" else {**words, "FILE": None})
+        words = {
+            "RECIPE": recipes,
+            "KIND": list(KINDS),
+            **({"FILE": sweeps} if name == "sweep" else {}),
+        }
+        for action in parser._actions:  # argparse has no other way to them
+            action.choices = words.get(str(action.metavar)) or action.choices
         commands.add_parser(name, parents=[parser], add_help=False, help=summary)
     return whole

@@ -7,10 +7,9 @@ from argparse import Namespace
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result
 from tfzoo.base.values import check_range, readable
-from tfzoo.commands.argument_parser import SECTIONS, CommandParser
+from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import read
-from tfzoo.config.sources import load_recipe
+from tfzoo.config.files import load_recipe
 from tfzoo.errors import BadOption
 
 EPILOG = """\
@@ -37,10 +36,10 @@ def make_parser() -> CommandParser:
     """The arguments of the command."""
     what = "Print what a training step of a recipe's model takes, by part."
     parser = CommandParser("cost", what, EPILOG)
-    parser.add_recipe()
+    parser.add_argument("recipe", metavar="RECIPE", help="a packaged name, or a YAML file")
     for name, text in OPTIONS.items():
         parser.add_argument(f"--{name}", type=int, metavar="N", help=text)
-    parser.takes_recipe(*SECTIONS)
+    parser.takes_recipe("RECIPE")
     return parser
 
 
@@ -48,8 +47,8 @@ def run(given: Namespace) -> int:
     """Print the costs of a recipe's parts."""
     for name in OPTIONS:
         check_range(f"--{name}", getattr(given, name), ge=1, whole=True, optional=True)
-    recipe = read(load_recipe(given.recipe), given.overrides, given.trust)
-    config = Config.parse(recipe, make_data=False)
+    files = load_recipe(given.recipe, given.trust)
+    config = Config.read(files, given.overrides, make_data=False)
     length = given.length or LENGTH
     rows = given.batch or max(1, config.recipe["data"]["max_tokens"] // length)
     for line in report(config, length, rows, given.vocabulary or vocabulary_of(config)):

@@ -50,7 +50,7 @@ def make_parser() -> CommandParser:
     parser.add_argument(
         "--output", metavar="PATH", help="what to write; default: a place in the run's folder"
     )
-    parser.add_overwrite()
+    parser.add_argument("--overwrite", action="store_true", help="replace the file at --output")
     return parser
 
 

@@ -2,39 +2,67 @@
 
 from __future__ import annotations
 
-import textwrap
 from argparse import Namespace
 
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import print_result
-from tfzoo.commands.argument_parser import SECTIONS, CommandParser
-from tfzoo.config.config import Config
+from tfzoo.commands.argument_parser import CommandParser
+from tfzoo.config.config import Config, sections
+from tfzoo.config.files import load_recipe
 from tfzoo.config.help import help_text
-from tfzoo.config.recipe import find_task, read
-from tfzoo.config.sources import load_recipe
+from tfzoo.config.start import find_task
+from tfzoo.errors import TfzooError, UnknownName
 from tfzoo.runs.folder import as_yaml
 
 EPILOG = """\
-  --SECTION.KEY V  override a value of the recipe:
-                   --model.norm rms --model.norm.eps 1e-6 --trainer.max_steps 1000
-                   sections: {sections}
+Values of the recipe are set by --SECTION.KEY VALUE. What is set most:
+  --model.dim, --model.layers, --model.heads       its size
+  --model.norm, --model.attention, ...             its parts: tfzoo list, tfzoo show norm rms
+  --model.norm.eps 1e-6                            an option of a part
+  --data.train, --data.val, --data.test            files of text, or --data.root FOLDER
+  --data.max_tokens                                the size of a batch
+  --optim.lr                                       the peak learning rate
+  --trainer.max_steps                              how long it trains
+  --trainer.devices, --trainer.precision           on what
+  --trainer.logger                                 WandbLogger, TensorBoardLogger, ...
+  --checkpoint.monitor                             the score of the best checkpoint
+and of no section:
+  --from      start with the weights of another run or checkpoint, as far as they fit, and with
+              its tokenizer; a folder of transformers, or hf://owner/name, also gives the recipe
+              its model, and options on top change parts of it
+  --seed          of parameters, batches and dropout
+  --task          what is trained: tfzoo list task
+  --train_tokens  training ends at the first step with at least this many tokens of training
+                  data, unless another limit ends it earlier
+  --samples       how many texts each validation prints with what the model makes of them
+  --explain       log diagnostics of attention and gradients
+  --timeout       seconds without progress after which one of several processes counts as hung
 
-tfzoo fit RECIPE --help    every key with its type and default
-tfzoo list / show          the components that the model can be built from
+Sections, of which tfzoo fit RECIPE --help SECTION has all keys with type and default:
+  model, data, optim, compute; trainer (Lightning's Trainer), checkpoint (its ModelCheckpoint);
+  adapter (LoRA), search (of a translator), loss (of a classifier)
 
   tfzoo fit translation/numbers --model.attention additive --model.position relative_bias
+  tfzoo fit translation/numbers --help optim
 """
 
 
 def make_parser() -> CommandParser:
     """The arguments of the command."""
-    listed = ", ".join(f"{name} ({said})" if said else name for name, said in SECTIONS.items())
-    sections = textwrap.fill(listed, 70).replace("\n", "\n" + " " * 19)
-    epilog = EPILOG.format(sections=sections)
-    parser = CommandParser("fit", "Train a recipe.", epilog, add_help=False)
-    parser.add_recipe()
+    parser = CommandParser("fit", "Train a recipe.", EPILOG, add_help=False)
     parser.add_argument(
-        "-h", "--help", action="store_true", help="print this, or the keys of RECIPE"
+        "recipe",
+        metavar="RECIPE",
+        nargs="?",
+        help="a packaged name (see tfzoo recipes) or the path of a YAML file",
+    )
+    parser.add_argument(
+        "-h",
+        "--help",
+        nargs="?",
+        const="",
+        metavar="SECTION",
+        help="print this, or the keys of a section of RECIPE",
     )
     parser.add_argument(
         "--run",
@@ -43,16 +71,8 @@ def make_parser() -> CommandParser:
         "recipe and options, training resumes from its last checkpoint, unless the run is "
         "complete. One process at a time trains in a folder",
     )
-    parser.add_key(
-        "from",
-        "RUN",
-        "start with the weights of another run or checkpoint, as far as they fit, and with its "
-        "tokenizer; a folder of transformers, or hf://owner/name, also gives the recipe its "
-        "model, and options on top change parts of it",
-    )
-    parser.add_key("seed", "N", "the seed of parameters, batches and dropout")
     parser.add_argument(
-        "--print_config", action="store_true", help="print the resolved recipe and exit"
+        "--print-config", action="store_true", help="print the resolved recipe and exit"
     )
     parser.add_argument(
         "--dry-run",
@@ -60,18 +80,27 @@ def make_parser() -> CommandParser:
         help="train a few steps, print parameters, batches, and estimates of the whole training's "
         "memory and time, and exit; nothing is kept",
     )
-    parser.takes_recipe(*SECTIONS)
+    parser.takes_recipe("RECIPE")
     return parser
 
 
 def run(given: Namespace) -> int:
-    """Train a recipe, or print it resolved, or print its keys."""
-    files = load_recipe(given.recipe)
-    if given.help:
-        print_result(help_text(find_task([*files, *given.overrides])))
+    """Train a recipe, or print it resolved, or print the keys of a section."""
+    if given.help is not None and not (given.help and given.recipe):
+        make_parser().print_help()
         return 0
-    recipe = read(files, given.overrides, given.trust, given.run)
-    config = Config.parse(recipe, make_data=not given.print_config)
+    if given.recipe is None:
+        raise TfzooError(
+            "fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)"
+        )
+    files = load_recipe(given.recipe, given.trust)
+    if given.help:
+        known = sections(find_task([*files, *given.overrides]))
+        if given.help not in known:
+            raise UnknownName("section", given.help, known)
+        print_result(help_text(given.help, known[given.help]))
+        return 0
+    config = Config.read(files, given.overrides, given.run, make_data=not given.print_config)
     if given.print_config:
         print_result(as_yaml(config.recipe).rstrip())
         return 0

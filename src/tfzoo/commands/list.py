@@ -28,19 +28,15 @@ def run(given: Namespace) -> int:
         if len(kinds) > 1:
             print_result(f"{kind}")
         width = max(map(len, names), default=0)
-        # Importing a task takes seconds; the line of its own says what it does.
-        of_tasks = registry(kind).declared("about") if kind == "task" else {}
+        summaries = registry(kind).declared("about" if kind == "task" else "summary")
+        papers = registry(kind).declared("paper")
         for name in names:
-            if name in of_tasks:
-                print_result(f"  {name:<{width}}  {of_tasks[name]}")
-                continue
-            try:
-                entry = registry(kind).entry(name)
-            except BadComponent as error:  # of another package; the others are still listed
-                print_result(f"  {name:<{width}}  cannot be used: {error}")
-                continue
-            print_result(
-                f"  {name:<{width}}  {entry.summary}"
-                + (f"  [{entry.paper}]" if entry.paper else "")
-            )
+            if name not in summaries:  # of another package, which does not say it in its source
+                try:
+                    entry = registry(kind).entry(name)
+                    summaries[name], papers[name] = entry.summary, entry.paper
+                except BadComponent as error:  # the others are still listed
+                    summaries[name] = f"cannot be used: {error}"
+            paper = f"  [{papers[name]}]" if papers.get(name) else ""
+            print_result(f"  {name:<{width}}  {summaries[name]}{paper}")
     return 0

@@ -56,7 +56,7 @@ def make_parser() -> CommandParser:
     parser.add_argument(
         "--causal", action="store_true", default=None, help="position: in a decoder"
     )
-    parser.takes_options(*PARTS)
+    parser.others = tuple(f"--{part}." for part in PARTS)
     return parser
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tfzoo.base.allocator import keep_freed_memory
-from tfzoo.base.terminal import notify, relative_path, silence_lightning
+from tfzoo.base.terminal import notify, progress, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.data.table import decoded, read_lines
 from tfzoo.errors import BadData, BadRun, TfzooError
@@ -23,7 +23,7 @@ from tfzoo.runs.run import Run
 from tfzoo.training.device import find_device
 
 if TYPE_CHECKING:
-    from tfzoo.learning.task import OnProgress, Reading
+    from tfzoo.learning.task import Reading
 
 TEXT = """\
 Apply a trained run to each line of text: translate it, name its class, continue it, as its task is.
@@ -51,10 +51,7 @@ def run(given: Namespace) -> int:
     """Apply a run to a file or to standard input."""
     check(given)
     given.trained.task.check_arguments(given)
-    task = load_task(given.trained, given.device)
-    truncated = Truncated()
-    process_lines(given, task, truncated)
-    truncated.notify()
+    process_lines(given, load_task(given.trained, given.device))
     return 0
 
 
@@ -76,7 +73,7 @@ def make_parser() -> CommandParser:
         help="tokens of text in a batch (default: %(default)s)",
     )
     parser.add_argument("--output", metavar="PATH", help="write here instead of standard output")
-    parser.add_overwrite()
+    parser.add_argument("--overwrite", action="store_true", help="replace the file at --output")
     parser.add_device()
     return parser
 
@@ -120,9 +117,16 @@ def load_task(trained: Run, device: str | None, name: str | None = None) -> Any:
     return task
 
 
-def process_lines(given: Namespace, task: Any, truncated: Truncated) -> None:
+def process_lines(given: Namespace, task: Any) -> None:
     """Read lines in chunks, apply the task to each, and write the results, below its header."""
+    from tfzoo.data.batches import truncation
     from tfzoo.learning.task import Part
+
+    done, truncated = [0], list[tuple[int, int]]()
+
+    def count(lines: int) -> None:
+        done[0] += lines
+        show(f"{done[0]:,}")
 
     interactive = not given.file and sys.stdin.isatty()  # then each line is a chunk
     lines = (
@@ -131,12 +135,12 @@ def process_lines(given: Namespace, task: Any, truncated: Truncated) -> None:
     with open_output(given.output) as out:
         if (header := task.output_header(given)) is not None:
             out.write(f"{header}\n")
-        shows_progress = sys.stderr.isatty() and not (interactive or out.isatty())
-        with LineProgress() if shows_progress else nullcontext() as progress:
+        seen = interactive or out.isatty()
+        with nullcontext(lambda text: None) if seen else progress("lines") as show:
             reading: Reading = {
                 "max_tokens": given.max_tokens,
-                "progress": progress,
-                "on_truncated": truncated.add,
+                "progress": count,
+                "on_truncated": lambda rows, tokens: truncated.append((len(rows), tokens)),
             }
             while chunk := list(islice(lines, 1 if interactive else CHUNK)):
                 for line in task.output_lines(chunk, given, **reading):
@@ -146,24 +150,8 @@ def process_lines(given: Namespace, task: Any, truncated: Truncated) -> None:
                     else:
                         out.write(f"{line}\n")
                 out.flush()
-
-
-class Truncated:
-    """Counts the lines that are longer than the model reads, over all chunks."""
-
-    def __init__(self) -> None:
-        self.count = self.tokens = 0
-
-    def add(self, rows: list[int], tokens: int) -> None:
-        """Count the lines of a chunk of which only the first ``tokens`` are read."""
-        self.count, self.tokens = self.count + len(rows), tokens
-
-    def notify(self) -> None:
-        """Print on stderr how many lines there were, if any."""
-        from tfzoo.data.batches import truncation
-
-        if self.count:
-            notify(truncation(self.count, self.tokens))
+    if truncated:
+        notify(truncation(sum(rows for rows, _ in truncated), truncated[-1][1]))
 
 
 @contextmanager
@@ -181,22 +169,3 @@ def open_output(path: str | None) -> Iterator[IO[str]]:
             yield stream
     except OSError as error:
         raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-class LineProgress:
-    """A progress display on stderr that counts finished lines."""
-
-    def __enter__(self) -> OnProgress:
-        from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} lines"), TimeElapsedColumn())
-        self.bar = Progress(
-            *columns, console=Console(stderr=True), transient=True, redirect_stdout=False
-        )
-        self.bar.add_task("lines", total=None)
-        self.bar.start()
-        return lambda count: self.bar.advance(self.bar.task_ids[0], count)
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()

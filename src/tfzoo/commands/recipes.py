@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tfzoo.base.terminal import notify, print_result
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.config import sources
+from tfzoo.config import files
 from tfzoo.errors import TfzooError
 
 
@@ -35,7 +35,7 @@ def run(given: Namespace) -> int:
             )
         list_all()
         return 0
-    text = sources.find_recipe(given.name).read_text("utf-8")
+    text = files.find_recipe(given.name).read_text("utf-8")
     if given.copy is None:
         print_result(text.rstrip())
         return 0
@@ -48,16 +48,16 @@ def run(given: Namespace) -> int:
         raise TfzooError(f"{path} exists already: name another file, or remove it") from None
     except OSError as error:
         raise TfzooError(f"cannot copy to {path}: {error.strerror}") from None
-    command = "sweep" if given.name in sources.packaged_sweeps() else "fit"
+    command = "sweep" if given.name in files.packaged_sweeps() else "fit"
     notify(f"copied to {path}; run it with: tfzoo {command} {path}")
     return 0
 
 
 def list_all() -> None:
     """Print all names with a line of description, below the command that runs them."""
-    width = max(map(len, sources.packaged()), default=0)
-    recipes, sweeps = sources.packaged_recipes(), sources.packaged_sweeps()
+    width = max(map(len, files.packaged()), default=0)
+    recipes, sweeps = files.packaged_recipes(), files.packaged_sweeps()
     for heading, names in (("tfzoo fit", recipes), ("tfzoo sweep", sweeps)):
         print_result(f"{heading} ...")
         for name in names:
-            print_result(f"  {name:<{width}}  {sources.header_of(name)}")
+            print_result(f"  {name:<{width}}  {files.header_of(name)}")

@@ -35,7 +35,7 @@ def make_parser() -> CommandParser:
         "one row per item in its order, to predictions/<name>.<F> in the run's folder",
     )
     parser.add_device(default="that of the training")
-    parser.takes_recipe("data", "search", "trainer")
+    parser.takes_recipe("RUN")
     return parser
 
 

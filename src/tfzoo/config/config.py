@@ -1,31 +1,271 @@
-"""The configuration of a training: a recipe whose values are of their types, checked by the
-constructors that take them.
+"""The configuration of a training: files and options, merged to one value a key, whose origin is
+known, and converted to types; then checked by the constructors that take them.
+
+The keys of a recipe, with types and defaults, are the arguments of constructors. Later sources
+override earlier ones: the recipe's base, the recipe, files of ``--config``, options. Components are
+merged by name: an option without a name (``--model.norm.eps 1e-6``) is added to the component of
+the earlier sources; another name replaces the component together with its options.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
-from math import inf
-from typing import Any
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, get_args, get_origin
 
 from tfzoo.base import memory
+from tfzoo.base.arguments import arguments
 from tfzoo.base.registry import registry
-from tfzoo.base.values import convert, members
-from tfzoo.config.lightning import CLASSES, as_list, check_classes
-from tfzoo.config.recipe import SPLITS, Recipe, Start, absolute_path, merge_spec
-from tfzoo.config.sections import DEFAULTS, LIGHTNING, RANGES, TOP, Section
-from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing, within
+from tfzoo.base.values import check_range, convert, members
+from tfzoo.config.files import Option, Source
+from tfzoo.config.lightning import CLASSES, as_list, as_mapping, check_classes
+from tfzoo.config.start import Start, find_task, start_from
+from tfzoo.data.remote import is_address
+from tfzoo.data.source import is_saved
+from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing
+from tfzoo.models.architectures import options_like
 from tfzoo.models.options import option_types
 
+TOP: dict[str, Any] = {
+    "task": str,
+    "from": str | None,
+    "seed": int,
+    "timeout": float,
+    "explain": bool,
+    "train_tokens": int | None,
+    "samples": int | None,
+}
+"""The keys that belong to no section, with their types."""
+DEFAULTS = {"seed": 0, "timeout": 1800.0, "explain": False}
+RANGES: dict[str, dict[str, Any]] = {
+    "seed": {"ge": 0, "le": 2**32 - 1},
+    "timeout": {"ge": 1, "le": 2**31},
+    "train_tokens": {"ge": 1, "le": 2**63 - 1},
+    "samples": {"ge": 0, "le": 10_000},
+    "trainer.accumulate_grad_batches": {"ge": 1},
+    "trainer.num_nodes": {"ge": 1, "le": 100_000},
+    "trainer.check_val_every_n_epoch": {"ge": 1},
+    "trainer.val_check_interval": {"gt": 0},
+    "trainer.gradient_clip_val": {"ge": 0},
+    "trainer.log_every_n_steps": {"ge": 0},
+}
+"""The bounds of numbers that no constructor checks, as of
+:func:`~tfzoo.base.values.check_range`.
+"""
+LIGHTNING = frozenset({"trainer", "checkpoint"})
+"""The sections of Lightning's ``Trainer`` and ``ModelCheckpoint``."""
+FOLDER_ARGUMENTS = frozenset({"dirpath", "default_root_dir"})
+"""Arguments of Lightning that tfzoo sets to the run's folder; a recipe cannot set them."""
+SYNONYMS = {
+    "batch_size": "max_tokens",
+    "d_model": "dim",
+    "epochs": "max_epochs",
+    "gpus": "devices",
+    "hidden_size": "dim",
+    "learning_rate": "lr",
+    "name": "optimizer",
+}
+"""Names that other libraries use, and the keys that are suggested for them."""
+SPLITS = ("train", "val", "test")
+"""The keys of the section ``data`` whose values are paths, unless :func:`splits_have_names`."""
+FIRST = ("model.like", "data.name", "data.root", "trainer.callbacks")
+"""The options that are merged first, as they change what others mean."""
 SHARDING = re.compile("fsdp|deepspeed|modelparallel", re.IGNORECASE)
 """In the names of strategies by which each process holds a part of each parameter."""
 OPEN = ("explain/", "train/expert_share/")
 """Beginnings of the names of metrics that depend on the model."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of a recipe.
+
+    Args:
+        cls: the class whose constructor arguments are the keys.
+        hints: the type of each key.
+        defaults: the default of each key that has one.
+        slots: the kind of component of each key that takes one.
+        parts: the keys whose values are dicts with keys of the same section, which override them
+            for a part of the model, as in ``model: {norm: layer, encoder: {norm: batch}}``.
+        supplied: the arguments of ``cls`` that a recipe cannot set.
+    """
+
+    cls: type
+    hints: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    slots: Mapping[str, str]
+    parts: frozenset[str]
+    supplied: frozenset[str] = frozenset()
+
+    def takes_class(self, key: str) -> bool:
+        """Whether the value of a key is a class of Lightning's, or a list of them."""
+        return key in CLASSES and self.cls.__module__.startswith("lightning.")
+
+    def type_of(self, key: str, *inner: str) -> Any:
+        """The type of a key, or of a key within its value: ``str`` for an option of a component,
+        which the registry converts later; ``Any`` if it is not known.
+        """
+        hint = self.hints.get(key, Any)
+        if inner and key in self.slots:
+            return str
+        if inner and key in self.parts:
+            return self.type_of(*inner)
+        values = [get_args(one)[1] for one in members(hint) if get_origin(one) is dict]
+        return hint if not inner else values[0] if values else Any
+
+    def merged(self, key: str, earlier: Any, later: Any) -> Any:
+        """The value of a key of two sources, of which the later one overrides the earlier one."""
+        if key in self.slots:
+            return merge_spec(earlier, later)
+        if self.takes_class(key):
+            return merge_class(earlier, later)
+        if not isinstance(earlier, Mapping) or not isinstance(later, Mapping):
+            return later
+        slots = self.slots if key in self.parts else {}
+        changed = {
+            name: merge_spec(earlier.get(name), inner) if name in slots else inner
+            for name, inner in later.items()
+        }
+        return {**earlier, **changed}
+
+    def converted(self, values: Mapping[str, Any], key: str, path: str) -> Any:
+        """The value of a key, converted: the spec of a component; the options of a part of the
+        model, such as ``encoder: {norm: batch}``; a class of Lightning's; or a value of the key's
+        type. ``path`` is the key in the recipe.
+        """
+        value, hint = values[key], self.hints.get(key, Any)
+        if key in self.parts and isinstance(value, Mapping):
+            # Options without a name, `encoder: {norm: {eps: 1e-6}}`, belong to model.norm; the norm
+            # of `query_key_norm`, an option of layers, is another one.
+            inherits = self.slots if key not in option_types() else {}
+            own = {
+                inner: merge_spec(values[inner], spec) if inner in inherits else spec
+                for inner, spec in value.items()
+            }
+            return {inner: self.converted(own, inner, f"{path}.{inner}") for inner in own}
+        with about(path):
+            if self.takes_class(key):
+                return check_classes(key, value)
+            if key in self.slots and not (value is None and type(None) in members(hint)):
+                entry, options = registry(self.slots[key]).options(value)
+                return {"name": entry.name, **options} if options else entry.name
+            return convert_value(value, hint, path)
+
+
+def sections(task: Any) -> dict[str, Section]:
+    """Return the sections of a task: ``model``, ``data``, its settings such as ``optim``, and
+    Lightning's ``trainer`` and ``checkpoint``.
+    """
+    from lightning.pytorch import Trainer
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    classes = {"model": task.Model, "data": task.Data, **task.settings()}
+    classes |= {"trainer": Trainer, "checkpoint": ModelCheckpoint}
+    supplied = {"model": frozenset(task.model_arguments()), "data": frozenset({"seed"})}
+    supplied |= dict.fromkeys(LIGHTNING, FOLDER_ARGUMENTS)
+    own = {key: make_section(cls, supplied.get(key, frozenset())) for key, cls in classes.items()}
+    if not task.smooths_labels:
+        changed = {**own["optim"].defaults, "label_smoothing": 0.0}
+        own["optim"] = replace(own["optim"], defaults=changed)
+    return own
+
+
+@cache
+def make_section(cls: type, supplied: frozenset[str]) -> Section:
+    """Return the section whose keys are the arguments of ``cls``, except ``supplied``."""
+    taken = {key: one for key, one in arguments(cls).items() if key not in supplied}
+    hints = {key: one.annotation for key, one in taken.items()}
+    slots = {
+        key: slot.kind
+        for key, hint in hints.items()
+        for part in (hint, *get_args(hint))
+        for slot in getattr(part, "__metadata__", ())
+    }
+    defaults = {key: one.default for key, one in taken.items() if one.default is not one.empty}
+    parts = {key for key, hint in hints.items() if dict[str, Any] in members(hint)} - {*slots}
+    return Section(cls, hints, defaults, slots, frozenset(parts), supplied)
+
+
+def merge_spec(earlier: Any, later: Any, name: str = "name") -> Any:
+    """Merge two specs of a component: options are merged if both name the same component."""
+    if not isinstance(later, str | Mapping) or not isinstance(earlier, str | Mapping):
+        return later
+    old, new = as_mapping(earlier, name), as_mapping(later, name)
+    return {**old, **new} if new.get(name, old.get(name)) == old.get(name) else later
+
+
+def merge_class(earlier: Any, later: Any) -> Any:
+    """Merge a class of Lightning's, or options without a class, into an earlier one; if that is a
+    list of classes, into the last one. Another class, or a list, replaces it.
+    """
+    if not isinstance(later, Mapping):
+        return later
+    *others, last = as_list(earlier) or [None]
+    merged = merge_spec(last, later, "class_path")
+    return [*others, merged] if isinstance(earlier, list) and merged is not later else merged
+
+
+def convert_value(value: Any, hint: Any, key: str) -> Any:
+    """Convert the value of a key to the type ``hint``, and check its range. Times stay texts, as a
+    recipe holds them.
+    """
+    try:
+        converted = convert(value, hint)
+    except ValueError as error:
+        raise BadRecipe(f"{key} {error}", key=key) from None
+    if key in RANGES and isinstance(converted, int | float):
+        check_range(key, converted, **RANGES[key])
+    return value if isinstance(converted, timedelta) else converted
+
+
+@contextmanager
+def about(key: str) -> Iterator[None]:
+    """Context in which the messages of errors begin with a key, or with the key within it that they
+    are about.
+    """
+    try:
+        yield
+    except TfzooError as error:
+        said, inner = str(error), error.key.removeprefix(f"{key}.")
+        error.key = key if inner in ("", key) else f"{key}.{inner}"
+        if not said.startswith((f"{key}.", f"{key}=", f"{key} ", f"{key}:")):
+            dot = "." if inner and said.startswith(inner) else ": "
+            error.args = (f"{key}{dot}{said}",)
+        raise
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise BadRecipe(f"{key}: {' '.join(str(error).split())[:300]}", key=key) from None
+
+
+def unknown(known: Mapping[str, Section], key: str, section: str = "") -> str:
+    """The error message for a key that is unknown, or that is not a key of ``section``."""
+    likely = SYNONYMS.get(key, key)
+    here = [*known[section].hints] if section else [*known, *TOP]
+    elsewhere = f", not under `{section}`" if section else ""
+    what = f"{section} has no key {key!r}." if section else f"no section {key!r}."
+    if likely in here:
+        return f"{what} Did you mean {likely!r}?"
+    if key in TOP or key in known:
+        return f"`{key}` belongs at the top{elsewhere}"
+    if homes := [f"`{name}`" for name, one in known.items() if likely in one.hints]:
+        if likely != key:
+            return f"{what} Did you mean {likely!r}, under {homes[0]}?"
+        return f"`{key}` belongs under {' or '.join(homes)}{elsewhere}"
+    if any(key in one.supplied for one in known.values()):
+        return (
+            f"`{key}` cannot be set in a recipe: vocabulary sizes and classes follow from the "
+            "tokenizer and the data, the folder from --run"
+        )
+    if close := did_you_mean(key, here):
+        return what + close
+    for name, one in known.items():
+        if close := did_you_mean(key, one.hints):
+            return f"{what}{close[:-1]}, under `{name}`?"
+    return f"{what} Known: {listing(here, 40)}"
 
 
 @dataclass
@@ -35,251 +275,274 @@ class Config:
     Args:
         name: the name of the recipe's file, without its suffix.
         task: the class of the task.
-        defaults: the defaults of each section but Lightning's, whose recipe holds no defaults.
-        recipe: every value, defaults included, as plain values. ``--print_config`` prints it, and
-            ``config.yaml`` in the run's folder holds it.
-        data: the data module of the section ``data``; None if it was not made.
+        sections: what each section of its recipe may hold.
         start: what training starts with, if not with new weights.
+        recipe: every value, as plain values. ``--print-config`` prints it, and ``config.yaml`` in
+            the run's folder holds it.
+        origins: the file or option that set each dotted key last.
+        data: the data module of the section ``data``; None if it was not made.
     """
 
     name: str
     task: Any
-    defaults: Mapping[str, Mapping[str, Any]]
-    recipe: dict[str, Any]
-    data: Any = None
+    sections: Mapping[str, Section]
     start: Start | None = None
+    recipe: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+    data: Any = None
+    like: str = ""
+    """The origin of the options that the last ``like`` set."""
 
     @classmethod
-    def parse(cls, recipe: Recipe, make_data: bool = True) -> Config:
-        """Convert the values of a recipe and check them. The constructors of all sections are
-        called, because they check ranges and combinations; without ``make_data``, that of ``data``
-        is not, and a recipe may lack paths that ``data`` requires. No data is read.
+    def read(
+        cls,
+        files: Sequence[Source],
+        overrides: Sequence[Source] = (),
+        run: str | None = None,
+        make_data: bool = True,
+    ) -> Config:
+        """The configuration of a recipe's files and of the files and options that override it.
+
+        ``run`` is the folder of a run that goes on, see
+        :func:`~tfzoo.config.start.start_from`. The constructors of all sections are called, because
+        they check ranges and combinations; without ``make_data``, that of ``data`` is not, and a
+        recipe may lack paths that ``data`` requires. No data is read.
 
         Raises:
             BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and the file
                 or option that it is in.
+            BadRun: what it starts from is not there or cannot be read.
         """
+        sources = [*files, *overrides]
+        task = find_task(sources)
+        sources, start = start_from(sources, len(files), task, run)
+        config = cls(Path(files[-1].origin).stem, task, sections(task), start)
         try:
-            values = convert_recipe(recipe)
-            check_meaning(recipe.task, values)
-            data = call_constructors(recipe, values, make_data)
+            for source in sorted(sources, key=order):
+                config.merge(source)
+            config.convert()
+            config.check_meaning()
+            config.construct(make_data)
         except TfzooError as error:
-            if origin := recipe.origin(error.key):
-                said = str(error).removeprefix(f"{origin.removeprefix('--')}: ")
-                error.args = (f"{origin}: {said}",)
+            if origin := config.origin(error.key):
+                said = f"--{error}"
+                if not said.startswith(origin):  # which it names already
+                    own = origin.startswith("--") and f"{error.key}: "
+                    said = f"{origin}: {str(error).removeprefix(own or '')}"
+                error.args = (said,)
             raise
-        defaults = {
-            key: one.defaults for key, one in recipe.sections.items() if key not in LIGHTNING
+        return config
+
+    def origin(self, key: str) -> str:
+        """Where a key, or the closest that contains it, was set; where a section was set if that is
+        one place. ``""`` if it was not.
+        """
+        while "." in key and key not in self.origins:
+            key = key.rpartition(".")[0]
+        found = {
+            self.origins[one] for one in self.origins if one == key or one.startswith(f"{key}.")
         }
-        return cls(recipe.name, recipe.task, defaults, values, data, recipe.start)
+        return self.origins.get(key) or (found.pop() if len(found) == 1 else "")
 
+    def merge(self, source: Source) -> None:
+        """Put the values of a source over those of earlier ones.
 
-def convert_recipe(recipe: Recipe) -> dict[str, Any]:
-    """The converted values of the top level and of all sections. Keys that are not set have their
-    defaults, except in Lightning's sections, where they are left out, as are those that are set to
-    their defaults. Paths of data become absolute: ``data.root``, or the splits where there is none;
-    with ``data.name``, a data set of the Hugging Face hub, splits are names and not paths.
-    """
-    given = {key: value for key, value in recipe.values.items() if value is not None}
-    values = {
-        key: convert_value((DEFAULTS | given)[key], hint, key)
-        for key, hint in TOP.items()
-        if key in DEFAULTS | given
-    }
-    for name, section in recipe.sections.items():
-        own = {**({} if name in LIGHTNING else section.defaults), **recipe.values.get(name, {})}
-        values[name] = {
-            key: convert_key(section, own, key, f"{name}.{key}")
-            for key in section.hints
-            if key in own
-        }
-    for name in LIGHTNING:
-        defaults = {**recipe.sections[name].defaults, "mode": None}  # here it is max, there min
-        values[name] = {key: one for key, one in values[name].items() if one != defaults[key]}
-    checkpoint, task = values["checkpoint"], recipe.task
-    if "mode" not in checkpoint and task.mode(checkpoint.get("monitor") or task.monitor) == "min":
-        checkpoint["mode"] = "min"
-    values["model"].pop("like", None)  # its options have been merged
-    data = values["data"]
-    for key in ("root",) if data.get("root") else () if data.get("name") else SPLITS:
-        data |= {key: absolute_path(data[key])} if key in data else {}
-    return values
-
-
-def convert_key(section: Section, values: Mapping[str, Any], key: str, path: str) -> Any:
-    """Convert the value of a key: the spec of a component; the options of a part of the model, such
-    as ``encoder: {norm: batch}``; a class of Lightning's; or a value of the key's type.
-    """
-    value, hint = values[key], section.hints.get(key, Any)
-    if section.is_nested(key) and isinstance(value, Mapping):
-        # Options without a name, `encoder: {norm: {eps: 1e-6}}`, belong to model.norm; the norm of
-        # `query_key_norm`, an option of layers, is another one.
-        inherits = section.slots if key not in option_types() else {}
-        own = {
-            inner: merge_spec(values[inner], spec) if inner in inherits else spec
-            for inner, spec in value.items()
-        }
-        return {inner: convert_key(section, own, inner, f"{path}.{inner}") for inner in own}
-    with key_of_errors(path):
-        if path.startswith("trainer.") and key in CLASSES:
-            return check_classes(key, value)
-        if key in section.slots and not (value is None and type(None) in members(hint)):
-            entry, options = registry(section.slots[key]).options(value)
-            return {"name": entry.name, **options} if options else entry.name
-        return convert_value(value, hint, path)
-
-
-def convert_value(value: Any, hint: Any, path: str) -> Any:
-    """Convert a value to the type ``hint``, and check that it lies in its range. Times stay texts,
-    as a recipe holds them.
-    """
-    try:
-        converted = convert(value, hint)
-    except ValueError as error:
-        raise BadRecipe(f"{path} {error}", key=path) from None
-    least, most = RANGES.get(path, (-inf, inf))
-    if isinstance(converted, int | float) and not least <= converted <= most:
-        wanted = f"at least {least}" if most == inf else f"from {least} to {most:,}"
-        raise BadRecipe(f"{path}={value} must be {wanted}", key=path)
-    return value if isinstance(converted, timedelta) else converted
-
-
-@contextmanager
-def key_of_errors(key: str) -> Iterator[None]:
-    """Context in which errors are about this key, or one of its section if they name that."""
-    try:
-        yield
-    except TfzooError as error:
-        inner = error.key.removeprefix(f"{key}.")
-        error.key = key if inner in ("", key) else f"{key}.{inner}"
-        raise
-
-
-def check_meaning(task: Any, recipe: Mapping[str, Any]) -> None:
-    """Check values of which each is of its type, but which together train nothing, or which this
-    task does not have.
-    """
-    check_trainer(recipe["trainer"])
-    check_averaging(recipe)
-    check_monitors(task, recipe)
-    if recipe.get("samples") is not None and task.samples is None:
-        raise BadRecipe(
-            f"samples: task {task.entry.name!r} prints no texts; leave it out", key="samples"
-        )
-
-
-def check_trainer(values: Mapping[str, Any]) -> None:
-    """Check arguments of the Trainer with which nothing would be trained, or that end training with
-    an error where it first validates.
-    """
-    for key in ("max_steps", "max_epochs", "limit_train_batches"):
-        if values.get(key) == 0:
-            key = f"trainer.{key}"
-            raise BadRecipe(f"{key}=0 trains nothing: it must be at least 1", key=key)
-    devices = str(values.get("devices"))
-    if devices.isdecimal() and len(devices) > 4:  # Lightning makes a list of them
-        raise BadRecipe("trainer.devices must be at most 9,999", key="trainer.devices")
-    key, interval = "trainer.val_check_interval", values.get("val_check_interval")
-    if isinstance(interval, float) and values.get("check_val_every_n_epoch", 1) is None:
-        raise BadRecipe(
-            f"{key}={interval} is a share of an epoch, which needs "
-            "trainer.check_val_every_n_epoch 1; or give a number of batches",
-            key=key,
-        )
-    if isinstance(interval, int | float) and interval <= 0:
-        raise BadRecipe(
-            f"{key}={interval} must be over 0: a number of batches, or a share of an epoch such as "
-            "0.5; trainer.limit_val_batches 0 leaves validation out",
-            key=key,
-        )
-
-
-def check_averaging(recipe: Mapping[str, Any]) -> None:
-    """Check that no average is made of weights that are sharded, which Lightning cannot copy."""
-    strategy = recipe["trainer"].get("strategy")
-    name = str(strategy.get("class_path") if isinstance(strategy, Mapping) else strategy)
-    callbacks = [one["class_path"] for one in as_list(recipe["trainer"].get("callbacks"))]
-    averages = [one.rpartition(".")[2] for one in callbacks if one.endswith("WeightAveraging")]
-    averages += ["optim.average"] if recipe["optim"].get("average") else []
-    if averages and SHARDING.search(name):
-        raise BadRecipe(
-            f"trainer.strategy {name} shards the weights, of which {averages[0]} keeps a copy: "
-            "leave one of them out",
-            key="trainer.strategy",
-        )
-
-
-def check_monitors(task: Any, recipe: Mapping[str, Any]) -> None:
-    """Check that the task logs what ``checkpoint`` and callbacks monitor, and what the names of
-    checkpoints hold, and that no score is monitored in the wrong direction. Nothing is known of
-    that where a callback of another package may log more.
-    """
-    callbacks = as_list(recipe["trainer"].get("callbacks"))
-    if not all(callback["class_path"].startswith("lightning.") for callback in callbacks):
-        return
-    checkpoint = recipe["checkpoint"]
-    monitors = [("checkpoint.monitor", checkpoint.get("monitor"))]
-    modes = [("checkpoint.mode", checkpoint.get("monitor") or task.monitor, checkpoint.get("mode"))]
-    for callback in callbacks:
-        given = callback.get("init_args") or {}
-        monitors.append(("trainer.callbacks", given.get("monitor")))
-        modes.append((*monitors[-1], given.get("mode", "min")))  # Lightning's default
-    for name in re.findall(
-        r"\{(.*?)[:}]", checkpoint.get("filename") or ""
-    ):  # as Lightning reads it
-        monitors.append(("checkpoint.filename", None if name in ("epoch", "step") else name))
-    known = task.logged_names()
-    for key, name in monitors:
-        if name and name not in known and not name.startswith(OPEN):
-            raise BadRecipe(
-                f"{key}: no metric {name!r}.{did_you_mean(name, known)} "
-                f"Known: {listing(known, 30)}",
-                key=key,
-            )
-    for key, name, mode in modes:
-        if name and mode:
-            with key_of_errors(key), within(key):
-                task.check_mode(name, mode)
-
-
-def call_constructors(recipe: Recipe, values: Mapping[str, Any], make_data: bool) -> Any:
-    """Call the constructors of all sections except Lightning's, and of ``data`` if ``make_data``;
-    return the data module, None if it was not made. The model is built on the ``meta`` device,
-    which allocates no memory, with placeholders for the sizes that follow from the data.
-    """
-    task = recipe.task
-    supplied = {
-        "model": task.model_arguments(data=values["data"]),
-        "data": {"seed": values["seed"]},
-    }
-    made: dict[str, Any] = {}
-    for name, section in recipe.sections.items():
-        if name in LIGHTNING or (name == "data" and not make_data):
-            continue
-        make = partial(section.cls, **supplied.get(name, {}))
-        with section_of_errors(name):
-            if name == "model":
-                made[name] = memory.without_data(make, values[name])
-                task.check_model(made[name])
+        In ``model``, ``like`` comes first, so that the other keys override the architecture's
+        options.
+        """
+        values = source.values
+        if isinstance(source, Option):
+            section, *keys = source.key.split(".")
+            known = self.sections.get(section)
+            hint = known.type_of(*keys) if known and keys else TOP.get(section, Any)
+            values = source.of_type(hint)
+        for name, value in values.items():
+            if name in TOP:
+                self.recipe[name], self.origins[name] = value, source.origin
                 continue
-            made[name] = make(**values[name])
-            if check := getattr(made[name], "check_model", None):
-                check(made["model"])
-            if name == "optim":
-                task.check_optim(made[name], default=0.0)
-    return made.get("data")
+            if name not in self.sections or not isinstance(value, Mapping | None):
+                self.origins[name] = source.origin
+                raise BadRecipe(
+                    f"{name} is a section of keys, not {value!r}"
+                    if name in self.sections
+                    else unknown(self.sections, name),
+                    key=name,
+                )
+            for key in sorted(value or {}, key=lambda key: key != "like"):
+                self.set(name, key, (value or {})[key], source)
+
+    def set(self, name: str, key: str, value: Any, source: Source) -> None:
+        """Set a key of a section, or merge a component or a mapping into what is there. Paths of
+        data in options start at the working directory, and an option with a ``+`` adds to a list.
+        """
+        path, section = f"{name}.{key}", self.sections[name]
+        values = self.recipe.setdefault(name, {})
+        self.origins[path] = source.origin
+        if key not in section.hints:
+            raise BadRecipe(unknown(self.sections, key, name), key=path)
+        if path == "model.like":
+            if value is not None:
+                self.be_like(value, source.origin)
+            return
+        before = values.get(key, section.defaults.get(key))
+        if isinstance(source, Option):
+            if name == "data" and key in SPLITS and not splits_have_names(values):
+                value = absolute_path(value)
+            if source.adds:
+                value = [*as_list(before), value]
+        values[key] = section.merged(key, before, value)
+
+    def be_like(self, name: Any, origin: str) -> None:
+        """Set the options of ``like: NAME`` in the section ``model``, in place of those of an
+        earlier ``like``.
+        """
+        with about("model.like"):
+            options = options_like(name, self.sections["model"].cls)
+        values = self.recipe["model"]
+        for key in [key for key in values if self.origins[f"model.{key}"] == self.like]:
+            del values[key], self.origins[f"model.{key}"]
+        self.like = f"{origin} (like: {name})"
+        values.update(options)
+        self.origins |= {f"model.{key}": self.like for key in options}
+
+    def convert(self) -> None:
+        """Convert the values of the top level and of all sections. Keys that are not set get their
+        defaults, except in Lightning's sections, where they are left out, as are those that are set
+        to their defaults. Paths of data become absolute: ``data.root``, or the splits where there
+        is none; with ``data.name``, a data set of the Hugging Face hub, splits are names and not
+        paths.
+        """
+        set_here = {key: value for key, value in self.recipe.items() if value is not None}
+        given = {**DEFAULTS, **set_here}
+        values = {
+            key: convert_value(given[key], hint, key) for key, hint in TOP.items() if key in given
+        }
+        for name, section in self.sections.items():
+            own = {**({} if name in LIGHTNING else section.defaults), **self.recipe.get(name, {})}
+            values[name] = {
+                key: section.converted(own, key, f"{name}.{key}")
+                for key in section.hints
+                if key in own
+            }
+        for name in LIGHTNING:
+            defaults = {**self.sections[name].defaults, "mode": None}  # here it is max, there min
+            values[name] = {key: one for key, one in values[name].items() if one != defaults[key]}
+        best = values["checkpoint"]
+        if self.task.mode(best.get("monitor") or self.task.monitor) == "min":
+            best.setdefault("mode", "min")
+        values["model"].pop("like", None)  # its options have been merged
+        data = values["data"]
+        for key in ("root",) if data.get("root") else () if data.get("name") else SPLITS:
+            data |= {key: absolute_path(data[key])} if key in data else {}
+        self.recipe = values
+
+    def check_meaning(self) -> None:
+        """Check values of which each is of its type, but which together train nothing, or which
+        this task does not have.
+        """
+        trainer = self.recipe["trainer"]
+        for key in ("max_steps", "max_epochs", "limit_train_batches"):
+            if trainer.get(key) == 0:
+                key = f"trainer.{key}"
+                raise BadRecipe(f"{key}=0 trains nothing: it must be at least 1", key=key)
+        if self.recipe.get("samples") is not None and self.task.samples is None:
+            raise BadRecipe(
+                f"samples: task {self.task.entry.name!r} prints no texts; leave it out",
+                key="samples",
+            )
+        strategy, callbacks = trainer.get("strategy"), as_list(trainer.get("callbacks"))
+        name = str(strategy.get("class_path") if isinstance(strategy, Mapping) else strategy)
+        classes = [one["class_path"].rpartition(".")[2] for one in callbacks]
+        averages = [one for one in classes if one.endswith("WeightAveraging")]
+        averages += ["optim.average"] if self.recipe["optim"].get("average") else []
+        if averages and SHARDING.search(name):
+            raise BadRecipe(
+                f"trainer.strategy {name} shards the weights, of which {averages[0]} keeps a copy: "
+                "leave one of them out",
+                key="trainer.strategy",
+            )
+        self.check_monitors(callbacks)
+
+    def check_monitors(self, callbacks: Sequence[Mapping[str, Any]]) -> None:
+        """Check that the task logs what ``checkpoint`` and callbacks monitor, and that no score is
+        monitored in the wrong direction. Nothing is known of that where a callback of another
+        package may log more.
+        """
+        if not all(callback["class_path"].startswith("lightning.") for callback in callbacks):
+            return
+        best, known = self.recipe["checkpoint"], self.task.logged_names()
+        monitors = [("checkpoint", best.get("monitor") or self.task.monitor, best.get("mode"))]
+        for callback in callbacks:
+            options = callback.get("init_args") or {}
+            mode = options.get("mode", "min")  # Lightning's default
+            monitors.append(("trainer.callbacks", options.get("monitor"), mode))
+        for key, name, mode in monitors:
+            if name and name not in known and not name.startswith(OPEN):
+                key = f"{key}.monitor"
+                raise BadRecipe(
+                    f"{key}: no metric {name!r}.{did_you_mean(name, known)} "
+                    f"Known: {listing(known, 30)}",
+                    key=key,
+                )
+            if name and mode:
+                with about(f"{key}.mode"):
+                    self.task.check_mode(name, mode)
+
+    def construct(self, make_data: bool) -> None:
+        """Call the constructors of all sections except Lightning's, and of ``data`` if
+        ``make_data``. The model is built on the ``meta`` device, which allocates no memory, with
+        placeholders for the sizes that follow from the data.
+        """
+        values = self.recipe
+        supplied = {
+            "model": self.task.model_arguments(data=values["data"]),
+            "data": {"seed": values["seed"]},
+        }
+        model: Any = None
+        for name, section in self.sections.items():
+            if name in LIGHTNING or (name == "data" and not make_data):
+                continue
+            make = partial(section.cls, **supplied.get(name, {}))
+            with about(name):
+                if name == "model":
+                    model = memory.without_data(make, values[name])
+                    self.task.check_model(model)
+                    continue
+                made = make(**values[name])
+                if check := getattr(made, "check_model", None):
+                    check(model)
+                if name == "optim":
+                    self.task.check_optim(made, default=0.0)
+                if name == "data":
+                    self.data = made
 
 
-@contextmanager
-def section_of_errors(name: str) -> Iterator[None]:
-    """Context in which the messages of errors begin with the name of a section."""
-    try:
-        with key_of_errors(name):
-            yield
-    except TfzooError as error:
-        if not str(error).startswith(f"{name}."):
-            error.args = (f"{name}: {error}",)
-        raise
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        message = " ".join(str(error).split())[:300]
-        raise BadRecipe(f"{name}: {message}", key=name) from None
+def order(source: Source) -> int:
+    """When a source is merged: files before options, a component before its options, whatever their
+    order on the command line; but options of a callback belong to the callback before them.
+    """
+    if not isinstance(source, Option):
+        return -1
+    return 0 if source.key.startswith(FIRST) else source.key.count(".")
+
+
+def splits_have_names(data: Mapping[str, Any]) -> bool:
+    """Whether the values of :data:`SPLITS` are names of splits and not paths: in a data set of the
+    Hugging Face hub, or in a folder that its ``save_to_disk`` wrote. ``data`` is the section.
+    """
+    folder = data.get("root")
+    saved = isinstance(folder, str) and is_saved(Path(folder).expanduser())
+    return saved or bool(data.get("name"))
+
+
+def absolute_path(value: Any) -> Any:
+    """Make a path, or each path of a mapping or list, absolute. Relative paths start at the working
+    directory; addresses stay as they are.
+    """
+    if isinstance(value, Mapping):
+        return {name: absolute_path(path) for name, path in value.items()}
+    if isinstance(value, list):
+        return [absolute_path(path) for path in value]
+    if not isinstance(value, str) or is_address(value):
+        return value
+    return str(Path(value).expanduser().resolve())

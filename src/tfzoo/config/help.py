@@ -1,5 +1,5 @@
-"""The text of ``tfzoo fit RECIPE --help``: every key of a recipe with its type, its default and the
-description in the docstring of the class that takes it.
+"""The text of ``tfzoo fit RECIPE --help SECTION``: every key of a section with its type, its
+default, and the description in the docstring of the class that takes it.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ import inspect
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
 from tfzoo.base.values import type_name
-from tfzoo.config.sections import DEFAULTS, DESCRIPTIONS, TOP, Section, sections
+from tfzoo.config.config import Section
 
 ENTRY = re.compile(
     r"^(?= {4}[\w`]| *- )( *)(?:- )?((?:`*\w+`*|\.{3})(?:, (?:`*\w+`*|\.{3}))*): +"
@@ -22,51 +22,24 @@ ENTRY = re.compile(
 )
 """``name: text`` or ``a, b, ..., c: text`` under ``Args:``, or the same as an item of a list."""
 SEE = re.compile(r"[Ss]ee :class:`~?([\w.]+)\.(\w+)`")
-EMPTY = inspect.Parameter.empty
-MAX_DESCRIPTION = 160
-"""Maximum number of characters of a description that has several sentences."""
-
-HEAD = """\
-usage: tfzoo fit RECIPE [--SECTION.KEY VALUE ...]
-
-Every key of a recipe, with its type and default. A component also takes its own options, such as
---model.norm.eps 1e-6: tfzoo show norm rms lists them, tfzoo list norm the names."""
 
 
-def help_text(task: Any) -> str:
-    """Return the text for recipes of a task, a paragraph for each section."""
+def help_text(name: str, section: Section) -> str:
+    """The keys of a section, below its first sentence."""
+    doc = inspect.getdoc(section.cls) or inspect.getdoc(vars(section.cls)["__init__"]) or ""
+    lines = [f"{name}: {plain(doc.partition('. ')[0].partition(chr(10) * 2)[0])}", ""]
     width = min(shutil.get_terminal_size().columns, 100)
-    lines = [HEAD]
-    for name, rows in keys(sections(task)):
-        lines += ["", name]
-        for key, kind, default, text in rows:
-            value = "" if default in (EMPTY, None) else f" = {default}"
-            lines.append(f"  --{key} {kind}{value}")
-            lines += textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    texts = descriptions(section.cls)
+    for key, hint in section.hints.items():
+        kind = section.slots[key].upper() if key in section.slots else type_name(hint)
+        default = section.defaults.get(key)
+        lines.append(f"  --{name}.{key} {kind}{'' if default is None else f' = {default}'}")
+        lines += textwrap.wrap(texts[key], width, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    if section.slots:
+        kind = next(iter(section.slots.values()))
+        lines += ["", f"tfzoo list {kind} has the names of a {kind}, tfzoo show {kind} NAME its"]
+        lines += [f"options, which are set as well: --{name}.{kind}.OPTION VALUE"]
     return "\n".join(lines)
-
-
-def keys(
-    of_task: Mapping[str, Section],
-) -> Iterator[tuple[str, list[tuple[str, str, Any, str]]]]:
-    """Yield the heading of each section, and type, default and description of each of its keys."""
-    rows = [
-        (key, readable(hint), DEFAULTS.get(key, EMPTY), DESCRIPTIONS.get(key, ""))
-        for key, hint in TOP.items()
-    ]
-    yield "top level", rows
-    for name, section in of_task.items():
-        texts = descriptions(section.cls)
-        rows = [
-            (
-                f"{name}.{key}",
-                section.slots[key].upper() if key in section.slots else readable(hint),
-                section.defaults.get(key, EMPTY),
-                texts.get(key, ""),
-            )
-            for key, hint in section.hints.items()
-        ]
-        yield f"{name}: {summary(section.cls)}", rows
 
 
 def descriptions(cls: type) -> dict[str, str]:
@@ -81,7 +54,7 @@ def descriptions(cls: type) -> dict[str, str]:
                     other = getattr(import_module(see[1]), see[2])
                     texts = {**descriptions(other), **texts}
                 else:
-                    texts.setdefault(key, short_description(text))
+                    texts.setdefault(key, plain(text))
     return texts
 
 
@@ -91,28 +64,8 @@ def entries(doc: str) -> Iterator[tuple[str, str]]:
         yield from ((name, text) for name in re.findall(r"\w+", names))
 
 
-def short_description(text: str) -> str:
-    """A description without markup and without its default: its first sentence, and further ones up
-    to :data:`MAX_DESCRIPTION` characters.
-    """
-    text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"\1", text).replace("``", "").replace("`", "")
+def plain(text: Any) -> str:
+    """A description without markup and without its default."""
+    text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"\1", text).replace("`", "")
     text = re.sub(r"\(?\bDefaults?: [^.;]+?(?:\.\d+)?\)?(?:\.|$)", "", text)
-    shortened = ""
-    for sentence in re.split(r"(?<=[.;])\s+", " ".join(text.split())):
-        if shortened and len(shortened) + len(sentence) > MAX_DESCRIPTION:
-            break
-        shortened = f"{shortened} {sentence}".strip()
-    return shortened.rstrip(".;")
-
-
-def summary(cls: type) -> str:
-    """The first sentence of a class's docstring."""
-    doc = vars(cls).get("__doc__") or vars(cls)["__init__"].__doc__ or ""
-    text = " ".join(doc.strip().partition("\n\n")[0].split())
-    return short_description(text.partition(". ")[0])
-
-
-def readable(hint: Any) -> str:
-    """A type in at most 60 characters."""
-    text = type_name(hint)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return " ".join(text.split()).rstrip(".;")

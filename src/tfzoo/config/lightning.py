@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from tfzoo.base.arguments import arguments, check_arguments
@@ -27,13 +26,6 @@ LISTS = ("callbacks", "logger", "plugins")
 """Those that are lists."""
 NAMES = ("strategy", "profiler", "accelerator")
 """Those for which Lightning has other names than those of classes, such as ``ddp``."""
-NEEDED = {
-    "TensorBoardLogger": (("tensorboard", "tensorboardX"), "'tfzoo[tensorboard]'"),
-    "MLFlowLogger": (("mlflow",), "mlflow"),
-    "CometLogger": (("comet_ml",), "comet-ml"),
-    "LitLogger": (("litlogger",), "litlogger"),
-}
-"""The modules of which a logger needs one, and what to install for it."""
 
 
 def check_classes(key: str, value: Any) -> Any:
@@ -41,8 +33,8 @@ def check_classes(key: str, value: Any) -> Any:
     import path of each class, and its options in their types.
 
     Raises:
-        BadRecipe, BadOption: a class that cannot be imported or needs a package that is not
-            installed, or an option that it does not have or that is of the wrong type.
+        BadRecipe, BadOption: a class that cannot be imported, or an option that it does not have or
+            that is of the wrong type.
     """
     if value is None or (key == "logger" and isinstance(value, bool)):
         return value
@@ -53,11 +45,11 @@ def check_classes(key: str, value: Any) -> Any:
 
 def check_class(key: str, value: Any) -> Any:
     """As :func:`check_classes`, of one class."""
-    spec = dict(value) if isinstance(value, Mapping) else {"class_path": value}
+    options = as_mapping(value, "class_path")
     what = key.removesuffix("s")
-    if "class_path" not in spec:
+    if "class_path" not in options:
         raise BadRecipe(f"name the {what} first (--trainer.{key} NAME), then its options")
-    module, _, name = str(spec["class_path"]).rpartition(".")
+    module, _, name = str(options.pop("class_path")).rpartition(".")
     path = f"{module or CLASSES[key]}.{name}"
     try:
         cls = load(path)
@@ -72,14 +64,9 @@ def check_class(key: str, value: Any) -> Any:
         raise BadRecipe(
             f"no {what} named {name!r}.{did_you_mean(name, known)} Known: {listing(known, 40)}"
         )
-    modules, install = NEEDED.get(name, ((), ""))
-    if modules and not any(map(find_spec, modules)):
-        raise BadRecipe(f"{name} needs a package that is not installed: pip install {install}")
-    given = {**(spec.get("init_args") or {}), **(spec.get("dict_kwargs") or {})}
     supplied = {"save_dir": ""} if "save_dir" in arguments(cls) else {}
-    check_arguments(cls, {**supplied, **given})
-    options = {}
-    for option, one in given.items():
+    check_arguments(cls, {**supplied, **options})
+    for option, one in options.items():
         if isinstance(one, Mapping) and "class_path" in one:
             options[option] = check_class(key, one)
         else:
@@ -118,6 +105,14 @@ def load(path: str) -> Any:
     """What an import path names; None if its module has nothing of that name."""
     module, _, name = path.rpartition(".")
     return getattr(import_module(module), name, None)
+
+
+def as_mapping(spec: Any, name: str) -> dict[str, Any]:
+    """What a class or a component is called, under the key ``name``, and its options."""
+    if not isinstance(spec, Mapping):
+        return {name: spec}
+    options = spec.get("init_args") or {}
+    return {**{key: value for key, value in spec.items() if key != "init_args"}, **options}
 
 
 def as_list(value: Any) -> list[Any]:

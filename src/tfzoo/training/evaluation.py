@@ -14,10 +14,9 @@ from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import notify, print_table, relative_path, tsv_cell
 from tfzoo.base.values import leaves
-from tfzoo.config.config import Config
-from tfzoo.config.recipe import FROM, read
-from tfzoo.config.sections import TOP
-from tfzoo.config.sources import ConfigSource, Source
+from tfzoo.config.config import TOP, Config
+from tfzoo.config.files import Source
+from tfzoo.config.start import FROM
 from tfzoo.errors import BadRun, TfzooError, UnknownName
 from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import write_summary
@@ -108,13 +107,13 @@ def configuration(run: Run, given: Namespace) -> Config:
     trainer |= {"devices": 1, **(trainer_device(given.device) if given.device else {})}
     # What training began with need not be there any more.
     own = {**kept, "task": run.entry["task"], FROM: None, "trainer": trainer, "checkpoint": {}}
-    recipe = read([ConfigSource(own, str(run.path), run.path)], given.overrides, given.trust)
-    if "data" not in recipe.values:
+    source = Source(own, str(run.path), given.trust)
+    if not any("data" in one.values for one in (source, *given.overrides)):
         raise BadRun(
             f"{relative_path(run.path)} names no data, as it was trained elsewhere or in Python. "
             "Name files, such as --data.root FOLDER, or stay in Python: trainer.test(task, data)"
         )
-    config = Config.parse(recipe)
+    config = Config.read([source], given.overrides)
     run.entry["recipe"] = config.recipe
     return config
 

@@ -14,14 +14,8 @@ from typing import Any
 from tfzoo.base.loading import task_class
 from tfzoo.base.registry import create
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import FROM, SEED, read
-from tfzoo.config.sources import (
-    ConfigSource,
-    find_recipe,
-    load_recipe,
-    parse_options,
-    read_yaml,
-)
+from tfzoo.config.files import Source, find_recipe, load_recipe, parse_options, read_yaml
+from tfzoo.config.start import FROM, SEED
 from tfzoo.data.source import named_tests
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing, within
 from tfzoo.runs.folder import SCHEME
@@ -68,7 +62,7 @@ def load(
     return plan
 
 
-def check_starts(plan: Plan, recipe: Sequence[ConfigSource]) -> None:
+def check_starts(plan: Plan, recipe: Sequence[Source]) -> None:
     """Check that the runs are there with which the seeds begin, each with one of its own.
 
     Raises:
@@ -99,7 +93,7 @@ def cell_index(plan: Plan, number: int) -> int:
     return number // len(plan.seeds)
 
 
-def resolve_cell(plan: Plan, recipe: Sequence[ConfigSource], cell: Cell) -> Cell:
+def resolve_cell(plan: Plan, recipe: Sequence[Source], cell: Cell) -> Cell:
     """The cell with its resolved recipes, or with the reason why it is refused.
 
     Raises:
@@ -117,14 +111,12 @@ def resolve_cell(plan: Plan, recipe: Sequence[ConfigSource], cell: Cell) -> Cell
     return replace(cell, recipes=recipes)
 
 
-def resolve_recipe(
-    plan: Plan, recipe: Sequence[ConfigSource], cell: Cell, tuned: str
-) -> dict[str, Any]:
+def resolve_recipe(plan: Plan, recipe: Sequence[Source], cell: Cell, tuned: str) -> dict[str, Any]:
     """The configuration, without the seed, with which ``tfzoo fit`` will train a cell."""
     _, *options = plan.fit_arguments(cell, tuned)
     options.append(f"--seed={plan.seeds[0]}")  # a run that it begins with may be named by its seed
     try:
-        return Config.parse(read(recipe, parse_options(options))).recipe
+        return Config.read(recipe, parse_options(options)).recipe
     except Clash:
         raise
     except TfzooError as error:

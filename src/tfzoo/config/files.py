@@ -1,0 +1,390 @@
+"""What the files of a recipe and the options of a command line say, as plain values: which files
+there are, how YAML and options are read, and which values are refused before anything that they
+name is imported.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tfzoo.base.values import DEPTH, check_number, is_plain, is_text, leaves, members
+from tfzoo.config.lightning import CLASSES
+from tfzoo.data.remote import is_address, refusal
+from tfzoo.errors import BadRecipe, did_you_mean, listing, within
+from tfzoo.runs.folder import ADDRESS
+
+PACKAGE = Path(__file__).resolve().parents[1]
+TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".conll", ".txt")
+"""The endings of what may be taken for a recipe, but is text."""
+SWEEPS = "ablations"
+"""The folder of sweeps, which vary a recipe."""
+BASE = "base"
+"""The key of a recipe that names its base."""
+MAX_BYTES = 2**18
+"""Maximum size of a recipe. The longest packaged one has about 4,000 bytes."""
+MAX_BASES = 10
+"""Maximum number of recipes that are based on each other."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where values come from: a file, or an :class:`Option`.
+
+    Args:
+        values: nested as in a recipe.
+        origin: what messages call it.
+        trust: it may name code and addresses.
+
+    Raises:
+        BadRecipe: a value that is refused, see :func:`refused` and :func:`untrusted`.
+    """
+
+    values: Mapping[str, Any]
+    origin: str
+    trust: bool = False
+
+    def __post_init__(self) -> None:
+        for keys, value in leaves(self.values):
+            check_number(keys, value, self.origin)
+            key = ".".join(keys)
+            if reason := refused(key, value) or ("" if self.trust else untrusted(key, value)):
+                where = self.origin if self.origin == f"--{key}" else f"{self.origin}: {key}"
+                raise BadRecipe(f"{where}: {reason}")
+
+
+# Packaged recipes and other files -----------------------------------------------------------------
+
+
+def packaged_folder() -> Path:
+    """Return the folder of all packaged files: ``recipes`` beside ``src`` in a checkout, inside the
+    package in an installation.
+    """
+    beside = PACKAGE.parents[1] / "recipes"
+    return beside if PACKAGE.parent.name == "src" and beside.is_dir() else PACKAGE / "recipes"
+
+
+def packaged() -> list[str]:
+    """Return all names: ``translation/numbers``, ``ablations/norm`` and so on."""
+    folder = packaged_folder()
+    files = folder.rglob("*.yaml")
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in files)
+
+
+def packaged_recipes() -> list[str]:
+    """Return the names of recipes, which ``tfzoo fit`` trains."""
+    return [name for name in packaged() if name.partition("/")[0] != SWEEPS]
+
+
+def packaged_sweeps() -> list[str]:
+    """Return the names of sweeps, which ``tfzoo sweep`` runs."""
+    return [name for name in packaged() if name.partition("/")[0] == SWEEPS]
+
+
+def find_recipe(recipe: str, beside: Path = Path()) -> Path:
+    """Return the file of a recipe or sweep, given its packaged name, or its path from the folder
+    ``beside``.
+
+    Raises:
+        BadRecipe: there is no such file.
+    """
+    path, known = beside / Path(recipe).expanduser(), packaged()
+    if path.name.removesuffix(".gz").endswith(TEXT_SUFFIXES):
+        raise BadRecipe(
+            f"{recipe} is no recipe, which is a .yaml file; text is given to one: "
+            f"tfzoo fit classification/files --data.train {recipe} (tfzoo recipes lists all)"
+        )
+    if path.is_file():
+        return path
+    if (name := recipe.removesuffix(".yaml")) in known:
+        return packaged_folder() / f"{name}.yaml"
+    if (path / "config.yaml").is_file():
+        raise BadRecipe(f"{recipe} is the folder of a run: its recipe is {path / 'config.yaml'}")
+    if of_task := [one for one in known if one.startswith(f"{recipe}/")]:
+        raise BadRecipe(f"{recipe!r} is no recipe, but these are: {', '.join(of_task)}")
+    last = {one.rpartition("/")[2]: one for one in known}
+    hint = f" Did you mean {last[recipe]!r}?" if recipe in last else did_you_mean(recipe, known)
+    alike = [one for one in known if one.startswith(f"{recipe.partition('/')[0]}/")] or known
+    raise BadRecipe(
+        f"no recipe named {recipe!r}.{hint} Known: {listing(alike)} (tfzoo recipes), "
+        "or the path of a YAML file"
+    )
+
+
+def load_recipe(recipe: str, trust: bool = False) -> list[Source]:
+    """The files of a recipe, which is given by its packaged name or its path: that which it is
+    based on, the base of that and so on stand before it. With ``trust``, it may name classes
+    outside Lightning, also in modules beside its file.
+
+    ``base`` is a path, relative to the folder of the file that holds it, or a packaged name.
+
+    Raises:
+        BadRecipe: no such file, a file that is not a YAML mapping, or bases that form a cycle.
+    """
+    path, folder = find_recipe(recipe), packaged_folder()
+    if trust and (beside := str(path.resolve().parent)) not in sys.path:
+        sys.path.insert(0, beside)
+    sources: list[Source] = []
+    while True:
+        inside = path.is_relative_to(folder)
+        origin = path.relative_to(folder).as_posix() if inside else str(path)
+        values = read_yaml(path)
+        if {"recipe", "axes"} & values.keys():
+            raise BadRecipe(
+                f"{origin} varies a recipe, which one training cannot: tfzoo sweep {recipe}"
+            )
+        base = values.pop(BASE, None)
+        sources.insert(0, Source(values, origin, trust))
+        if base is None:
+            return sources
+        if not isinstance(base, str):
+            raise BadRecipe(f"{origin}: {BASE} is the name or the path of one recipe, not {base!r}")
+        if len(sources) > MAX_BASES:
+            raise BadRecipe(f"{recipe}: recipes that are based on each other: {origin}, {base}")
+        with within(f"{origin}: {BASE}"):
+            path = find_recipe(base, path.parent)
+
+
+def header_of(name: str) -> str:
+    """Return the first paragraph of a file's comment header; ``""`` if there is none."""
+    lines = find_recipe(name).read_text("utf-8").splitlines()
+    header = takewhile(lambda line: line.startswith("# "), lines)
+    return " ".join(line.removeprefix("# ").strip() for line in header)
+
+
+# YAML ---------------------------------------------------------------------------------------------
+
+
+class Loader(yaml.SafeLoader):
+    """A ``SafeLoader`` with the scalars of YAML 1.2: ``no``, ``10:00`` and ``1_000`` are strings,
+    ``1e-4`` is a number, of at most 40 digits. Tags of other values than plain ones are an error,
+    such as dates and objects; so are repeated keys, and aliases, with which a few lines are
+    billions of values.
+    """
+
+    yaml_constructors = {  # noqa: RUF012  # as the base class has it
+        tag: construct
+        for tag, construct in yaml.SafeLoader.yaml_constructors.items()
+        if tag is None
+        or tag.rpartition(":")[2] in ("null", "bool", "int", "float", "str", "seq", "map")
+    }
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # as the base class has it
+
+    depth = 0
+    """The level of the current node."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose a node, before values are built from it."""
+        is_alias = self.check_event(yaml.AliasEvent)
+        if is_alias or self.depth == DEPTH:
+            problem = "no aliases, write it again" if is_alias else f"deeper than {DEPTH} levels"
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            name = self.construct_object(key, deep=True)
+            if isinstance(name, list | dict) or name in seen:
+                problem = f"the key {name!r} occurs twice"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
+
+for tag, pattern, first in (
+    ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", [*"tTfF"]),
+    ("int", r"^[-+]?(?:0|[1-9][0-9]{0,39})$", [*"-+0123456789"]),
+    (
+        "float",
+        r"^(?:[-+]?(?:\.[0-9]+|[0-9]{1,40}(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
+        [*"-+.0123456789"],
+    ),
+):
+    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), first)
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """Parse a YAML text; error messages begin with ``where``."""
+    try:
+        return yaml.load(text, Loader)  # a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        line = (
+            f", line {error.problem_mark.line + 1}" if error.problem_mark and "\n" in text else ""
+        )
+        raise BadRecipe(f"{where}{line}: {error.problem or 'not YAML'}") from None
+    except Exception as error:  # PyYAML fails in any way at a value that is not of its tag
+        why = next(iter(str(error).splitlines()), "")
+        raise BadRecipe(f"{where}: not YAML ({type(error).__name__}: {why})") from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Load the mapping in a YAML file.
+
+    Raises:
+        BadRecipe: the file cannot be read, is not YAML, repeats a key or is not a mapping.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        text = data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRecipe(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
+    if len(data) > MAX_BYTES:
+        raise BadRecipe(f"{path}: over {MAX_BYTES:,} bytes, the maximum size of a recipe")
+    values = parse_yaml(text, str(path))
+    if not isinstance(values, dict | None):
+        raise BadRecipe(
+            f"{path}: a recipe is a mapping (task: ..., model: ...), not {type(values).__name__}"
+        )
+    return {str(key): value for key, value in (values or {}).items()}
+
+
+# Options ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option(Source):
+    """One option of a command line.
+
+    Args:
+        key: the dotted key after ``--``, without a ``+`` at its end.
+        adds: the key was typed with a ``+`` at its end: the value is appended to a list.
+        text: the value as it was typed, None if there is none.
+        value: the text as YAML, or the text itself if it is not YAML; True if there is none. Lists
+            and mappings are in brackets.
+    """
+
+    key: str
+    adds: bool
+    text: str | None
+    value: Any
+
+    def of_type(self, hint: Any) -> dict[str, Any]:
+        """The value as a recipe nests it, of a key of this type: the text as it was typed if the
+        key takes a string, or if YAML reads the text as another type than the key's (it is
+        converted later); otherwise the text parsed as YAML.
+
+        Raises:
+            BadRecipe: no value, and the key is no boolean.
+        """
+        kinds, value = members(hint), self.value
+        if self.text is None and bool not in kinds and hint is not Any:
+            raise BadRecipe(f"--{self.key} needs a value")
+        if self.text in ("null", "None"):
+            value = self.text if is_plain(hint) and type(None) not in kinds else None
+        elif type(value) not in kinds or isinstance(value, str):
+            is_text = is_plain(hint) or (str in kinds and not isinstance(value, list | dict))
+            value = self.text if is_text else value
+        return nested(self.key, value)
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """A value under its dotted key.
+
+    >>> nested("model.norm.eps", 1)
+    {'model': {'norm': {'eps': 1}}}
+    """
+    for name in reversed(key.split(".")):
+        value = {name: value}
+    return dict(value)
+
+
+def parse_options(words: Sequence[str], trust: bool = False) -> list[Option]:
+    """Words of which each is an option or its value: ``--key value``, ``--key=value``, or ``--key``
+    without a value, at the end or before another option.
+    """
+    options, rest = list[Option](), list(words)
+    while rest:
+        options.append(next_option(rest, trust))
+    return options
+
+
+def next_option(rest: list[str], trust: bool) -> Option:
+    """Take one option off the words of a command line."""
+    name, equals, text = rest.pop(0).removeprefix("--").partition("=")
+    value: Any = True
+    key = name.removesuffix("+")
+    key = key if ADDRESS_KEY.match(key) else key.replace("-", "_")
+    typed = text if equals else rest.pop(0) if rest and not rest[0].startswith("--") else None
+    if typed is not None:
+        try:
+            value = parse_yaml(typed, f"--{key}")
+        except BadRecipe:  # not every text is YAML, such as a path
+            value = typed
+        if isinstance(value, list | dict) and typed[0] not in "[{":
+            value = typed
+    return Option(
+        nested(key, value),
+        f"--{key}",
+        trust,
+        key=key,
+        adds=name.endswith("+"),
+        text=typed,
+        value=value,
+    )
+
+
+# What is refused ----------------------------------------------------------------------------------
+
+OUTPUT_KEYS = {
+    *("dirpath", "save_dir", "default_root_dir", "root_dir", "log_dir", "dir", "directory"),
+}
+"""Arguments of Lightning's classes that choose where they write."""
+FORWARDED_KEYS = {"settings", "dict_kwargs"}
+"""Arguments that a logger passes on to its own library, where they can name programs to start."""
+CLASS_KEY = re.compile(rf"trainer\.({'|'.join(CLASSES)})(\.\d+)?|(.*\.)?class_path")
+"""Keys whose values name classes."""
+ADDRESS_KEY = re.compile(r"data\.(train|val|test)(\.|$)")
+"""Keys whose values may be addresses that :func:`tfzoo.data.remote.refusal` accepts."""
+URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
+OUTSIDE = re.compile(r"^[/~\\]|^[A-Za-z]:[/\\]|(?:^|[/\\])\.\.(?:$|[/\\])")
+"""Matches absolute paths and paths with ``..``."""
+LONGEST = 200
+"""The most characters of a text in Lightning's sections: some name files, and steps are added."""
+TRUST = "If you trust whoever wrote it: --trust"
+
+
+def refused(key: str, value: Any) -> str:
+    """Why nobody may set a key to a value; "" where it is allowed."""
+    if not is_text(value):
+        return f"{value!r} is no text"
+    if key.partition(".")[0] in ("trainer", "checkpoint") and len(str(value)) > LONGEST:
+        return f"has {len(str(value))} characters; the most is {LONGEST}: it may name a file"
+    return ""
+
+
+def untrusted(key: str, value: Any) -> str:
+    """Why a stranger may not set a key to a value; "" where it is allowed."""
+    keys = key.split(".")
+    if keys[0] in ("trainer", "checkpoint") and value is not None:
+        if keys[-1] in OUTPUT_KEYS or (isinstance(value, str) and OUTSIDE.search(value)):
+            return "a run writes into its own folder alone. Choose it with --run FOLDER"
+        if FORWARDED_KEYS & {*keys}:
+            return f"could start a program. {TRUST}"
+    if not isinstance(value, str) or (key == "from" and ADDRESS.fullmatch(value)):
+        return ""
+    if ADDRESS_KEY.match(key) and is_address(value):
+        return refusal(value, trusted=False) or ""
+    if URL.match(value):
+        return f"{value!r} is an address, and a recipe fetches nothing. {TRUST}"
+    packages = tuple(f"{package}." for package in CLASSES.values())
+    if CLASS_KEY.fullmatch(key) and "." in value and not value.startswith(packages):
+        return (
+            f"{value!r} is no class of Lightning's. A recipe is data: it may name Lightning's own "
+            "callbacks, loggers, strategies, profilers and plugins, nothing else. "
+            "If you trust whoever wrote it and the code it names: --trust"
+        )
+    return ""
