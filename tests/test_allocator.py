@@ -2,7 +2,6 @@
 
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -125,25 +124,6 @@ def test_what_the_user_has_chosen_stays(chosen, monkeypatch):
     kept, found = forked.call(faults)
     assert not kept
     assert found > 0.9 * PAGES
-
-
-@requires_glibc
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_another_allocator_is_left_alone(tmp_path):
-    """A library with a malloc of its own takes the place of jemalloc, which few machines have."""
-    source, library = tmp_path / "other.c", tmp_path / "other.so"
-    source.write_text(
-        "#include <stddef.h>\n"
-        "void *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }\n"
-    )
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-    said = "import tfzoo; print(tfzoo.keep_freed_memory())"
-    for preloaded, answer in ((str(library), "False\n"), ("", "True\n")):
-        environment = {**os.environ, "LD_PRELOAD": preloaded}
-        done = subprocess.run(
-            [sys.executable, "-c", said], env=environment, capture_output=True, text=True
-        )
-        assert done.stdout == answer, done.stderr
 
 
 class Asked(Exception):

@@ -213,7 +213,7 @@ MISTAKES = [
     ("score runs/toy/1 --search.beam 5", "no section 'search'"),
     ("fit toy.yaml --model.classes 6", "`classes` cannot be set in a recipe"),
     ("fit toy.yaml --model.tie all", "no key 'tie'"),
-    ("fit toy.yaml --optim.class_weights balanced", "`class_weights` belongs under `loss`"),
+    ("fit toy.yaml --optim.class_weights balanced", "Did you mean 'loss.class_weights'?"),
     ("fit toy.yaml --loss.class_weights equal", "class_weights"),
     ("fit toy.yaml --loss.class_weights '[1, 2]'", "dict[str, float] or None, not [1, 2]"),
     ("fit toy.yaml --loss.class_weights.NUN 2", "no label 'NUN'", "Did you mean 'NUM'"),

@@ -120,13 +120,14 @@ def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path):
             "data": {"workers": 3},
             "trainer": {"max_steps": 9, "limit_train_batches": 4, "logger": {"a": [1]}},
         },
+        {},
     )
     with pytest.raises(
         BadRun, match=r"model\.norm was rms, is not set; model\.norm\.name was not set, is layer"
     ):
-        check_config(tmp_path, {**recipe, "model": {"norm": {"name": "layer"}, "dim": 8}})
+        check_config(tmp_path, {**recipe, "model": {"norm": {"name": "layer"}, "dim": 8}}, {})
     with pytest.raises(BadRun, match=r"limit_train_batches was 4, is not set"):
-        check_config(tmp_path, {**recipe, "trainer": {}})
+        check_config(tmp_path, {**recipe, "trainer": {}}, {})
 
 
 def test_the_latest_runs_are_suggested_first():
@@ -135,6 +136,16 @@ def test_the_latest_runs_are_suggested_first():
         write_config(Path(f"runs/{name}/1"), {})
         os.utime(f"runs/{name}/1", (99 - age, 99 - age))
     assert similar_runs("elsewhere/x") == ["runs/b/1", "runs/c/1", "runs/a/1"]
+
+
+def test_a_key_that_came_after_the_run_had_its_default(tmp_path):
+    write_config(tmp_path, {"data": {"token_dropout": 0.1}})
+    defaults = {"data": {"token_dropout": 0.0, "later": (1, 2)}}
+    check_config(tmp_path, {"data": {"token_dropout": 0.1, "later": [1, 2]}}, defaults)
+    with pytest.raises(BadRun, match=r"data\.token_dropout was 0\.1, is 0\.0"):
+        check_config(tmp_path, {"data": {"token_dropout": 0.0, "later": [1, 2]}}, defaults)
+    with pytest.raises(BadRun, match=r"data\.later was \[1, 2\], is \[3\]"):
+        check_config(tmp_path, {"data": {"token_dropout": 0.1, "later": [3]}}, defaults)
 
 
 def test_metrics_go_on_after_the_rows_that_a_checkpoint_knows(tmp_path):

@@ -230,8 +230,8 @@ def test_it_is_trained_scored_and_used_by_the_same_commands(capsys):
         (["--model.vocab_size", "5"], "`vocab_size` cannot be set in a recipe"),
         (["--model.dim", "0"], "dim=0 must be at least 1"),
         (["--sampling.leters", "3"], "Did you mean 'letters'"),
-        (["--letters", "3"], "`letters` belongs under `sampling`"),
-        (["--data.seed", "3"], "`seed` belongs at the top"),
+        (["--letters", "3"], "Did you mean 'sampling.letters'?"),
+        (["--data.seed", "3"], "Did you mean 'seed', at the top?"),
         (["--search.beam", "3"], "no section 'search'"),
     ],
 )

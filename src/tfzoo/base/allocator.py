@@ -6,8 +6,6 @@ import ctypes
 import os
 import sys
 
-from tfzoo.errors import BadOption
-
 VARIABLE = "TFZOO_KEEP_FREED_MEMORY"
 """The environment variable that is set to 0 to leave the allocator alone."""
 TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8
@@ -27,11 +25,7 @@ READ_AT_IMPORT = {
 
 
 def prepare_import() -> None:
-    """Set :data:`READ_AT_IMPORT`, but for what the environment has; nothing once PyTorch is there.
-
-    Raises:
-        BadOption: :data:`VARIABLE` is neither 0 nor 1.
-    """
+    """Set :data:`READ_AT_IMPORT` but for what the environment has; nothing once PyTorch is there."""
     if is_wanted() and "torch" not in sys.modules:
         for name, value in READ_AT_IMPORT.items():
             os.environ.setdefault(name, value)
@@ -52,48 +46,30 @@ def keep_freed_memory() -> bool:
     Freed memory below 1 GiB (32 MiB before glibc 2.35) stays with the process until it ends; larger
     single tensors are returned when they are freed.
 
-    Nothing is done under another C library or operating system, under another allocator, such as
-    jemalloc in ``LD_PRELOAD``, where ``MALLOC_...`` or ``glibc.malloc`` in ``GLIBC_TUNABLES`` is in
-    the environment, or with ``TFZOO_KEEP_FREED_MEMORY=0``.
+    Nothing is done under another C library or operating system, where ``MALLOC_...`` or
+    ``glibc.malloc`` in ``GLIBC_TUNABLES`` is in the environment, or with
+    ``TFZOO_KEEP_FREED_MEMORY=0``. Another allocator, such as jemalloc in ``LD_PRELOAD``, is not
+    changed.
 
     Returns:
-        Whether freed memory is now kept.
-
-    Raises:
-        BadOption: ``TFZOO_KEEP_FREED_MEMORY`` is neither 0 nor 1.
+        Whether glibc keeps freed memory now.
 
     Source: ``man 3 mallopt``.
     """
-    if not is_wanted() or (libc := glibc()) is None:
+    if not is_wanted():
         return False
     prepare_import()
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+    except OSError:  # no glibc
+        return False
     kept = any(libc.mallopt(MMAP_THRESHOLD, size) for size in MAPPED_FROM)
     kept = bool(libc.mallopt(TRIM_THRESHOLD, -1)) and kept  # never
     return bool(libc.mallopt(ARENA_MAX, 1)) and kept  # other arenas return what is freed
 
 
 def is_wanted() -> bool:
-    """Whether the environment leaves the choice to us.
-
-    Raises:
-        BadOption: :data:`VARIABLE` is neither 0 nor 1.
-    """
-    given = os.environ.get(VARIABLE, "1")
-    if given not in ("0", "1"):
-        raise BadOption(f"{VARIABLE}={given}: set it to 0 to leave the allocator alone, or to 1")
+    """Whether the environment leaves the choice to us."""
     chosen = any(name.startswith("MALLOC_") for name in os.environ)
-    return (
-        given == "1" and not chosen and "glibc.malloc" not in os.environ.get("GLIBC_TUNABLES", "")
-    )
-
-
-def glibc() -> ctypes.CDLL | None:
-    """The C library if it is glibc and its ``malloc`` is the one that is called, else None."""
-    if sys.platform != "linux":
-        return None
-    process = ctypes.CDLL(None)
-    if not hasattr(process, "gnu_get_libc_version"):  # musl
-        return None
-    libc = ctypes.CDLL("libc.so.6")
-    called, own = (ctypes.cast(one.malloc, ctypes.c_void_p).value for one in (process, libc))
-    return libc if called == own else None
+    tunables = os.environ.get("GLIBC_TUNABLES", "")
+    return os.environ.get(VARIABLE) != "0" and not chosen and "glibc.malloc" not in tunables

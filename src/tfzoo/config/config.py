@@ -126,12 +126,11 @@ class Section:
             return merge_class(earlier, later)
         if not isinstance(earlier, Mapping) or not isinstance(later, Mapping):
             return later
-        slots = self.slots if key in self.parts else {}
-        changed = {
-            name: merge_spec(earlier.get(name), inner) if name in slots else inner
-            for name, inner in later.items()
-        }
-        return {**earlier, **changed}
+        if key in self.parts:
+            later = {
+                name: self.merged(name, earlier.get(name), inner) for name, inner in later.items()
+            }
+        return {**earlier, **later}
 
     def converted(self, values: Mapping[str, Any], key: str, path: str) -> Any:
         """The value of a key, converted: the spec of a component; the options of a part of the
@@ -243,29 +242,20 @@ def about(key: str) -> Iterator[None]:
 
 def unknown(known: Mapping[str, Section], key: str, section: str = "") -> str:
     """The error message for a key that is unknown, or that is not a key of ``section``."""
-    likely = SYNONYMS.get(key, key)
-    here = [*known[section].hints] if section else [*known, *TOP]
-    elsewhere = f", not under `{section}`" if section else ""
     what = f"{section} has no key {key!r}." if section else f"no section {key!r}."
-    if likely in here:
-        return f"{what} Did you mean {likely!r}?"
-    if key in TOP or key in known:
-        return f"`{key}` belongs at the top{elsewhere}"
-    if homes := [f"`{name}`" for name, one in known.items() if likely in one.hints]:
-        if likely != key:
-            return f"{what} Did you mean {likely!r}, under {homes[0]}?"
-        return f"`{key}` belongs under {' or '.join(homes)}{elsewhere}"
-    if any(key in one.supplied for one in known.values()):
+    every = {"": [*TOP, *known], **{name: [*one.hints] for name, one in known.items()}}
+    places = {section: every[section], **every}
+    likely = SYNONYMS.get(key, key)
+    exact = {name: [likely] for name, keys in places.items() if likely in keys}
+    if not exact and any(key in one.supplied for one in known.values()):
         return (
             f"`{key}` cannot be set in a recipe: vocabulary sizes and classes follow from the "
             "tokenizer and the data, the folder from --run"
         )
-    if close := did_you_mean(key, here):
-        return what + close
-    for name, one in known.items():
-        if close := did_you_mean(key, one.hints):
-            return f"{what}{close[:-1]}, under `{name}`?"
-    return f"{what} Known: {listing(here, 40)}"
+    for name, keys in (exact or places).items():
+        if close := did_you_mean(likely, keys, f"{name}." if name not in ("", section) else ""):
+            return what + (f"{close[:-1]}, at the top?" if section and not name else close)
+    return f"{what} Known: {listing(places[section], 40)}"
 
 
 @dataclass
@@ -332,6 +322,11 @@ class Config:
                 error.args = (said,)
             raise
         return config
+
+    @property
+    def defaults(self) -> dict[str, Mapping[str, Any]]:
+        """Those of each section but Lightning's, whose recipe holds no defaults."""
+        return {key: one.defaults for key, one in self.sections.items() if key not in LIGHTNING}
 
     def origin(self, key: str) -> str:
         """Where a key, or the closest that contains it, was set; where a section was set if that is

@@ -176,9 +176,15 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-def check_config(folder: Path, recipe: Mapping[str, Any]) -> list[str]:
+def check_config(
+    folder: Path,
+    recipe: Mapping[str, Any],
+    defaults: Mapping[str, Mapping[str, Any]],
+) -> list[str]:
     """Check that a run can go on with this recipe, and return the dotted names of what differs from
     the run's own.
+
+    The run may lack keys that came after it: ``defaults`` has their values, by section.
 
     Raises:
         BadRun: naming what may not differ.
@@ -189,6 +195,11 @@ def check_config(folder: Path, recipe: Mapping[str, Any]) -> list[str]:
             f"{folder / CONFIG} cannot be read, so nobody knows how this run was configured. Name "
             "another folder with --run"
         )
+    for section, values in defaults.items():
+        kept = before.get(section)
+        if isinstance(kept, dict):
+            for key in values.keys() - kept.keys():
+                kept[key] = plain(values[key])
     old, new = set_values(before), set_values(plain(dict(recipe)))
     differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
     names = [

@@ -88,7 +88,7 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
             notify(f"passed over: {line}")
         # without a checkpoint only rank 0 may read config.yaml, because it also writes it
         goes_on = resume_from or (not rank() and (folder / CONFIG).is_file())
-        changed = check_config(folder, config.recipe) if goes_on else []
+        changed = check_config(folder, config.recipe, config.defaults) if goes_on else []
         if resume_from and not changed and is_complete(folder):
             steps, shown = read_summary(folder)["fit"].get("steps", 0), relative_path(folder)
             print_result(
