@@ -25,7 +25,7 @@ READ_AT_IMPORT = {
 
 
 def prepare_import() -> None:
-    """Set :data:`READ_AT_IMPORT` but for what the environment has; nothing once PyTorch is there."""
+    """Set :data:`READ_AT_IMPORT` but for what the environment has, before PyTorch is imported."""
     if is_wanted() and "torch" not in sys.modules:
         for name, value in READ_AT_IMPORT.items():
             os.environ.setdefault(name, value)
