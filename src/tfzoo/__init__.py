@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tfzoo.learning.loss import Loss
     from tfzoo.learning.optim import Optim
     from tfzoo.masks import Mask
-    from tfzoo.models.architectures.published import from_pretrained
     from tfzoo.models.classifier import TransformerClassifier
     from tfzoo.models.decoder import Decoder, DecoderLayer
     from tfzoo.models.encoder import Encoder, EncoderLayer
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from tfzoo.models.transformer import Transformer
     from tfzoo.plots.maps import attention_maps
     from tfzoo.search import Search
+    from tfzoo.swapping.saved import from_pretrained
     from tfzoo.swapping.swap import swap
     from tfzoo.tasks.classification import ClassificationTask
     from tfzoo.tasks.translation import TranslationTask
@@ -62,7 +62,7 @@ _WHERE = {
     "attention_maps": "tfzoo.plots.maps",
     "create": "tfzoo.base.registry",
     "describe": "tfzoo.base.registry",
-    "from_pretrained": "tfzoo.models.architectures.published",
+    "from_pretrained": "tfzoo.swapping.saved",
     "generate": "tfzoo.models.generation",
     "keep_freed_memory": "tfzoo.base.allocator",
     "list_components": "tfzoo.base.registry",

@@ -1,12 +1,15 @@
 """Models of transformers keep their output, and train with every part."""
 
+import json
+import logging
+
 import pytest
 import torch
 from torch import nn
 
 import tfzoo
 from tests.swapping.test_swap import every_part
-from tfzoo.errors import BadOption, Clash
+from tfzoo.errors import BadOption, BadRun, Clash
 
 transformers = pytest.importorskip("transformers", minversion="5")
 
@@ -116,6 +119,41 @@ def test_trained_parts_are_saved_with_the_model():
     nn.init.zeros_(other.encoder.layer[0].attention.self.tfzoo.attention.query)
     other.load_state_dict(state)
     torch.testing.assert_close(output(other, batch), output(model, batch), rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_a_swap_survives_saving_and_is_no_secret(name, tmp_path, caplog):
+    """With trained parts, options, and one swap after another; transformers alone names the key."""
+    model, batch = model_of(name)
+    tfzoo.swap(model, {"name": "rms", "eps": 0.1}, skip="*layer*0*")
+    tfzoo.swap(model, attention="additive", allow=["unrotatable-attention"])
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+    model.double().save_pretrained(tmp_path)
+    found = tfzoo.from_pretrained(tmp_path)
+    assert type(found) is type(model)
+    torch.testing.assert_close(output(found, batch), output(model, batch), rtol=0.0, atol=0.0)
+    with caplog.at_level("WARNING"):
+        logger = logging.getLogger("transformers")
+        logger.addHandler(caplog.handler)
+        type(model).from_pretrained(tmp_path)
+        logger.removeHandler(caplog.handler)
+    assert "tfzoo_swaps" in caplog.text
+
+
+def test_a_strangers_swaps_run_no_code(tmp_path):
+    model, _ = model_of("bert")
+    tfzoo.swap(model, norm="rms")
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    for change, message in (
+        ({"architectures": ["os.system"]}, "no model"),
+        ({"architectures": ["AutoModel"]}, "no model"),
+        ({"tfzoo_swaps": [{"norm": "os.system"}]}, "no norm named"),
+    ):
+        (tmp_path / "config.json").write_text(json.dumps(config | change))
+        with pytest.raises(BadRun, match=message):
+            tfzoo.from_pretrained(tmp_path)
 
 
 @pytest.mark.parametrize("attention", ["additive", SCALED])

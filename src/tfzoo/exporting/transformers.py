@@ -37,7 +37,7 @@ from tfzoo.models.architectures.config import (
     TASK_PARAMS,
     read_config,
 )
-from tfzoo.models.architectures.published import from_pretrained
+from tfzoo.models.architectures.published import pretrained_model
 from tfzoo.models.architectures.weights import OWN, layer_of, line, table_of
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.models.transformer import Transformer
@@ -146,7 +146,7 @@ def generation_of(task: Task, model: Any, special: SpecialIds) -> dict[str, Any]
 
 def check_read_back(folder: Path, model: nn.Module) -> None:
     """Raise TfzooError where a folder does not hold the parameters of a model."""
-    found, own = from_pretrained(folder).state_dict(), model.state_dict()
+    found, own = pretrained_model(folder).state_dict(), model.state_dict()
     if found.keys() != own.keys():
         raise TfzooError("what was written is not what is read back: nothing was kept")
     for name, value in own.items():

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from tfzoo.base.registry import Spec, registry
@@ -24,6 +25,8 @@ SWAPPED = ("norm", "attention", "weighting", "feedforward", "position")
 """The kinds of components that can take the place of parts of a model."""
 
 Patterns = str | Collection[str] | None
+KEY = "tfzoo_swaps"
+"""Of the swaps in the config of a model of ``transformers``."""
 
 
 def swap(
@@ -55,7 +58,9 @@ def swap(
     projections of an attention, the maps of a feed-forward layer where the component has maps of
     the same shapes, and a table of positions to ``learned``. Other parameters have the component's
     initial values. Swap after pretrained weights are loaded and before the optimiser is made.
-    Swapping again replaces what was swapped in.
+    Swapping again replaces what was swapped in. A model of ``transformers`` may be saved by its
+    ``save_pretrained``: :func:`tfzoo.from_pretrained` makes the swaps again. A ``valid`` that is a
+    function is not saved.
 
     Args:
         model: any module that contains such parts.
@@ -118,7 +123,25 @@ def swap(
         check_attention_fits(model, attention, weighting, allow)
     notes = replace_modules(model, chosen, specs, valid)
     switch_off_fast_path(model)
+    note(model, {**specs, "only": only, "skip": skip, "valid": valid, "allow": allow})
     return SwapReport(tuple(report_entry(match, specs, notes) for match in matches))
+
+
+def note(model: nn.Module, arguments: Mapping[str, Any]) -> None:
+    """Write a swap into the config of a model of ``transformers``, which ``save_pretrained`` keeps.
+
+    A buffer is saved beside the weights, so that a plain ``from_pretrained``, which would load a
+    model without the swap, says that it does not know it.
+    """
+    if not hasattr(model, "save_pretrained"):
+        return
+    kept = {
+        name: value if isinstance(value, str | bool | Mapping) else list(value)
+        for name, value in arguments.items()
+        if value and not callable(value)
+    }
+    setattr(model.config, KEY, [*getattr(model.config, KEY, ()), kept])
+    model.register_buffer(KEY, torch.ones(1))
 
 
 Specs = Mapping[str, Spec | None]

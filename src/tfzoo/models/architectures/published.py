@@ -21,8 +21,6 @@ from tfzoo.models.architectures.config import Model, Published, read_config
 from tfzoo.models.architectures.tensors import Tensors
 from tfzoo.models.architectures.weights import converted
 from tfzoo.models.initialise import fill
-from tfzoo.runs import hub
-from tfzoo.runs.folder import SCHEME
 from tfzoo.runs.pretrained import CONFIG, INDEX, WEIGHTS, tensor_of
 
 SHARD = re.compile(r"[\w-][\w.-]*\.safetensors")
@@ -30,29 +28,15 @@ PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.
 """Weights in other formats, which can hold code or are not PyTorch's."""
 
 
-def from_pretrained(folder: str | Path) -> Model:
-    """The model in a folder that ``save_pretrained`` of ``transformers`` wrote, or in a repository
-    of the Hub, ``hf://owner/name[@revision]``, in evaluation mode and with the parameters' own
-    dtype::
-
-        model = tfzoo.from_pretrained("bert-base-cased")
-        model.config["norm"], model.encoder.layers[0]
-
-    It is a :class:`~tfzoo.LanguageModel`, :class:`~tfzoo.MaskedLanguageModel`,
-    :class:`~tfzoo.Transformer` or :class:`~tfzoo.TransformerClassifier` that computes what the
-    other one does, as far as ``tfzoo architectures`` reach.
+def pretrained_model(folder: Path) -> Model:
+    """The model of tfzoo that computes what the one in a folder does, in evaluation mode and with
+    the parameters' own dtype.
 
     Raises:
-        BadRun: a file is missing or damaged, holds a pickle, or a model that no sum of tfzoo's
-            parts is; the message names what.
+        BadRun: as :func:`tfzoo.from_pretrained`.
     """
-    place = str(folder)
-    folder = hub.download(place) if place.startswith(SCHEME) else Path(folder).expanduser()
-    if not folder.is_dir():
-        raise BadRun(f"no folder {folder}; at the Hub it is hf://owner/name")
-    config = config_of(folder)
     with located(folder):
-        published = read_config(config)
+        published = read_config(config_of(folder))
     if published.bare:
         raise BadRun(without_head(folder, published))
     model, state, _ = read_weights(folder, published)
