@@ -4,8 +4,8 @@
 
 builds both from a small random configuration, copies the weights by the architecture's table, and
 writes the largest differences of logits, of gradients, of cached steps, and of the logits of what
-transformers loads of an imported model's export into docs/architectures.md, each divided by the
-largest value that was compared.
+transformers loads of an imported model's export into benchmarks/architectures.md, each divided by
+the largest value that was compared.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tfzoo.testing.samples import randomize
 
 BOS, EOS, PAD = OWN.bos, OWN.eos, OWN.pad
 
-PAGE = Path(__file__).parents[1] / "docs/architectures.md"
+PAGE = Path(__file__).with_suffix(".md")
 VOCAB = 30
 SIZES: dict[str, Any] = {"dim": 16, "heads": 2, "layers": 2}
 EXACT, ROUNDED = 1e-8, 1e-5
@@ -315,7 +315,7 @@ def link(paper: str) -> str:
 
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="into docs/architectures.md")
+    parser.add_argument("--write", action="store_true", help="into benchmarks/architectures.md")
     parser.add_argument("names", nargs="*", help="all by default")
     given = parser.parse_args(words)
     measured = {name: compare(name) for name in given.names or sorted(PEERS)}

@@ -1,5 +1,5 @@
 """What is installed with tfzoo and why, how large it is and how long it takes to import:
-``python -m benchmarks.dependencies`` prints the table of docs/architecture.md.
+``python -m benchmarks.dependencies`` prints a table.
 """
 
 from __future__ import annotations
