@@ -10,8 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tfzoo.base.registry import registry
 from tfzoo.testing.contract import reproducible
-from tfzoo.testing.probes import DIM, PROBES, inputs
-from tfzoo.testing.samples import COMPONENT_KINDS, build_randomized
+from tfzoo.testing.samples import COMPONENT_KINDS, PROBES, D, build_randomized, inputs
 
 ENTRIES = [
     registry(kind).entry(name) for kind in COMPONENT_KINDS for name in registry(kind).names()
@@ -106,11 +105,11 @@ def test_weight_gradients_of_half_precision_are_summed_in_fp32():
         ("position", "index"),
     ):
         module = build_randomized(registry(kind).entry(name)).bfloat16()
-        x = torch.ones(64, 64, DIM, dtype=torch.bfloat16)
+        x = torch.ones(64, 64, D, dtype=torch.bfloat16)
         x[:, ::2] = -1
         x[..., ::2] *= -1
         pos = torch.ones(64, 64, dtype=torch.int64)
         out = module(x) if kind == "norm" else module.embed(x * 0, pos)
         parameter = next(iter(module.parameters()))
         (grad,) = torch.autograd.grad(out, parameter, x if kind == "norm" else torch.ones_like(x))
-        assert_close(grad.double().abs(), torch.full((DIM,), 4096.0), rtol=0.01, atol=0.0)
+        assert_close(grad.double().abs(), torch.full((D,), 4096.0), rtol=0.01, atol=0.0)

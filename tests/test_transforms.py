@@ -17,8 +17,7 @@ from tfzoo.masks import Mask
 from tfzoo.norm._rms_kernel import rms_norm
 from tfzoo.testing.component import differentiable
 from tfzoo.testing.contract import reproducible
-from tfzoo.testing.probes import HEADS, PROBES, WIDTH, B, inputs
-from tfzoo.testing.samples import build_randomized
+from tfzoo.testing.samples import HEADS, PROBES, WIDTH, B, build_randomized, inputs
 
 KINDS = ("attention", "norm", "position", "feedforward", "pooling")
 every_component = pytest.mark.parametrize(

@@ -13,8 +13,7 @@ import torch
 from tfzoo.base.registry import Entry, registry
 from tfzoo.masks import Mask
 from tfzoo.testing.contract import reproducible
-from tfzoo.testing.probes import PROBES, inputs
-from tfzoo.testing.samples import COMPONENT_KINDS, build_randomized
+from tfzoo.testing.samples import COMPONENT_KINDS, PROBES, build_randomized, inputs
 
 ENTRIES = [
     registry(kind).entry(name) for kind in COMPONENT_KINDS for name in registry(kind).names()

@@ -6,13 +6,13 @@ import torch
 
 from tfzoo.errors import Clash
 from tfzoo.testing.contract import reproducible, run_contract, title
-from tfzoo.testing.stack_contracts import (
+from tfzoo.testing.stacks import (
     STACK_CONTRACTS,
+    Combination,
     StackContract,
     later_tokens_have_no_influence_while_training,
     rotated_scores_depend_on_distance_alone,
 )
-from tfzoo.testing.stacks import Combination
 from tfzoo.testing.subject import Subject
 
 GUARDS: Mapping[str, StackContract] = {

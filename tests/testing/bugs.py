@@ -369,7 +369,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
             "self.register_buffer('running_mean', _)",
             "self.register_buffer('running_mean', _, persistent=False)",
         ),
-        "stack encoder-norm=batch the_state_dict_holds_all",
+        "norm batch a_copy_and_a_state_dict_hold_all",
     ),
     "the final norm is missing": (
         "Stack.run",

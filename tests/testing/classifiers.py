@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from tests.testing.rare import OF_STACKS
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.testing.contract import assert_same
-from tfzoo.testing.gradients import gradients_reach_every_parameter
 from tfzoo.testing.samples import SIZES
-from tfzoo.testing.stack_contracts import (
+from tfzoo.testing.stacks import (
+    PLAIN,
     STACK_CONTRACTS,
+    Combination,
+    Side,
     a_text_does_not_see_the_others_of_its_batch,
+    gradients_reach_every_parameter,
     padding_has_no_influence,
     padding_has_no_influence_while_training,
     rotated_scores_depend_on_distance_alone,
     texts_of_nothing_but_padding_are_harmless,
-    the_state_dict_holds_all,
 )
-from tfzoo.testing.stacks import PLAIN, Combination, Side
 from tfzoo.testing.subject import FULL, VOCABULARY, Subject
 
 CLASSIFIER: Mapping[str, str] = {
@@ -47,7 +48,6 @@ CLASSIFIER_CONTRACTS = (
     rotated_scores_depend_on_distance_alone,
     texts_of_nothing_but_padding_are_harmless,
     gradients_reach_every_parameter,
-    the_state_dict_holds_all,
 )
 
 

@@ -16,23 +16,35 @@ from tfzoo.base.registry import Entry
 from tfzoo.contracts import value_matrices
 from tfzoo.errors import TfzooError
 from tfzoo.masks import Mask
-from tfzoo.testing.attention_calls import MIDDLE, draw
+from tfzoo.testing.attention import MIDDLE, draw, gradient, scores
 from tfzoo.testing.contract import (
     CLEAR,
     Violation,
     assert_finite,
+    assert_gradients_finite,
     assert_same,
+    assert_same_gradients,
     first_line,
 )
-from tfzoo.testing.gradients import assert_gradients_finite, assert_same_gradients
-from tfzoo.testing.probes import DIM, HEADS, PROBES, WIDTH, B, N, inputs
-from tfzoo.testing.samples import COMPONENT_KINDS, SIZES, build, build_randomized, variants
+from tfzoo.testing.samples import (
+    COMPONENT_KINDS,
+    HEADS,
+    PROBES,
+    SIZES,
+    WIDTH,
+    B,
+    D,
+    N,
+    build,
+    build_randomized,
+    inputs,
+    variants,
+)
 from tfzoo.testing.subject import FULL, SOURCE, TEXT, Subject
-from tfzoo.testing.weighting import gradient, scores
 
 EMPTY = ((0, N), (B, 0), (0, 0))
 """Texts and tokens."""
-OTHER_WIDTH, OTHER_HEADS = 24, (4, 1)
+OTHER_WIDTH, OTHER_HEADS = 32, (4, 1)
 STEPS = (slice(0, 0), slice(0, 2), slice(2, 2), slice(2, 6))
 OTHER_DEVICE = re.compile(r"expected device|same device")
 CONTRACTS: dict[str, list[Callable[..., None]]] = {}
@@ -56,7 +68,7 @@ def sizes_are_those_that_it_is_given(entry: Entry):
     for heads, (texts, tokens) in product(OTHER_HEADS, ((B, N), (1, 1))):
         width = OTHER_WIDTH // heads
         sizes = {"dim": OTHER_WIDTH, "heads": heads, "head_dim": width}
-        new = {B: texts, N: tokens, DIM: OTHER_WIDTH, HEADS: heads, WIDTH: width}
+        new = {B: texts, N: tokens, D: OTHER_WIDTH, HEADS: heads, WIDTH: width}
         what = f"{sizes}, {texts} texts of {tokens} tokens"
         given = cut(inputs(OTHER_WIDTH, heads), texts, tokens)
         with or_refused_in_one_line():

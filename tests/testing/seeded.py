@@ -15,7 +15,7 @@ def passes(check: str, changed: tuple[str, ast.Module] | None = None) -> tuple[b
     """Whether a check passes, with a syntax tree in place of a file's; and what it said.
 
     A check is a pytest node (``tests/...::test_...``), a contract of a component (``norm rms
-    the_state_dict_holds_all``, or ``norm rms *`` for all of them that are fast, and the example in
+    padding_has_no_influence``, or ``norm rms *`` for all of them that are fast, and the example in
     its docstring), or of a stack or a classifier (``stack encoder-norm=rms the_source_is_read``,
     ``classifier plain ...``).
     """

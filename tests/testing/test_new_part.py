@@ -13,8 +13,7 @@ from tfzoo.base.registry import register, registry
 from tfzoo.commands.main import main
 from tfzoo.contracts import Attention, Norm
 from tfzoo.testing.component import invalid_values_are_refused
-from tfzoo.testing.contract import Violation, run_contract
-from tfzoo.testing.gradients import assert_gradients
+from tfzoo.testing.contract import Violation, assert_gradients, run_contract
 from tfzoo.testing.runner import check, contracts
 from tfzoo.testing.stacks import SIDES, Combination
 

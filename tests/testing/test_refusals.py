@@ -24,12 +24,12 @@ from tfzoo.models.traits import options_read
 from tfzoo.models.transformer import Transformer
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import SIZES, randomize
-from tfzoo.testing.stack_contracts import (
+from tfzoo.testing.stacks import (
+    Combination,
     a_token_has_influence_on_itself_and_whatever_may_look_at_it,
     one_token_at_a_time_equals_all_at_once,
     padding_has_no_influence_while_training,
 )
-from tfzoo.testing.stacks import Combination
 from tfzoo.testing.subject import FULL, Subject
 
 MIXING = [name for name in registry("norm").names() if "mixes" in " ".join(traits("norm", name))]

@@ -32,13 +32,11 @@ from tfzoo.base.registry import registry
 from tfzoo.errors import Clash
 from tfzoo.models.transformer import Transformer
 from tfzoo.testing.contract import reproducible
-from tfzoo.testing.gradients import gradients_reach_every_parameter
 from tfzoo.testing.samples import SIZES, randomize
-from tfzoo.testing.stack_contracts import the_state_dict_holds_all
-from tfzoo.testing.stacks import PLAIN, Combination
+from tfzoo.testing.stacks import PLAIN, Combination, gradients_reach_every_parameter
 from tfzoo.testing.subject import FULL, VOCABULARY, Subject
 
-OF_PARTS = (*OF_STACKS, the_state_dict_holds_all)
+OF_PARTS = OF_STACKS
 """A third of the time. Each part holds them alone, so a part is tried in one stack, not in all."""
 
 

@@ -1,17 +1,141 @@
-"""Contracts of every attention."""
+"""Contracts of every attention, in calls as a block makes them, and of every weighting."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from tfzoo.base.registry import Entry
-from tfzoo.base.rotation import Rotation
-from tfzoo.testing.attention_calls import MIDDLE, C, calls, draw
-from tfzoo.testing.contract import EXACT, assert_same, contract, difference, trait
-from tfzoo.testing.gradients import assert_same_gradients
-from tfzoo.testing.samples import build_randomized
+from tfzoo.contracts import Attention, Weighting
+from tfzoo.masks import Mask
+from tfzoo.testing.contract import Violation, assert_same, assert_same_gradients, contract
+from tfzoo.testing.samples import SIZES, build_randomized, lengths_to_valid
+
+B, H, Q, K, C, E = 3, SIZES["heads"], 5, 7, SIZES["head_dim"], 6
+MIDDLE, FAR = 40, 300
+"""Numbers of keys."""
+
+
+@dataclass
+class Call:
+    """One call of an attention: ``(b h q c), (b h k c), (b h k e)`` and who may look at whom."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    causal: bool = False
+    valid: Tensor | None = None
+    start: int = 0
+    allowed: Tensor | None = None
+    bias: Tensor | None = None
+    temperature: float = 1.0
+
+    def inputs(self, attention: Attention) -> list[Tensor]:
+        """What gradients are asked of: tensors, which then require them, and parameters."""
+        given = (self.q, self.k, self.v, self.bias)
+        return [x.requires_grad_() for x in given if x is not None] + [*attention.parameters()]
+
+    def __call__(self, attention: Attention, dropout: float = 0.0) -> Tensor:
+        return attention.forward(
+            self.q,
+            self.k,
+            self.v,
+            mask=self.mask,
+            bias=self.bias,
+            temperature=self.temperature,
+            dropout=dropout,
+        )
+
+    @property
+    def mask(self) -> Mask:
+        return Mask(self.causal, self.valid, self.start, self.allowed)
+
+    def visible(self) -> Tensor:
+        """True where a query may look at a key, written down query by query: ``(b h q k)``."""
+        (b, h, q, _), k = self.q.shape, self.k.shape[2]
+        sees = torch.ones(b, h, q, k, dtype=torch.bool)
+        if self.causal:
+            sees &= torch.arange(k) <= self.start + torch.arange(q)[:, None]
+        if self.valid is not None:
+            sees &= self.valid[:, None, None]
+        return sees if self.allowed is None else sees & self.allowed
+
+    def reference(self, attention: Attention) -> Tensor:
+        """The output by the formula, from the attention's own scores."""
+        scores = attention.scores(self.q, self.k) / self.temperature
+        if self.bias is not None:
+            scores = scores + self.bias
+        sees = self.visible()
+        weights = torch.where(sees, (scores - scores.amax(-1, keepdim=True).detach()).exp(), 0.0)
+        return attention.combine(weights / weights.sum(-1, keepdim=True).clamp(min=1e-30), self.v)
+
+
+def draw(
+    q: int = Q,
+    k: int = K,
+    e: int = E,
+    *,
+    lengths: list[int] | None = None,
+    left: bool = False,
+    bias: int = 0,
+    allowed: tuple[int, int] | None = None,
+    **options: Any,
+) -> Call:
+    """A call with random queries, keys and values; ``lengths`` are those of the texts, ``bias`` of
+    how many texts it has one, ``allowed`` of how many texts and heads a random mask ``(b h q k)``:
+    the first query may look at nothing, the second at one key.
+    """
+    call = Call(
+        torch.randn(B, H, q, C), torch.randn(B, H, k, C), torch.randn(B, H, k, e), **options
+    )
+    if lengths is not None:
+        call.valid = lengths_to_valid(lengths, k, left)
+    if bias:
+        call.bias = torch.randn(bias, H, q, k)
+    if allowed is not None:
+        call.allowed = torch.rand(*allowed, q, k) < 0.5
+        call.allowed[:, :, :2] = False
+        call.allowed[:, :, 1, 0] = True
+    return call
+
+
+CALLS: Mapping[str, Mapping[str, Any]] = {
+    "no mask": {},
+    "causal": {"q": K, "causal": True},
+    "cached step": {"q": 1, "causal": True, "start": K - 1},
+    "cached steps": {"q": 3, "causal": True, "start": 2},
+    "padding on the right": {"lengths": [7, 5, 1]},
+    "padding on the left, causal": {"q": K, "lengths": [7, 5, 1], "left": True, "causal": True},
+    "bias, padding and temperature": {"bias": B, "lengths": [7, 5, 0], "temperature": 0.4},
+    "any mask of each head, bias": {"allowed": (1, H), "bias": 1},
+    "cached steps, any mask": {"q": 3, "causal": True, "start": 2, "allowed": (B, 1)},
+    # for longer texts, an attention may choose another way to multiply
+    "middle text, causal": {"q": MIDDLE, "k": MIDDLE, "e": C, "causal": True},
+    "middle text, padding on the left, causal, bias": {
+        **{"q": MIDDLE, "k": MIDDLE, "causal": True, "lengths": [40, 3, 0], "left": True, "bias": 1}
+    },
+    "middle text, any mask, causal": {
+        **{"q": MIDDLE, "k": MIDDLE, "e": C, "causal": True, "allowed": (B, 1)}
+    },
+    "long text": {"k": FAR, "e": C},
+    "long text, any mask, padding": {
+        **{"k": FAR, "e": C, "allowed": (1, 1), "lengths": [FAR, 7, 0]}
+    },
+    "long text, padding": {"k": FAR, "e": C, "lengths": [FAR, 7, 0], "temperature": 1.7},
+    "long text, bias, causal": {"q": 150, "k": 150, "e": C, "causal": True, "bias": 1},
+    "long text, cached steps": {"q": 3, "k": FAR, "e": C, "causal": True, "start": FAR - 6},
+    "long text, causal": {"q": FAR // 2, "k": FAR // 2, "causal": True},
+}
+"""Calls of every sort that a block makes, by name."""
+
+
+def calls() -> Iterator[tuple[str, Call]]:
+    """Those, drawn at random."""
+    return ((name, draw(**given)) for name, given in CALLS.items())
 
 
 @contract("attention")
@@ -29,16 +153,6 @@ def the_output_is_the_softmax_of_its_own_scores(entry: Entry) -> None:
 
 
 @contract("attention")
-def the_map_is_what_the_output_is_made_with(entry: Entry) -> None:
-    """``weights`` combined with ``v`` are the output."""
-    attention = build_randomized(entry)
-    for name, call in calls():
-        named = {"mask": call.mask, "bias": call.bias, "temperature": call.temperature}
-        weights = attention.weights(call.q, call.k, **named)
-        assert_same(attention.combine(weights, call.v), call(attention), f"combined, {name}")
-
-
-@contract("attention")
 def hidden_keys_have_no_influence(entry: Entry) -> None:
     """A masked key has exactly no influence, however large its score."""
     attention = build_randomized(entry)
@@ -49,26 +163,54 @@ def hidden_keys_have_no_influence(entry: Entry) -> None:
         assert_same(lifted(attention), call(attention), f"hidden scores of 100,000, {name}")
 
 
-@trait("attention", "rotatable")
-def turns_alike(entry: Entry) -> bool:
-    """Rotating queries and keys by one angle changes no output."""
-    attention, call = build_randomized(entry), draw()
-    angles = torch.rand(1, 1, 1, C // 2) * 6.28
-    turns = [Rotation(angles.cos(), angles.sin(), halves) for halves in (False, True)]
-    turned = [replace(call, q=turn(call.q), k=turn(call.k))(attention) for turn in turns]
-    return all(difference(one, call(attention)) <= EXACT for one in turned)
+def cases() -> Iterator[tuple[str, Tensor, Mask, Tensor]]:
+    """Scores ``(b h q k)``, a mask, and True where it shows a key, ``(b h q k)``; by name."""
+    for name, call in calls():
+        if call.bias is None and call.k.shape[2] <= MIDDLE:
+            yield name, call.q @ call.k.mT, call.mask, call.visible()
 
 
-@trait("attention", "nonpositive")
-def no_score_exceeds_0(entry: Entry) -> bool:
-    """No score exceeds 0."""
-    call = draw(q=MIDDLE, k=MIDDLE)
-    return bool((build_randomized(entry).scores(call.q, call.k) <= 0).all())
+def scores(k: int = MIDDLE) -> Tensor:
+    """Random scores of a few units: ``(b h q k)``."""
+    return 2.0 * torch.randn(B, H, Q, k)
 
 
-@trait("attention", "mixes_heads")
-def reads_other_heads(entry: Entry) -> bool:
-    """An output depends on the values of other heads."""
-    attention, call = build_randomized(entry), draw()
-    v = torch.cat([torch.randn_like(call.v[:, :1]), call.v[:, 1:]], 1)
-    return difference(replace(call, v=v)(attention)[:, 1:], call(attention)[:, 1:]) > EXACT
+def gradient(weighting: Weighting, given: Tensor, mask: Mask, upstream: Tensor) -> Tensor:
+    """The gradient of the scores, for this one of the weights; zeros where there is none."""
+    given = given.detach().requires_grad_()
+    weights = weighting(given, mask)
+    if not weights.requires_grad:
+        return torch.zeros_like(given)
+    found = torch.autograd.grad(weights, given, upstream, allow_unused=True)[0]
+    return torch.zeros_like(given) if found is None else found
+
+
+@contract("weighting")
+def hidden_keys_have_no_weight(entry: Entry) -> None:
+    """A hidden key has a weight of exactly 0, and its score, NaN too, no influence and no
+    gradient.
+    """
+    weighting = build_randomized(entry)
+    for name, given, mask, visible in cases():
+        weights, upstream = weighting(given, mask), torch.randn_like(given)
+        if bool(weights[~visible].ne(0).any()):
+            raise Violation(f"a hidden key has a weight, {name}")
+        for other in (1e5, -1e5, float("-inf"), float("nan")):
+            changed = weighting(given.masked_fill(~visible, other), mask)
+            assert_same(changed, weights, f"hidden scores of {other}, {name}", 0.0)
+        nan = given.masked_fill(~visible, float("nan"))
+        for found in (gradient(weighting, one, mask, upstream) for one in (given, nan)):
+            if bool(found[~visible].ne(0).any()):
+                raise Violation(f"a hidden score has a gradient, {name}")
+
+
+@contract("weighting")
+def a_score_of_minus_infinity_hides_as_the_mask_does(entry: Entry) -> None:
+    """A score of -inf, which a bias gave, is the same as a key hidden by the mask."""
+    weighting = build_randomized(entry)
+    for name, given, mask, visible in cases():
+        upstream = torch.randn_like(given)
+        shown = given.masked_fill(~visible, float("-inf"))
+        assert_same(weighting(shown, Mask()), weighting(given, mask), name)
+        found = gradient(weighting, shown, Mask(), upstream)
+        assert_same(found, gradient(weighting, given, mask, upstream), f"gradient, {name}")

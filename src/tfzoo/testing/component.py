@@ -5,7 +5,6 @@ gradients.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from copy import deepcopy
 from math import inf, nan
 from typing import Any
@@ -18,26 +17,30 @@ from tfzoo.base.registry import Entry
 from tfzoo.base.values import Option, members
 from tfzoo.errors import BadOption
 from tfzoo.models.initialise import initialise
-from tfzoo.testing import optimizer, schedule
+from tfzoo.testing import optim
 from tfzoo.testing.contract import (
     Violation,
+    assert_gradients,
     assert_same,
     contract,
     first_line,
+    gradients_of,
 )
-from tfzoo.testing.probes import PROBES, inputs, probe
 from tfzoo.testing.samples import (
     COMPONENT_KINDS,
+    PROBES,
     build,
     build_randomized,
+    inputs,
+    probe,
     randomize,
     reloaded,
     variants,
 )
 
 FINGERPRINTS: Mapping[str, Callable[[Entry, Mapping[str, Any] | None], list[Tensor]]] = {
-    "optimizer": optimizer.trained_weights,
-    "schedule": schedule.factors,
+    "optimizer": optim.trained_weights,
+    "schedule": optim.factors,
 }
 """What options change of parts that are no modules."""
 every_component = contract(*COMPONENT_KINDS)
@@ -136,6 +139,15 @@ def gradients_are_those_of_the_output(entry: Entry) -> None:
             raise Violation(f"{first_line(error)} {options or ''}".strip()) from None
 
 
+@contract("position")
+def gradients_reach_every_parameter(entry: Entry) -> None:
+    """Gradients reach every parameter."""
+    for causal in (False,) if "needs_length" in entry.traits else (False, True):
+        position = build_randomized(entry, causal=causal)
+        out = torch.cat([one.flatten() for one in probe("position", position)])
+        assert_gradients(gradients_of(out, position))
+
+
 def differentiable(
     entry: Entry, options: Mapping[str, Any] | None = None
 ) -> tuple[Callable[..., tuple[Tensor, ...]], tuple[Tensor, ...]]:
@@ -164,11 +176,7 @@ def reset_parameters_initialises_every_parameter(entry: Entry) -> None:
     initial value, so that a model can be built on the meta device and filled later (FSDP), and runs
     with one seed start alike.
     """
-    with uninitialised_is_nan():
-        built = build(entry)
-    for name, value in built.state_dict().items():
-        if bool(value.isnan().any()):
-            raise Violation(f"the constructor does not fill {name}")
+    built = build(entry)
     with torch.device("meta"):
         filled = build(entry)
     filled.to_empty(device="cpu")
@@ -251,14 +259,3 @@ def other_values(option: Option) -> Iterator[Any]:
     }
     for choice in members(option.annotation):
         yield from (one for one in values.get(choice, (choice,)) if one != option.default)
-
-
-@contextmanager
-def uninitialised_is_nan() -> Iterator[None]:
-    """Memory that is taken and not filled holds no numbers."""
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before)

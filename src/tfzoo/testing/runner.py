@@ -8,19 +8,12 @@ from tfzoo.base.registry import registry
 from tfzoo.testing import (  # noqa: F401  # each adds its contracts to CONTRACTS
     attention,
     component,
-    dataset,
-    feedforward,
+    data,
     mixer,
-    norm,
-    optimizer,
-    pooling,
-    position,
-    residual,
-    schedule,
+    optim,
     task,
     texts,
-    tokenizer,
-    weighting,
+    traits,
 )
 from tfzoo.testing.contract import CONTRACTS, Contract, Result, run_contract
 from tfzoo.testing.stacks import PLAIN, SIDES, Combination, results

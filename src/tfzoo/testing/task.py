@@ -66,18 +66,13 @@ def batches_of(data: Any, sizes: list[int]) -> list[Any]:
 @contract("task")
 def scores_are_those_that_it_declares(entry: Entry) -> None:
     """``compute_scores`` computes nothing that ``higher_is_better`` does not list, which also lists
-    ``monitor``, and ``shares`` and ``percentages``, which lie between 0 and 1 or 100.
+    ``monitor``.
     """
     task, data = example(entry)
     found = scores_of(task, batches_of(data, [EXAMPLES]))
     declared = set(task.higher_is_better)
     if found.keys() - declared:
         raise Violation(f"not declared: {', '.join(sorted(found.keys() - declared))}")
-    for names, most in ((task.shares, 1), (task.percentages, 100)):
-        for name in names.split():
-            value = found.get(name, torch.tensor(0.0))
-            if name not in declared or not (value.isnan() or 0 <= value <= most):
-                raise Violation(f"{name!r} is declared to be from 0 to {most}, and is not")
     split, _, name = task.monitor.partition("/")
     if split != "val" or name not in declared:
         raise Violation(f"monitor {task.monitor!r} is no score of validation")
@@ -91,26 +86,6 @@ def padding_has_no_influence_on_scores(entry: Entry) -> None:
     task, data = example(entry)
     alone, together = (batches_of(data, sizes) for sizes in ([1] * EXAMPLES, [EXAMPLES]))
     assert_same_scores(scores_of(task, alone[::-1]), scores_of(task, together))
-
-
-@contract("task")
-def predictions_are_in_the_order_of_the_rows(entry: Entry) -> None:
-    """``predictions`` has a row for each text of a test set, at the text's place."""
-    task, data = example(entry)
-    name = data.test_names[0]
-    rows = task.predictions(data, name)
-    if len(rows) != len(data.sets[name]):
-        raise Violation(f"{len(rows)} predictions of {len(data.sets[name])} texts")
-    with torch.no_grad():
-        alone = [task.prediction_rows(data.sets[name][[row]])[0] for row in range(EXAMPLES)]
-    for row, (found, wanted) in enumerate(zip(rows, alone, strict=False)):
-        if rounded(found) != rounded(wanted):
-            raise Violation(f"row {row}: {found}, not {wanted}")
-
-
-def rounded(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A prediction with numbers to six digits."""
-    return {key: round(one, 6) if isinstance(one, float) else one for key, one in row.items()}
 
 
 @contract("task")
@@ -128,7 +103,7 @@ def a_checkpoint_alone_restores_it(entry: Entry) -> None:
 @contract("task")
 def answers_have_the_declared_form(entry: Entry) -> None:
     """``answers`` gives an ``Answer`` for each text, which JSON can hold; ``stream`` ends with
-    it; ``facts`` are lines of text; the command writes a line for each text.
+    it; the command writes a line for each text.
     """
     task, data = example(entry)
     texts = list(batches_of(data, [EXAMPLES])[0].source_text)
@@ -137,13 +112,9 @@ def answers_have_the_declared_form(entry: Entry) -> None:
         raise Violation(f"answers must be a list with a {task.Answer.__name__} for each text")
     for answer in answers:
         json.dumps(asdict(answer))
-        if not all(isinstance(text, str) for text in task.facts(answer).values()):
-            raise Violation("facts must be texts")
     *pieces, last = task.stream(texts[0])
     if not all(isinstance(one, str) for one in pieces) or [last] != task.answers(texts[:1]):
         raise Violation("stream must give texts and then the one answer of answers([text])")
-    if pieces:
-        task.attention(texts[0], last)
     parser = ArgumentParser()
     task.add_arguments(parser)
     given = parser.parse_args([])

@@ -16,16 +16,27 @@ from torch.nn.functional import pad
 from tfzoo.base.registry import Entry
 from tfzoo.contracts import Residual
 from tfzoo.masks import Mask
-from tfzoo.testing import mixer, norm
-from tfzoo.testing.contract import Violation, assert_finite, assert_same, contract
-from tfzoo.testing.gradients import (
+from tfzoo.testing import mixer
+from tfzoo.testing.contract import (
     NOTHING,
+    Violation,
+    assert_finite,
     assert_gradients,
     assert_gradients_finite,
+    assert_same,
+    contract,
     gradients_of,
 )
-from tfzoo.testing.probes import apply_norm
-from tfzoo.testing.samples import LEFT, RIGHT, B, D, N, build_randomized, lengths_to_valid
+from tfzoo.testing.samples import (
+    LEFT,
+    RIGHT,
+    B,
+    D,
+    N,
+    apply_norm,
+    build_randomized,
+    lengths_to_valid,
+)
 
 LARGE = 1e4
 Found = tuple[list[Tensor], list[Tensor]]
@@ -81,7 +92,7 @@ def of_norm(entry: Entry) -> Iterator[Case]:
         return real(out, valid), statistics
 
     module, may_mix = build_randomized(entry), "mixes_tokens:training" in entry.traits
-    for training in norm.MODES:
+    for training in (True, False):
         mixes = training and may_mix
         yield Case(f"training={training}", module, partial(compute, training), mixes_texts=mixes)
 
@@ -247,3 +258,13 @@ def few_tokens_and_equal_numbers_are_harmless(entry: Entry) -> None:
             for one in chain(texts, others):
                 assert_finite(one, what)
             assert_gradients_finite(texts, [x, *case.module.parameters()], what)
+
+
+@contract("pooling")
+def a_text_of_no_token_gives_zeros(entry: Entry) -> None:
+    """A text of no token gives zeros, in a batch of them too."""
+    pooling, x = build_randomized(entry), torch.randn(B, N, D)
+    for lengths in ([0, 0, 0], [6, 1, 0]):
+        valid = lengths_to_valid(lengths, N)
+        if bool(pooling(x, valid)[~valid.any(1)].ne(0).any()) or bool(pooling(x[:, :0]).any()):
+            raise Violation("a text of no token is not zero")
