@@ -224,7 +224,9 @@ def test_a_recipe_must_have_a_task(refused, tmp_path):
 
 
 def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(refused, tmp_path):
-    refused("fit translation/multi30k", "no text is given: set data.root")
+    refused(
+        "fit translation/multi30k", "no text is given, or two kinds: set exactly one of data.root"
+    )
     refused("fit translation/multi30k --data.root nowhere", "nowhere")
     for name, lines in (("train", 3), ("val", 2), ("test", 2)):
         (tmp_path / f"{name}.en").write_text("one\n" * lines, "utf-8")

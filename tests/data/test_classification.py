@@ -246,7 +246,7 @@ def test_a_bad_line_in_any_split_is_told_by_file_and_line(root, split):
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({}, BadOption, "no text is given: set data.root"),
+        ({}, BadOption, "no text is given, .*: set exactly one of data.root"),
         ({"dataset": "listops", "root": "."}, BadOption, "exactly one of"),
         ({"name": "a/b", "dataset": "listops"}, BadOption, "exactly one of"),
         ({"dataset": "listops", "test": "x"}, BadOption, "has its own splits: set it to null"),

@@ -115,7 +115,7 @@ def test_a_name_that_cannot_be_reached_says_that_it_needs_a_network_or_files(ask
         ClassificationData(name="no/where").prepare_data()
     message = str(caught.value)
     assert (
-        "cannot load the data set 'no/where' (ConnectionError: Couldn't reach 'no/where')"
+        "cannot read the data set 'no/where' (ConnectionError: Couldn't reach 'no/where')"
         in message
     )
     assert "that huggingface.co can be reached" in message

@@ -126,7 +126,7 @@ def test_what_is_no_pair_is_named_with_its_place(tmp_path):
     with pytest.raises(BadData, match=r"data.train\[0\]: a row is \(premise, hypothesis, label\)"):
         prepared(train=[("a", "b")])
     (tmp_path / "train.premise").write_text("a\n")
-    with pytest.raises(BadData, match=r"no train.tsv, .csv, .jsonl, .* in "):
+    with pytest.raises(BadData, match=r"no train \(or train.tsv, .csv, .jsonl, .* in "):
         prepared(root=str(tmp_path))
     vocabulary = prepared(train=ROWS, val=ROWS).vocabulary
     for line in ("one text", "a\tb\tc", ("a", "b", "c")):

@@ -90,14 +90,14 @@ def test_a_redirect_on_the_same_host_is_followed(servers):
 
 
 ALLOWED = {
-    "https://host/a": ["https://host/b", "https://cdn.example/b", "https://cdn.example:443/b"],
-    "https://host:8443/a": ["https://host:8443/b", "https://host/b", "https://cdn.example/b"],
-    "http://host/a": ["http://host/b", "https://host/b", "http://cdn.example/b"],
+    "https://host/a": ["https://host/b", "https://cdn.example/b", "https://cdn.example:8443/b"],
+    "https://localhost:8443/a": ["https://localhost:8443/b", "https://cdn.example/b"],
+    "http://host/a": ["http://host/b", "https://host/b"],
 }
 OTHERWISE = {
-    "https://host/a": ["http://host/a", "https://host:8443/a", "https://cdn.example:8443/b"],
-    "https://host:8443/a": ["https://cdn.example:8443/b", "https://host:8444/b"],
-    "http://host/a": ["http://host:8080/a", "http://127.0.0.1/a", "https://[fe80::1]/a"],
+    "https://host/a": ["http://host/a", "https://127.0.0.1/a", "https://localhost:8443/a"],
+    "https://localhost:8443/a": ["https://localhost/a", "https://localhost:8444/b"],
+    "http://host/a": ["http://host:8080/a", "http://cdn.example/b", "https://[fe80::1]/a"],
 }
 
 

@@ -174,7 +174,9 @@ def test_a_row_that_cannot_be_read_ends_training_with_its_file_and_line(text, wo
     with gzip.open(text / "part-11.tsv.gz", "wb") as whole:
         whole.write(b"en\tde\n" + b"a\tb\n" * 20 + b"alone\n")
     data = of(text, stream=1000, workers=workers)
-    with pytest.raises(BadData, match=r"part-11.tsv.gz, line 22: 1 column instead of 2") as error:
+    with pytest.raises(
+        BadData, match=r"part-11.tsv.gz, line 22: 1 column\(s\) instead of 2"
+    ) as error:
         list(data.train_dataloader())
     assert "\n" not in str(error.value)
 
@@ -193,7 +195,7 @@ def test_text_of_which_no_row_can_be_used_is_an_error(tmp_path):
     [
         ({"stream": 0}, "data.stream"),
         ({"stream": True}, "data.stream"),
-        ({"val": None}, "give data.val too"),
+        ({"val": None}, "data.val is not given"),
         ({"val": None, "val_fraction": 0.1}, "nothing is held out of a stream"),
         ({"train": [("a", "b")]}, "data.stream reads files"),
         ({"train": None, "val": None, "dataset": "numbers"}, "data.stream reads files"),
@@ -296,9 +298,6 @@ def test_a_pattern_at_an_address_is_listed_and_a_range_counted():
         assert found == [f"memory://listed/{name}" for name in names]
     with pytest.raises(BadData, match="no file matches"):
         files_of(Path(), ["memory://listed/*.csv"], form)
-    assert remote.addresses("https://host/{8..10}/{00..01}.tsv") == [
-        f"https://host/{one}/{two}.tsv" for one in ("8", "9", "10") for two in ("00", "01")
-    ]
-    for wrong in ("https://host/{5..4}", "https://host/{0..99999999}"):
-        with pytest.raises(BadOption, match="is a range of"):
-            remote.addresses(wrong)
+    for numbers, counted in (("8..10", ["8", "9", "10"]), ("00..01", ["00", "01"]), ("5..4", [])):
+        found = remote.addresses(f"https://host/{{{numbers}}}.tsv")
+        assert found == [f"https://host/{one}.tsv" for one in counted]

@@ -57,21 +57,22 @@ def test_plain_and_compressed_files_mix_and_a_plain_one_goes_first(tmp_path):
 
 
 @pytest.mark.parametrize(("english", "german"), [(3, 5), (5, 3), (0, 2)])
-def test_unequal_line_counts_are_both_told(tmp_path, english, german):
+def test_of_files_of_different_length_the_shorter_one_is_told(tmp_path, english, german):
     message = error(write(tmp_path, train_en="a\n" * english, train_de="x\n" * german))
-    assert f"train.en has {english:,} lines" in message
-    assert f"train.de has {german:,} lines" in message
+    shorter, longer = ("en", "de") if english < german else ("de", "en")
+    assert f"train.{shorter} has {min(english, german)} lines, and " in message
+    assert f"train.{longer} has more" in message
 
 
 @pytest.mark.parametrize(
     ("files", "asked", "says"),
     [
-        (("train.en", "train.fr"), "train", "no train.de in"),
+        (("train.en", "train.fr"), "train", "no train.en and train.de (or"),
         (("train.en", "train.fr"), "train", "train.fr"),
         (("train.en", "train.de"), "val", "val.en and val.de (or val.tsv, .csv"),
         (("train.en", "train.de"), "val", "train.de, train.en"),
-        ((), "nowhere/train", "no folder "),
-        (("train.en", "train.de"), ".", "of a folder with train in it, data.root"),
+        ((), "nowhere/train", "There: none"),
+        (("train.en", "train.de"), ".", "a folder with train in it is data.root"),
         (("train.en", "train.de"), "train.en", "without its ending"),
         (("table.json",), "table.json", "table.json is no table by its ending, .tsv, .csv, .jsonl"),
         (("table.CSV",), "table.CSV", "table.CSV is no table by its ending, .tsv, .csv, .jsonl"),

@@ -157,7 +157,7 @@ def test_the_text_of_a_list_is_the_list(form, tmp_path):
         assert read.vocabulary.labels == ["1", "2", "it's", "x, y", "z"]
     path.write_text("text\tlabel\na\tx\nb\t['x' 'y']\n")
     with pytest.raises(BadData, match=r"line 3: 'label' is \['x' 'y'\], which is no list"):
-        MultilabelData(train=str(path), val=NEWS, delimiter="\t").prepare_data()
+        MultilabelData(train=str(path), val=NEWS).prepare_data()
 
 
 def test_a_label_that_training_does_not_have_is_named_with_its_row():

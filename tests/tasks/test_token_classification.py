@@ -256,13 +256,13 @@ def test_labels_that_fit_no_words_are_refused(rows, words):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a O\nb\n", r"line 2: 1 column instead of the 2 of the first line"),
-        ("a\n", r"line 1: 1 column instead of a word and its label"),
+        ("a O\nb\n", r"line 2: 1 column\(s\) instead of the 2 of other words"),
+        ("a\n", r"a.conll: no column label among the 1 of its words"),
         (
             "1 a X\n2-3 b _\n2 c Y\n3 d X\n",
             "line 1: the first column counts words; set data.text_c",
         ),
-        ("\n\n", "a.conll: no text"),
+        ("\n\n", "a.conll: no column text among the 0"),
     ],
 )
 def test_a_file_of_another_form_is_refused_with_its_line(text, words, tmp_path):
@@ -288,16 +288,6 @@ COMMENTED = {
         "1-2\tzum\t_\n1\tzu\tADP\n2\tdem\tDET\n",
         {"text_column": "2"},
         [("zu dem", "ADP DET")],
-    ),
-    "CoNLL-U Plus": (
-        "# global.columns = ID FORM NER MISC\n1\tAnna\tB-PER\t_\n2-3\tzur\t_\t_\n2\tsingt\tO\tx\n",
-        {"text_column": "FORM", "label_column": "NER"},
-        [("Anna singt", "B-PER O")],
-    ),
-    "a first line of names": (
-        "text pos label chunk\nAnna NNP B-PER x\nsings VBZ O y\n",
-        {},
-        [("Anna sings", "B-PER O")],
     ),
     "keys and values": (
         "# text = a O\na _ _ _ O\n\n# sent_id = 4 O\n# _ _ _ O\n",

@@ -1,8 +1,6 @@
-"""Where a request for text at an address may go: the one place that decides it, for an address
-that a recipe names and for each redirect.
-
-A redirect must not lead to what a recipe could not name: another protocol, this machine, its
-network, a cloud's metadata server.
+"""Where a request for text at an address may go: the one rule, for an address that a recipe names
+and for each redirect, which must not lead to what a recipe could not name: another protocol, this
+machine, its network, a cloud's metadata server.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from yarl import URL
 
-PORTS = {"http": 80, "https": 443}
 NETLOC = re.compile(r"(?:[^@/\\\s]*@)?([A-Za-z0-9._-]+)(?::\d{1,5})?")
 """``HOST``, ``HOST:PORT``, ``USER:PASSWORD@HOST:PORT``."""
 
@@ -48,8 +45,13 @@ def may_be_public(host: str) -> bool:
     return host.rstrip(".").lower().rpartition(".")[2] not in ("", "localhost")  # a name
 
 
-def refusal_of_recipe(netloc: str) -> str:
-    """Why a recipe may not name what stands between ``https://`` and the path; ``""`` if it may."""
+def refusal_of_recipe(protocol: str, netloc: str) -> str:
+    """Why a recipe may not name a protocol of the web and what stands between ``://`` and the path;
+    ``""`` if it may. Over ``http://`` others on the network can change the text, and the metadata
+    servers of clouds give out a machine's credentials.
+    """
+    if protocol != "https":
+        return f"a recipe does not read {protocol}://, only https://"
     if (found := NETLOC.fullmatch(netloc)) is None:
         return f"{netloc!r} is no host"
     public = may_be_public(found[1])
@@ -57,16 +59,8 @@ def refusal_of_recipe(netloc: str) -> str:
 
 
 def refusal_of_redirect(first: URL, target: URL) -> str:
-    """Why a request for the address ``first`` may not go to ``target``; ``""`` if it may.
-
-    It keeps its protocol, or goes from http to https; its host, or goes to a public one; and its
-    port, or goes to the usual one of the protocol.
+    """Why a request for the address ``first`` may not go to ``target``; ``""`` if it may: it has
+    the same protocol, host and port, or those that a recipe may name.
     """
-    if target.scheme != first.scheme and (first.scheme, target.scheme) != ("http", "https"):
-        return f"from {first.scheme}:// to {target.scheme}://"
-    same_host = target.host == first.host
-    if not same_host and not may_be_public(target.host or ""):
-        return f"to {target.host}, which is no public host"
-    if target.port != PORTS[target.scheme] and not (same_host and target.port == first.port):
-        return f"to port {target.port} of {target.host}"
-    return ""
+    same = target.origin() == first.origin()
+    return "" if same else refusal_of_recipe(target.scheme, f"{target.host}:{target.port}")

@@ -50,17 +50,14 @@ def client(address: str) -> Callable[..., Awaitable[aiohttp.ClientSession]]:
 
     async def check(request: Any, send: Any) -> Any:
         if why := refusal_of_redirect(first, request.url):
-            raise Refused(f"a redirect {why}, is refused")
+            raise Refused(f"a redirect is refused: {why}")
         return await send(request)
 
-    async def make(**kwargs: Any) -> aiohttp.ClientSession:
-        kwargs.pop("loop", None)  # the running one
+    async def make(**_: Any) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
             resolver=Resolver(first.host or ""), ssl=ssl.create_default_context()
         )
         timeout = aiohttp.ClientTimeout(sock_connect=SILENCE, sock_read=SILENCE)
-        return aiohttp.ClientSession(
-            **kwargs, connector=connector, timeout=timeout, middlewares=[check]
-        )
+        return aiohttp.ClientSession(connector=connector, timeout=timeout, middlewares=[check])
 
     return make

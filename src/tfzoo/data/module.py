@@ -57,7 +57,6 @@ class TextData(L.LightningDataModule):
             :class:`~tfzoo.data.source.TextSource`.
         val_fraction: fraction of training that is held out if there is no ``val``; None: ``val`` is
             demanded.
-        delimiter: what separates the columns of a ``.csv``.
         tokenizer: name and options of the tokenizer.
         max_tokens: maximum number of tokens of a batch, with padding.
         max_length: number of tokens of a text that a row holds.
@@ -104,7 +103,6 @@ class TextData(L.LightningDataModule):
         val: Split | None = None,
         test: Split | dict[str, Split] | None = None,
         val_fraction: float | None = 0.1,
-        delimiter: str = ",",
         tokenizer: TokenizerSpec = "bpe",
         max_tokens: int = 4096,
         max_length: int = 256,
@@ -132,7 +130,6 @@ class TextData(L.LightningDataModule):
             train,
             val,
             test,
-            delimiter,
             header=self.header,
             val_required=val_fraction is None,
             stream=stream is not None,

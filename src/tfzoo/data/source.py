@@ -7,46 +7,25 @@ or from a folder that its ``save_to_disk`` wrote. Since version 4 it runs no cod
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from glob import glob
 from itertools import chain, zip_longest
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tfzoo.base import cache
 from tfzoo.base.registry import Spec, create
 from tfzoo.data.pairs import Pair
-from tfzoo.data.remote import addresses, check_address, file_name, is_address, local_copy
-from tfzoo.data.table import (
-    FORMS,
-    Row,
-    Text,
-    TextFormat,
-    ending_of,
-    find_file,
-    missing,
-    read_lines,
-    table,
-)
-from tfzoo.errors import BadData, BadOption, UnknownName
+from tfzoo.data.remote import addresses, explained, file_name, is_address, local_copy
+from tfzoo.data.table import FORMS, Row, Text, TextFormat, ending_of, read_lines, table
+from tfzoo.errors import BadData, BadOption, UnknownName, did_you_mean, listing
 
 Columns = tuple[str, str]
 
-
-class Rows(Protocol):
-    """A sequence of rows: it has a length, and an index from 0 gives a row."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: Any, /) -> Any: ...
-
-
 if TYPE_CHECKING:
-    Split = str | PathLike[str] | Sequence[str] | Rows
+    Split = Any
 else:
     Split = str | list[str]
     """The text of a split. A recipe gives a path or several; Python may give the rows instead."""
@@ -65,7 +44,6 @@ class TextSource:
         root: folder of the files, or one that ``save_to_disk`` wrote.
         train, val, test: rows; or paths of files, relative to ``root``; or, where a data set has
             splits with names, names of these.
-        delimiter: what stands between the columns of a ``.csv``.
         header: whether the first row of every table names its columns.
         val_required: whether files without ``val`` are refused.
         stream: whether ``train`` is found by :meth:`files` instead of being read as a whole.
@@ -82,62 +60,43 @@ class TextSource:
         train: Split | None,
         val: Split | None,
         test: Split | Mapping[str, Split] | None,
-        delimiter: str,
         *,
         header: bool,
         val_required: bool,
         stream: bool = False,
     ) -> None:
-        if len(delimiter) != 1 or delimiter in '"\r\n':
-            raise BadOption(
-                f"data.delimiter {delimiter!r} must be one character that is no quotation mark and "
-                'no line end; a tab is "\\t" in YAML'
-            )
         given: Any = dataset
-        local = root is not None or (train is not None and given is None and name is None)
-        sources = (given is not None) + (name is not None) + local
-        if not sources:
+        sources = (given is not None) + (name is not None) + (root is not None)
+        if sources > 1 or (sources == 0 and train is None):
             raise BadOption(
-                "no text is given: set data.root to a folder, data.train to a file or data.name to "
-                "a data set of the Hub (docs/data.md)"
+                "no text is given, or two kinds: set exactly one of data.root (a folder), "
+                "data.train (a file), data.name (of the Hub) and data.dataset (docs/data.md)"
             )
-        if sources > 1:
-            raise BadOption("give exactly one of data.dataset, data.name, data.root and data.train")
-        rows = train is not None and paths_of(train) is None
-        if stream and (rows or not local):
+        local = given is None and name is None
+        if stream and (not local or paths_of(train or "train") is None):
             raise BadOption(
                 "data.stream reads files: paths or addresses as data.train, or in data.root. Leave "
                 "it out for other text, which is prepared as a whole"
             )
-        if stream and root is val is None:
-            raise BadOption("data.stream: give data.val too, files that are read as a whole")
-        if val_required and local and root is None and val is None:
+        if (val_required or stream) and local and root is None and val is None:
             raise BadOption(
-                "data.val is not given, nor data.root, a folder to find it in; "
-                "data.val_fraction 0.1 holds a part of data.train out"
+                "data.val is not given, nor data.root, a folder to find it in; data.val_fraction "
+                "0.1 holds a part of data.train out, unless that is a stream"
             )
         # the spec of a built-in data set has a name
-        self.splits: Mapping[str, Any] | None = (
-            given if isinstance(given, Mapping) and "name" not in given else None
-        )
-        built_in = given is not None and self.splits is None
+        named = isinstance(given, Mapping) and "name" not in given
+        self.splits: Mapping[str, Any] | None = given if named else None
+        built_in = given is not None and not named
         if built_in and not train is val is test is None:
             raise BadOption(
                 "data.train, data.val and data.test are paths, but data.dataset has its own "
                 "splits: set it to null (--data.dataset null)"
             )
         self.built_in: Any = create("dataset", given) if built_in else None
-        self.name, self.val_required, self.stream = name, val_required or stream, stream
-        self.header, self.delimiter = header, delimiter
+        self.name, self.header, self.stream = name, header, stream
+        self.val_required = val_required or stream
         self.root = None if root is None else Path(root).expanduser()
-        self.train, self.val = train, val
-        self.tests = named_tests(test)
-        for split in (train, val, *(self.tests or {}).values()):
-            for path in paths_of(split) or () if local else ():
-                if is_address(path):
-                    check_address(path)
-        if root is not None and is_address(str(root)):
-            raise BadOption("data.root is a folder on this machine; give addresses as data.train")
+        self.train, self.val, self.tests = train, val, named_tests(test)
 
     def external(self, columns: Columns, endings: Columns) -> dict[str, Text]:
         """The splits that are not built in, without ``val`` if there is none. ``columns`` are those
@@ -146,13 +105,17 @@ class TextSource:
         Raises:
             BadOption, BadData: a split cannot be found.
         """
-        if self.splits is not None:
-            return self._named(self.splits, columns, "data.dataset")
-        if self.root is not None and is_saved(self.root):
-            return self._named(saved(self.root), columns, str(self.root))
-        if self.name is not None:
-            return self._named(fetched(self.name), columns, self.name)
-        return self._local(columns, endings)
+        saved = self.root if self.root is not None and is_saved(self.root) else None
+        source = self.name or saved
+        found = self.splits if source is None else loaded(source)
+        if found is None:
+            return self._local(TextFormat(columns, endings, self.header))
+        name = str(source or "data.dataset")
+        wanted = split_names(found, name, self.train, self.val, self.tests)
+        return {
+            ours: given_rows(found[theirs], columns, f"{name}[{theirs!r}]")
+            for ours, theirs in wanted.items()
+        }
 
     def files(self, columns: Columns, endings: Columns) -> tuple[Path, list[str], TextFormat]:
         """The files of a training text that is read as a stream: the folder that they are relative
@@ -161,37 +124,24 @@ class TextSource:
         Raises:
             BadOption, BadData: none can be found.
         """
-        root = self.root or Path()
-        if self.root is not None and is_saved(self.root):
-            raise BadOption(f"data.stream reads files, and {self.root} is a folder of data sets")
-        form = TextFormat(columns, endings, self.header, self.delimiter)
-        return root, files_of(root, paths_of(self.train) or ["train"], form), form
+        root, form = self.root or Path(), TextFormat(columns, endings, self.header)
+        return root, files_of(root, paths_of(self.train or "train") or [], form), form
 
-    def _named(self, found: Mapping[str, Any], columns: Columns, name: str) -> dict[str, Text]:
-        """The splits of a data set that is there already."""
-        wanted = split_names(found, name, self.train, self.val, self.tests)
-        return {
-            ours: given_rows(found[theirs], columns, f"{name}[{theirs!r}]")
-            for ours, theirs in wanted.items()
-        }
-
-    def _local(self, columns: Columns, endings: Columns) -> dict[str, Text]:
+    def _local(self, form: TextFormat) -> dict[str, Text]:
         """The splits from files and rows."""
         root = self.root or Path()
-        form = TextFormat(columns, endings, self.header, self.delimiter)
         given = {"train": self.train, "val": self.val, **(self.tests or {})}
         if self.stream:
             del given["train"]
-        if not (
-            self.val is not None or self.val_required or (self.root and any(root.glob("val.*")))
-        ):
+        in_folder = self.root is not None and any(root.glob("val.*"))
+        if self.val is None and not (self.val_required or in_folder):
             del given["val"]
         found = {}
         for name, split in given.items():
-            paths = [name] if split is None else paths_of(split)
+            paths = paths_of(name if split is None else split)
             place = f"data.{name}" if name in ("train", "val", "test") else f"data.test[{name!r}]"
             found[name] = (
-                given_rows(split, columns, place)
+                given_rows(split, form.columns, place)
                 if paths is None
                 else find_texts(root, paths, form)
             )
@@ -200,13 +150,13 @@ class TextSource:
         return found
 
 
-def paths_of(split: Split | None) -> list[str] | None:
+def paths_of(split: Split) -> list[str] | None:
     """The paths that a split is given by; None if rows are given."""
     if isinstance(split, str | PathLike):
         return [fspath(split)]
     several = isinstance(split, list | tuple) and len(split) > 0
-    if several and all(isinstance(one, str | PathLike) for one in split):  # type: ignore[union-attr]
-        return [fspath(one) for one in split]  # type: ignore[union-attr]
+    if several and all(isinstance(one, str | PathLike) for one in split):
+        return [fspath(one) for one in split]
     return None
 
 
@@ -224,11 +174,11 @@ def pairs_of(source: Path, target: Path) -> Iterator[Row]:
     both = zip_longest(read_lines(source), read_lines(target))
     for number, (first, second) in enumerate(both, 1):
         if first is None or second is None:
-            lines = [
-                f"{file} has {sum(1 for _ in read_lines(file)):,} lines"
-                for file in (source, target)
-            ]
-            raise BadData(f"{', '.join(lines)}; line n of one must belong to line n of the other")
+            shorter, longer = (source, target) if first is None else (target, source)
+            raise BadData(
+                f"{shorter} has {number - 1:,} lines, and {longer} has more; line n of one must "
+                "belong to line n of the other"
+            )
         yield f"{source} and {target}, line {number:,}", first, second
 
 
@@ -244,34 +194,50 @@ def find_text(path: Path, form: TextFormat) -> Text:
     ``train`` itself. Each file is taken plain or, if there is no such file, as ``.gz``.
 
     Raises:
-        BadData: there is no such file; the message says what was looked for and what is there.
+        BadData: there is no such file, or several; the message says what was looked for and what
+            is there.
     """
     first, second = form.endings
-    lines = path.parent / f"{path.name}.{first}"
-    named = find_file(path, *[lines] * (first == second))
-    if named and (form.single or is_table(path.name)):
-        return table(named, form)
-    if is_table(path.name):
-        raise missing(path.parent, [path.name])
-    pair = dict.fromkeys(form.endings if not isinstance(first, Pair) else ())
-    names = [f"{path.name}.{ending}" for ending in pair]
-    files = {name: file for name in names if (file := find_file(path.parent / name))}
+    lines = [] if isinstance(first, Pair) else [f".{one}" for one in dict.fromkeys((first, second))]
+    forms = [[""], lines, *([ending] for ending in FORMS)]
+    tried = ([find_file(Path(f"{path}{ending}")) for ending in endings] for endings in forms)
+    found = [[file for file in files if file] for files in tried if files and all(files)]
+    if len(found) > 1:
+        names = " and ".join(file.name for files in found for file in files)
+        raise BadData(f"{path.parent} has {names}: keep one, or give the full path of one")
+    if not found:
+        raise missing(path, lines)
+    [files] = found
     if len(files) == 2:
-        return parallel(*files.values())
-    tables = [file for ending in FORMS if (file := find_file(Path(f"{path}{ending}")))]
-    if len(tables) > 1 and not files:
-        both = " and ".join(file.name for file in tables)
-        raise BadData(f"{path.parent} has {both}: keep one, or give the full path of one")
-    if tables and not files:
-        return table(tables[0], form)
-    if path.is_dir() or named is not None:
-        raise BadData(
-            f"{path} is no table by its ending, {', '.join(FORMS)}. Of two files of lines, give "
-            "their path without its ending; of a folder with train in it, data.root"
-        )
-    forms = f"{path.name}{', '.join(FORMS)}"
-    lacking = [name for name in names if name not in files]
-    raise missing(path.parent, lacking or [forms], forms if lacking and not files else "")
+        return parallel(*files)
+    if form.single or is_table(files[0].name):
+        return table(files[0], form)
+    raise BadData(
+        f"{path} is no table by its ending, {', '.join(FORMS)}. Of two files of lines, give their "
+        "path without its ending; of a folder with train in it, data.root"
+    )
+
+
+def find_file(path: Path) -> Path | None:
+    """A file, or the same with ``.gz``; None if there is neither."""
+    both = path, path.with_name(f"{path.name}.gz")
+    return next((one for one in both if one.is_file()), None)
+
+
+def missing(path: Path, lines: Sequence[str]) -> BadData:
+    """The error for a split whose files are not there; ``lines`` are the endings of files of
+    lines.
+    """
+    there = [file.name for file in path.parent.glob("*")]
+    wanted = " and ".join(f"{path.name}{ending}" for ending in lines) or path.name
+    if is_table(path.name):
+        wanted = path.name
+    else:
+        wanted += f" (or {path.name}{', '.join(FORMS)})"
+    return BadData(
+        f"no {wanted} in {path.parent}, plain or .gz.{did_you_mean(path.name, there)} There: "
+        f"{listing(there)}" + "; a folder with train in it is data.root" * path.is_dir()
+    )
 
 
 def find_texts(root: Path, paths: Sequence[str], form: TextFormat) -> Text:
@@ -299,22 +265,17 @@ def files_of(root: Path, paths: Sequence[str], form: TextFormat) -> list[str]:
     for path in paths:
         names = addresses(path) if is_address(path) else matching(root, path)
         if "*" in path and not form.single:
-            names = [one for one in names if one.endswith(ending) or is_table(one)]
-            names = sorted({one.removesuffix(ending) for one in names})
+            whole = (one for one in names if one.endswith(ending) or is_table(one))
+            names = sorted({one.removesuffix(ending) for one in whole})
         if not names:
             raise BadData(f"no file matches {path if is_address(path) else root / path}")
         found += names
     return found
 
 
-def name_of(path: str) -> str:
-    """The name of the file at a path or an address."""
-    return file_name(path) if is_address(path) else Path(path).name
-
-
 def is_table(path: str) -> bool:
     """Whether a path or an address has the ending of a table."""
-    return ending_of(name_of(path)) in FORMS
+    return ending_of(file_name(path)) in FORMS
 
 
 def text_of(root: Path, path: str, form: TextFormat, quiet: bool = False) -> Text:
@@ -359,7 +320,8 @@ def named_tests(test: Any) -> Mapping[str, Any] | None:
             predictions are named after test sets.
     """
     if isinstance(test, str | PathLike) and "*" not in fspath(test):
-        name = name_of(fspath(test)).removesuffix(".gz")
+        path = fspath(test)
+        name = (file_name(path) if is_address(path) else Path(path).name).removesuffix(".gz")
         test = {Path(name).stem if is_table(name) else name: test}
     elif test is not None and not isinstance(test, Mapping):
         test = {"test": test}
@@ -373,7 +335,7 @@ def named_tests(test: Any) -> Mapping[str, Any] | None:
     return named
 
 
-def given_rows(rows: Any, columns: tuple[str, str], path: str) -> Text:
+def given_rows(rows: Any, columns: Columns, path: str) -> Text:
     """The pairs of text in rows that were given in Python. A row is a dict with both ``columns``,
     or a tuple of them; a column that is a pair of texts is two of these. A class that a
     ``datasets.Dataset`` stores as a number is given by its name. ``path`` is the name of the rows
@@ -384,9 +346,8 @@ def given_rows(rows: Any, columns: tuple[str, str], path: str) -> Text:
         BadData: a data set lacks a column; while iterating: a row is something else, lacks a
             column, or has a cell that is not text.
     """
-    kind, classes = type(rows).__name__, dict[str, Any]()
-    form = TextFormat(columns)
-    if is_from("pandas", "DataFrame", rows):
+    kind, form, classes = type(rows).__name__, TextFormat(columns), dict[str, Any]()
+    if hasattr(rows, "to_dict") and hasattr(rows, "notna"):  # a pandas table
         rows = rows.astype(object).where(rows.notna(), None).to_dict("records")
     by_index = hasattr(rows, "__len__") and hasattr(rows, "__getitem__")
     if isinstance(rows, Mapping | bytes) or not by_index:
@@ -395,12 +356,10 @@ def given_rows(rows: Any, columns: tuple[str, str], path: str) -> Text:
             f"list(rows), as in [{{{columns[0]!r}: ..., {columns[1]!r}: ...}}, ...]; several "
             "splits in one dict as dataset="
         )
-    if is_from("datasets", "Dataset", rows):
-        read = form.columns_of(rows.column_names, path)
-        rows = rows.with_format(None).select_columns(read)
-        for name, feature in rows.features.items():
-            if hasattr(one := getattr(feature, "feature", feature), "int2str"):
-                classes[name] = one
+    if hasattr(rows, "select_columns"):  # a datasets.Dataset
+        rows = rows.with_format(None).select_columns(form.columns_of(rows.column_names, path))
+        each = {name: getattr(one, "feature", one) for name, one in rows.features.items()}
+        classes = {name: one for name, one in each.items() if hasattr(one, "int2str")}
     return Text(path, partial(pairs_in, rows, form, classes, path))
 
 
@@ -411,19 +370,17 @@ def pairs_in(rows: Any, form: TextFormat, classes: Mapping[str, Any], path: str)
         where = f"{path}[{number}]"
         if isinstance(row, tuple | list) and len(row) == len(names):
             row = dict(zip(names[::-1], row[::-1], strict=True))  # of equal names the first counts
-        if isinstance(row, Mapping):
-            named = {
-                column: class_of(kind, row[column], f"{where}: {column!r}")
-                for column, kind in classes.items()
-            }
-            yield form.row({**row, **named}, where)
-            continue
-        kind = type(row).__name__
-        if isinstance(row, tuple | list):
-            kind += f" of {len(row)}"
-            kind += "; for pairs of texts, set data.text_column to two names" * (len(row) == 3)
-        wanted = f"({', '.join(names)}) or {{{', '.join(f'{name!r}: ...' for name in names)}}}"
-        raise BadData(f"{where}: a row is {wanted}, not a {kind}")
+        if not isinstance(row, Mapping):
+            wanted = f"({', '.join(names)}) or {{{', '.join(f'{name!r}: ...' for name in names)}}}"
+            raise BadData(
+                f"{where}: a row is {wanted}, not a {type(row).__name__}, {str(row)[:40]}; for "
+                "pairs of texts, set data.text_column to two names"
+            )
+        named = {
+            column: class_of(kind, row[column], f"{where}: {column!r}")
+            for column, kind in classes.items()
+        }
+        yield form.row({**row, **named}, where)
 
 
 def class_of(kind: Any, value: Any, where: str) -> Any:
@@ -463,68 +420,35 @@ def split_names(
     return names
 
 
-def is_saved(folder: Path) -> bool:
-    """Whether ``save_to_disk`` of the library ``datasets`` wrote this folder."""
-    single = ("state.json", "dataset_info.json")
-    return (folder / "dataset_dict.json").is_file() or all(
-        (folder / name).is_file() for name in single
-    )
-
-
-def saved(folder: Path) -> Mapping[str, Any]:
-    """The splits in a folder that ``save_to_disk`` wrote; a single data set is training's."""
-    from datasets import DatasetDict, load_from_disk
-
-    with explained(f"the data set in {folder}", "Save it again"):
-        found = load_from_disk(str(folder))
-    return found if isinstance(found, DatasetDict) else {"train": found}
-
-
-@contextmanager
-def explained(name: str, remedy: str) -> Iterator[None]:
-    """Say in one line why a data set cannot be loaded, and what to do.
-
-    Raises:
-        BadData: the library ``datasets`` fails.
-    """
-    try:
-        yield
-    except Exception as error:  # of many classes, from several libraries
-        why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
-        raise BadData(f"cannot load {name} ({why}). {remedy}") from None
-
-
-def fetched(name: str) -> Mapping[str, Any]:
-    """All splits of a data set; ``owner/name:config`` selects one of several configurations.
-
-    Raises:
-        BadOption: the name is a path.
-        BadData: the data set cannot be downloaded.
-    """
-    from datasets import load_dataset
-
-    if Path(name).expanduser().exists():
-        raise BadOption(
-            f"data.name {name!r} is a path; data.name is a data set of Hugging Face's hub, "
-            "data.root a folder"
-        )
-    repository, _, config = name.partition(":")
-    folder = cache.folder() / cache.SHELF / "hub"
-    remedy = (
-        "Check the name (owner/name, or owner/name:config) and that huggingface.co can be reached; "
-        "without a network, give local files: data.root"
-    )
-    with explained(f"the data set {name!r}", remedy):
-        found: Mapping[str, Any] = load_dataset(repository, config or None, cache_dir=str(folder))
-    return found
-
-
 def first(found: Mapping[str, Any], names: Sequence[str], taken: Mapping[str, Any]) -> str | None:
     """The first of these names that the data set has and that is not taken."""
     return next((name for name in names if name in found and name not in taken.values()), None)
 
 
-def is_from(package: str, cls: str, value: object) -> bool:
-    """Whether a value is an instance of a class of a package. Does not import the package."""
-    module = sys.modules.get(package)
-    return module is not None and isinstance(value, getattr(module, cls, ()))
+def is_saved(folder: Path) -> bool:
+    """Whether ``save_to_disk`` of the library ``datasets`` wrote this folder."""
+    return (folder / "dataset_dict.json").is_file() or (folder / "dataset_info.json").is_file()
+
+
+def loaded(source: str | Path) -> Mapping[str, Any]:
+    """All splits of a data set of the library ``datasets``: one of the hub, whose name
+    ``owner/name:config`` selects one of several configurations, or one in a folder that
+    ``save_to_disk`` wrote. A single data set is training's.
+
+    Raises:
+        BadData: it cannot be loaded.
+    """
+    from datasets import load_dataset, load_from_disk
+
+    remedy = (
+        "Check the name (owner/name, or owner/name:config) and that huggingface.co can be reached; "
+        "without a network, give local files: data.root"
+    )
+    with explained(f"the data set {str(source)!r}", remedy):
+        if isinstance(source, Path):
+            found = load_from_disk(str(source))
+        else:
+            repository, _, config = source.partition(":")
+            folder = cache.folder() / cache.SHELF / "hub"
+            found = load_dataset(repository, config or None, cache_dir=str(folder))
+    return found if isinstance(found, Mapping) else {"train": found}

@@ -10,10 +10,9 @@ there are, and a place in it is a few numbers for each reader.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from time import sleep
@@ -26,13 +25,16 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from tfzoo.base import cache
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
-from tfzoo.data.remote import PAUSES, Unreachable, release
+from tfzoo.data.remote import is_address, release
 from tfzoo.data.source import text_of
 from tfzoo.data.table import Text, TextFormat
 from tfzoo.data.training_loader import batches_per_epoch
 from tfzoo.errors import BadData, BadRun, TfzooError
 
 T = TypeVar("T")
+
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""Seconds before an address is asked again, after each failure."""
 
 READERS = 8
 """The most readers; where there are more processes, as many as processes."""
@@ -64,12 +66,13 @@ class Files:
 
     def open(self, name: str) -> Text:
         """One of them. An address that does not answer is asked again, after :data:`PAUSES`."""
-        found = partial(text_of, self.root, name, self.form, quiet=True)
-        for pause in PAUSES:
-            with suppress(Unreachable):
-                return found()
+        for pause in PAUSES if is_address(name) else ():
+            try:
+                return text_of(self.root, name, self.form, quiet=True)
+            except BadData as error:
+                print(f"data: {error}. It is asked again in {pause:g} s", file=sys.stderr)
             sleep(pause)
-        return found()
+        return text_of(self.root, name, self.form, quiet=True)
 
     def sample(self) -> list[Pair]:
         """The first rows of the first files, for a tokenizer."""

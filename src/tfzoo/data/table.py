@@ -11,7 +11,7 @@ where none is allowed is an error that names file and line.
 - ``.tsv``: no quoting, so a quotation mark is an ordinary character and a cell holds neither tab
   nor line end. The first row names the columns.
 - ``.csv``: RFC 4180, so a cell in quotes may hold commas, line ends and doubled quotes. The first
-  row names the columns. Another delimiter may stand for the comma.
+  row names the columns; a semicolon or a tab may separate them, if they do so there.
 - ``.jsonl``: one object per line.
 - ``.parquet``: as it is.
 - ``.conll``: a word and its label a line, a blank line after each sentence, and comments.
@@ -22,7 +22,6 @@ from __future__ import annotations
 import ast
 import csv
 import gzip
-import io
 import json
 import re
 import zlib
@@ -81,13 +80,11 @@ class TextFormat:
             same.
         header: whether the first row of a ``.tsv`` has to name the columns; if not, it may, and the
             file has exactly these two.
-        delimiter: what separates the columns of a ``.csv``.
     """
 
     columns: tuple[str, str]
     endings: tuple[str, str] = ("", "")
     header: bool = True
-    delimiter: str = ","
 
     @property
     def single(self) -> bool:
@@ -136,58 +133,50 @@ def lines_of(path: Path, form: TextFormat) -> Iterator[Row]:
 
 def delimited(path: Path, form: TextFormat) -> Iterator[Row]:
     """The rows of a ``.tsv`` or a ``.csv``."""
-    tabs, begun = ending_of(path.name) == ".tsv", 0
-    delimiter = "\t" if tabs else form.delimiter
+    tabs = ending_of(path.name) == ".tsv"
+    lines = (f"{line}\n" for line in read_lines(path))
+    first = next(lines, "")
+    delimiter = "\t" if tabs else delimiter_of(first, form.names)
     names: Sequence[str] = form.columns if tabs and not form.header else ()
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader(
-        whole_lines(path),
+        chain([first], lines),
         strict=True,
         delimiter=delimiter,
         quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
     )
+    begun = 0
     try:
         for row in reader:
             number, begun = begun + 1, reader.line_num
             if number == 1 and (not names or {*form.columns} <= {*row}):
-                check_delimiter(row, path, form)
                 form.columns_of(row, path)
                 names = row
                 continue
             where = f"{path}, line {number:,}"
             if len(row) != len(names):
-                raise BadData(f"{where}: {wrong_width(row, names, delimiter)}")
+                within = "must become a space" if tabs else "needs quotes"
+                raise BadData(
+                    f"{where}: {len(row)} column(s) instead of {len(names)}, "
+                    f"{', '.join(names[:6])}; {delimiter!r} separates them, and {within} in a cell"
+                )
             yield form.row(dict(zip(names, row, strict=True)), where)
     except csv.Error as error:
         raise BadData(f"{path}, line {begun + 1:,}: not CSV ({error})") from None
 
 
-def whole_lines(path: Path) -> Iterator[str]:
-    """The lines of a file with their ends. Raises BadData for a carriage return inside one."""
-    for number, line in enumerate(read_lines(path), 1):
-        if "\r" in line:  # other programs read it as several
-            raise BadData(f"{path}, line {number:,}: {CARRIAGE_RETURN}")
-        yield line + "\n"
-
-
-def wrong_width(row: Sequence[str], names: Sequence[str], delimiter: str) -> str:
-    """What is said of a row that has not as many cells as there are ``names``."""
-    if not row:
-        return BLANK
-    sign = {",": "comma", "\t": "tab"}.get(delimiter, repr(delimiter))
-    wanted, many = "", f"a cell with a {sign} needs quotes"
-    if delimiter == "\t":
-        wanted, many = f", {'<TAB>'.join(names[:6])}", "a tab inside a cell must become a space"
-    why = f"a {sign} is missing" if len(row) < len(names) else many
-    return f"{columns(row)} instead of {len(names)}{wanted}; {why}"
+def delimiter_of(first: str, names: Collection[str]) -> str:
+    """The sign that separates the columns ``names`` in the first line of a ``.csv``; a comma, if
+    none does.
+    """
+    rows = {sign: next(csv.reader([first], delimiter=sign), []) for sign in ",;\t|"}
+    return next((sign for sign, row in rows.items() if {*names} <= {*row}), ",")
 
 
 def objects(path: Path, form: TextFormat) -> Iterator[Row]:
     """The rows of a ``.jsonl``."""
     for number, line in enumerate(read_lines(path), 1):
         where = f"{path}, line {number:,}"
-        if not line.strip():
-            raise BadData(f"{where}: {BLANK}")
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -210,115 +199,68 @@ def parquet(path: Path, form: TextFormat) -> Iterator[Row]:
                 for row in batch.to_pylist():
                     yield form.row(row, f"{path}, row {next(number):,}")
     except (OSError, pyarrow.ArrowException) as error:
-        why = getattr(error, "strerror", None) or f"damaged, or not Parquet ({error})"
-        raise BadData(f"{path}: {why}") from None
+        raise BadData(f"{path}: damaged, or not Parquet ({error})") from None
 
 
 def sentences(path: Path, form: TextFormat) -> Iterator[Row]:
     """The sentences of a CoNLL file: a word a line, with columns between spaces or tabs, of which
-    the first is the word and the last its label; a blank line ends a sentence.
-
-    Columns have names where a first line or a comment ``# global.columns = ID FORM ...`` gives
-    them. Comments are left out, and so are CoNLL-U's ranges of words (``2-3``) and empty words.
+    the first is the word and the last its label, or those of other numbers; a blank line ends a
+    sentence. Comments before a sentence are left out, and so are CoNLL-U's ranges of words
+    (``2-3``) and empty words (``2.1``), which its first column has.
     """
-    layout = Layout(path, form)
-    begun, opened, rows = "", False, list[list[str]]()
-    known, doubtful = set[str](), dict[str, str]()
+    words = (line for line in read_lines(path) if words_of(line) and line[0] != COMMENT)
+    first = next((line for line in words if words_of(line)[0] != DOCUMENT), "")
+    width, tabs = len(words_of(first)), "\t" in first
+    text = column_of(form.columns[0], "text", 1, width, path)
+    label = column_of(form.columns[1], "label", max(width, 2), width, path)
+    begun, rows = "", list[list[str]]()
     for number, line in enumerate(chain(read_lines(path), [""]), 1):
         row, where = words_of(line), f"{path}, line {number:,}"
         if not row or row[0] == DOCUMENT:
             if rows:
-                words = [one[layout.word] for one in rows]
-                counted = [word for word in words if not RANGE.fullmatch(word)]
-                numbers = [*map(str, range(1, len(counted) + 1))]
-                if layout.word == 0 and len(counted) > 2 and counted == numbers:
-                    raise BadData(f"{begun}: the first column counts words; set data.text_column 2")
-                yield begun, " ".join(words), " ".join(one[layout.label] for one in rows)
-            opened, rows = False, []
+                check_first(rows, text, begun)
+                yield begun, *(" ".join(one[column] for one in rows) for column in (text, label))
+            rows = []
             continue
-        if number == layout.header or layout.is_no_word(line, row, not opened):
+        if (not rows and is_comment(line, width, tabs)) or (text and RANGE.fullmatch(row[0])):
             continue
-        if len(row) != layout.width:
-            raise BadData(
-                f"{where}: {columns(row)} instead of the {layout.width} of the first line"
-            )
+        if len(row) != width:
+            raise BadData(f"{where}: {len(row)} column(s) instead of the {width} of other words")
         begun = begun if rows else where
-        opened = opened or not line.startswith(COMMENT)
-        if opened or (layout.tabs and row[0] != COMMENT):
-            known.add(row[layout.label])
-        else:
-            doubtful.setdefault(row[layout.label], where)
         rows.append(row)
-    for label, where in doubtful.items():
-        if label not in known:
-            raise BadData(
-                f"{where}: a comment, or a word with the label {label!r}, "
-                "which no other word has? Remove comments that have as many columns as words"
-            )
 
 
-class Layout:
-    """How the columns of a CoNLL file stand, by its first word and the comments before it. ``word``
-    and ``label`` are indices of columns; ``header`` is the line that names them, 0 if there is
-    none. ``tabs``: columns are separated by tabs; ``indexed``: the first one counts words.
-
-    Raises:
-        BadData: it has no label, or a column is not there.
+def column_of(option: str, unnamed: str, usual: int, width: int, path: Path) -> int:
+    """The index of a column of a CoNLL file: that of the number, from 1, which is given in place of
+    the name of a column, or of the ``usual`` one if the option has its default, ``unnamed``.
     """
-
-    def __init__(self, path: Path, form: TextFormat) -> None:
-        names: list[str] = []
-        for number, line in enumerate(read_lines(path), 1):
-            row, self.header = words_of(line), 0
-            if line.startswith(NAMES):
-                names = words_of(line.removeprefix(NAMES))
-            if not row or row[0] == DOCUMENT or line.startswith(COMMENT):
-                continue
-            where, (text, label) = f"{path}, line {number:,}", form.columns
-            if len(row) < 2:
-                raise BadData(f"{where}: 1 column instead of a word and its label")
-            if label in row[1:]:
-                names, self.header = row, number
-            self.width, self.tabs = len(row), "\t" in line
-            self.word = place_of(text, names, len(row), where, "text", 1)
-            self.label = place_of(label, names, len(row), where, "label", len(row))
-            counts = row[0].isdecimal() or RANGE.fullmatch(row[0]) is not None
-            self.indexed = self.word > 0 and counts
-            return
-        raise BadData(f"{path}: no text")
-
-    def is_no_word(self, line: str, row: Sequence[str], begins: bool) -> bool:
-        """Whether a line is a comment, a range of words or an empty word. ``begins``: no word of
-        the sentence stands before it, as it is with comments. A comment that has as many columns
-        as words may differ in what separates them, or be ``# KEY = VALUE``.
-        """
-        if self.indexed:
-            return line.startswith(COMMENT) or RANGE.fullmatch(row[0]) is not None
-        head, tab, _ = line.partition("\t")
-        separated = bool(tab) == self.tabs and not (self.tabs and " " in head)
-        separated = separated and row[::2][:2] != [COMMENT, "="]
-        return line.startswith(COMMENT) and (not separated or (begins and len(row) != self.width))
-
-
-def place_of(
-    column: str, names: Sequence[str], width: int, where: str, unnamed: str, usual: int
-) -> int:
-    """The index of a column of a CoNLL file that is given by its name or its number from 1. Where
-    columns have no names it is the ``usual`` one if the option has its default, ``unnamed``.
-    """
-    if column in names:
-        return names.index(column)
-    number = str(usual) if column == unnamed and not names else column
+    number = str(usual) if option == unnamed else option
     if not (number.isdecimal() and 1 <= int(number) <= width):
         raise BadData(
-            f"{where}: no column {column} among {' '.join(names) or width}; in a CoNLL file "
-            f"data.{unnamed}_column takes a number, here {usual} by default, or a name that the "
-            "first line gives"
+            f"{path}: no column {option} among the {width} of its words; in a CoNLL file "
+            f"data.{unnamed}_column takes a number, {usual} by default"
         )
     return int(number) - 1
 
 
-COMMENT, NAMES = "#", "# global.columns ="
+def is_comment(line: str, width: int, tabs: bool) -> bool:
+    """Whether a line before a sentence is a comment and no word ``#``: it has not as many columns
+    as words, what separates them is another sign, or it is ``# KEY = VALUE``.
+    """
+    row = words_of(line)
+    return line.startswith(COMMENT) and (
+        len(row) != width or ("\t" in line) != tabs or row[2:3] == ["="]
+    )
+
+
+def check_first(rows: Sequence[Sequence[str]], text: int, where: str) -> None:
+    """Raise BadData for words that are numbers: those that CoNLL-U has before the words."""
+    numbers = [row[text] for row in rows if not RANGE.fullmatch(row[text])]
+    if len(numbers) > 2 and numbers == [str(number + 1) for number in range(len(numbers))]:
+        raise BadData(f"{where}: the first column counts words; set data.text_column 2")
+
+
+COMMENT = "#"
 RANGE = re.compile(r"\d+[-.]\d+")
 """The number of a range of words, or of an empty one, in CoNLL-U."""
 
@@ -339,28 +281,6 @@ BATCH = 4096
 
 NESTED = "translation"
 """A column that holds a mapping from language to sentence, as in many translation data sets."""
-
-BLANK = "a blank line; remove it"
-CARRIAGE_RETURN = (
-    "a carriage return inside the line, which some programs read as a line end; "
-    "replace it by a space, or by a line feed if it should end the line"
-)
-
-
-def columns(row: Sequence[str]) -> str:
-    """``"1 column"``, ``"3 columns"``"""
-    return f"{len(row)} column{'s' * (len(row) != 1)}"
-
-
-def check_delimiter(names: Sequence[str], path: Path, form: TextFormat) -> None:
-    """Refuse a ``.csv`` whose first row is one name, made of the columns and another delimiter."""
-    for sign in ";|\t,":
-        columns = names[0].split(sign)
-        if len(names) == 1 < len(columns) and names[0] not in form.columns:
-            raise BadData(
-                f"{path}: the columns are not separated by {form.delimiter!r} but by "
-                f"{sign!r}; set data.delimiter to it"
-            )
 
 
 def no_column(column: str, names: Collection[str], where: str) -> BadData:
@@ -414,26 +334,20 @@ def list_in(text: str, column: str, where: str) -> list[Any] | None:
         BadData: it is a list of another form, such as one of NumPy: ``['x' 'y']``.
     """
     text = text.strip()
-    if text[:1] + text[-1:] not in ("[]", "()", "{}"):
+    if text[:1] + text[-1:] != "[]":
         return None
-    for parse in (json.loads, ast.literal_eval):
-        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            found = parse(text)
-            # Python joins 'x' 'y': what is read has to have the same signs
-            same = parse is json.loads or marks(repr(found)) == marks(text)
-            if same and isinstance(found, list | tuple | set):
-                return [*found]
-    if text[1] in "'\"" or (text[0] == "[" and any(sign in text for sign in ", ")):
+    with suppress(ValueError, RecursionError):
+        return list(json.loads(text))
+    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+        found = ast.literal_eval(text)
+        if "".join(repr(found).split()) == "".join(text.split()):  # Python joins 'x' 'y'
+            return list(found)
+    if text[1] in "'\"" or any(sign in text for sign in ", "):
         raise BadData(
             f"{where}: {column!r} is {text[:40]}, which is no list in JSON: write "
             '["x", "y"], or the items with what separates them'
         )
     return None
-
-
-def marks(text: str) -> list[str]:
-    """The characters of a text without spaces, sorted, as a set has no order."""
-    return sorted("".join(text.split()))
 
 
 def words_of(text: str) -> list[str]:
@@ -467,19 +381,11 @@ def text_of(value: Any, column: str, where: str) -> str:
         return check_unicode(str(value), where)
     if value is None:
         raise BadData(f"{where}: {column!r} is empty")
-    instead = ""
-    if isinstance(value, float):
-        instead = (
-            f". A label is text or a whole number. For numbers, set {task_for('number')}; or turn "
-            "ranges of numbers into classes, such as low and high"
-        )
-    elif isinstance(value, list | tuple | set):
-        instead = (
-            ". A cell is one text or one label: join words with spaces; for several labels of a "
-            f"text, set {task_for('several')}"
-        )
-    what = type(value).__name__
-    raise BadData(f"{where}: {column!r} is not text but a {what}, {str(value)[:40]}{instead}")
+    raise BadData(
+        f"{where}: {column!r} is not text but a {type(value).__name__}, {str(value)[:40]}. A cell "
+        f"is a text or a whole number. For numbers, set {task_for('number')}; for several "
+        f"labels of a text, set {task_for('several')}; join words with spaces"
+    )
 
 
 def spaced(words: Sequence[str], column: str, where: str) -> str:
@@ -489,7 +395,7 @@ def spaced(words: Sequence[str], column: str, where: str) -> str:
         BadData: a word is empty, or has a space inside.
     """
     for word in words:
-        if not word or any(sign in word for sign in " \t\r\n"):
+        if words_of(word) != [word]:
             raise BadData(f"{where}: {column!r} has the word {word!r}: no word, or several")
     return " ".join(words)
 
@@ -500,11 +406,10 @@ def read_lines(path: Path) -> Generator[str, None, None]:
     Raises:
         BadData: the file cannot be read, or is not UTF-8; the message names the line.
     """
+    opener: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
     try:
-        with path.open("rb") as file:
-            packed = path.suffix == ".gz"
-            stream: Any = io.BufferedReader(gzip.GzipFile(fileobj=file)) if packed else file
-            yield from decoded(stream, str(path))
+        with opener(path, "rb") as file:
+            yield from decoded(file, str(path))
     except OSError as error:
         raise BadData(f"{path}: {error.strerror or error}") from None
 
@@ -527,12 +432,8 @@ def decoded(stream: Iterable[bytes], name: str) -> Generator[str, None, None]:
                 if "\0" in text:  # UTF-16 without a byte order mark
                     raise not_utf8(line, line.index(0), name, number)
             yield text.removesuffix("\r\n").removesuffix("\n")
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise BadData(
-            f"{name}: damaged after line {number:,} ({error}); download or compress it again"
-        ) from None
-    except OSError as error:
-        raise BadData(f"{name}: {error.strerror or error}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadData(f"{name}: damaged or unreadable after line {number:,} ({error})") from None
 
 
 def not_utf8(line: bytes, place: int, name: str, number: int) -> BadData:
@@ -558,24 +459,3 @@ def check_unicode(text: str, where: str) -> str:
             "which UTF-8 cannot encode"
         ) from None
     return text
-
-
-def find_file(*paths: Path) -> Path | None:
-    """The first of these paths that is a file; each is tried as it is and with ``.gz``."""
-    for path in paths:
-        for name in (path, path.with_name(path.name + ".gz")):
-            if name.is_file():
-                return name
-    return None
-
-
-def missing(folder: Path, names: list[str], instead: str = "") -> BadData:
-    """The error for files that are not in a folder. ``instead`` names files that would do too."""
-    wanted = " and ".join(names) + (f" (or {instead})" if instead else "")
-    if not folder.is_dir():
-        return BadData(f"no folder {folder}, where {wanted} should be")
-    beside = [path.name for path in folder.iterdir() if path.is_file()]
-    close = did_you_mean(names[0], beside)
-    split = names[0].partition(".")[0]
-    other = f". data.{split} takes other names, and patterns" if split in ("train", "val") else ""
-    return BadData(f"no {wanted} in {folder}, plain or .gz.{close} There: {listing(beside)}{other}")

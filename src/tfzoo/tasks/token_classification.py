@@ -101,8 +101,8 @@ class TokenData(LabelledText):
     data sets of the library ``datasets`` they may be lists, ``["Anna", "sings"]`` and ``["B-PER",
     "O"]``. A file of any other ending than those of tables is a CoNLL file: a word a line, its
     label in the last column, a blank line after each sentence. There ``text_column`` and
-    ``label_column`` may be numbers of columns, from 1, or names that the first line gives. The
-    label of a word is that of its first token.
+    ``label_column`` may be numbers of columns, from 1. The label of a word is that of its first
+    token.
 
     Raises:
         BadOption: two text columns.
