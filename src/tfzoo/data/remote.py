@@ -122,12 +122,14 @@ def opened(address: str) -> tuple[Any, str]:
     """The file system of an address and the path there."""
     from fsspec.core import url_to_fs
 
-    if address.partition("://")[0] not in WEB:
-        return url_to_fs(address)
-    from tfzoo.data.http_client import client
+    options: dict[str, Any] = {}
+    if address.partition("://")[0] in WEB:
+        from tfzoo.data.http_client import client
 
-    # A client belongs to one address: that of another must not be used again.
-    return url_to_fs(address, get_client=client(address), skip_instance_cache=True)
+        # A client belongs to one address: that of another must not be used again.
+        options = {"get_client": client(address), "skip_instance_cache": True}
+    system, path = url_to_fs(address, **options)
+    return system, path
 
 
 def release(file: Path) -> None:

@@ -219,7 +219,8 @@ def sentences(path: Path, form: TextFormat) -> Iterator[Row]:
         if not row or row[0] == DOCUMENT:
             if rows:
                 check_first(rows, text, begun)
-                yield begun, *(" ".join(one[column] for one in rows) for column in (text, label))
+                texts, labels = (" ".join(one[at] for one in rows) for at in (text, label))
+                yield begun, texts, labels
             rows = []
             continue
         if (not rows and is_comment(line, width, tabs)) or (text and RANGE.fullmatch(row[0])):
