@@ -85,18 +85,14 @@ def main() -> None:
         file = sweep_file(folder, "sweep", steps, AXES, SEEDS)
         wall = tfzoo(folder, "sweep", file, "--jobs", str(given.jobs))
         found = summaries(folder / "runs/sweep")
-        timings = (folder / "runs/sweep").rglob("timing.json")
-        whole = [json.loads(path.read_text())["wall_seconds"] for path in timings]
     seconds = [one["seconds"] for one in found]
     peaks = [one["peak_memory"]["process"] / 2**20 for one in found]
     ratio = wall * given.jobs / sum(seconds)
-    besides = (sum(whole) - sum(seconds)) / len(found)
     print(f"{len(found)} runs of {steps} steps, {given.jobs} at a time")
     print(f"wall time of the sweep, start-up and report included   {wall:6.1f} s")
     print(f"training time of all runs                              {sum(seconds):6.1f} s")
     print(f"  of a run: {min(seconds):.1f} to {max(seconds):.1f} s")
     print(f"wall / (training / jobs)                               {ratio:6.2f}")
-    print(f"a run's process besides its training, mean             {besides:6.1f} s")
     print(f"peak memory of a run: {min(peaks):.0f} to {max(peaks):.0f} MiB")
 
 

@@ -138,14 +138,7 @@ def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(traini
         said,
     )
     assert "2 cells x 2 seeds in runs/tiny, 1 cells refused; 3 runs left" in said
-    assert (
-        "about 0:00:30 with --jobs 2: 0:00:20 a run, "
-        "the mean of 1 completed runs, start-up included"
-    ) in said, "fit recorded 2 seconds, its process took 20"
-    next(FOLDER.glob("*/*/timing.json")).unlink()
-    assert sweep("--dry-run", axes=axes) == 0
-    said = capsys.readouterr().out
-    assert "0:00:02 a run, the mean of 1 completed runs" in said, "what fit recorded"
+    assert ("about 0:00:30 with --jobs 2: 0:00:20 a run, the mean of 1 completed runs") in said
     assert trainings.trained == ["norm=layer seed 1"]
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from tfzoo.base.bounded_files import object_of
@@ -23,13 +22,13 @@ def design(folders: Sequence[SweepFolder]) -> Design:
     before, unless the sweep had declared the same looks already then. A look with too few seeds for
     a verdict does not count at the first number that has one.
     """
-    looks = declared(folders[0])
+    looks = tuple(folders[0].file.get("looks") or ())
     seeds = sorted({seed for folder in folders for seed in folder.seeds})
     fewest = FIRST if len(seeds) == FIRST else 1
     earlier = {
         len(look["seeds"])
         for folder in folders
-        for look in read(folder.path)
+        for look in read(folder)
         if look["seeds"] != seeds
         and len(look["seeds"]) >= fewest
         and (not looks or look.get("looks") != [*looks])
@@ -37,23 +36,15 @@ def design(folders: Sequence[SweepFolder]) -> Design:
     return Design(looks=() if earlier else looks, earlier=tuple(sorted(earlier)))
 
 
-def declared(folder: SweepFolder) -> tuple[int, ...]:
-    """The numbers of seeds at which the sweep declared that it would be judged; empty if not."""
-    return tuple(folder.file.get("looks") or ())
-
-
-def read(folder: Path) -> list[dict[str, Any]]:
-    """The earlier looks: the ``seeds`` and ``looks`` that the sweep file had; empty if there was
-    none.
-    """
-    found = object_of(folder / FILE).get("looks")
-    return [look for look in found if isinstance(look, dict)] if isinstance(found, list) else []
+def read(folder: SweepFolder) -> list[dict[str, Any]]:
+    """The earlier looks: the ``seeds`` and ``looks`` that the sweep file had."""
+    found: list[dict[str, Any]] = object_of(folder.path / FILE).get("looks", [])
+    return found
 
 
 def record(folder: SweepFolder) -> None:
     """Record that somebody has seen the verdicts of a folder."""
-    look = {"seeds": sorted(folder.seeds), "looks": [*declared(folder)]}
-    before = read(folder.path)
+    look = {"seeds": sorted(folder.seeds), "looks": [*(folder.file.get("looks") or ())]}
+    before = read(folder)
     if look not in before:
-        text = json.dumps({"looks": [*before, look]})
-        replace_text(folder.path / FILE, text + "\n")
+        replace_text(folder.path / FILE, json.dumps({"looks": [*before, look]}) + "\n")

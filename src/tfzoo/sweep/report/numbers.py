@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import timedelta
 
 from tfzoo.sweep.judge.sentences import decimals
 
@@ -66,10 +65,3 @@ def format_memory(size: float | None) -> str:
     if size is None:
         return NONE
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
-
-
-def format_duration(seconds: float | None) -> str:
-    """``0:03:25``, or ``12.5 s`` if less than a minute."""
-    if seconds is None:
-        return NONE
-    return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import remove_leftovers, replace_text
-from tfzoo.runs.folder import SCORELESS, YAML_LOADER, as_yaml, plain, read_config, set_values
+from tfzoo.runs.folder import SCORELESS, as_yaml, plain, read_config, set_values
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import state
 from tfzoo.sweep.run.state import Run
@@ -43,13 +41,9 @@ def create(plan: Plan, folder: Path, command: str) -> None:
 
 def is_created(plan: Plan, folder: Path) -> bool:
     """Whether the folder was created for this plan; which cells are refused is not compared."""
-    try:
-        found = yaml.load((folder / SWEEP).read_text("utf-8"), YAML_LOADER)
-        cells = json.loads((folder / CELLS).read_text("utf-8"))["cells"]
-        names = [one["name"] for one in cells]
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
-        return False
-    return bool(found == plain(plan.to_dict()) and names == [one.name for one in plan.cells])
+    file = folder / SWEEP
+    made = file.is_file() and (folder / CELLS).is_file()
+    return made and file.read_text("utf-8") == as_yaml(plan.to_dict())
 
 
 def check_unchanged(run: Run, plan: Plan) -> None:
@@ -64,9 +58,6 @@ def check_unchanged(run: Run, plan: Plan) -> None:
     recipes = run.cell.recipes
     wanted = {**recipes.get(run.tuned, next(iter(recipes.values()))), "seed": run.seed}
     found = differences(before, wanted, plan.tune.key if plan.tune and not run.tuned else "")
-    trained = state.trained_threads(run.folder)
-    if plan.threads and trained not in (None, plan.threads):
-        found.append(("threads", trained, plan.threads))
     if found:
         listed = "; ".join(f"{name} was {old}, is {new}" for name, old, new in found[:3])
         raise BadRun(
@@ -82,13 +73,8 @@ def check_seeds(plan: Plan, folder: Path) -> None:
     Raises:
         BadRun: it has.
     """
-    found = {
-        int(path.name.removeprefix("seed-"))
-        for cell in plan.cells
-        for path in (folder / cell.name).glob("seed-*")
-        if path.name.removeprefix("seed-").isdecimal()
-    }
-    if left_out := found - {*plan.seeds}:
+    runs = [path.name for cell in plan.cells for path in (folder / cell.name).glob("seed-*")]
+    if left_out := {int(name.removeprefix("seed-")) for name in runs} - {*plan.seeds}:
         raise BadRun(
             f"{folder} has runs of seed {', '.join(map(str, sorted(left_out)))}, which --seeds "
             "leaves out. Name them too, or another folder with --run"

@@ -63,7 +63,7 @@ class Pool:
     ) -> None:
         self.plan, self.stop, self.on_change = plan, stop, on_change
         self.free = list(environments)
-        self.running: dict[int, tuple[Run, BaseProcess, Mapping[str, str], float]] = {}
+        self.running: dict[int, tuple[Run, BaseProcess, Mapping[str, str]]] = {}
         self.kills: Counter[str] = Counter()
 
     def complete(self, runs: Sequence[Run]) -> None:
@@ -85,7 +85,7 @@ class Pool:
         environment = self.free.pop(0)
         words = execution.command(run, self.plan)
         child = process.start(run, words, environment, imports(run, self.plan))
-        self.running[child.sentinel] = run, child, environment, time.monotonic()
+        self.running[child.sentinel] = run, child, environment
         self.stop.processes.add(child)
         if self.stop.code:  # by a signal that came meanwhile
             child.terminate()
@@ -95,11 +95,10 @@ class Pool:
         """Report a run whose process has ended; returns it if it is to be trained again, as one
         is, once, that was killed.
         """
-        run, child, environment, began = self.running.pop(sentinel)
+        run, child, environment = self.running.pop(sentinel)
         child.join()
         self.stop.processes.discard(child)
         self.free.append(environment)
-        state.add_wall_seconds(run.folder, time.monotonic() - began)
         code = child.exitcode or 0
         self.kills[run.name] += code == KILLED
         if code == KILLED and self.kills[run.name] == 1 and not self.stop.code:

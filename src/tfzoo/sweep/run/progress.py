@@ -80,7 +80,7 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
     else:
         yield (
             f"about {clock(total)} with --jobs {jobs}: {clock(fmean(one for _, one in times))} a "
-            f"run, the mean of {len(times)} completed runs, start-up included"
+            f"run, the mean of {len(times)} completed runs"
         )
 
 
@@ -102,12 +102,8 @@ def seconds_left(
 
 
 def taken(run: Run) -> float:
-    """Seconds that a run took, start-up included; its training time, if the sweep was killed
-    before it recorded them.
-    """
-    seconds = state.wall_seconds(run.folder)
-    fit = read_summary(run.folder).get("fit", {})
-    return float(fit.get("seconds", 0.0)) if seconds is None else seconds
+    """Seconds that a training took."""
+    return float(read_summary(run.folder).get("fit", {}).get("seconds", 0.0))
 
 
 def clock(seconds: float) -> str:

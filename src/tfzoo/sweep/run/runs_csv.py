@@ -63,7 +63,7 @@ class SweepFolder:
                 path,
                 str(cells["command"]),
                 dict(file),
-                [read_cell(cell) for cell in cells["cells"]],
+                list(cells["cells"]),
                 [str(one["name"]) for one in [file["metric"], *(file.get("also") or [])]],
                 Budget(**(file.get("budget") or {})),
             )
@@ -90,17 +90,6 @@ class SweepFolder:
             for seed in self.seeds:
                 if found := read_summary(self.path / cell["name"] / f"seed-{seed}"):
                     yield found
-
-
-def read_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """One entry of ``cells.json``."""
-    labels = {str(axis): str(label) for axis, label in cell["labels"].items()}
-    return {
-        "name": str(cell["name"]),
-        "labels": labels,
-        "settings": dict(cell["settings"]),
-        "refused": str(cell.get("refused") or ""),
-    }
 
 
 def table(folder: str | Path | SweepFolder) -> list[Row]:
@@ -155,8 +144,7 @@ def explained(path: Path) -> dict[str, float]:
 
 def tuned_value(cell: Path) -> Any:
     """The value that tuning chose for a cell; None if it was not tuned."""
-    value = object_of(cell / tune.FILE).get("value")
-    return value if value is None or isinstance(value, int | float | str) else json.dumps(value)
+    return object_of(cell / tune.FILE).get("value")
 
 
 def relative_checkpoint(top: Path, checkpoint: str | None, run: Path) -> str | None:

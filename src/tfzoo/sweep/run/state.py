@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,16 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from tfzoo.base.bounded_files import object_of
-from tfzoo.runs.files import replace_text
-from tfzoo.runs.folder import read_summary
 from tfzoo.runs.lock import Held, holding
 from tfzoo.sweep.plan.sweep_file import Budget, Cell, Plan
 from tfzoo.sweep.run.outcome import OVER as OVER
 from tfzoo.sweep.run.outcome import Outcome, outcome
 
-TIMING = "timing.json"
-"""Wall-clock seconds that the run's processes took, start-up included, in the run's folder."""
 STOPPED = (75, 130, -signal.SIGTERM, -signal.SIGINT)
 """Exit codes of a training that somebody stopped: it can go on."""
 MOMENT = 0.1
@@ -96,22 +90,3 @@ def status(run: Run) -> Status:
         except Held:
             return "running"
     return run.outcome.state
-
-
-def trained_threads(folder: Path) -> int | None:
-    """The CPU threads that a run was trained with; None if it is not known or was on a GPU."""
-    hardware = read_summary(folder).get("fit", {}).get("hardware") or {}
-    threads = hardware.get("threads")
-    return threads if isinstance(threads, int) and not hardware.get("gpus") else None
-
-
-def add_wall_seconds(folder: Path, seconds: float) -> None:
-    """Add the time of one process to the time that a run took."""
-    total = (wall_seconds(folder) or 0.0) + seconds
-    replace_text(folder / TIMING, json.dumps({"wall_seconds": round(total, 2)}) + "\n")
-
-
-def wall_seconds(folder: Path) -> float | None:
-    """Wall-clock seconds that a run took, start-up included; None if none were recorded."""
-    found = object_of(folder / TIMING).get("wall_seconds")
-    return float(found) if isinstance(found, int | float) else None

@@ -91,7 +91,8 @@ def decided(runs: Sequence[Run], plan: Plan, on_change: Notify) -> list[Run]:
         if chosen.tuned:
             found.append(chosen)
         else:
-            record_failure(run.folder, failure(run, plan))
+            reasons = [f"{one.tuned}: {one.outcome.reason}" for one in trials(run, plan)]
+            record_failure(run.folder, f"no value could be trained: {'; '.join(reasons)}")
             on_change(run, "failed")
     return found
 
@@ -120,13 +121,3 @@ def decide(run: Run, plan: Plan) -> Run:
         json.dumps({**chosen, "tried": [*plan.tune.values], "scores": good}) + "\n",
     )
     return replace(run, tuned=label)
-
-
-def failure(run: Run, plan: Plan) -> str:
-    """Why no value could be chosen."""
-    reasons = {
-        trial.tuned: f"{trial.outcome.state}: {trial.outcome.reason}" for trial in trials(run, plan)
-    }
-    return f"no value of {plan.tune.key if plan.tune else ''} could be trained: " + "; ".join(
-        f"{one}: {why}" for one, why in reasons.items()
-    )
