@@ -1,7 +1,7 @@
 """Tokenizers of published models give the ids that ``transformers`` gives."""
 
 import json
-import os
+import sys
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from tests.json_files import edit
 from tests.published_folders import LINES, TOKENIZERS, mixed_lines, save_tokenizer
 from tfzoo.base.registry import create
 from tfzoo.data.tokenizer import found_in, restored, state_of
-from tfzoo.errors import BadRun, TfzooError
+from tfzoo.errors import BadRun
 
 
 @pytest.fixture(params=TOKENIZERS)
@@ -99,30 +99,26 @@ def test_transformers_makes_a_tokenizer_of_other_files(t5):
 
 
 def test_other_files_than_a_tokenizers_are_refused_in_one_line(t5, monkeypatch):
-    def refused(error, match):
-        with pytest.raises(error, match=match) as raised:
+    def refused(match):
+        with pytest.raises(BadRun, match=match) as raised:
             found_in(t5)
         assert "\n" not in str(raised.value)
 
     (t5 / "spiece.model").write_bytes(b"\xff" * 100)
-    refused(BadRun, r"has no tokenizer\.json, .* is refused: .")
+    refused(r"has no tokenizer\.json, .* is refused: .")
     (t5 / "spiece.model").unlink()
-    refused(BadRun, r"has no tokenizer\.json, ")
-    os.mkfifo(t5 / "spiece.model")
-    refused(BadRun, "has other things than files and folders")
-    (t5 / "spiece.model").unlink()
+    refused(r"has no tokenizer\.json, ")
     code = {"auto_map": {"AutoTokenizer": ["evil.Evil", None]}, "tokenizer_class": "Evil"}
     (t5 / "tokenizer_config.json").write_text(json.dumps(code), "utf-8")
     (t5 / "evil.py").write_text("raise SystemExit('code ran')", "utf-8")
-    refused(BadRun, r"has no tokenizer\.json, ")
-    monkeypatch.setattr("tfzoo.data.tokenizer.find_spec", lambda name: None)
-    refused(TfzooError, "pip install transformers")
+    refused(r"has no tokenizer\.json, ")
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    refused("is refused: .*transformers")
 
 
 OWN = {
     "no JSON": lambda text: "[1",
     "no text": lambda text: 5,
-    "other ids": lambda text: text.replace('"end ":3', '"end ":999'),
     "merges of nothing": lambda text: text.replace('"merges":[', '"merges":["x",'),
 }
 

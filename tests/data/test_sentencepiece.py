@@ -127,10 +127,10 @@ def spoilt(name, data):
 REFUSED = [
     (spoilt("source.spm", b""), "refused"),
     (spoilt("target.spm", b"\xff" * 1000), "refused"),
-    (spoilt("vocab.json", b'{"<unk>": "1"}'), "does not give each piece an id"),
-    (spoilt("vocab.json", b'{"a": 1}'), "does not give each piece an id"),
+    (spoilt("vocab.json", b'{"<unk>": "1"}'), "refused"),
+    (spoilt("vocab.json", b'{"a": 1}'), "refused: '<unk>'"),
     (spoilt("config.json", b'{"vocab_size": 9}'), "a model of 9"),
-    (spoilt("tokenizer_config.json", b'{"separate_vocabs": true}'), "cannot read .*target_vocab"),
+    (spoilt("tokenizer_config.json", b'{"separate_vocabs": true}'), "refused: .*target_vocab"),
     (
         lambda folder: (
             marian(folder, apart=True)

@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from hashlib import sha256
-from importlib.util import find_spec
 from os.path import lexists
 from pathlib import Path
 from types import MappingProxyType
@@ -211,16 +210,9 @@ class TokenizerPair:
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> TokenizerPair:
         """Build the pair from its :meth:`state`; needs neither text nor cache."""
-        spec, texts, languages = state["tokenizer"], state["states"], state["languages"]
-        two = isinstance(languages, list) and len(languages) == 2
-        if len(texts) not in (1, 2) or not (two and all(isinstance(one, str) for one in languages)):
-            raise BadRun(
-                "the checkpoint's contents do not match: a pair has one or two tokenizers, and two "
-                "languages"
-            )
-        source, target = languages
-        tokenizers = [restored(spec, text) for text in texts]
-        return cls(tokenizers[0], tokenizers[-1], source, target, spec)
+        source, target = state["languages"]
+        tokenizers = [restored(state["tokenizer"], text) for text in state["states"]]
+        return cls(tokenizers[0], tokenizers[-1], source, target, state["tokenizer"])
 
 
 class PairEncoder:
@@ -292,10 +284,8 @@ class Vocabulary:
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> Vocabulary:
         """Build the vocabulary from its :meth:`state`; needs neither text nor cache."""
-        tokenizer, texts = restored(state["tokenizer"], state["state"]), list(state["texts"])
-        if len(texts) not in (1, 2) or not all(isinstance(name, str) for name in texts):
-            raise BadRun("the checkpoint's contents do not match: an example has one or two texts")
-        return cls(tokenizer, list(state["labels"]), state["tokenizer"], texts)
+        tokenizer = restored(state["tokenizer"], state["state"])
+        return cls(tokenizer, list(state["labels"]), state["tokenizer"], list(state["texts"]))
 
 
 class Compiled:
@@ -326,6 +316,10 @@ class Compiled:
         texts: list[str] = self._trained().decode_batch(ids)
         return texts
 
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        found = self._trained().encode_batch_fast(list(texts), add_special_tokens=False)
+        return [encoding.ids for encoding in found]
+
 
 class LibraryTokenizer(Compiled):
     """Encodes text in normal form NFC, split into pieces. Spaces belong to the pieces, so that
@@ -342,8 +336,7 @@ class LibraryTokenizer(Compiled):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
-        found = self._trained().encode_batch_fast(list(texts), add_special_tokens=False)
-        return [encoding.ids for encoding in found]
+        return self._ids(texts)
 
     def __len__(self) -> int:
         return int(self._trained().get_vocab_size())
@@ -354,9 +347,6 @@ class LibraryTokenizer(Compiled):
 
     def restore(self, state: str) -> None:
         self.library = loaded(state)
-        ids = self.library.get_vocab().values()
-        if sorted(ids) != list(range(len(ids))):
-            raise ValueError("its vocabulary has other ids than 0, 1, 2 and so on")
 
     def _keep(self, fresh: tokenizers.Tokenizer, **model: Any) -> None:
         """Use this tokenizer of the library, with these settings of its model changed, and without
@@ -407,67 +397,6 @@ def quiet_forks() -> None:
         os.register_at_fork(before=switch_off)
 
 
-class Published(Compiled):
-    """The tokenizer of a published model in a ``folder``, or one that is learnt from text."""
-
-    smallest: ClassVar[int]
-    """The smallest vocabulary that is learnt."""
-    read: ClassVar[Any]
-    """The state of a folder's tokenizer."""
-    content: Mapping[str, Any] = MappingProxyType({})
-
-    def __init__(
-        self, *, folder: str | None = None, sha256: str | None = None, vocab_size: int = 8000
-    ) -> None:
-        name = f"tokenizer {self.entry.name!r}, option 'vocab_size'"
-        check_range(name, vocab_size, ge=self.smallest, le=LARGEST, whole=True)
-        self.folder, self.sha256, self.vocab_size = folder, sha256, vocab_size
-
-    def train(self, lines: Iterable[str]) -> None:
-        """Read the folder; without one, choose the vocabulary from these lines.
-
-        Raises:
-            BadRun: the folder's tokenizer has another sum than ``sha256``.
-        """
-        if self.folder is None:
-            state = self.learnt(lines)
-        else:
-            state = type(self).read(Path(self.folder).expanduser())
-            if self.sha256 not in (None, sha256_of(state)):
-                raise BadRun(
-                    f"{self.folder} has another tokenizer than it had: its SHA-256 is "
-                    f"{sha256_of(state)}"
-                )
-        self.restore(state)
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, without those of :attr:`special` but the unknown one."""
-        never = self.special.every - {self.special.unk}
-        return [[one for one in line if one not in never] for line in self._ids(texts)]
-
-    def learnt(self, lines: Iterable[str]) -> str:
-        """The state of a tokenizer with a vocabulary from these lines."""
-        raise NotImplementedError
-
-    def state(self) -> str:
-        """The files of the library, special ids and sizes."""
-        self._trained()
-        return json.dumps(self.content)
-
-    def restore(self, state: str) -> None:
-        found = json.loads(state)
-        lists = {key: tuple(one) for key, one in found["special"].items() if isinstance(one, list)}
-        self.content, self.special = found, SpecialIds(**{**found["special"], **lists})
-        self._open()
-
-    def _open(self) -> None:
-        """Make the library's tokenizer of the :attr:`content` of a state."""
-        raise NotImplementedError
-
-    def _ids(self, texts: Sequence[str]) -> Iterable[list[int]]:
-        raise NotImplementedError
-
-
 def found_in(folder: Path) -> tuple[str, str]:
     """The name of a folder's tokenizer, and its state.
 
@@ -484,7 +413,6 @@ def state_of(folder: Path) -> str:
 
     Raises:
         BadRun: there is none, or it is damaged or refused.
-        TfzooError: only ``transformers`` can read it, and is not installed.
     """
     names: Mapping[str, str] = {}
     if lexists(folder / FILE):
@@ -504,19 +432,11 @@ def converted(folder: Path) -> tuple[str, dict[str, str]]:
     and the names of special tokens.
 
     Raises:
-        BadRun: it makes none.
-        TfzooError: it is not installed.
+        BadRun: it makes none, or is not installed.
     """
-    if find_spec("transformers") is None:
-        raise TfzooError(
-            f"{folder} has no {FILE}, and transformers, which makes it of other files, is not "
-            "installed: pip install transformers"
-        )
-    if not all(path.is_file() or path.is_dir() for path in folder.iterdir()):
-        raise BadRun(f"{folder} has other things than files and folders")
-    from transformers import AutoTokenizer
-
     with of_a_stranger(f"{folder} has no {FILE}, and what transformers makes of its other files"):
+        from transformers import AutoTokenizer
+
         made: Any = AutoTokenizer.from_pretrained(
             str(folder), trust_remote_code=False, local_files_only=True
         )
@@ -536,22 +456,19 @@ def sentencepiece_of(folder: Path) -> str:
     require("sentencepiece", "sentencepiece")
     apart = json_of(folder / NAMED[0]).get("separate_vocabs")
     names = VOCABULARIES[: 2 if apart else 1]
-    texts = [bounded_files.text_of(folder / name, bounded_files.TEXT) for name in names]
-    vocabularies = [vocabulary_in(folder / name) for name in names]
-    for piece in USUAL.values() if len(names) == 2 else ():
-        if len({one.get(piece) for one in vocabularies}) == 2:
-            raise BadRun(f"{folder} has another id for {piece} in each of {' and '.join(names)}")
-    models = []
-    for file in (folder / name for name in SENTENCEPIECE):
-        bounded_files.regular(file, bounded_files.TEXT)
-        models.append(file.read_bytes())
     with of_a_stranger(f"the tokenizer in {folder}"):
+        models = [(folder / name).read_bytes() for name in SENTENCEPIECE]
         for model in models:
             pieces_of(model)
+        texts = [(folder / name).read_text("utf-8") for name in names]
+        vocabularies = [json.loads(text) for text in texts]
+        least = [max(one["<unk>"], *one.values()) + 1 for one in vocabularies]
+    for piece in USUAL.values() if apart else ():
+        if len({one.get(piece) for one in vocabularies}) == 2:
+            raise BadRun(f"{folder} has another id for {piece} in each of {' and '.join(names)}")
     end = vocabularies[0].get("</s>")
     around = [] if end is None else [end]
     special = special_ids(folder, vocabularies[0].get, around, around * 2, USUAL)
-    least = [max(one.values()) + 1 for one in vocabularies]
     sizes = [size_of(folder, *one, special) for one in zip(least, SIZES, strict=False)]
     encoded = [b64encode(model).decode() for model in models]
     return state_with(special, models=encoded, vocabularies=texts, sizes=sizes, side=0)
@@ -564,18 +481,6 @@ def pieces_of(model: bytes) -> Any:
     library = SentencePieceProcessor()
     library.LoadFromSerializedProto(model)
     return library
-
-
-def vocabulary_in(path: Path) -> dict[str, int]:
-    """The pieces of a vocabulary of Marian, and their ids.
-
-    Raises:
-        BadRun: it is damaged.
-    """
-    found = json_of(path)
-    if not ("<unk>" in found and all(type(one) is int and one >= 0 for one in found.values())):
-        raise BadRun(f"{path} is damaged: it does not give each piece an id")
-    return found
 
 
 def size_of(folder: Path, least: int, key: str, special: SpecialIds) -> int:
@@ -646,9 +551,6 @@ def special_ids(
     if not ends:
         raise BadRun("no file says which id ends a text (eos_token_id)")
     begins = ids("bos") or ids("cls") or around[:1] or ends
-    forced = next(iter(ids("forced_bos")), None)
-    if not generation and config.get("force_bos_token_to_be_generated"):  # BART's older files
-        forced = begins[0]
     start = config.get("decoder_start_token_id", generation.get("decoder_start_token_id"))
     return SpecialIds(
         pad=next(iter(ids("pad")), None),
@@ -659,7 +561,7 @@ def special_ids(
         cls=around[0] if framed else None,
         sep=tuple(pair[1:-1]) if framed else (),
         decoder_start=start if type(start) is int else None,
-        forced_bos=forced,
+        forced_bos=next(iter(ids("forced_bos")), None),
         prompt_bos=bool(around) and around[0] == begins[0],
         also_eos=tuple(one for one in dict.fromkeys(ids("eos")) if one != ends[0]),
     )

@@ -15,11 +15,11 @@ from tfzoo.base.special_ids import OWN
 from tfzoo.data.tokenizer import (
     SENTENCEPIECE,
     VOCABULARIES,
-    Published,
     pieces_of,
     sentencepiece_of,
     state_with,
 )
+from tfzoo.data.tokenizers.pretrained import Pretrained
 from tfzoo.errors import BadOption
 
 LONGEST_LINE = 2**20
@@ -27,7 +27,7 @@ LONGEST_LINE = 2**20
 
 
 @register("tokenizer", "sentencepiece", paper="arXiv:1808.06226")
-class SentencePiece(Published):
+class SentencePiece(Pretrained):
     """The pieces of the library SentencePiece (Kudo and Richardson 2018), with the ids of a
     published model: ``source.spm``, ``target.spm`` and ``vocab.json`` (and ``target_vocab.json``,
     where each language has its own ids) of Marian's translators, in a ``folder``.
@@ -76,11 +76,11 @@ class SentencePiece(Published):
         models = [b64encode(model).decode()]
         return state_with(OWN, models=models, vocabularies=[], sizes=[size], side=0)
 
-    def _ids(self, texts: Sequence[str]) -> Iterable[list[int]]:
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         library, id_of = self._trained(), self.id_of
         if id_of is None:
             return cast(list[list[int]], library.encode(list(texts), out_type=int))
-        return (self._in(id_of, text) for text in texts)
+        return [self._in(id_of, text) for text in texts]
 
     def _in(self, id_of: Mapping[str, int], text: str) -> list[int]:
         """The ids of a line in a vocabulary that is not the library's."""
