@@ -247,14 +247,6 @@ class ClassificationData(LabelledText):
     Where the text comes from and how it is read: :class:`LabelledText`.
     """
 
-    @property
-    def label_counts(self) -> list[int]:
-        """The number of training examples of each class."""
-        train = self.sets["train"]
-        classes = train.labels[train.rows]
-        counts: list[int] = np.bincount(classes, minlength=len(self.labels)).tolist()
-        return counts
-
     def labels_of(self, cell: str) -> list[str]:
         """The cell itself, in normal form NFC."""
         return [normalize("NFC", cell)]
@@ -269,27 +261,23 @@ class ClassificationData(LabelledText):
 
     def _remarks(self) -> list[str]:
         remarks = super()._remarks()
-        counts = zip(self.labels, self.label_counts, strict=True)
-        if missing := [label for label, count in counts if not count]:
+        train = self.sets["train"]
+        taught = {self.labels[k] for k in np.unique(train.labels[train.rows])}
+        if missing := [label for label in self.labels if label not in taught]:
             remarks.append(f"no training example has these labels: {listing(missing)}")
         return remarks
 
 
-MOST_NUMBERS = 20
-"""The most labels that may all be numbers with fractions, such as stars of a review."""
-
 LIST = re.compile(r"""\[\]|[\[({]["'].*[\])}]|\[\d.*\]""")
 """The text of a list of labels."""
-
-NUMBER = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
 def check_classes(labels: Sequence[str], splits: Mapping[str, Examples]) -> None:
     """Check that the labels of some splits can be classes.
 
     Raises:
-        BadData: fewer than two labels, one with spaces around it or a line break inside, one that
-            is a list, or numbers with fractions that are too many to be classes.
+        BadData: fewer than two labels, one with spaces around it or a line break inside, or one
+            that is a list.
     """
     for label in labels:
         if label != label.strip() or len(label.splitlines()) > 1:
@@ -306,11 +294,6 @@ def check_classes(labels: Sequence[str], splits: Mapping[str, Examples]) -> None
         where = getattr(splits["train"], "path", "train")
         found = f"every example has the label {labels[0]!r}" if labels else "no example has a label"
         raise BadData(f"{where}: {found}; a classifier needs two labels")
-    if len(labels) > MOST_NUMBERS and all(NUMBER.fullmatch(label) for label in labels):
-        raise BadData(
-            f"{getattr(splits['train'], 'path', 'train')}: the labels are {len(labels):,} numbers "
-            f"with fractions; set {task_for('number')}, or turn ranges of numbers into classes"
-        )
 
 
 def _first(splits: Mapping[str, Examples], label: str) -> str:

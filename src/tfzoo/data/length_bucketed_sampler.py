@@ -79,8 +79,6 @@ class LengthBucketedSampler(Sampler[list[int]]):
         self.rank, self.world_size = rank, world_size
         self.epoch = 0
         self.start = 0
-        self._next: tuple[int, list[Rows]] | None = None
-        """An epoch and its batches, computed by :meth:`padding` and not yet iterated."""
         fewest = len(self._cut(self._order(None, 0.0)))
         self.count = min(int(fewest * SPARE) if shuffle else fewest, len(source))
         rounds = min(-(-self.count // world_size), len(source) // world_size)
@@ -97,9 +95,7 @@ class LengthBucketedSampler(Sampler[list[int]]):
         return self.batches // self.world_size
 
     def __iter__(self) -> Iterator[list[int]]:
-        known, self._next = self._next, None
-        batches = known[1] if known and known[0] == self.epoch else self.epoch_batches(self.epoch)
-        mine = batches[self.rank :: self.world_size]
+        mine = self.epoch_batches(self.epoch)[self.rank :: self.world_size]
         return (self._batch(rows, self.epoch) for rows in mine[self.start :])
 
     def epoch_batches(self, epoch: int) -> list[Rows]:
@@ -116,13 +112,9 @@ class LengthBucketedSampler(Sampler[list[int]]):
 
     def padding(self) -> float:
         """The fraction of padding among all tokens of the epoch, on both sides together."""
-        batches = self.epoch_batches(self.epoch)
-        self._next = self.epoch, batches
-        sizes = np.array([len(rows) for rows in batches])
-        order, begins = np.concatenate(batches), np.cumsum(sizes) - sizes
         padded = sum(
-            int((sizes * np.maximum.reduceat(side[order], begins)).sum())
-            for side in (self.source, self.target)
+            len(rows) * int(self.source[rows].max() + self.target[rows].max())
+            for rows in self.epoch_batches(self.epoch)
         )
         return 1 - int(self.source.sum() + self.target.sum()) / padded
 
