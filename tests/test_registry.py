@@ -29,13 +29,7 @@ def test_a_subclass_has_the_constructor_that_it_inherits():
 
 @pytest.mark.parametrize("spec", [None, 5, ["rms"], b"rms", RMS, {}, {"eps": 1.0}, {"name": 5}])
 def test_what_names_no_component_is_told_what_does(spec):
-    with pytest.raises(BadOption, match=r"norm wants a name or \{name: batch, \.\.\.\}, not "):
-        create("norm", spec, dim=4)
-
-
-@pytest.mark.parametrize(("spec", "says"), [(None, "For no norm: 'none'"), (RMS, "by the name")])
-def test_what_stands_for_a_component_elsewhere_is_told_its_name_here(spec, says):
-    with pytest.raises(BadOption, match=says):
+    with pytest.raises(BadOption, match=r"norm wants a name or .*For no norm: 'none'"):
         create("norm", spec, dim=4)
 
 
@@ -122,15 +116,8 @@ def two(tmp_path, monkeypatch):
 
 
 def test_a_class_that_raises_is_named_for_each_of_its_neighbours(two):
-    """At each time, also where the neighbour was registered before its module failed."""
-    for _ in range(2):
-        with pytest.raises(BadComponent) as caught:
-            registry("norm").entry("neighbour")
-        assert "taken" not in str(caught.value)
-        assert "attention class Faster: it overrides forward" in str(caught.value)
-    two.write_text(TWO.partition("class Faster")[0], "utf-8")
-    importlib.invalidate_caches()
-    assert registry("norm").entry("neighbour").paper == "mine"
+    with pytest.raises(BadComponent, match="attention class Faster: it overrides forward"):
+        registry("norm").entry("neighbour")
 
 
 def test_a_class_that_is_defined_again_takes_its_own_place(two):

@@ -8,7 +8,8 @@ from tfzoo.base.registry import registry
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.main import main
 from tfzoo.config import help
-from tfzoo.config.config import TOP, sections
+from tfzoo.config.config import sections
+from tfzoo.config.files import TOP
 from tfzoo.errors import TfzooError
 
 
@@ -35,7 +36,7 @@ def test_the_help_of_a_section_describes_its_keys(capsys):
     assert "--model.kv_heads int or None\n      number of heads of keys" in out
     assert "--model.norm NORM = layer\n      components" in out
     assert main(["fit", "translation/numbers", "--help", "optim"]) == 0
-    assert "--optim.lr float = 0.0005\n      peak learning rate" in capsys.readouterr().out
+    assert "--optim.lr float = 0.002\n      peak learning rate" in capsys.readouterr().out
     assert main(["fit", "translation/numbers", "--help", "optimm"]) == 2
     assert "no section named 'optimm'. Did you mean 'optim'?" in capsys.readouterr().err
 

@@ -14,12 +14,12 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tfzoo.errors import TfzooError
 
@@ -29,7 +29,8 @@ SHELF = "prepared"
 CHECKSUMS = "checksums"
 """The file of an entry that holds the SHA-256 of each of the others, as JSON."""
 
-DAY = 24 * 3600.0
+DRAFT, DAY = ".filling-", 24 * 3600.0
+"""What the names of incomplete entries begin with, and the seconds after which they are removed."""
 
 
 def folder() -> Path:
@@ -54,11 +55,7 @@ def clear() -> int:
 
 def key(*parts: str) -> str:
     """A hash of these parts, for the name of an entry."""
-    digest = blake2b(digest_size=16)
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "big") + data)
-    return digest.hexdigest()
+    return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
 def entry(kind: str, name: str) -> Path:
@@ -100,51 +97,36 @@ def checksum(file: Path) -> str:
 @contextmanager
 def filling(path: Path) -> Iterator[Path]:
     """A new folder to write to. It becomes the entry ``path`` if the block ends without an error.
+    If a faster process has written the entry, that one stays, unless it is damaged.
 
     Raises:
         TfzooError: the cache folder cannot be written.
     """
+    shelf = path.parent
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        sweep(path.parent)
-        draft = Path(tempfile.mkdtemp(prefix=".filling-", dir=path.parent))
+        shelf.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(shelf)
+        with TemporaryDirectory(prefix=DRAFT, dir=shelf, ignore_cleanup_errors=True) as name:
+            yield (draft := Path(name))
+            checksums = {file.name: checksum(file) for file in draft.iterdir()}
+            (draft / CHECKSUMS).write_text(json.dumps(checksums), "utf-8")
+            if path.is_dir() and damage(path):
+                shutil.rmtree(path)
+            try:
+                draft.rename(path)
+            except OSError:
+                if not path.is_dir():
+                    raise
     except OSError as error:
-        raise unwritable(path.parent, error) from error
-    try:
-        yield draft
-        checksums = {file.name: checksum(file) for file in draft.iterdir()}
-        (draft / CHECKSUMS).write_text(json.dumps(checksums), "utf-8")
-        publish(draft, path)
-    except OSError as error:
-        raise unwritable(path.parent, error) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        raise TfzooError(
+            f"cannot write to the cache {shelf} ({error.strerror or error}); "
+            "set TFZOO_CACHE to a folder with free space that you can write to"
+        ) from error
 
 
-def publish(draft: Path, path: Path) -> None:
-    """Rename ``draft`` to ``path``. If a faster process has written the entry, that one stays,
-    unless it is damaged.
-    """
-    if path.is_dir() and damage(path):
-        shutil.rmtree(path)
-    try:
-        os.rename(draft, path)
-    except OSError:
-        if not path.is_dir():
-            raise
-
-
-def sweep(shelf: Path) -> None:
+def remove_leftovers(shelf: Path) -> None:
     """Remove incomplete entries that are over a day old, left by processes that were killed."""
-    for draft in shelf.glob(".filling-*"):
+    for draft in shelf.glob(f"{DRAFT}*"):
         with suppress(FileNotFoundError):
             if time.time() - draft.stat().st_mtime > DAY:
                 shutil.rmtree(draft, ignore_errors=True)
-
-
-def unwritable(shelf: Path, error: OSError) -> TfzooError:
-    """The error for a cache that cannot be written."""
-    return TfzooError(
-        f"cannot write to the cache {shelf} ({error.strerror or error}); "
-        "set TFZOO_CACHE to a folder with free space that you can write to"
-    )

@@ -11,8 +11,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -145,7 +144,10 @@ class Registry:
         given: dict[str, Any] = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
         name = given.pop("name", None)
         if not isinstance(name, str):
-            raise BadOption(no_name(self.kind, spec, self.names()))
+            hint = f". For no {self.kind}: 'none'" if "none" in self.names() else ""
+            raise BadOption(
+                f"{self.kind} wants a name or {{name: {self.names()[0]}, ...}}, not {spec!r}{hint}"
+            )
         entry = self.entry(name)
         for key, value in given.items():
             if key not in entry.options:
@@ -199,7 +201,6 @@ class Registry:
         try:
             found = point.load()
         except Exception as error:  # whatever that package does when it is imported
-            forget_dropped_modules()
             raise BadComponent(
                 f"{self.kind} {point.name!r}: cannot import {point.value} "
                 f"({type(error).__name__}: {error})"
@@ -236,16 +237,6 @@ class Registry:
             else:
                 options[name] = Option(parameter.annotation, parameter.default)
         return tuple(supplied), options
-
-
-def no_name(kind: str, spec: object, names: Sequence[str]) -> str:
-    """What to write in place of a spec that names no component."""
-    message = f"{kind} wants a name or {{name: {names[0]}, ...}}, not {spec!r}"
-    if spec is None and "none" in names:
-        return f"{message}. For no {kind}: 'none'"
-    if callable(spec):  # a class or a module
-        return f"{message}. A class of your own is used by the name that tfzoo.register gives it"
-    return message
 
 
 @cache
@@ -296,18 +287,6 @@ def task_for(label: str) -> str:
     """``task: regression``: what reads labels of a kind, which tasks declare as ``label``."""
     names = registry("task").declaring("label", label)
     return f"task: {' or '.join(names) or 'one of your own'}"
-
-
-def forget_dropped_modules() -> None:
-    """Forget components of modules that Python has dropped because their import failed. The next
-    import defines them again, and says again why it fails.
-    """
-    for one in REGISTRIES.values():
-        one.registered = {
-            name: entry
-            for name, entry in one.registered.items()
-            if entry.cls.__module__ in sys.modules
-        }
 
 
 def registry(kind: str) -> Registry:

@@ -46,11 +46,6 @@ class Arrivals:
             for number in CODES:
                 signal.signal(number, self.arrived)
 
-    def release(self) -> int:
-        """Hold signals no longer; returns the exit code that those that came ask for."""
-        self.held = False
-        return self.code
-
     def arrived(self, number: int, frame: FrameType | None) -> None:
         """The handler."""
         if os.getpid() != self.process:  # a worker of a data loader: its parent decides

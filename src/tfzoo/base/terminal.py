@@ -29,13 +29,6 @@ def notify(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def notify_from_any_rank(text: str) -> None:
-    """Print a message on stderr whatever the rank: of the process that writes files or holds a
-    folder.
-    """
-    print(f"tfzoo: {text}", file=sys.stderr, flush=True)
-
-
 def print_result(text: str) -> None:
     """Print a result on stdout."""
     if not rank():
@@ -55,11 +48,6 @@ def progress(title: str) -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(Text(f"{title}: {text}"))
 
 
-def print_error(error: object) -> None:
-    """Print the first lines of an error's message on stderr."""
-    notify(error_lines(error))
-
-
 def print_refusal(error: object) -> None:
     """Print the error that ends this process, once for all that a launcher has started: rank 0
     prints it. Where rank 0 has no error, the process that has one prints it with its rank.
@@ -68,7 +56,7 @@ def print_refusal(error: object) -> None:
     soon is alone with its error, and of several on a machine the first to print it ends the rest.
     """
     if not rank():
-        print_error(error)
+        notify(error_lines(error))
         return
     launcher = os.getppid()
     with suppress(KeyboardInterrupt):  # which ends the wait

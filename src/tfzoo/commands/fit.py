@@ -7,11 +7,10 @@ from argparse import Namespace
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.config.config import Config, sections
+from tfzoo.config.config import Config
 from tfzoo.config.files import load_recipe
 from tfzoo.config.help import help_text
-from tfzoo.config.start import find_task
-from tfzoo.errors import TfzooError, UnknownName
+from tfzoo.errors import TfzooError
 from tfzoo.runs.folder import as_yaml
 
 EPILOG = """\
@@ -38,7 +37,7 @@ and of no section:
   --explain       log diagnostics of attention and gradients
   --timeout       seconds without progress after which one of several processes counts as hung
 
-Sections, of which tfzoo fit RECIPE --help SECTION has all keys with type and default:
+Sections, of which tfzoo fit RECIPE --help SECTION has all keys with type and value:
   model, data, optim, compute; trainer (Lightning's Trainer), checkpoint (its ModelCheckpoint);
   adapter (LoRA), search (of a translator), loss (of a classifier)
 
@@ -93,16 +92,13 @@ def run(given: Namespace) -> int:
         raise TfzooError(
             "fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)"
         )
+    prints = given.help or given.print_config
     files = load_recipe(given.recipe, given.trust)
-    if given.help:
-        known = sections(find_task([*files, *given.overrides]))
-        if given.help not in known:
-            raise UnknownName("section", given.help, known)
-        print_result(help_text(given.help, known[given.help]))
-        return 0
-    config = Config.read(files, given.overrides, given.run, make_data=not given.print_config)
-    if given.print_config:
-        print_result(as_yaml(config.recipe).rstrip())
+    config = Config.read(files, given.overrides, given.run, make_data=not prints)
+    if prints:
+        print_result(
+            help_text(config, given.help) if given.help else as_yaml(config.recipe).rstrip()
+        )
         return 0
     keep_freed_memory()
     if given.dry_run:

@@ -22,7 +22,7 @@ from tfzoo.base import memory
 from tfzoo.base.arguments import arguments
 from tfzoo.base.registry import registry
 from tfzoo.base.values import check_range, convert, members
-from tfzoo.config.files import Option, Source
+from tfzoo.config.files import TOP, Option, Source
 from tfzoo.config.lightning import CLASSES, as_list, as_mapping, check_classes
 from tfzoo.config.start import Start, find_task, start_from
 from tfzoo.data.remote import is_address
@@ -31,16 +31,6 @@ from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing
 from tfzoo.models.architectures import options_like
 from tfzoo.models.options import option_types
 
-TOP: dict[str, Any] = {
-    "task": str,
-    "from": str | None,
-    "seed": int,
-    "timeout": float,
-    "explain": bool,
-    "train_tokens": int | None,
-    "samples": int | None,
-}
-"""The keys that belong to no section, with their types."""
 DEFAULTS = {"seed": 0, "timeout": 1800.0, "explain": False}
 RANGES: dict[str, dict[str, Any]] = {
     "seed": {"ge": 0, "le": 2**32 - 1},

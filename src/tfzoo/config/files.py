@@ -21,6 +21,16 @@ from tfzoo.data.remote import is_address, refusal
 from tfzoo.errors import BadRecipe, did_you_mean, listing, within
 from tfzoo.runs.folder import ADDRESS
 
+TOP: dict[str, Any] = {
+    "task": str,
+    "from": str | None,
+    "seed": int,
+    "timeout": float,
+    "explain": bool,
+    "train_tokens": int | None,
+    "samples": int | None,
+}
+"""The keys that belong to no section, with their types."""
 PACKAGE = Path(__file__).resolve().parents[1]
 TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".conll", ".txt")
 """The endings of what may be taken for a recipe, but is text."""

@@ -1,5 +1,5 @@
 """The text of ``tfzoo fit RECIPE --help SECTION``: every key of a section with its type, its
-default, and the description in the docstring of the class that takes it.
+value, and the description in the docstring of the class that takes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import Any
 
 from tfzoo.base.values import type_name
-from tfzoo.config.config import Section
+from tfzoo.config.config import Config
+from tfzoo.errors import UnknownName
 
 ENTRY = re.compile(
     r"^(?= {4}[\w`]| *- )( *)(?:- )?((?:`*\w+`*|\.{3})(?:, (?:`*\w+`*|\.{3}))*): +"
@@ -24,16 +25,24 @@ ENTRY = re.compile(
 SEE = re.compile(r"[Ss]ee :class:`~?([\w.]+)\.(\w+)`")
 
 
-def help_text(name: str, section: Section) -> str:
-    """The keys of a section, below its first sentence."""
+def help_text(config: Config, name: str) -> str:
+    """The keys of a section, below its first sentence, with what the recipe says or by default.
+
+    Raises:
+        UnknownName: the task has no section of that name.
+    """
+    if name not in config.sections:
+        raise UnknownName("section", name, config.sections)
+    section = config.sections[name]
+    values = {**section.defaults, **config.recipe[name]}
     doc = inspect.getdoc(section.cls) or inspect.getdoc(vars(section.cls)["__init__"]) or ""
     lines = [f"{name}: {plain(doc.partition('. ')[0].partition(chr(10) * 2)[0])}", ""]
     width = min(shutil.get_terminal_size().columns, 100)
     texts = descriptions(section.cls)
     for key, hint in section.hints.items():
         kind = section.slots[key].upper() if key in section.slots else type_name(hint)
-        default = section.defaults.get(key)
-        lines.append(f"  --{name}.{key} {kind}{'' if default is None else f' = {default}'}")
+        value = values.get(key)
+        lines.append(f"  --{name}.{key} {kind}{'' if value is None else f' = {value}'}")
         lines += textwrap.wrap(texts[key], width, initial_indent=" " * 6, subsequent_indent=" " * 6)
     if section.slots:
         kind = next(iter(section.slots.values()))

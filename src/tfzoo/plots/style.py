@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tfzoo.base.terminal import notify_from_any_rank
+from tfzoo.base.terminal import notify
 from tfzoo.errors import TfzooError
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def log_figure(loggers: Iterable[Any], name: str, draw: Callable[[], Figure], st
                 board(logger).flush()
     except Exception as error:  # a picture does not end a run
         why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        notify_from_any_rank(f"no picture {name} in the logger: {why}")
+        notify(f"tfzoo: no picture {name} in the logger: {why}")
 
 
 def board(logger: Any) -> Any:

@@ -14,8 +14,8 @@ from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import notify, print_table, relative_path, tsv_cell
 from tfzoo.base.values import leaves
-from tfzoo.config.config import TOP, Config
-from tfzoo.config.files import Source
+from tfzoo.config.config import Config
+from tfzoo.config.files import TOP, Source
 from tfzoo.config.start import FROM
 from tfzoo.errors import BadRun, TfzooError, UnknownName
 from tfzoo.runs.files import replacing

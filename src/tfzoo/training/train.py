@@ -205,7 +205,8 @@ class TrainingRun:
         self._write("fit", {"ended": "running", "attempts": self.attempts("running")})
         code = self._fit()
         self._write("fit", self.fit_section())
-        code = code or ARRIVALS.release()
+        ARRIVALS.held = False
+        code = code or ARRIVALS.code
         is_built_in = self.config.recipe["data"].get("dataset")
         if code == 0 and is_built_in and not getattr(self.trainer, "fast_dev_run", False):
             code = self._test()

@@ -1,0 +1,46 @@
+from . import errors as errors
+from . import testing as testing
+from .base.allocator import keep_freed_memory as keep_freed_memory
+from .base.registry import create as create
+from .base.registry import describe as describe
+from .base.registry import list_components as list_components
+from .base.registry import register as register
+from .base.special_ids import SpecialIds as SpecialIds
+from .data.batches import ClassificationBatch as ClassificationBatch
+from .data.batches import ParallelBatch as ParallelBatch
+from .data.classification import ClassificationData as ClassificationData
+from .data.documents import DocumentData as DocumentData
+from .data.masked_documents import MaskedData as MaskedData
+from .data.translation import TranslationData as TranslationData
+from .learning.loss import Loss as Loss
+from .learning.optim import Optim as Optim
+from .masks import Mask as Mask
+from .models.classifier import TransformerClassifier as TransformerClassifier
+from .models.decoder import Decoder as Decoder
+from .models.decoder import DecoderLayer as DecoderLayer
+from .models.encoder import Encoder as Encoder
+from .models.encoder import EncoderLayer as EncoderLayer
+from .models.generation import generate as generate
+from .models.language_model import LanguageModel as LanguageModel
+from .models.masked_language_model import MaskedLanguageModel as MaskedLanguageModel
+from .models.torch_attention import MultiheadAttention as MultiheadAttention
+from .models.transformer import Transformer as Transformer
+from .plots.maps import attention_maps as attention_maps
+from .search import Search as Search
+from .swapping.saved import from_pretrained as from_pretrained
+from .swapping.swap import swap as swap
+from .tasks.classification import ClassificationTask as ClassificationTask
+from .tasks.language_modeling import LanguageModelingTask as LanguageModelingTask
+from .tasks.masked_language_modeling import MaskedLanguageModelingTask as MaskedLanguageModelingTask
+from .tasks.multilabel_classification import (
+    MultilabelClassificationTask as MultilabelClassificationTask,
+)
+from .tasks.multilabel_classification import MultilabelData as MultilabelData
+from .tasks.regression import RegressionData as RegressionData
+from .tasks.regression import RegressionTask as RegressionTask
+from .tasks.token_classification import TokenClassificationTask as TokenClassificationTask
+from .tasks.token_classification import TokenData as TokenData
+from .tasks.translation import TranslationTask as TranslationTask
+from .training.swap_parts import SwapParts as SwapParts
+
+__version__: str
