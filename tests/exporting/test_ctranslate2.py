@@ -23,6 +23,7 @@ PARTS = [(kind, name) for kind in KINDS for name in REGISTRIES[kind].names()]
 FAITHFUL: list[dict[str, Any]] = [
     {},
     {"joint": False, "tie": "target"},
+    {"like": "marian", "max_length": 64},
     {"position": "rotary", "feedforward": "swiglu", "residual": "post", "norm": "rms"},
     {"position": {"name": "rotary", "layout": "half", "fraction": 0.5}, "kv_heads": 1, "heads": 4},
     {"position": "none", "attention": "dot_product", "temperature": 2.0},

@@ -34,8 +34,8 @@ NEVER = -1e9
 """The logit of padding and BOS, which are never generated."""
 LONGEST = 2048
 """The positions in a table of an encoding that has no longest one."""
-LENGTHS = (1, 2, 7, 16, 40)
-"""The lengths of the texts that are compared, without EOS."""
+COMPARED = 40
+"""The tokens of the text that is compared, without EOS."""
 TOLERANCE = 2e-3
 """Of a log probability."""
 
@@ -146,11 +146,8 @@ def fill_stack(spec: Any, stack: Any) -> None:
         if stack.causal:
             fill_attention(place.attention, layer.cross_attention)
         fill_norm(place.ffn.layer_norm, layer.feedforward.norm)
-        inner = [
-            place.ffn.linear_0,
-            *([place.ffn.linear_0_noact] if hasattr(place.ffn, "linear_0_noact") else []),
-        ]
-        fill(inner, layer.feedforward.inner.inner)
+        inner = [getattr(place.ffn, key, None) for key in ("linear_0", "linear_0_noact")]
+        fill([one for one in inner if one], layer.feedforward.inner.inner)
         fill([place.ffn.linear_1], layer.feedforward.inner.outer)
 
 
@@ -183,7 +180,7 @@ def fill_norm(place: Any, norm: Any) -> None:
 
 
 def compare(model: Any, task: Task, folder: Path, source: list[str], target: list[str]) -> None:
-    """Compare the log probabilities of the tokens of translations with the model's; ``source`` and
+    """Compare the log probabilities of the tokens of a translation with the model's; ``source`` and
     ``target`` are the names of ids.
 
     Raises:
@@ -193,21 +190,20 @@ def compare(model: Any, task: Task, folder: Path, source: list[str], target: lis
 
     translator = Translator(str(folder), compute_type="float32", intra_threads=1)
     special = task.tokenizer.special
-    most = min((limit - 1 for limit in task.max_positions() if limit), default=LONGEST)
+    most = min((limit - 1 for limit in task.max_positions() if limit), default=COMPARED)
     ordinary = special.ordinary(min(len(source), len(target)) - len(special.every))
-    for n in (one for one in LENGTHS if one <= most):
-        ids = [ordinary[17 * place % len(ordinary)] for place in range(n)]
-        texts = ([[names[one] for one in ids]] for names in (source, target))
-        (found,) = translator.score_batch(*texts)
-        ended = torch.tensor([*ids, special.eos])
-        logits = model(ended[None], torch.tensor([[special.start, *ids]]))[0]
-        logits[:, [*special.never]] = NEVER
-        wanted = -F.cross_entropy(logits, ended, reduction="none")
-        apart = float((torch.tensor(found.log_probs) - wanted).abs().max())
-        if not apart <= TOLERANCE:
-            entries = [one.entry for one in model.modules() if isinstance(one, Component)]
-            parts = {f"{entry.kind} {entry.name!r}" for entry in entries}
-            raise BadOption(
-                f"ctranslate2: the log probability of a token differs from the model's by "
-                f"{apart:.1g} for a text of {n} tokens: it lacks one of {', '.join(sorted(parts))}"
-            )
+    ids = [ordinary[17 * place % len(ordinary)] for place in range(min(most, COMPARED))]
+    texts = ([[names[one] for one in ids]] for names in (source, target))
+    (found,) = translator.score_batch(*texts)
+    ended = torch.tensor([*ids, special.eos])
+    logits = model(ended[None], torch.tensor([[special.start, *ids]]))[0]
+    logits[:, [*special.never]] = NEVER
+    wanted = -F.cross_entropy(logits, ended, reduction="none")
+    apart = float((torch.tensor(found.log_probs) - wanted).abs().max())
+    if not apart <= TOLERANCE:
+        entries = [one.entry for one in model.modules() if isinstance(one, Component)]
+        parts = {f"{entry.kind} {entry.name!r}" for entry in entries}
+        raise BadOption(
+            f"ctranslate2: the log probability of a token differs from the model's by {apart:.1g}: "
+            f"it lacks one of {', '.join(sorted(parts))}"
+        )

@@ -9,7 +9,7 @@ The section ``config`` of an architecture's file has
   an option, or of each of a list; ``default`` is what ``transformers`` takes where the key is
   missing, and ``otherwise`` names another key to read where it is null. ``{cases: {gelu: {...}}}``
   has the options of each value; all others are refused;
-- ``readers``: functions of :data:`READERS`, for what several keys say together;
+- ``readers``: entries of :data:`READERS`, for what several keys say together;
 - ``options``: options that no key says; ``ignored``: patterns of keys that change no output.
 
 A key that is none of these is refused, unless its value is null, false or empty: it could change
@@ -24,7 +24,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -35,6 +35,7 @@ from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.models.masked_language_model import MaskedLanguageModel
 from tfzoo.models.transformer import Transformer
+from tfzoo.position import _rotary_scaling
 
 Model = Transformer | LanguageModel | MaskedLanguageModel | TransformerClassifier
 MODELS: Mapping[str, type[Model]] = {
@@ -313,10 +314,13 @@ def number(config: Mapping[str, Any], key: str, default: float) -> Any:
 
 @dataclass(frozen=True)
 class Reader:
-    """``read(config, options)`` gives the options that ``keys`` say together."""
+    """What ``keys`` say together: ``read(config, options)`` gives the options, and
+    ``write(options)`` the keys of a model with these options.
+    """
 
     keys: tuple[str, ...]
     read: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
+    write: Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 SCALINGS: Mapping[str, Mapping[str, str]] = {
@@ -425,12 +429,51 @@ def position(
     return found
 
 
+def with_scaling(position: Mapping[str, Any]) -> dict[str, Any]:
+    """A positional encoding with the values of its scaling's options where they are None:
+    ``transformers`` has others.
+    """
+    scaling = _rotary_scaling.SCALINGS.get(position.get("scaling", "none"))
+    known = {one.name: one.default for one in fields(scaling)} if scaling else {}
+    given = {key: one for key, one in position.items() if one is not None}
+    return {**position, **known, **given}
+
+
+def written_rope(position: Any) -> dict[str, Any]:
+    """``rope_parameters`` of a positional encoding."""
+    if not isinstance(position, Mapping) or "layout" not in position:  # another part: refused later
+        return {"rope_type": "default"}
+    position = with_scaling(position)
+    kind = position.get("scaling", "none")
+    kind = "default" if kind == "none" else kind
+    found: dict[str, Any] = {"rope_type": kind, "rope_theta": position.get("base", 10000.0)}
+    for theirs, own in SCALINGS.get(kind, {}).items():
+        if position.get(own) is not None:
+            found[theirs] = position[own]
+    if position.get("fraction", 1.0) != 1.0:
+        found["partial_rotary_factor"] = position["fraction"]
+    return found
+
+
+def written_rotary(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`rotary` reads."""
+    return {"rope_parameters": written_rope(options["position"])}
+
+
 def windows(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Which layers have a window (Gemma 2, gpt-oss)."""
     layers, period = options["layers"], options.get("pattern") or [{}]
     size = config.get("sliding_window", next((one["window"] for one in period if one), None))
     kinds = [SLIDING if period[i % len(period)] else FULL for i in range(layers)]
     return {"pattern": pattern(layer_types(config, layers, kinds), size)}
+
+
+def written_windows(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`windows` reads."""
+    pattern, layers = options.get("pattern") or [{}], options["layers"] or 0
+    kinds = [SLIDING if "window" in pattern[i % len(pattern)] else FULL for i in range(layers)]
+    sizes = [one["window"] for one in pattern if "window" in one]
+    return {"layer_types": kinds, **({"sliding_window": sizes[0]} if sizes else {})}
 
 
 def last_windows(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -440,6 +483,12 @@ def last_windows(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[
     first = number(config, "max_window_layers", 28) if size else layers
     kinds = [SLIDING if i >= first else FULL for i in range(layers)]
     return {"pattern": pattern(layer_types(config, layers, kinds), size)}
+
+
+def written_last_windows(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`last_windows` reads."""
+    found = written_windows(options)
+    return {**found, "use_sliding_window": "sliding_window" in found}
 
 
 SLIDING, FULL = "sliding_attention", "full_attention"
@@ -491,6 +540,18 @@ def local_and_global(config: Mapping[str, Any], options: Mapping[str, Any]) -> d
     return {"position": near, "pattern": shortest(entries)}
 
 
+def written_local_and_global(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`local_and_global` reads."""
+    found = written_windows(options)
+    far = [one["position"] for one in options.get("pattern") or () if "position" in one]
+    both = {SLIDING: options["position"], FULL: far[0] if far else options["position"]}
+    return {
+        "layer_types": found["layer_types"],
+        "local_attention": found.get("sliding_window", 128),
+        "rope_parameters": {kind: written_rope(one) for kind, one in both.items()},
+    }
+
+
 def query_scale(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Gemma 2 divides scores by the root of a number that need not be the width of a head."""
     width = options.get("head_dim") or options["dim"] // options["heads"]
@@ -499,11 +560,26 @@ def query_scale(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[s
     return {} if scalar == width else {"temperature": math.sqrt(scalar / width)}
 
 
+def written_query_scale(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`query_scale` reads."""
+    width = options.get("head_dim") or options["dim"] // options["heads"]
+    squared = options["temperature"] ** 2 * width
+    whole = round(squared)  # as theirs is; another temperature is refused when it is read back
+    return {"query_pre_attn_scalar": whole if math.isclose(squared, whole) else squared}
+
+
 def rotary_dim(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """GPT-J says how many channels of a head are rotated."""
     return {
         "position.fraction": number(config, "rotary_dim", 64) * options["heads"] / options["dim"]
     }
+
+
+def written_rotary_dim(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`rotary_dim` reads."""
+    position = options["position"]
+    fraction = position.get("fraction", 1.0) if isinstance(position, Mapping) else 1.0
+    return {"rotary_dim": round(fraction * options["dim"] / options["heads"])}
 
 
 def unscaled(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -517,6 +593,11 @@ def unscaled(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str,
             "transformers scales the outputs, tfzoo's t5_v1_1 does not"
         )
     return {}
+
+
+def written_unscaled(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`unscaled` reads."""
+    return {"tie_word_embeddings": False, "scale_decoder_outputs": False}
 
 
 def vocabularies(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -535,28 +616,35 @@ def vocabularies(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[
     return {}
 
 
+def written_vocabularies(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`vocabularies` reads."""
+    return {
+        "vocab_size": options["source_vocab_size"],
+        "decoder_vocab_size": options["vocab_size"],
+        "share_encoder_decoder_embeddings": options["tie"] in ("all", "embeddings"),
+        "tie_word_embeddings": options["tie"] in ("all", "target"),
+    }
+
+
 ROTARY = ("rope_parameters", "rope_theta", "rope_scaling", "partial_rotary_factor")
+TIED = ("share_encoder_decoder_embeddings", "decoder_vocab_size", "tie_word_embeddings")
+WINDOWS = ("layer_types", "sliding_window")
+LAST = (*WINDOWS, "use_sliding_window", "max_window_layers")
+LOCAL = (
+    *("layer_types", "rope_parameters", "local_attention", "global_attn_every_n_layers"),
+    *("global_rope_theta", "local_rope_theta"),
+)
+UNSCALED = ("tie_word_embeddings", "scale_decoder_outputs")
 READERS = {
-    "unscaled": Reader(("tie_word_embeddings", "scale_decoder_outputs"), unscaled),
-    "vocabularies": Reader(
-        ("share_encoder_decoder_embeddings", "decoder_vocab_size", "tie_word_embeddings"),
-        vocabularies,
-    ),
-    "rotary": Reader(ROTARY, rotary),
-    "neox_rotary": Reader((*ROTARY, "rotary_emb_base", "rotary_pct"), neox_rotary),
-    "yarn_rotary": Reader(ROTARY, yarn_rotary),
-    "windows": Reader(("layer_types", "sliding_window"), windows),
-    "last_windows": Reader(
-        ("layer_types", "sliding_window", "use_sliding_window", "max_window_layers"), last_windows
-    ),
-    "local_and_global": Reader(
-        (
-            *("layer_types", "rope_parameters", "local_attention", "global_attn_every_n_layers"),
-            *("global_rope_theta", "local_rope_theta"),
-        ),
-        local_and_global,
-    ),
-    "query_scale": Reader(("query_pre_attn_scalar",), query_scale),
-    "rotary_dim": Reader(("rotary_dim",), rotary_dim),
+    "unscaled": Reader(UNSCALED, unscaled, written_unscaled),
+    "vocabularies": Reader(TIED, vocabularies, written_vocabularies),
+    "rotary": Reader(ROTARY, rotary, written_rotary),
+    "neox_rotary": Reader((*ROTARY, "rotary_emb_base", "rotary_pct"), neox_rotary, written_rotary),
+    "yarn_rotary": Reader(ROTARY, yarn_rotary, written_rotary),
+    "windows": Reader(WINDOWS, windows, written_windows),
+    "last_windows": Reader(LAST, last_windows, written_last_windows),
+    "local_and_global": Reader(LOCAL, local_and_global, written_local_and_global),
+    "query_scale": Reader(("query_pre_attn_scalar",), query_scale, written_query_scale),
+    "rotary_dim": Reader(("rotary_dim",), rotary_dim, written_rotary_dim),
 }
 """What the ``readers`` of a file name."""
