@@ -1,6 +1,7 @@
 """``--from``: what a training takes from the run that it begins with."""
 
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -106,3 +107,35 @@ def test_where_little_is_kept_the_command_that_keeps_the_model_is_named(capsys):
     found = capsys.readouterr()
     assert "To keep its model: tfzoo fit one/config.yaml --from one" in found.err
     assert "dim: 8 is now 4" in found.out
+
+
+def test_what_is_trained_frozen_and_new_is_named_before_training(capsys):
+    freeze = ["--optim.freeze", "[encoder]", "--model.norm", "rms"]
+    assert main(["fit", "second.yaml", "--from", "one", "--run", "two", *freeze]) == 0
+    rows = dict(
+        re.findall(r"^  (trained|frozen|anew and frozen) +(.*)$", capsys.readouterr().out, re.M)
+    )
+    assert "head.weight" in rows["trained"]
+    assert "encoder.layers.0.feedforward.norm" in rows["frozen"]
+    assert rows.keys() == {"trained", "frozen"}
+    assert main(["fit", "second.yaml", "--from", "one", "--run", "three", "--model.dim", "6"]) == 0
+    assert re.search(r"^  trained +all parameters$", capsys.readouterr().out, re.M)
+
+
+def test_what_starts_anew_and_is_frozen_is_named(capsys):
+    other = ["--model.feedforward", "swiglu", "--optim.freeze", "[encoder]"]
+    assert main(["fit", "second.yaml", "--from", "one", "--run", "two", *other]) == 0
+    (row,) = re.findall(r"^  anew and frozen +(.*)$", capsys.readouterr().out, re.M)
+    assert "encoder.layers.0.feedforward.inner.inner.weight" in row
+
+
+def test_the_commands_to_go_on_with_can_be_copied_from_80_columns(capsys):
+    assert (
+        main(["fit", "second.yaml", "--from", "one", "--run", "two", "--trainer.max_steps", "2"])
+        == 0
+    )
+    _, said = capsys.readouterr().out.split("to go on:\n")
+    assert all(len(line) <= 80 for line in said.splitlines())
+    words = shlex.split(said.replace("\\\n", ""))
+    assert main(words[1:]) == 0
+    assert "two is complete" in capsys.readouterr().out

@@ -127,7 +127,9 @@ def test_an_export_is_one_file_that_other_commands_read(capsys):
     for among in (f"{FSDP2}/checkpoints/last.ckpt", f"{FSDP2}/checkpoints/mine.ckpt"):
         assert main(["export", FSDP2, "--output", among]) == 2
         assert "a place of the checkpoints that training goes on from" in capsys.readouterr().err
-    assert main(["export", FSDP2, "--output", "no/such/folder.ckpt"]) == 2
+    assert main(["export", FSDP2, "--output", "no/such/folder.ckpt"]) == 0
+    assert Path("no/such/folder.ckpt").is_file()
+    assert main(["export", FSDP2, "--output", "lines/export.ckpt"]) == 2
     assert "cannot write" in capsys.readouterr().err
 
 

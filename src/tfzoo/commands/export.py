@@ -116,8 +116,9 @@ def write(checkpoint: dict[str, object], output: Path) -> None:
     from tfzoo.runs import files
 
     place = output.resolve()  # of a link, what it leads to
-    files.remove_leftovers(place.parent, place.name)
     try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        files.remove_leftovers(place.parent, place.name)
         with files.replacing(place) as temporary:
             torch.save({key: checkpoint[key] for key in KEPT if key in checkpoint}, temporary)
     except (OSError, RuntimeError) as error:  # torch.save raises both

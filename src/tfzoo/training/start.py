@@ -12,6 +12,7 @@ from tfzoo.base.terminal import notify, relative_path
 from tfzoo.config.start import Start
 from tfzoo.data.prepare import identity
 from tfzoo.errors import BadRun, listing
+from tfzoo.learning.adapter import WITHIN
 from tfzoo.runs.run import Run
 
 SHOWN = 12
@@ -97,6 +98,23 @@ def compared(
     return [("kept", count(fits, own))] + [
         (kind, f"{count(names, state)}: {listing(folded(names), SHOWN)}")
         for kind, names, state in (("started anew", anew, own), ("dropped", dropped, kept))
+        if names
+    ]
+
+
+def trained(task: Any) -> list[tuple[str, str]]:
+    """Rows of the table: which parameters of a task's model are trained, which are frozen, and
+    which of those are frozen that start anew.
+    """
+    state = {name.replace(WITHIN, "."): one for name, one in task.model.named_parameters()}
+    frozen = {name: "" for name, one in state.items() if not one.requires_grad}
+    if not frozen:
+        return [("trained", "all parameters")]
+    kinds = {"trained": dict.fromkeys(state.keys() - frozen.keys(), ""), "frozen": frozen}
+    kinds["anew and frozen"] = {name: "" for name in frozen if f"model.{name}" in task.anew}
+    return [
+        (kind, f"{count(names, state)}: {listing(folded(names), SHOWN)}")
+        for kind, names in kinds.items()
         if names
     ]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 import signal
 import traceback
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -57,7 +58,7 @@ from tfzoo.training.processes import Processes
 from tfzoo.training.progress import progress_bar
 from tfzoo.training.requeue import requeue
 from tfzoo.training.resume import Resume
-from tfzoo.training.start import load, vocabularies
+from tfzoo.training.start import load, trained, vocabularies
 from tfzoo.training.throughput import Throughput
 from tfzoo.training.trainer import (
     ValidationCheck,
@@ -192,12 +193,13 @@ class TrainingRun:
         if self.resume_from:
             notify(f"goes on from {relative_path(self.resume_from)}")
         if start and weights:
-            print_table(weights, f"weights of {relative_path(start.run.path)}")
+            rows = [*weights, *trained(self.task)]
+            print_table(rows, f"weights of {relative_path(start.run.path)}")
         notify(self.data.describe())
-        sizes = [(weight.numel(), weight.requires_grad) for weight in self.task.parameters()]
-        self.parameters = sum(size for size, _ in sizes)
-        trained = sum(size for size, is_trained in sizes if is_trained)
-        of_them = "" if trained == self.parameters else f", {trained:,} of them trained"
+        every = [*self.task.parameters()]
+        self.parameters = sum(one.numel() for one in every)
+        frozen = sum(one.numel() for one in every if not one.requires_grad)
+        of_them = f", {self.parameters - frozen:,} of them trained" if frozen else ""
         notify(f"model: {self.parameters:,} parameters{of_them}")
 
     def run(self) -> int:
@@ -334,6 +336,15 @@ class TrainingRun:
         print_table(self._table(), title)
         for line in self.task.beside_baselines(self.data, self.test_scores):
             print_result(line)
+        folder = relative_path(self.folder)
+        if self.checkpoint:
+            text = self.task.to_try(example_text(self.data))
+            words = [*written(text), "|", "tfzoo", "predict", folder]
+            print_result(f"to predict:\n{in_lines(words)}")
+        if (self.last.folder / checkpoints.LAST).exists():
+            has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in self.command)
+            words = [*self.command, *([] if has_folder else ["--run", folder])]
+            print_result(f"to go on:\n{in_lines(['tfzoo', *map(shlex.quote, words)])}")
 
     def _table(self) -> list[tuple[str, str]]:
         section = self.fit_section()
@@ -355,17 +366,9 @@ class TrainingRun:
                 ("validation", "none took place; trainer.val_check_interval sets how often")
             )
         rows += format_scores(self.test_scores)
-        folder = relative_path(self.folder)
-        if (self.folder / CURVES).exists():
-            rows.append(("curves", relative_path(self.folder / CURVES)))
-        if self.checkpoint:
-            rows.append(("checkpoint", relative_path(self.checkpoint)))
-            text = self.task.to_try(example_text(self.data))
-            rows.append(("predict", f"{written(text)} | tfzoo predict {folder}"))
-        if (self.last.folder / checkpoints.LAST).exists():
-            has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in self.command)
-            again = ["tfzoo", *self.command, *([] if has_folder else ["--run", folder])]
-            rows.append(("go on", shlex.join(again)))
+        for name, path in (("curves", self.folder / CURVES), ("checkpoint", self.checkpoint)):
+            if path and path.exists():
+                rows.append((name, relative_path(path)))
         return rows
 
 
@@ -375,13 +378,25 @@ def example_text(data: Any) -> str:
     return next((text for text in texts if text.strip() and not set(text) & set('"$`\\!')), "text")
 
 
-def written(text: str) -> str:
-    """The command that writes a text, in which a pair has its tab.
+def written(text: str) -> list[str]:
+    """The words of the command that writes a text, in which a pair has its tab.
 
     >>> written("one two"), written("a\\tb")
-    ('echo "one two"', 'printf "%s\\\\t%s\\\\n" "a" "b"')
+    (['echo', '"one two"'], ['printf', '"%s\\\\t%s\\\\n"', '"a"', '"b"'])
     """
     if TAB not in text:
-        return f'echo "{text}"'
+        return ["echo", f'"{text}"']
     first, second = parts(text)
-    return rf'printf "%s\t%s\n" "{first}" "{second}"'
+    return ["printf", r'"%s\t%s\n"', f'"{first}"', f'"{second}"']
+
+
+def in_lines(words: Sequence[str]) -> str:
+    """A command in lines of at most 80 columns, as far as its words allow, which a shell reads as
+    one.
+    """
+    lines = [" "]
+    for word in words:
+        if len(lines[-1]) + len(word) > 77:
+            lines.append("   ")
+        lines[-1] += f" {word}"
+    return " \\\n".join(lines)
