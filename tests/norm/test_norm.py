@@ -153,3 +153,10 @@ def test_gradients_of_a_compiled_norm_are_right(name):
     slope = torch.randn(got.shape).double()
     ours, theirs = (torch.autograd.grad(one, x, slope)[0] for one in (got, wanted))
     close(ours, theirs)
+
+
+def test_the_state_dict_holds_what_batch_has_seen():
+    seen, other, (x, valid) = made("batch"), made("batch"), text()
+    seen.train()(x, valid)
+    other.load_state_dict(seen.state_dict())
+    assert torch.equal(other.eval()(x, valid), seen.eval()(x, valid))

@@ -369,7 +369,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
             "self.register_buffer('running_mean', _)",
             "self.register_buffer('running_mean', _, persistent=False)",
         ),
-        "norm batch a_copy_and_a_state_dict_hold_all",
+        NORM + "test_the_state_dict_holds_what_batch_has_seen",
     ),
     "the final norm is missing": (
         "Stack.run",
