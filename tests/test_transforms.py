@@ -30,6 +30,7 @@ every_component = pytest.mark.parametrize(
 @pytest.fixture(autouse=True)
 def kernels(monkeypatch):
     monkeypatch.setattr(_tanh_scores, "SMALL", 0)
+    monkeypatch.setattr("tfzoo.base.dropout.LARGE", 0)
     monkeypatch.setitem(PROBES, "norm", evaluated)
 
 

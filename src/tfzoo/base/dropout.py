@@ -11,6 +11,8 @@ from torch import Tensor
 from tfzoo.base.custom_autograd import custom_functions_apply
 
 STEPS = 2**16
+LARGE = 2**13
+"""Entries from which that pays: of fewer, a call of each operator takes longer than its numbers."""
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
@@ -18,7 +20,7 @@ def dropout(x: Tensor, p: float) -> Tensor:
     al. 2014, section 10).
 
     ``p`` is the probability in force: 0 outside training. On a CPU it is rounded to a multiple of
-    2**-16.
+    2**-16 for large tensors.
 
     >>> dropout(torch.ones(2), 0.0)
     tensor([1., 1.])
@@ -26,7 +28,12 @@ def dropout(x: Tensor, p: float) -> Tensor:
     if p == 0.0:
         return x
     steps = round(p * STEPS)
-    if x.device.type != "cpu" or not 0 < steps < STEPS or not custom_functions_apply(x):
+    if (
+        x.device.type != "cpu"
+        or not 0 < steps < STEPS
+        or not custom_functions_apply(x)  # before: a graph is for any number of entries
+        or x.numel() < LARGE
+    ):
         return F.dropout(x, p)
     return DropoutFunction.apply(x, steps)  # type: ignore[no-any-return,no-untyped-call]
 

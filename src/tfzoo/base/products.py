@@ -57,8 +57,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def goes_by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> bool:
     """Whether oneDNN is to compute :func:`linear`."""
+    if torch.compiler.is_compiling():  # a graph is for any number of rows
+        return False
+    smallest = SMALLEST if _kept.get() is None else SMALLEST_REPEATED
     return (
-        not torch.compiler.is_compiling()
+        x.numel() * weight.shape[0] >= smallest
         and mkl_is_slow()
         and x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
@@ -67,8 +70,6 @@ def goes_by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> boo
         and bool(torch.backends.mkldnn.enabled)
         and not torch.is_autocast_enabled("cpu")
         and custom_functions_apply(x, weight)
-        # Last: a graph is for any number of rows.
-        and x.numel() * weight.shape[0] >= (SMALLEST if _kept.get() is None else SMALLEST_REPEATED)
     )
 
 

@@ -50,7 +50,8 @@ class Layer(Norm):
         bias: Tensor | None = self.bias
         wide = x
         # PyTorch's CPU kernel sums the gradients of bf16 weights in bf16: 256 of 4096 equal tokens.
-        if x.dtype != weight.dtype or x.device.type == "cpu":
+        narrow = x.dtype.itemsize < 4 and x.device.type == "cpu"
+        if narrow or x.dtype != weight.dtype:
             dtype = compute_dtype(x, weight)
             weight, wide = weight.to(dtype), x.to(dtype)
             bias = None if bias is None else bias.to(dtype)
