@@ -142,7 +142,6 @@ def test_the_first_token_of_a_word_has_its_label():
     assert isinstance(batch, WordBatch)
     assert batch.places.tolist() == [[0, 2, -1, -1, -1, -1], [0, 4, 10, 13, 17, 22]]
     assert batch.label.tolist() == [[3, 3, -1, -1, -1, -1], [1, 3, 3, 0, 2, 3]]
-    assert batch.first(1).places.tolist() == [[0, 2, -1, -1, -1, -1]]
     short = prepared(train=TEXTS, val=TEXTS, max_length=11).sets["val"][[0]]
     assert short.tokens.shape == (1, 12)
     assert short.places.tolist() == [[0, 4, 10, -1, -1, -1]]

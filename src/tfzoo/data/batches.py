@@ -30,8 +30,16 @@ from tfzoo.errors import BadData
 from tfzoo.masks import Mask
 
 
+@dataclass(kw_only=True)
 class Batch:
-    """Tensors, and what belongs to them, as the attributes of one object."""
+    """Tensors, and what belongs to them, as the attributes of one object.
+
+    - ``index``: the row of each example in its split, to restore its order
+    - ``source_text``: the text of each; empty in training batches
+    """
+
+    index: list[int] = field(default_factory=list)
+    source_text: list[str] = field(default_factory=list)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
         """The same batch on a device."""
@@ -55,12 +63,27 @@ def row_lengths(tokens: Tensor, lengths: Tensor | None) -> list[int]:
     return [n] * b if lengths is None else lengths.tolist()
 
 
-def first_of(rows: int, values: Tensor | None) -> Tensor | None:
-    """The first ``rows`` rows, if there are any."""
-    return None if values is None else values[:rows]
+@dataclass(kw_only=True)
+class TextBatch(Batch):
+    """A batch of texts that a model reads as a whole.
+
+    - ``tokens`` ``(b n)``: ids and EOS, padded on the right
+    - ``lengths`` ``(b)``: how many tokens of each row are real; None where no row is padded, which
+      the host then knows without waiting for the device
+    """
+
+    tokens: Tensor
+    lengths: Tensor | None
+
+    def __len__(self) -> int:
+        return self.tokens.size(0)
+
+    def mask(self) -> Mask:
+        """Which tokens are real."""
+        return Mask.right(self.lengths, self.tokens.size(1))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ParallelBatch(Batch):
     """A batch of sentence pairs, as :class:`tfzoo.TranslationData` yields them. The lists of text
     are empty in training batches. :meth:`collate` makes one from lists of ids.
@@ -79,9 +102,7 @@ class ParallelBatch(Batch):
     non_padding: Tensor
     source_lengths: Tensor | None
     target_lengths: Tensor | None
-    source_text: list[str] = field(default_factory=list)
     target_text: list[str] = field(default_factory=list)
-    index: list[int] = field(default_factory=list)
 
     @classmethod
     def collate(
@@ -119,21 +140,6 @@ class ParallelBatch(Batch):
         """Which tokens of ``target[:, :-1]`` the decoder reads: those that a token follows."""
         lengths = None if self.target_lengths is None else self.target_lengths - 1
         return Mask.right(lengths, self.target.size(1) - 1)
-
-    def first(self, rows: int) -> ParallelBatch:
-        """The first ``rows`` pairs of the batch."""
-        kept = self.non_padding < rows * (self.target.size(1) - 1)
-        return replace(
-            self,
-            source=self.source[:rows],
-            target=self.target[:rows],
-            non_padding=self.non_padding[kept],
-            source_lengths=first_of(rows, self.source_lengths),
-            target_lengths=first_of(rows, self.target_lengths),
-            source_text=self.source_text[:rows],
-            target_text=self.target_text[:rows],
-            index=self.index[:rows],
-        )
 
 
 class ParallelDataset:
@@ -176,20 +182,21 @@ class ParallelDataset:
         target, target_lengths = padded(self.target, rows, special, special.before_target)
         lines = [self.lines[row] for row in rows] if self.lines else []
         predicted = self.target.lengths[rows] + len(special.before_target)
+        places = np.flatnonzero(np.arange(target.shape[1] - 1) < predicted[:, None])
         return ParallelBatch(
-            torch.from_numpy(source),
-            torch.from_numpy(target),
-            torch.from_numpy(np.flatnonzero(np.arange(target.shape[1] - 1) < predicted[:, None])),
-            source_lengths,
-            target_lengths,
-            [line for line, _ in lines],
-            [line for _, line in lines],
-            rows.tolist(),
+            source=torch.from_numpy(source),
+            target=torch.from_numpy(target),
+            non_padding=torch.from_numpy(places),
+            source_lengths=source_lengths,
+            target_lengths=target_lengths,
+            source_text=[line for line, _ in lines],
+            target_text=[line for _, line in lines],
+            index=rows.tolist(),
         )
 
 
-@dataclass
-class ClassificationBatch(Batch):
+@dataclass(kw_only=True)
+class ClassificationBatch(TextBatch):
     """A batch of labelled sequences, as :class:`tfzoo.ClassificationData` yields them.
     ``source_text`` is empty in training batches. :meth:`collate` makes one from lists of ids.
 
@@ -201,11 +208,7 @@ class ClassificationBatch(Batch):
     - ``index``: the row of each sequence in its split, to restore its order
     """
 
-    tokens: Tensor
     label: Tensor
-    lengths: Tensor | None
-    index: list[int] = field(default_factory=list)
-    source_text: list[str] = field(default_factory=list)
 
     @classmethod
     def collate(
@@ -231,24 +234,6 @@ class ClassificationBatch(Batch):
         rows = np.arange(len(examples))
         dataset = ClassificationDataset(sequences, classes, rows, longest, special)
         return dataset[range(len(examples))]
-
-    def __len__(self) -> int:
-        return self.tokens.size(0)
-
-    def mask(self) -> Mask:
-        """Which tokens are real."""
-        return Mask.right(self.lengths, self.tokens.size(1))
-
-    def first(self, rows: int) -> Self:
-        """The first ``rows`` sequences of the batch."""
-        return replace(
-            self,
-            tokens=self.tokens[:rows],
-            label=self.label[:rows],
-            lengths=first_of(rows, self.lengths),
-            source_text=self.source_text[:rows],
-            index=self.index[:rows],
-        )
 
 
 class ClassificationDataset:
@@ -306,7 +291,11 @@ class ClassificationDataset:
         label = np.asarray(self.labels[rows] if len(self.labels) else [], dtype=dtype)
         lines = [self.lines[row] for row in rows] if self.lines else []
         return ClassificationBatch(
-            torch.from_numpy(tokens), torch.from_numpy(label), lengths, rows.tolist(), lines
+            tokens=torch.from_numpy(tokens),
+            label=torch.from_numpy(label),
+            lengths=lengths,
+            index=rows.tolist(),
+            source_text=lines,
         )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,11 +17,10 @@ from torch import Tensor
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range
 from tfzoo.data.batches import (
-    Batch,
     OnTruncated,
+    TextBatch,
     checked_lines,
     epoch_of,
-    first_of,
     in_batches,
     warn_truncated,
 )
@@ -35,8 +34,8 @@ from tfzoo.masks import Mask, Pairs
 Numbers = NDArray[np.int64]
 
 
-@dataclass
-class DocumentBatch(Batch):
+@dataclass(kw_only=True)
+class DocumentBatch(TextBatch):
     """A batch of documents, or of parts of them. A document of the ids ``x_1 .. x_n`` is read as
     ``BOS x_1 .. x_n``, and ``x_1 .. x_n EOS`` is predicted.
 
@@ -52,32 +51,11 @@ class DocumentBatch(Batch):
     - ``source_text``: the documents; [] in training
     """
 
-    tokens: Tensor
     non_padding: Tensor
     labels: Tensor
     owner: Tensor
     part: Tensor | None
     positions: Tensor
-    lengths: Tensor | None
-    index: list[int]
-    source_text: list[str]
-
-    def __len__(self) -> int:
-        return self.tokens.size(0)
-
-    def first(self, rows: int) -> DocumentBatch:
-        """The first ``rows`` rows of the batch."""
-        kept = self.non_padding < rows * self.tokens.size(1)
-        return replace(
-            self,
-            tokens=self.tokens[:rows],
-            non_padding=self.non_padding[kept],
-            labels=self.labels[kept],
-            owner=self.owner[kept],
-            part=first_of(rows, self.part),
-            lengths=first_of(rows, self.lengths),
-            positions=self.positions[:rows],
-        )
 
     def mask(self) -> Mask:
         """Which tokens are real. A token sees its own part, up to itself."""
@@ -181,15 +159,15 @@ class DocumentDataset:
             tokens = self.dropout(tokens, np.asarray(batch), epoch_of(batch))
         part = laid_out(np.repeat(np.arange(1, len(parts) + 1), size)) if self.packed else None
         return DocumentBatch(
-            torch.from_numpy(tokens),
-            torch.from_numpy(non_padding),
-            torch.from_numpy(labels.astype(np.int64)),
-            torch.from_numpy(np.repeat(owner, size)),
-            None if part is None else torch.from_numpy(part),
-            torch.from_numpy(laid_out(position)),
-            torch.from_numpy(widths) if total < tokens.size else None,
-            index.tolist(),
-            [self.lines[row] for row in index] if self.lines else [],
+            tokens=torch.from_numpy(tokens),
+            non_padding=torch.from_numpy(non_padding),
+            labels=torch.from_numpy(labels.astype(np.int64)),
+            owner=torch.from_numpy(np.repeat(owner, size)),
+            part=None if part is None else torch.from_numpy(part),
+            positions=torch.from_numpy(laid_out(position)),
+            lengths=torch.from_numpy(widths) if total < tokens.size else None,
+            index=index.tolist(),
+            source_text=[self.lines[row] for row in index] if self.lines else [],
         )
 
 

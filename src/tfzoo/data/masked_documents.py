@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,11 +15,10 @@ from torch import Tensor
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range, type_name
 from tfzoo.data.batches import (
-    Batch,
     OnTruncated,
+    TextBatch,
     checked_lines,
     epoch_of,
-    first_of,
     padded,
     truncated,
 )
@@ -30,7 +29,6 @@ from tfzoo.data.token_dropout import fraction, mixed, random_bits
 from tfzoo.data.tokenizer import Tokenizer, Vocabulary, token_texts
 from tfzoo.data.words import BEFORE
 from tfzoo.errors import BadOption
-from tfzoo.masks import Mask
 
 MASK = "[MASK]"
 """What stands for a masked token in text."""
@@ -115,8 +113,8 @@ def begins_word(tokenizer: Tokenizer) -> NDArray[np.bool_]:
     return np.array([not CONTINUES.match(text) and "\ufffd" not in text for text in texts])
 
 
-@dataclass
-class MaskedBatch(Batch):
+@dataclass(kw_only=True)
+class MaskedBatch(TextBatch):
     """A batch of documents, or of parts of them, with masks.
 
     - ``tokens`` ``(b n)``: the ids that are read, framed and padded as the tokenizer's
@@ -130,34 +128,10 @@ class MaskedBatch(Batch):
     - ``source_text``: the documents; [] in training
     """
 
-    tokens: Tensor
     places: Tensor
     labels: Tensor
     owner: Tensor
     rows: list[int]
-    lengths: Tensor | None
-    index: list[int]
-    source_text: list[str]
-
-    def __len__(self) -> int:
-        return self.tokens.size(0)
-
-    def mask(self) -> Mask:
-        """Which tokens are real."""
-        return Mask.right(self.lengths, self.tokens.size(1))
-
-    def first(self, rows: int) -> MaskedBatch:
-        """The first ``rows`` rows of the batch."""
-        kept = self.places < rows * self.tokens.size(1)
-        return replace(
-            self,
-            tokens=self.tokens[:rows],
-            places=self.places[kept],
-            labels=self.labels[kept] if len(self.labels) else self.labels,
-            owner=self.owner[kept],
-            rows=self.rows[:rows],
-            lengths=first_of(rows, self.lengths),
-        )
 
 
 class MaskedDataset:
@@ -207,14 +181,14 @@ class MaskedDataset:
         rows = np.repeat(np.arange(len(items)), [len(one) for one in items])
         index = [int(self.document[one[0]]) for one in items]
         return MaskedBatch(
-            torch.from_numpy(tokens),
-            torch.from_numpy(np.flatnonzero(chosen)),
-            torch.from_numpy(ids[chosen]),
-            torch.from_numpy(np.repeat(rows, chosen.sum(1))),
-            rows.tolist(),
-            lengths,
-            index,
-            [self.lines[row] for row in index] if self.lines else [],
+            tokens=torch.from_numpy(tokens),
+            places=torch.from_numpy(np.flatnonzero(chosen)),
+            labels=torch.from_numpy(ids[chosen]),
+            owner=torch.from_numpy(np.repeat(rows, chosen.sum(1))),
+            rows=rows.tolist(),
+            lengths=lengths,
+            index=index,
+            source_text=[self.lines[row] for row in index] if self.lines else [],
         )
 
 
@@ -283,14 +257,14 @@ def text_with_masks_batches(
         ]
         owner, at = np.array(places, np.int64).reshape(-1, 2).T
         yield MaskedBatch(
-            torch.from_numpy(tokens),
-            torch.from_numpy(at.copy()),
-            torch.zeros(0, dtype=torch.int64),
-            torch.from_numpy(owner.copy()),
-            list(range(len(batch))),
-            real,
-            list(batch),
-            [lines[line] for line in batch],
+            tokens=torch.from_numpy(tokens),
+            places=torch.from_numpy(at.copy()),
+            labels=torch.zeros(0, dtype=torch.int64),
+            owner=torch.from_numpy(owner.copy()),
+            rows=list(range(len(batch))),
+            lengths=real,
+            index=list(batch),
+            source_text=[lines[line] for line in batch],
         )
 
 

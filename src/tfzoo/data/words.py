@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -73,7 +72,7 @@ class WordLengths(WordEncoder):
         return f"lengths, {super().state()}"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class WordBatch(ClassificationBatch):
     """A batch of texts whose words have labels.
 
@@ -85,13 +84,7 @@ class WordBatch(ClassificationBatch):
     - ``lengths``, ``index``, ``source_text``: as there
     """
 
-    places: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
-
-    def first(self, rows: int) -> Self:
-        """The first ``rows`` texts of the batch."""
-        found = super().first(rows)
-        found.places = found.places[:rows]
-        return found
+    places: Tensor
 
 
 class WordDataset(ClassificationDataset):
@@ -125,14 +118,8 @@ class WordDataset(ClassificationDataset):
         label = np.zeros(0, np.int64)
         if self.classes is not None:
             label = self.classes.matrix(rows, NO_LABEL, count, width)
-        return WordBatch(
-            one.tokens,
-            torch.from_numpy(label),
-            one.lengths,
-            one.index,
-            one.source_text,
-            torch.from_numpy(places),
-        )
+        known = {**vars(one), "label": torch.from_numpy(label)}
+        return WordBatch(**known, places=torch.from_numpy(places))
 
 
 def word_batches(

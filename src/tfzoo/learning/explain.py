@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position
-from tfzoo.masks import Mask
+from tfzoo.masks import Mask, Pairs
 from tfzoo.models.fsdp import full_tensor, reshard, unshard
 from tfzoo.models.mixer import Mixer
 from tfzoo.models.multihead import SelfOrCrossAttention
@@ -41,11 +41,11 @@ Found = dict[str, list[Tensor]]
 class Explain(L.Callback):
     """Logs statistics of attention, embeddings and gradients at the Trainer's logging steps.
 
-    At a logging step, the first 8 items of the step's first batch pass through the model once more,
-    in evaluation mode: without dropout, and with the running statistics of batch norm. Attention
-    weights are computed by :meth:`tfzoo.contracts.Attention.weights`, whatever kernel the model
-    uses. Parameters, gradients and random state do not change: the trained weights are bit for bit
-    those of a run without this callback.
+    At a logging step, the step's first batch passes through the model once more, in evaluation
+    mode: without dropout, and with the running statistics of batch norm. The attention weights of
+    its first 8 items are computed by :meth:`tfzoo.contracts.Attention.weights`, whatever kernel the
+    model uses. Parameters, gradients and random state do not change: the trained weights are bit
+    for bit those of a run without this callback.
 
     - ``explain/SIDE/entropy``: entropy of a query's attention weights, in nats; ``SIDE`` is
       ``encoder`` or ``decoder`` (self-attention) or ``cross``. Weights that do not sum to one are
@@ -111,7 +111,9 @@ class Explain(L.Callback):
 
 @torch.no_grad()
 def statistics(trainer: L.Trainer, task: Any, batch: Any) -> dict[str, Tensor]:
-    """Statistics of attention and embeddings on the first items of a batch, by name."""
+    """Statistics of attention and embeddings on the first items of a batch, by name. All of it
+    passes through the model; the attention weights of the others are not computed.
+    """
     found: Found = defaultdict(list)
     unshard(task.model)
     try:
@@ -120,7 +122,7 @@ def statistics(trainer: L.Trainer, task: Any, batch: Any) -> dict[str, Tensor]:
             recorded(task.model, found),
             trainer.precision_plugin.train_step_context(),
         ):
-            task.forward_batch(batch.first(ROWS))
+            task.forward_batch(batch)
     finally:
         reshard(task.model)
     return {name: torch.stack(values).mean() for name, values in found.items()}
@@ -170,8 +172,8 @@ def record_stack(
     """Pre-hook of a stack: records the variance of its input ``x`` ``(b n d)`` at non-padding
     tokens, and stores the padding mask ``valid`` ``(b n)`` for :func:`record_attention`.
     """
-    x, mask = args[0], kwargs.get("mask")
-    keys = None if mask is None else mask.keys
+    x, mask = args[0][:ROWS], kwargs.get("mask")
+    keys = None if mask is None or mask.keys is None else mask.keys[:ROWS]
     valid[:] = [keys]
     found[f"{side}/embedding_variance"].append((x if keys is None else x[keys]).float().var())
 
@@ -189,9 +191,13 @@ def record_attention(
     its weights and scores for ``q`` and prepared keys ``k``, ``(b h q c), (b h k *)``, computed by
     :meth:`tfzoo.contracts.Attention.weights`.
     """
-    q, k = args[:2]
-    mask, temperature = kwargs["mask"], kwargs["temperature"]
-    options = {name: value for name, value in kwargs.items() if name != "dropout"}
+    q, k = (x[:ROWS] for x in args[:2])
+    rows = torch.arange(len(q), device=q.device)
+    bias, temperature = kwargs.get("bias"), kwargs["temperature"]
+    mask = kwargs["mask"].select(rows)
+    options = {name: value for name, value in kwargs.items() if name != "dropout"} | {"mask": mask}
+    if bias is not None:
+        options["bias"] = bias.select(rows) if isinstance(bias, Pairs) else bias[:ROWS]
     weights = attention.weights(q, k, **options)
     counted = weights.new_ones(weights.shape[:-1])
     if valid[0] is not None:
