@@ -86,7 +86,7 @@ def main() -> None:
             for seed in SEEDS:
                 (top / "state" / cell.name / f"seed-{seed}").mkdir(parents=True)
         timed(f"status of {3 * cells:,} runs", lambda: statuses(plan, top / "state"))
-        timed("report of both metrics", lambda: publish(gather([made.path])))
+        timed("report of both metrics", lambda: publish(gather(made.path)))
         for file in ("report.html", "report.md", "runs.csv"):
             print(f"{file:<48}{(made.path / file).stat().st_size / 1000:7.0f} kB")
 

@@ -20,7 +20,7 @@ EVIL = "<script>document.title='taken'</script><img src=x onerror=\"document.tit
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = make(tmp_path_factory.mktemp("sweep") / "norms")
-    publish(gather([made]))
+    publish(gather(made))
     return made
 
 
@@ -29,7 +29,7 @@ def test_the_least_sweep_file_has_a_report(tmp_path):
     file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
     least = {key: file[key] for key in ("recipe", "axes", "seeds", "metric")}
     (made / "sweep.yaml").write_text(yaml.safe_dump(least), "utf-8")
-    publish(gather([made]))
+    publish(gather(made))
     assert all((made / name).is_file() for name in ("runs.csv", "report.html", "report.md"))
 
 
@@ -76,20 +76,20 @@ def test_27_runs_fit_on_two_screens(tmp_path):
     made = make(
         tmp_path / "nine", (1, 2, 3), ("layer", "rms", "batch"), ("sinusoidal", "none", "alibi")
     )
-    publish(gather([made]))
+    publish(gather(made))
     assert len((made / "report.md").read_text("utf-8").splitlines()) <= 100
 
 
 def test_curves_show_the_judged_metric_or_say_why_they_cannot(tmp_path):
     made = make(tmp_path / "norms", (1, 2), ("layer", "rms"), ("sinusoidal",))
-    publish(gather([made]))
+    publish(gather(made))
     page = (made / "report.html").read_text("utf-8")
     assert "val/loss by training step, a line for each seed" in page
     for path in made.glob("*/*/metrics.csv"):
         lines = path.read_text("utf-8").splitlines(keepends=True)
         once = [line for line in lines[:-1] if not line.split(",")[3]]
         path.write_text("".join([lines[0], *once, lines[-1]]), "utf-8")
-    publish(gather([made]))
+    publish(gather(made))
     page = (made / "report.html").read_text("utf-8")
     assert "train/loss by training step" in page
     assert "val/loss has no curve because runs validated at most once" in page
@@ -135,7 +135,7 @@ def test_what_comes_from_files_is_text_and_never_runs(browser, tmp_path):
     file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
     file |= {"claim": EVIL, "overrides": {EVIL: EVIL}}
     (made / "sweep.yaml").write_text(yaml.safe_dump(file), "utf-8")
-    publish(gather([made]))
+    publish(gather(made))
     page, said = opened(browser, made / "report.html")
     assert page.title() == "evil: ablation of translation/numbers"
     assert said == []
@@ -158,11 +158,11 @@ def test_the_page_holds_everything_itself_and_lets_no_other_script_run(folder):
 def test_pictures_of_many_cells_show_the_best_ones_and_say_so(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "MAX_CELLS", 4)
     made = make(tmp_path / "many")
-    publish(gather([made]))
+    publish(gather(made))
     text = (made / "report.html").read_text("utf-8")
     assert "Learning curves (the baseline and the best 3)" in text
     curves = text.partition("Learning curves (")[2]
-    cells = gather([made]).verdicts[0].cells
+    cells = gather(made).verdicts[0].cells
     means = {" · ".join(one.labels.values()): one.mean for one in cells if one.mean is not None}
     best = sorted(means, key=lambda title: means[title])[:3]
     shown = base64.b64decode(re.findall(r"base64,([^\"]*)", curves)[0]).decode()
@@ -172,7 +172,7 @@ def test_pictures_of_many_cells_show_the_best_ones_and_say_so(tmp_path, monkeypa
 
 def test_the_text_says_what_the_page_does(folder):
     text = (folder / "report.md").read_text("utf-8")
-    results = gather([folder])
+    results = gather(folder)
     for verdicts in results.verdicts:
         assert all(one.sentence in text for one in verdicts.axes if one.verdict != "baseline")
     tables = [line for line in text.splitlines() if line.startswith("|")]
@@ -195,7 +195,7 @@ def test_p_of_a_sweep_with_looks_is_called_sequential(tmp_path):
         file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
         (made / "sweep.yaml").write_text(yaml.safe_dump({**file, "looks": looks}), "utf-8")
         (made / "judged.json").unlink(missing_ok=True)
-        publish(gather([made]))
+        publish(gather(made))
         assert f"Difference (95 % CI), {said.removeprefix(', ')}" in (made / "report.md").read_text(
             "utf-8"
         )
@@ -208,7 +208,7 @@ def test_a_sweep_of_which_nothing_is_done_yet_has_a_report(mode, tmp_path):
         shutil.rmtree(path)
     file = yaml.safe_load((made / "sweep.yaml").read_text("utf-8"))
     (made / "sweep.yaml").write_text(yaml.safe_dump({**file, "mode": mode}), "utf-8")
-    publish(gather([made]))
+    publish(gather(made))
     assert "0 of 55 completed, 55 missing; 1 cell refused" in (made / "report.md").read_text(
         "utf-8"
     )

@@ -1,7 +1,5 @@
 """What a report is made of: folders put together, cells by name, metrics by direction."""
 
-import shutil
-
 import pytest
 import yaml
 
@@ -17,27 +15,6 @@ def first(tmp_path_factory):
     return make(tmp_path_factory.mktemp("here") / "norms", (1, 2, 3), NORMS, POSITIONS)
 
 
-def test_folders_with_other_seeds_are_one_sweep(first, tmp_path):
-    other = make(tmp_path / "norms", (3, 4, 5), NORMS, POSITIONS)
-    together = gather([first, other])
-    alone = gather([first])
-    assert [row["seed"] for row in together.rows[:5]] == [1, 2, 3, 4, 5]
-    assert len(together.rows) == 4 * 5
-    assert [cell.name for cell in together.cells] == [cell.name for cell in alone.cells]
-    assert together.verdicts[0].cells[0].seeds == 5
-    assert together.notes == ["4 runs are in more than one folder; the first folder's count"]
-    assert together.repeats == {}, "folders that share seeds are parts of one sweep"
-    elsewhere = next(row for row in together.rows if row["seed"] == 5)
-    assert (first / elsewhere["run_folder"] / "summary.json").is_file()
-    assert (first / elsewhere["checkpoint_path"]).is_file()
-
-
-def test_a_run_that_is_half_done_in_one_folder_is_taken_from_the_other(first, tmp_path):
-    half = make(tmp_path / "norms", (1, 2, 3), NORMS, POSITIONS)
-    shutil.rmtree(half / "norm=rms,position=rotary/seed-2")
-    assert [row["status"] for row in gather([half, first]).rows] == ["completed"] * 12
-
-
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
@@ -46,13 +23,20 @@ def test_a_run_that_is_half_done_in_one_folder_is_taken_from_the_other(first, tm
         ("overrides", {}, "overrides.model.dim"),
     ],
 )
-def test_folders_that_cannot_be_compared_are_refused(first, tmp_path, key, value, said):
+def test_a_folder_that_is_no_repeat_is_refused(first, tmp_path, key, value, said):
     other = make(tmp_path / "norms", (4,), NORMS, POSITIONS)
     file = yaml.safe_load((other / "sweep.yaml").read_text("utf-8"))
     (other / "sweep.yaml").write_text(yaml.safe_dump({**file, key: value}), "utf-8")
-    with pytest.raises(BadRun, match=f"cannot be compared: {said} is ") as error:
-        gather([first, other])
+    with pytest.raises(BadRun, match=f"does not repeat .*: {said} is ") as error:
+        gather(first, None, other)
     assert "{" not in str(error.value), "the value that differs, not a dict"
+
+
+def test_a_repeat_has_other_seeds_and_the_same_cells(first, tmp_path):
+    with pytest.raises(BadRun, match="seed 3 in both folders: a repeat has other seeds"):
+        gather(first, None, make(tmp_path / "three", (3, 4, 5), NORMS, POSITIONS))
+    with pytest.raises(BadRun, match=r"cells\.norm=rms,position=rotary"):
+        gather(first, None, make(tmp_path / "fewer", (4, 5), NORMS[:1], POSITIONS))
 
 
 def test_runs_that_were_started_with_another_recipe_are_not_put_together(first, tmp_path):
@@ -78,13 +62,13 @@ def test_runs_that_were_started_with_another_recipe_are_not_put_together(first, 
         )
     started(one, 2)
     started(other, 5)
-    assert len(gather([one, other]).rows) == 4 * 5
+    assert gather(one, None, other).repeats
     started(other, 5, dim=512)
     with pytest.raises(
         BadRun,
         match=r"in norm=rms,position=rotary, model\.dim is 16 in one, 512 in the other",
     ):
-        gather([one, other])
+        gather(one, None, other)
 
 
 def test_another_metric_is_judged_in_its_direction(first):
@@ -94,14 +78,14 @@ def test_another_metric_is_judged_in_its_direction(first):
         ("tokens_per_second", "max"),
         ("peak_memory", "min"),
     ):
-        (verdicts,) = gather([first], name).verdicts
+        (verdicts,) = gather(first, name).verdicts
         assert (verdicts.metric, verdicts.mode) == (name, mode)
-    assert [(one.metric, one.mode) for one in gather([first]).verdicts] == [
+    assert [(one.metric, one.mode) for one in gather(first).verdicts] == [
         ("val/loss", "min"),
         ("test/long/exact_match", "max"),
     ]
     with pytest.raises(UnknownName, match=r"no metric named 'val/los'\. Did you mean 'val/loss'\?"):
-        gather([first], "val/los")
+        gather(first, "val/los")
 
 
 def test_a_cells_title_says_what_would_not_be_understood_alone():

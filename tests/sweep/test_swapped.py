@@ -36,7 +36,7 @@ def folder(place, curves, **metric):
 
 def costs(made):
     """The caption and the rows of the table."""
-    found = swapped(gather([made]))
+    found = swapped(gather(made))
     return found.lines[0][1], [[one.text for one in row] for row in found.table.rows]
 
 
@@ -59,9 +59,9 @@ def test_what_is_never_made_good_is_not(tmp_path):
 
 
 def test_reports_have_the_table_where_training_began_with_trained_weights(tmp_path):
-    trained = gather([folder(tmp_path / "trained", CURVES)])
+    trained = gather(folder(tmp_path / "trained", CURVES))
     anew = {norm: {10: 2.0, 20: 1.5} for norm in CURVES}
-    new = gather([folder(tmp_path / "new", anew)])
+    new = gather(folder(tmp_path / "new", anew))
     for text in (markdown, page):
         said = text(trained, sections(trained))
         assert TITLE in said

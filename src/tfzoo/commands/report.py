@@ -1,4 +1,4 @@
-"""tfzoo report FOLDER...: write the report of a sweep."""
+"""tfzoo report FOLDER [AGAIN]: write the report of a sweep."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tfzoo.errors import TfzooError
 
 EPILOG = """\
 Files written into the first folder: report.html (one page, opens offline), report.md (its text
-and tables), runs.csv (one row per run). Several folders of the same sweep, such as other seeds from
-another machine, are merged; if the others have other seeds, the report says which verdicts held.
+and tables), runs.csv (one row per run). With a second folder, in which the sweep was repeated with
+other seeds, the report says which verdicts held.
 
   tfzoo report runs/position
   tfzoo report runs/position runs/position_again
-  tfzoo report runs/position /elsewhere/position --metric test/long/exact_match
+  tfzoo report runs/position --metric test/long/exact_match
 """
 
 
@@ -25,9 +25,8 @@ def make_parser() -> CommandParser:
         "Write the report of a sweep: means, differences with confidence intervals, plots.",
         EPILOG,
     )
-    parser.add_argument(
-        "folders", nargs="+", metavar="FOLDER", help="of a sweep, which need not be finished"
-    )
+    parser.add_argument("folder", metavar="FOLDER", help="of a sweep, which need not be finished")
+    parser.add_argument("again", nargs="?", metavar="AGAIN", help="the folder of its repeat")
     parser.add_argument(
         "--metric",
         metavar="NAME",
@@ -41,11 +40,11 @@ def run(given: Namespace) -> int:
     from tfzoo.sweep.report import publish
     from tfzoo.sweep.report.results import gather
 
-    results = gather(given.folders, given.metric)
+    results = gather(given.folder, given.metric, given.again)
     try:
         publish(results)
     except OSError as error:
         raise TfzooError(
-            f"cannot write the report into {given.folders[0]}: {error.strerror or error}"
+            f"cannot write the report into {given.folder}: {error.strerror or error}"
         ) from None
     return 0

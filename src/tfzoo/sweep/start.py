@@ -63,7 +63,7 @@ def start(
     if code:
         notify(f"tfzoo: stopped by a signal. Continue with: {command(arguments)}")
         return code
-    results = gather([path])
+    results = gather(path)
     publish(results)
     statuses = {row["status"] for row in results.rows}
     return int("completed" not in statuses or bool(statuses & {"failed", "missing"}))

@@ -21,14 +21,12 @@ def publish(results: Results) -> None:
     for section in shown:
         if section.lines and section.title != MADE:
             print_result("\n".join([section.title, *(f"  {line}" for _, line in section.lines)]))
-    top = results.folders[0].path
+    top = results.folder.path
     write_csv(results.rows, top / FILE)
     texts = {"report.html": page(results, shown), "report.md": markdown(results, shown)}
     for name, text in texts.items():
         replace_text(top / name, text)
     for name in (FILE, *texts):
         print_result(relative_path(top / name))
-    if len(results.folders) == 1 and any(
-        one.difference is not None for found in results.verdicts for one in found.cells
-    ):
-        looks.record(results.folders[0])
+    if any(one.difference is not None for found in results.verdicts for one in found.cells):
+        looks.record(results.folder)

@@ -88,7 +88,7 @@ def left_out(results: Results) -> str:
 
 def go_on(results: Results) -> str:
     """What a larger sample would show, and the command that goes on."""
-    judged, command = results.verdicts[0], results.folders[0].command
+    judged, command = results.verdicts[0], results.folder.command
     statuses = {row["status"] for row in results.rows}
     if "missing" in statuses:
         return f"to go on: {command}"
@@ -97,10 +97,10 @@ def go_on(results: Results) -> str:
     if "completed" not in statuses:
         diverged = "every run diverged: train for more steps, or with a lower learning rate"
         return diverged if "diverged" in statuses else "every cell is refused: vary other parts"
-    seeds, last = results.folders[0].seeds, max(results.folders[0].seeds)
+    seeds, last = results.folder.seeds, max(results.folder.seeds)
     smallest = f"{judged.smallest}. " if judged.smallest else ""
     if later := [look for look in judged.design.looks if look > len(seeds)]:
         every = ",".join(map(str, [*seeds, *range(last + 1, last + 1 + later[0] - len(seeds))]))
         return f"{smallest}To go on to {later[0]} seeds: {command} --seeds {every}"
-    again = f"--seeds {last + 1}-{last + len(seeds)} --run {results.folders[0].path}_again"
+    again = f"--seeds {last + 1}-{last + len(seeds)} --run {results.folder.path}_again"
     return f"{smallest}To repeat it: {command} {again}"

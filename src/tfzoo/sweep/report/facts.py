@@ -15,7 +15,7 @@ def facts(results: Results) -> list[tuple[str, str]]:
     number of runs.
     """
     file, design = results.file, results.verdicts[0].design
-    of_runs = [one.get("fit", {}) for folder in results.folders for one in folder.summaries()]
+    of_runs = [one.get("fit", {}) for one in results.folder.summaries()]
     baseline = [f"{results.axis_name(axis)} {label}" for axis, label in results.baseline.items()]
     seeds = sorted({row["seed"] for row in results.rows if row["seed"] is not None})
     before = " and ".join(map(str, design.earlier))
@@ -29,7 +29,7 @@ def facts(results: Results) -> list[tuple[str, str]]:
         "Grown": before
         and f"judged with {before} seeds before; the sweep did not declare that it would grow "
         "(looks), so what it says now is an estimate and no verdict",
-        "Command": "; ".join(folder.command for folder in results.folders),
+        "Command": results.folder.command,
         **{key: text(value) for key, value in (file.get("overrides") or {}).items()},
         "Versions": counted(
             ", ".join(f"{name} {of}" for name, of in one.get("versions", {}).items())

@@ -142,7 +142,7 @@ def validated(results: Results) -> tuple[str, dict[tuple[str, int], Curve]]:
     """The metric of :func:`choose`, and the curve of each completed run that logged it, by cell and
     seed.
     """
-    top, judged = results.folders[0].path, results.verdicts[0]
+    top, judged = results.folder.path, results.verdicts[0]
     runs = {
         (row["cell"], row["seed"]): logged_curves(top / row["run_folder"])
         for row in results.rows

@@ -5,7 +5,6 @@ after a verdict was seen stops when the verdict suits, so the sample is then not
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from tfzoo.base.bounded_files import object_of
@@ -17,17 +16,15 @@ from tfzoo.sweep.run.runs_csv import SweepFolder
 FILE = "judged.json"
 
 
-def design(folders: Sequence[SweepFolder]) -> Design:
-    """At how many seeds the runs of these folders may be judged, and with how many they were judged
+def design(folder: SweepFolder) -> Design:
+    """At how many seeds the runs of a folder may be judged, and with how many they were judged
     before, unless the sweep had declared the same looks already then. A look with too few seeds for
     a verdict does not count at the first number that has one.
     """
-    looks = tuple(folders[0].file.get("looks") or ())
-    seeds = sorted({seed for folder in folders for seed in folder.seeds})
+    looks, seeds = tuple(folder.file.get("looks") or ()), sorted(folder.seeds)
     fewest = FIRST if len(seeds) == FIRST else 1
     earlier = {
         len(look["seeds"])
-        for folder in folders
         for look in read(folder)
         if look["seeds"] != seeds
         and len(look["seeds"]) >= fewest

@@ -14,7 +14,11 @@ SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 
 def markdown(results: Results, shown: Sequence[Section]) -> str:
     """The report. Text from files is escaped and cannot create links or markup."""
-    lines = [f"# {escape(results.name)}", "", *(f"- {escape(one)}" for one in answer(results))]
+    lines = [
+        f"# {escape(results.name)}",
+        "",
+        *(f"- {escape(one)}" for one in answer(results)),
+    ]
     if claim := results.file.get("claim"):
         lines += ["", escape(str(claim))]
     for section in shown:

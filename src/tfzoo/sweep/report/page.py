@@ -15,4 +15,10 @@ TEMPLATE = Path(__file__).parent / "page.html"
 
 def page(results: Results, shown: Sequence[Section]) -> str:
     """The page. Text from files is escaped; no script but the page's own can run."""
-    return render(TEMPLATE, results=results, answer=answer(results), sections=shown, signs=SIGNS)
+    return render(
+        TEMPLATE,
+        results=results,
+        answer=answer(results),
+        sections=shown,
+        signs=SIGNS,
+    )

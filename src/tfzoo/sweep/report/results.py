@@ -1,9 +1,8 @@
-"""The results of a sweep: the runs of one or more folders, merged and judged."""
+"""The results of a sweep: its runs, judged, and what a repeat says of the verdicts."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,16 @@ from tfzoo.errors import BadRun, UnknownName
 from tfzoo.sweep.judge import effects
 from tfzoo.sweep.judge.design import parse_margin
 from tfzoo.sweep.judge.repeats import Repeat, repeats
+from tfzoo.sweep.judge.scores_by_seed import listed
 from tfzoo.sweep.judge.verdicts import Dependence, Judged, Verdicts, interactions, judge
 from tfzoo.sweep.plan.layout import STATUS_COLUMNS
 from tfzoo.sweep.plan.sweep_file import Metric
 from tfzoo.sweep.report import looks
 from tfzoo.sweep.run.creation import differences
-from tfzoo.sweep.run.runs_csv import Row, SweepFolder, align, table
+from tfzoo.sweep.run.runs_csv import Row, SweepFolder, table
 
 COMPARED_KEYS = ("recipe", "module", "data", "overrides", "budget", "devices", "tune")
-"""Keys of the sweep file that must be equal for two folders to be merged."""
+"""Keys of the sweep file that must be equal in a repeat."""
 PATH_KEYS = ("data.root", "data.train", "data.val")
 """Keys of the recipe that may differ between machines."""
 LOWER_IS_BETTER = (
@@ -70,33 +70,31 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Results:
-    """All runs of one or more folders of the same sweep. ``verdicts`` has one entry per metric, the
-    sweep's own metric first.
+    """The runs of a sweep. ``verdicts`` has one entry per metric, the sweep's own metric first.
+
+    Attributes:
+        dependences: the interactions of axes by metric; empty unless the sweep is a grid.
+        repeats: what a repeat with other seeds says of the verdicts, by metric; empty without one.
     """
 
-    folders: list[SweepFolder]
+    folder: SweepFolder
     rows: list[Row]
     axes: dict[str, list[str]]
     baseline: dict[str, str]
     verdicts: list[Verdicts]
     dependences: dict[str, list[Dependence]]
-    """The interactions of axes by metric; empty unless the sweep is a grid."""
     cells: list[CellResult]
-    notes: list[str]
     repeats: dict[str, list[Repeat]]
-    """By metric, if the other folders have other seeds than the first; verdicts and interactions
-    are then of the first folder alone.
-    """
 
     @property
     def file(self) -> dict[str, Any]:
         """The resolved sweep file."""
-        return self.folders[0].file
+        return self.folder.file
 
     @property
     def name(self) -> str:
-        """The name of the first folder."""
-        return self.folders[0].path.resolve().name
+        """The name of the folder."""
+        return self.folder.path.resolve().name
 
     def axis_name(self, axis: str) -> str:
         """The last part of an axis's key, or the key if another axis ends the same."""
@@ -110,40 +108,34 @@ class Results:
         return f"{self.axis_name(axis)} {label}"
 
 
-def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
-    """Read, merge and judge the runs of folders, by ``metric`` or by the sweep file's metrics.
+def gather(
+    given: str | Path, metric: str | None = None, repeated: str | Path | None = None
+) -> Results:
+    """Read and judge the runs of a folder, by ``metric`` or by the sweep file's metrics; and those
+    of a folder in which the sweep was ``repeated`` with other seeds, by themselves.
 
     Raises:
-        BadRun: a folder is not a sweep's, or of another sweep than the first.
+        BadRun: a folder is not a sweep's, or the second is no repeat of the first.
         UnknownName: no run has this metric.
     """
-    folders = [SweepFolder.open(path) for path in given]
-    for other in folders[1:]:
-        check_comparable(folders[0], other)
-    rows, notes = merge(folders)
-    records = {cell["name"]: cell for folder in folders[::-1] for cell in folder.cells[::-1]}
-    cells = [*records.values()][::-1]
+    folder = SweepFolder.open(given)
+    again = None if repeated is None else SweepFolder.open(repeated)
+    if again:
+        check_repeat(folder, again)
+    rows, cells, file = table(folder), folder.cells, folder.file
     axes = {axis: [*{cell["labels"][axis]: None for cell in cells}] for axis in cells[0]["labels"]}
-    file = folders[0].file
     baseline = dict(zip(axes, effects.baseline(axes, file.get("baseline") or {}), strict=True))
-    judged_rows, again = halves(folders, rows)
-    sample = looks.design(folders[:1] if again else folders)
-    verdicts, dependences, repeated = [], {}, {}
+    sample = looks.design(folder)
+    verdicts, dependences, repeats_of = [], {}, {}
     for one in metrics(file, rows, metric):
-        design = replace(sample, margin=parse_margin(one.margin))
-        stand_in = untrained(folders, one.name)
-        found = judge(judged_rows, axes, baseline, one.name, one.mode, design, stand_in)
+        how = (replace(sample, margin=parse_margin(one.margin)), untrained(folder, one.name))
+        found = judge(rows, axes, baseline, one.name, one.mode, *how)
         verdicts.append(found)
-        if own := interactions(judged_rows, axes, baseline, one.name, design, stand_in):
+        if own := interactions(rows, axes, baseline, one.name, *how):
             dependences[one.name] = own
         if again:
-            second = judge(again, axes, baseline, one.name, one.mode, design, stand_in)
-            repeated[one.name] = repeats(found, second)
-    if again:
-        notes.append(
-            f"verdicts are those of {folders[0].path.resolve().name}; what the others say of them "
-            "stands under their repeat"
-        )
+            second = judge(table(again), axes, baseline, one.name, one.mode, *how)
+            repeats_of[one.name] = repeats(found, second)
     results = [
         CellResult(
             cell["name"],
@@ -158,87 +150,45 @@ def gather(given: Sequence[str | Path], metric: str | None = None) -> Results:
         )
         for cell in cells
     ]
-    return Results(
-        *(folders, rows, axes, baseline, verdicts, dependences, results, notes, repeated)
-    )
+    return Results(folder, rows, axes, baseline, verdicts, dependences, results, repeats_of)
 
 
-def untrained(folders: Sequence[SweepFolder], metric: str) -> float | None:
+def untrained(folder: SweepFolder, metric: str) -> float | None:
     """What a model scores that knows nothing, as the first run knows that does; None if none."""
-    scores = (
-        one.get("fit", {}).get("untrained", {}).get(metric.rpartition("/")[2])
-        for folder in folders
-        for one in folder.summaries()
-    )
+    score = metric.rpartition("/")[2]
+    scores = (one.get("fit", {}).get("untrained", {}).get(score) for one in folder.summaries())
     return next((score for score in scores if score is not None), None)
 
 
-def halves(folders: Sequence[SweepFolder], rows: list[Row]) -> tuple[list[Row], list[Row]]:
-    """The rows of the first folder and of the others, if those repeat it: with the same cells and
-    no seed of it; else all rows, and none. Refused cells are in both.
-    """
-    first, *others = ({cell["name"] for cell in folder.cells} for folder in folders)
-    seeds = {*folders[0].seeds}
-    shared = any(seeds & {*folder.seeds} for folder in folders[1:])
-    if not others or shared or any(cells != first for cells in others):
-        return rows, []
-    return (
-        [row for row in rows if row["seed"] is None or row["seed"] in seeds],
-        [row for row in rows if row["seed"] is None or row["seed"] not in seeds],
-    )
-
-
-def check_comparable(first: SweepFolder, other: SweepFolder) -> None:
-    """Check that the runs of two folders can be compared.
+def check_repeat(first: SweepFolder, again: SweepFolder) -> None:
+    """Check that a folder repeats a sweep: with the same cells, and none of its seeds.
 
     Raises:
         BadRun: naming what differs.
     """
-    both = {cell["name"] for cell in first.cells} & {cell["name"] for cell in other.cells}
-    found = differences(compared(first, both), compared(other, both))
+    found = differences(compared(first), compared(again))
     tuned = (first.file.get("tune") or {}).get("key", "")
-    for name in sorted(both):
-        recipes = [folder.recipe(name) for folder in (first, other)]
+    for cell in first.cells:
+        recipes = [folder.recipe(cell["name"]) for folder in (first, again)]
         if all(recipes):
             changed = differences(recipes[0], recipes[1], "seed", tuned, *PATH_KEYS)
-            found += [(f"in {name}, {key}", one, two) for key, one, two in changed]
+            found += [(f"in {cell['name']}, {key}", one, two) for key, one, two in changed]
     for key, one, two in found:
         raise BadRun(
-            f"{first.path} and {other.path} cannot be compared: {key} is {one} in one, {two} in "
-            "the other. Report each separately"
+            f"{again.path} does not repeat {first.path}: {key} is {one} in one, {two} in the "
+            "other. Report each separately"
+        )
+    if both := {*first.seeds} & {*again.seeds}:
+        raise BadRun(
+            f"{listed(sorted(both))} in both folders: a repeat has other seeds "
+            "(tfzoo sweep FILE --seeds 6-10 --run FOLDER)"
         )
 
 
-def compared(folder: SweepFolder, names: Collection[str]) -> dict[str, Any]:
-    """What must be equal in two folders whose runs are merged: keys of the sweep file, the axes,
-    and the settings of the cells that both have.
-    """
-    settings = {one["name"]: one["settings"] for one in folder.cells if one["name"] in names}
+def compared(folder: SweepFolder) -> dict[str, Any]:
+    """What must be equal in two folders: keys of the sweep file, and the settings of the cells."""
     keys = {key: folder.file.get(key) or None for key in COMPARED_KEYS}
-    return {**keys, "axes": sorted(folder.cells[0]["labels"]), "cells": settings}
-
-
-def merge(folders: Sequence[SweepFolder]) -> tuple[list[Row], list[str]]:
-    """One row per cell and seed, and notes. If several folders have a run, a completed one counts,
-    the first folder's first. Paths are relative to the first folder.
-    """
-    top, found, duplicates = folders[0].path, dict[tuple[str, Any], Row](), 0
-    for folder in folders:
-        for row in table(folder):
-            for key in ("run_folder", "checkpoint_path"):
-                if row[key] and folder is not folders[0]:
-                    row[key] = os.path.relpath(folder.path / row[key], top)
-            run = (row["cell"], row["seed"])
-            before = found.get(run, row)["status"]
-            duplicates += run in found and before == row["status"] == "completed"
-            if run not in found or (before != "completed" and row["status"] == "completed"):
-                found[run] = row
-    rows = list(found.values())
-    if len(folders) > 1:
-        order = {cell: index for index, cell in enumerate(dict.fromkeys(cell for cell, _ in found))}
-        rows.sort(key=lambda row: (order[row["cell"]], row["seed"] or 0))
-    notes = [f"{duplicates} runs are in more than one folder; the first folder's count"]
-    return align(rows), notes if duplicates else []
+    return {**keys, "cells": {cell["name"]: cell["settings"] or "none" for cell in folder.cells}}
 
 
 def metrics(file: Mapping[str, Any], rows: Sequence[Row], chosen: str | None) -> Iterator[Metric]:

@@ -86,8 +86,8 @@ def sections(results: Results) -> list[Section]:
     found = [
         Section("All cells", table=cells(results), is_folded=False),
         Section(f"Effects{cut}", (), None, figures.forest(results, first, shown), is_folded=False),
-        of_metric(results, first, results.notes),
-        *(of_metric(results, one, [], figures.forest(results, one, shown)) for one in others),
+        of_metric(first),
+        *(of_metric(one, figures.forest(results, one, shown)) for one in others),
         Section("Does the effect of one axis depend on another?", dependences(results)),
         Section("Again with other seeds", again(results)),
         swapped(results),
@@ -152,9 +152,7 @@ def score(one: Judged | None) -> list[Entry]:
     return [mean, Entry(text, one.difference, below, one.verdict)]
 
 
-def of_metric(
-    results: Results, found: Verdicts, notes: Sequence[str], picture: Markup | None = None
-) -> Section:
+def of_metric(found: Verdicts, picture: Markup | None = None) -> Section:
     """The sentences of one metric on the values of axes, and on those cells of a grid of which the
     table does not say all.
     """
@@ -165,7 +163,7 @@ def of_metric(
     ]
     lines += [("", one.sentence) for one in found.diverged]
     lines += [("", f"{found.smallest}.")] if found.smallest else []
-    lines += [("", f"note: {note}.") for note in (*found.notes, *notes)]
+    lines += [("", f"note: {note}.") for note in found.notes]
     better = "lower" if found.mode == "min" else "higher"
     return Section(f"{found.metric}, {better} is better", lines, picture=picture)
 
