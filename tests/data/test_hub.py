@@ -87,7 +87,7 @@ def test_splits_are_named_on_the_command_line(asked, own_folder, capsys):
     small = typed("--trainer.max_steps 1 --trainer.accelerator cpu --model.dim 8 --run run")
     assert main(["fit", "classification/sst2", *names, *small]) == 0
     assert main(["score", "run", "--data.test", "{held: test}"]) == 2
-    assert "a/films['test'][1]: 'label' is -1, which is no class" in capsys.readouterr().err
+    assert "a/films['test'][1]: 'label' is empty" in capsys.readouterr().err
     assert main(["score", "run", "--predictions", "tsv"]) == 0
     assert (own_folder / "run/predictions/validation.tsv").is_file()
 

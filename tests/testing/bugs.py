@@ -693,8 +693,8 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "tests/tasks/test_masked_language_modeling.py::test_of_the_tokens_to_find_8_of_10_are_masked_and_1_is_another_one",
     ),
     "a document without its last part": (
-        "MaskedDataset.__init__",
-        replace("-(-sequences.lengths // most)", "sequences.lengths // most"),
+        "in_parts",
+        replace("-(-lengths // most)", "lengths // most"),
         "tests/tasks/test_masked_language_modeling.py::test_a_batch_holds_every_token_once_framed_and_what_its_masks_hide",
     ),
     "documents begin with the end": (

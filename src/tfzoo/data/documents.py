@@ -66,7 +66,44 @@ class DocumentBatch(TextBatch):
         return Mask.right(self.lengths, n, causal=True, allowed=same)
 
 
-class DocumentDataset:
+class Items:
+    """Documents in items that are batched, each of some parts. ``size`` ``(parts)`` are the tokens
+    of each part, ``parts`` those of each item, which have a row each or, ``packed``, one row.
+    """
+
+    size: Numbers
+    parts: list[Numbers]
+    packed = False
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def lengths(self) -> tuple[Numbers, Numbers]:
+        """``(items,)``: tokens of each item, and of its longest row; one less, as of texts that are
+        counted without EOS.
+        """
+        total = np.array([self.size[parts].sum() for parts in self.parts], np.int64)
+        longest = np.array([self.size[parts].max() for parts in self.parts], np.int64)
+        return total - 1, (total if self.packed else longest) - 1
+
+
+def in_parts(lengths: Numbers, most: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Texts of so many tokens in parts of at most ``most``: of each part its text, where it begins
+    there, and its number of tokens.
+    """
+    counts = -(-lengths // most)
+    text = np.repeat(np.arange(len(lengths)), counts)
+    start = most * (np.arange(len(text)) - np.repeat(np.cumsum(counts) - counts, counts))
+    return text, start, np.minimum(most, lengths[text] - start)
+
+
+def runs(values: Numbers) -> list[Numbers]:
+    """The indices of each run of equal values."""
+    ends = np.flatnonzero(np.diff(values)) + 1
+    return [*filter(len, np.split(np.arange(len(values)), ends))]
+
+
+class DocumentDataset(Items):
     """The documents of one split in items, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`DocumentBatch` of three items.
 
@@ -93,37 +130,16 @@ class DocumentDataset:
         self.begins = np.full(len(sequences), special.bos) if begins is None else begins
         self.lines, self.dropout = lines, dropout
         self.packed = items == "packed"
-        rows = np.flatnonzero(sequences.lengths >= (0 if empty else 1))
-        self.documents = len(rows)
-        tokens = sequences.lengths[rows] + 1
-        if items == "packed":  # shorter rows hold as much, and attention grows with their square
+        tokens = (sequences.lengths + 1) * (empty | (sequences.lengths > 0))
+        self.documents = np.count_nonzero(tokens)
+        if self.packed:  # shorter rows hold as much, and attention grows with their square
             max_length = min(max_length, int(tokens.max(initial=1)))
-        counts = -(-tokens // max_length)
-        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        # Of each part: its document, its place in it, and its number of tokens.
-        self.document = np.repeat(rows, counts)
-        self.start = number * max_length
-        self.size = np.minimum(max_length, np.repeat(tokens, counts) - self.start)
+        self.document, self.start, self.size = in_parts(tokens, max_length)
         if self.packed:
             self.parts = pack(self.size, max_length)
-            """The parts of each item."""
         else:
-            ends = np.cumsum(counts) if items == "document" else np.arange(len(self.size)) + 1
-            parts = np.split(np.arange(len(self.size)), ends[:-1])
-            self.parts = [*filter(len, parts)]
-
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    def lengths(self) -> tuple[Numbers, Numbers]:
-        """``(items,)``: tokens of each item, and of its longest row; one less, as of texts that are
-        counted without EOS.
-        """
-        total = np.array([self.size[parts].sum() for parts in self.parts], np.int64)
-        if self.packed:
-            return total - 1, total - 1
-        longest = np.array([self.size[parts].max() for parts in self.parts], np.int64)
-        return total - 1, longest - 1
+            part = np.arange(len(self.size))
+            self.parts = runs(self.document if items == "document" else part)
 
     def __getitem__(self, batch: Sequence[int]) -> DocumentBatch:
         special, items = self.special, [self.parts[item] for item in batch]
@@ -212,8 +228,6 @@ def prompt_batches(
     :func:`~tfzoo.data.batches.warn_truncated`.
     """
     lines = checked_lines(lines)
-    if not lines:
-        return
     ids = encode_cells(vocabulary.tokenizer, lines)
     if max_length is not None:
         read = max_length - 1
@@ -223,7 +237,7 @@ def prompt_batches(
     special = vocabulary.special
     begins = [special.bos if special.prompt_bos or not one else one[0] for one in ids]
     sequences = Sentences.of(ids if special.prompt_bos else [one[1:] for one in ids])
-    longest = int(sequences.lengths.max()) + 1
+    longest = int(sequences.lengths.max(initial=0)) + 1
     dataset = DocumentDataset(
         sequences, longest, special, lines, empty=True, begins=np.array(begins, np.int64)
     )

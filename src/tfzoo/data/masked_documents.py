@@ -22,7 +22,7 @@ from tfzoo.data.batches import (
     padded,
     truncated,
 )
-from tfzoo.data.documents import DocumentText, Numbers
+from tfzoo.data.documents import DocumentText, Items, in_parts, runs
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.token_dropout import fraction, mixed, random_bits
@@ -134,7 +134,7 @@ class MaskedBatch(TextBatch):
     rows: list[int]
 
 
-class MaskedDataset:
+class MaskedDataset(Items):
     """The documents of one split in items, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`MaskedBatch` of three items.
 
@@ -151,33 +151,22 @@ class MaskedDataset:
         lines: Sequence[str] = (),
     ) -> None:
         self.sequences, self.masking, self.lines = sequences, masking, lines
-        most = max_length - masking.special.frame
-        counts = np.maximum(1, -(-sequences.lengths // most))
-        self.document = np.repeat(np.arange(len(sequences)), counts)
-        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        starts = np.asarray(sequences.offsets)[self.document] + number * most
-        self.parts = Sentences(sequences.ids, np.append(starts, len(sequences.ids)))
-        self.size = self.parts.lengths + masking.special.frame
-        kept = np.flatnonzero(self.parts.lengths)
-        self.documents = int(np.count_nonzero(sequences.lengths))
-        each = np.flatnonzero(np.diff(self.document[kept])) + 1
-        items = np.split(kept, each if lines else np.arange(1, len(kept)))
-        self.items: list[Numbers] = [*filter(len, items)]
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def lengths(self) -> tuple[Numbers, Numbers]:
-        """``(items,)``: tokens of each item, and of its longest row, without EOS."""
-        total = np.array([self.size[parts].sum() for parts in self.items], np.int64)
-        longest = np.array([self.size[parts].max() for parts in self.items], np.int64)
-        return total - 1, longest - 1
+        self.documents = np.count_nonzero(sequences.lengths)
+        frame = masking.special.frame
+        self.document, start, size = in_parts(sequences.lengths, max_length - frame)
+        self.size = size + frame
+        starts = np.add(sequences.offsets[self.document], start)
+        self.texts = Sentences(sequences.ids, np.append(starts, len(sequences.ids)))
+        part = np.arange(len(size))
+        self.parts = runs(self.document if lines else part)
+        # what is masked is drawn from these, which count a document without a token as well
+        self.number = part + (sequences.lengths == 0).cumsum()[self.document]
 
     def __getitem__(self, batch: Sequence[int]) -> MaskedBatch:
-        items = [self.items[item] for item in batch]
+        items = [self.parts[item] for item in batch]
         parts, special = np.concatenate(items), self.masking.special
-        ids, lengths = padded(self.parts, parts, special, special.cls)
-        tokens, chosen = self.masking(ids, parts, epoch_of(batch))
+        ids, lengths = padded(self.texts, parts, special, special.cls)
+        tokens, chosen = self.masking(ids, self.number[parts], epoch_of(batch))
         rows = np.repeat(np.arange(len(items)), [len(one) for one in items])
         index = [int(self.document[one[0]]) for one in items]
         return MaskedBatch(

@@ -10,7 +10,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import compress, islice
 from pathlib import Path
@@ -222,40 +222,40 @@ def watched(items: Iterable[T], what: str, total: int | None = None) -> Iterable
     return track(items, what, total, console=Console(stderr=True), transient=True)
 
 
-class Division:
-    """Which rows of a text are held out: ``fraction`` of them, rounded, and at least one.
+def hold_out(splits: Mapping[str, Text], fraction: float, seed: int) -> dict[str, Text]:
+    """The splits, with a part of the training text as ``val``: ``fraction`` of its rows, rounded,
+    and at least one. Reads the text to its end.
 
     Rows are held out in the order of a hash of the seed and of their first column, so the choice
     depends on the seed and on the texts and not on their order, and equal texts are on one side.
     Texts that occur more often than rows are still wanted are passed over, so the number is exact
     unless too few texts occur only once (:func:`chosen`).
+
+    Raises:
+        BadData: fewer than two different texts.
     """
-
-    def __init__(self, whole: Text, fraction: float, seed: int) -> None:
-        self.whole, self.fraction, self.seed = whole, fraction, seed
-
-    @cached_property
-    def held_out(self) -> Flags:
-        """``(rows)``: reads the text to its end.
-
-        Raises:
-            BadData: fewer than two different texts.
-        """
-        salt = self.seed.to_bytes(8, "big", signed=True)
-        texts = (first.encode("utf-8", "surrogatepass") for first, _ in self.whole)
-        digests = b"".join(blake2b(text, digest_size=8, salt=salt).digest() for text in texts)
-        _, group, counts = np.unique(
-            np.frombuffer(digests, ">u8"), return_inverse=True, return_counts=True
+    whole, salt = splits["train"], seed.to_bytes(8, "big", signed=True)
+    texts = (first.encode("utf-8", "surrogatepass") for first, _ in whole)
+    digests = b"".join(blake2b(text, digest_size=8, salt=salt).digest() for text in texts)
+    _, group, counts = np.unique(
+        np.frombuffer(digests, ">u8"), return_inverse=True, return_counts=True
+    )
+    if len(counts) < 2:
+        raise BadData(
+            f"{whole.path}: {len(group):,} rows, {len(counts)} different texts; to hold some out "
+            "for validation (data.val_fraction) takes two different texts, as equal ones stay "
+            "together; or give data.val"
         )
-        if len(counts) < 2:
-            raise BadData(
-                f"{self.whole.path}: {len(group):,} rows, {len(counts)} different texts; to hold "
-                "some out for validation (data.val_fraction) takes two different texts, as equal "
-                "ones stay together; or give data.val"
-            )
-        wanted = max(1, int(self.fraction * len(group) + 0.5))
-        flags: Flags = chosen(counts.tolist(), wanted)[group]
-        return flags
+    flags = chosen(counts.tolist(), max(1, int(fraction * len(group) + 0.5)))[group]
+    parts = {"train": ~flags, "val": flags}
+    return {**splits} | {
+        name: Text(whole.path, partial(part_of, whole, part)) for name, part in parts.items()
+    }
+
+
+def part_of(whole: Text, part: Flags) -> Iterator[Row]:
+    """The rows of a text that are flagged."""
+    return compress(whole.rows(), part)
 
 
 def chosen(counts: list[int], wanted: int) -> Flags:
@@ -271,17 +271,3 @@ def chosen(counts: list[int], wanted: int) -> Flags:
     if flags.all():
         flags[np.argmin(counts)] = False
     return flags
-
-
-def hold_out(splits: Mapping[str, Text], fraction: float, seed: int) -> dict[str, Text]:
-    """The splits, with a part of the training text as ``val``."""
-    division = Division(splits["train"], fraction, seed)
-    return {**splits} | {
-        name: Text(division.whole.path, partial(part_of, division, name == "val"))
-        for name in ("train", "val")
-    }
-
-
-def part_of(division: Division, held_out: bool) -> Iterator[Row]:
-    """The rows that are held out, or the others."""
-    return compress(division.whole.rows(), division.held_out == held_out)
