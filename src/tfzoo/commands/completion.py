@@ -10,6 +10,8 @@ from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.main import COMMANDS, command
 from tfzoo.config import files
+from tfzoo.config.config import sections
+from tfzoo.config.files import TOP
 from tfzoo.errors import TfzooError
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -17,7 +19,7 @@ EPILOG = """\
   tfzoo completion bash > ~/.local/share/bash-completion/completions/tfzoo
   tfzoo completion zsh > ~/.zsh/completions/_tfzoo
 
-Commands, their options, packaged recipes and names of components are completed.
+Commands, their options, packaged recipes, keys of recipes and names of components are completed.
 """
 
 
@@ -41,13 +43,21 @@ def run(given: Namespace) -> int:
 def every_command() -> ArgumentParser:
     """One parser of all commands, with the words that can follow each."""
     recipes, sweeps = files.packaged_recipes(), files.packaged_sweeps()
+    tasks = [registry("task").entry(name).cls for name in registry("task").own_names()]
+    keys = {
+        f"{name}.{key}": section.slots.get(key)
+        for task in tasks
+        for name, section in sections(task).items()
+        for key in section.hints
+    }
+    keys |= dict.fromkeys(TOP)
     whole = ArgumentParser("tfzoo", add_help=False)
     commands = whole.add_subparsers(dest="command", parser_class=ArgumentParser)
     for name, summary in COMMANDS.items():
         parser = command(name)[0]
-        for kind in KINDS if parser.others == ("--",) else ():
-            choices = registry(kind).names()
-            parser.add_argument(f"--model.{kind}", choices=choices, help=f"the {kind}")
+        for key, kind in keys.items() if parser.others == ("--",) else ():
+            choices = registry(kind).names() if kind else None
+            parser.add_argument(f"--{key}", choices=choices, help=kind or "of the recipe")
         words = {
             "RECIPE": recipes,
             "KIND": list(KINDS),

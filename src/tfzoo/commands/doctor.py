@@ -25,12 +25,12 @@ def make_parser() -> CommandParser:
 
 def run(given: Namespace) -> int:
     """Print the report. Returns 1 if a required package is not there."""
-    wrong = missing(required())
+    wrong = missing()
     rows = [("Python", f"{platform.python_version()}  {sys.executable}"), ("tfzoo", __version__)]
     rows += [(name, installed(name) or "not installed") for name in ("torch", "lightning")]
     rows.append(("devices", devices()))
     for extra in metadata("tfzoo").get_all("Provides-Extra", []):
-        absent = ", ".join(one.name for one in missing(required(extra)))
+        absent = ", ".join(one.name for one in missing(extra))
         needed = f"pip install 'tfzoo[{extra}]' adds {absent}"
         rows.append((f"extra {extra}", needed if absent else "installed"))
     print_table(rows, f"tfzoo doctor: {platform.platform()}")
@@ -40,25 +40,19 @@ def run(given: Namespace) -> int:
     return int(bool(wrong))
 
 
-def required(extra: str = "", package: str = "tfzoo") -> list[Requirement]:
-    """What a package requires, or what one of its extras adds, also by extras of others."""
-    every = [Requirement(text) for text in requires(package) or []]
-    if not extra:
-        return [one for one in every if one.marker is None]
-    found = [one for one in every if one.marker and one.marker.evaluate({"extra": extra})]
-    inner = [one for one in found if one.extras and installed(one.name)]
-    return found + [
-        deep for one in inner for name in one.extras for deep in required(name, one.name)
-    ]
-
-
-def missing(wanted: list[Requirement]) -> list[Requirement]:
-    """Those that are not installed in a version that fits."""
+def missing(extra: str = "") -> list[Requirement]:
+    """What tfzoo requires, or one of its extras adds, that is not installed in a version that
+    fits.
+    """
+    every = [Requirement(text) for text in requires("tfzoo") or []]
     return [
         one
-        for one in wanted
-        if not one.specifier.contains(installed(one.name) or "0", prereleases=True)
-        or installed(one.name) is None
+        for one in every
+        if (one.marker.evaluate({"extra": extra}) if one.marker else not extra)
+        and (
+            (found := installed(one.name)) is None
+            or not one.specifier.contains(found, prereleases=True)
+        )
     ]
 
 

@@ -11,7 +11,6 @@ from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError, UnknownName
 
 if TYPE_CHECKING:
-    from tfzoo.learning.task import Task
     from tfzoo.runs.run import Run
 
 EPILOG = """\
@@ -76,7 +75,12 @@ def run(given: Namespace) -> int:
         files.check_new(output)
         task = trained.load(keep_adapter=given.to == "peft")
         silence_lightning()
-        write_folder(task, output, given.to)
+        if given.to == "safetensors":
+            task.save_pretrained(output)
+        else:
+            from tfzoo.exporting import export
+
+            export(task, output, to=given.to)
     print_result(str(relative_path(output)))
     return 0
 
@@ -97,16 +101,6 @@ def output_path(given: Namespace, trained: Run) -> Path:
             "write elsewhere: --output PATH"
         )
     return output
-
-
-def write_folder(task: Task, output: Path, to: str) -> None:
-    """Write a task to a folder."""
-    if to == "safetensors":
-        task.save_pretrained(output)
-        return
-    from tfzoo.exporting import export
-
-    export(task, output, to=to)
 
 
 def write(checkpoint: dict[str, object], output: Path) -> None:

@@ -31,24 +31,20 @@ def make_parser() -> CommandParser:
 
 def run(given: Namespace) -> int:
     """Read a published model, and write it as a run."""
-    from tfzoo.runs import files, pretrained
-    from tfzoo.runs.folder import RUNS, SCHEME
+    from tfzoo.runs import files
+    from tfzoo.runs.folder import RUNS
     from tfzoo.runs.run import Run
 
-    place = None if given.source.startswith(SCHEME) else Path(given.source).expanduser()
-    name = place.resolve().name if place else Path(given.source.partition("@")[0]).name
+    name = Path(given.source.partition("@")[0]).expanduser().resolve().name
     output = Path(given.run) if given.run else RUNS / name
     files.check_new(output)
-    if place and not place.exists():
-        raise BadRun(f"no folder {given.source}; at the Hub it is hf://owner/name")
-    source = None if place and not pretrained.is_published(place) else Run(given.source)
-    if source is None or not source.is_published:
+    source = Run(given.source)
+    if not source.is_published:
         raise BadRun(
             f"{given.source} has no config.json of transformers that can be read and names a "
             "model_type; a run of tfzoo needs no import"
         )
-    task = source.load()
-    task.save_pretrained(output)
+    source.load().save_pretrained(output)
     notify(f"use it: tfzoo predict {relative_path(output)}")
     print_result(str(relative_path(output)))
     return 0

@@ -326,8 +326,8 @@ def next_option(rest: list[str], trust: bool) -> Option:
     """Take one option off the words of a command line."""
     name, equals, text = rest.pop(0).removeprefix("--").partition("=")
     value: Any = True
-    key = name.removesuffix("+")
-    key = key if ADDRESS_KEY.match(key) else key.replace("-", "_")
+    parts = name.removesuffix("+").split(".")
+    key = ".".join([*(part.replace("-", "_") for part in parts[:2]), *parts[2:]])
     typed = text if equals else rest.pop(0) if rest and not rest[0].startswith("--") else None
     if typed is not None:
         try:
