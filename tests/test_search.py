@@ -220,30 +220,6 @@ def test_a_sentence_whose_every_token_is_impossible_is_the_same_error(beam):
         search(model, torch.ones(3, 5, dtype=torch.long), Search(beam=beam))
 
 
-def test_what_a_model_says_after_an_impossible_prefix_does_not_matter():
-    """One word and the end are possible, so that most of a beam is not."""
-    table = torch.full((1, 4, 6, 6), math.nan)
-    table[:, :, [BOS, 4]] = -math.inf
-    table[:, :, [BOS, 4], 4] = table[:, :, [BOS, 4], EOS] = math.log(0.5)
-    source = torch.ones(1, 3, dtype=torch.long)
-    for n_best in (3, 6):
-        options = Search(beam=6, n_best=n_best, length_penalty=0.0)
-        (found,) = search(Table(table, max_positions=4), source, options)
-        assert [h.ids for h in found] == [[4] * n for n in range(5)][:n_best]
-        assert [h.finished for h in found] == [True, True, True, True, False][:n_best]
-        scores = [math.log(0.5**n) for n in (1, 2, 3, 4, 4)][:n_best]
-        assert [h.score for h in found] == pytest.approx(scores)
-
-
-def test_a_sentence_is_dropped_once_nothing_is_left_to_extend():
-    table = torch.full((1, 30, 6, 6), -math.inf)
-    table[..., EOS] = 0.0
-    model = Table(table, max_positions=30)
-    (found,) = search(model, torch.ones(1, 9, dtype=torch.long), Search(beam=3, n_best=3))
-    assert [h.ids for h in found] == [[]]
-    assert model.steps == 1
-
-
 @pytest.mark.parametrize(
     ("max_length", "max_positions", "limits"),
     [
@@ -256,18 +232,6 @@ def test_a_sentence_is_dropped_once_nothing_is_left_to_extend():
 def test_limits_count_real_source_tokens(max_length, max_positions, limits):
     source, mask = torch.tensor([[5, 6, 3], [3, 0, 0]]), Mask.right(torch.tensor([3, 1]), 3)
     assert Search(max_length=max_length).limits(lengths_of(source, mask), max_positions) == limits
-
-
-def test_a_penalty_that_rewards_short_hypotheses_ends_the_search_early():
-    """alpha = -1: the end scores -1.0 after one token, and the rest -0.9 * 7/6 at best."""
-    table = torch.full((1, 30, 6, 6), -9.0)
-    table[..., EOS], table[..., 4] = -1.0, -0.9
-    table[..., 5] = math.log(1 - math.exp(-1.0) - math.exp(-0.9))
-    table[..., [0, 1, BOS]] = -math.inf
-    model = Table(table, max_positions=30)
-    found = search(model, torch.ones(1, 10, dtype=torch.long), Search(beam=4, length_penalty=-1.0))
-    assert found[0][0].ids == []
-    assert model.steps == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -374,24 +338,3 @@ def test_a_host_that_is_a_step_late_finds_the_same(beam, alpha, monkeypatch):
             steps.append(table.steps)
         assert found[0] == found[1]
         assert steps[0] <= steps[1] <= steps[0] + 5 * beam  # a step more of each sentence
-
-
-def test_the_host_reads_no_more_of_many_sentences_or_steps(monkeypatch):
-    """Each read waits for a GPU. What was found is read when all is over."""
-    reads = 0
-    for name in ("tolist", "item"):
-        read = getattr(Tensor, name)
-
-        def counted(self, read=read):
-            nonlocal reads
-            reads += 1
-            return read(self)
-
-        monkeypatch.setattr(Tensor, name, counted)
-    counts = {}
-    for beam, rows, length in itertools.product((1, 5), (1, 20), (3, 9)):
-        reads, table = 0, random_table(rows, length, 12, seed=3)
-        source, mask = torch.full((rows, 3), 5), Mask.right(torch.full((rows,), 3), 3)
-        search(table, source, Search(beam=beam, n_best=beam), mask=mask)
-        counts[beam, rows, length] = reads
-    assert counts == {key: 5 if key[0] == 1 else 4 for key in counts}

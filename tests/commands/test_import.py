@@ -358,21 +358,6 @@ def test_a_pooler_beside_the_head_for_masked_words_is_used(own_folder, capsys):
             torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
 
 
-def test_modernberts_layer_before_its_logits_is_kept_for_words_and_for_texts(tmp_path):
-    config = {**LONG, **MODERN}
-    labels = {"id2label": dict(enumerate(LABELS))}
-    for head, more in (("MaskedLM", {}), ("TokenClassification", labels)):
-        peer, _ = save("bert", f"ModernBertFor{head}", {**config, **more}, tmp_path / head)
-        content = checkpoints.read(tmp_path / head)
-        found = {**content["state_dict"], **content["beside"]}
-        for place in ("token_head", "pooling"):
-            assert torch.equal(found[f"model.{place}.linear.weight"], peer.head.dense.weight)
-        for_words = TokenClassificationTask.starting_values(tmp_path / head)["model"]
-        for_texts = tfzoo.ClassificationTask.starting_values(tmp_path / head)["model"]
-        assert for_words["token_head"], for_texts["pooling"]
-        assert not {"pooling"} & for_words.keys() | {"token_head"} & for_texts.keys()
-
-
 def test_a_recipe_says_the_same_under_from(own_folder, capsys):
     """It replaces model and tokenizer of its bases, and its own keys are on top."""
     save("bert", "BertForMaskedLM", LONG, own_folder / "bert")

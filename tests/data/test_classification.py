@@ -3,7 +3,6 @@ before training.
 """
 
 import gzip
-import shutil
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ import torch
 from tfzoo.base import cache
 from tfzoo.data.batches import row_lengths, text_batches
 from tfzoo.data.classification import ClassificationData
-from tfzoo.data.table import Text
 from tfzoo.errors import BadData, BadOption, UnknownName
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
@@ -82,15 +80,6 @@ def test_validation_is_cut_from_training_by_seed_and_text(root):
     assert list(prepared(root=str(root), seed=1).splits["val"]) != list(data.splits["val"])
 
 
-def test_a_label_that_is_cut_off_whole_is_a_class_that_nothing_teaches(root, capsys):
-    held = next(iter(prepared(root=str(root)).splits["val"]))[0]
-    write(root, "train.tsv", [(text, "rare" if text == held else label) for text, label in TRAIN])
-    data = prepared(root=str(root))
-    assert data.labels == ["0", "NUM", "rare", "x y"]
-    assert "data: no training example has these labels: rare" in capsys.readouterr().err
-    assert "val is held out of training (data.val_fraction 0.3)" in data.describe()
-
-
 def test_the_vocabulary_is_that_of_training_without_what_is_cut_off(root):
     data = prepared(root=str(root))
     words = {word for text, _ in data.splits["train"] for word in text.split()}
@@ -117,23 +106,6 @@ def test_training_counts_and_skips_what_has_no_token_and_cuts_what_is_long(root,
         "train, 12 of 36 in val, 1 of 4 in test, 1 of 2 in test_unseen",
     ]
     assert sum(map(len, data.test_dataloader()[0])) == 4
-
-
-def test_training_text_is_read_once_to_check_it_and_once_to_encode_it(root, monkeypatch):
-    write(root, "val.tsv", TEST)
-    prepared(root=str(root))  # trains the tokenizer
-    for entry in (cache.folder() / cache.SHELF).iterdir():
-        if not entry.name.startswith("tokenizer"):
-            shutil.rmtree(entry)
-    read, rows = list[str](), Text.__iter__
-
-    def counted(text):
-        read.append(text.files[0].name)
-        yield from rows(text)
-
-    monkeypatch.setattr(Text, "__iter__", counted)
-    prepared(root=str(root))
-    assert sorted(read) == ["test.tsv.gz", "train.tsv", "train.tsv", "val.tsv"]
 
 
 def test_a_built_in_data_set_is_generated_once():
@@ -258,12 +230,3 @@ def test_a_bad_line_in_any_split_is_told_by_file_and_line(root, split):
 def test_options_that_do_not_fit_are_refused_before_text_is_read(options, error, words):
     with pytest.raises(error, match=words):
         ClassificationData(**options)
-
-
-def test_text_that_is_all_skipped_is_an_error(root):
-    write(root, "val.tsv", [("a", "NUM")])
-    write(root, "train.tsv", [("", "NUM"), (" ", "0")])
-    with pytest.raises(
-        BadData, match="train: no example is left; skipped: 2 examples without a token"
-    ):
-        prepared(root=str(root), test={})

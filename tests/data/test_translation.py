@@ -1,12 +1,9 @@
 """From text to a Trainer's batches: prepared once, nothing lost, bad input told before training."""
 
-import os
-
 import lightning.pytorch as L
 import pytest
 import torch
 
-from tests.daily import sampled
 from tests.trainers import quiet
 from tfzoo.base import cache
 from tfzoo.data.batches import translation_batches
@@ -92,13 +89,6 @@ def test_training_skips_and_counts_empty_and_long_pairs(root, capsys):
     assert "train 4 pairs" in data.describe()
 
 
-def test_preparing_twice_reads_and_reports_once(root, capsys):
-    data = prepared(root=str(root))
-    write(root, "train", ["other text"], ["anderer Text"])
-    data.prepare_data()
-    assert len(capsys.readouterr().err.splitlines()) == 1
-
-
 def test_a_part_of_training_is_held_out_where_that_is_asked_for():
     rows = [(f"word {n}", f"Wort {n}") for n in range(20)]
     data = prepared(train=rows, val_fraction=0.2)
@@ -109,16 +99,6 @@ def test_a_part_of_training_is_held_out_where_that_is_asked_for():
         prepared(train=rows)
 
 
-def test_paths_name_text_anywhere(root, tmp_path):
-    (tmp_path / "test.tsv").write_text("a\tb\n")
-    table = str(tmp_path / "test.tsv")
-    data = prepared(train=str(root / "train"), val=str(root / "val"), test=table)
-    assert data.test_names == ["test"]
-    data = prepared(root=str(root), train="val", test={"one": "test_a", "two": table})
-    assert data.test_names == ["one", "two"]
-    assert list(data.splits["train"]) == list(data.splits["val"])
-
-
 def test_languages_can_be_turned_around(root):
     forth, back = prepared(root=str(root)), prepared(root=str(root), source="de", target="en")
     assert [(t, s) for s, t in forth.splits["train"]] == list(back.splits["train"])
@@ -126,12 +106,6 @@ def test_languages_can_be_turned_around(root):
     assert [(t, s) for s, t in forth.splits["test"]] == list(back.splits["test"])
     assert (back.tokenizers.source_language, back.tokenizers.target_language) == ("de", "en")
     assert len(list((cache.folder() / cache.SHELF).glob("generated-*"))) == 1  # drawn for both
-
-
-def test_a_data_set_brings_its_languages():
-    data = prepared(dataset={**SMALL, "language": "zh"})
-    assert (data.tokenizers.source_language, data.tokenizers.target_language) == ("en", "zh")
-    assert "加" in "".join(target for _, target in data.splits["long"])
 
 
 def test_vocabularies_are_joint_or_separate():
@@ -200,18 +174,6 @@ def test_a_trainer_gets_each_epoch_in_its_own_order(options, tmp_path):
     assert recorder.seen[0] != recorder.seen[1] != recorder.seen[2]
 
 
-@pytest.mark.parametrize("how", sampled(["fork", "spawn"], ["fork"]))
-def test_workers_give_the_batches_of_the_main_process(how):
-    if how == "fork" and not hasattr(os, "fork"):
-        pytest.skip("no fork here")
-    alone, helped = numbers(), numbers(workers=1)
-    loader = helped.val_dataloader()
-    loader.multiprocessing_context = how
-    for one, two in zip(alone.val_dataloader(), loader, strict=True):
-        torch.testing.assert_close(one.source, two.source)
-        assert (one.index, one.target_text) == (two.index, two.target_text)
-
-
 def test_translation_batches_hold_every_line_once_by_length():
     data = numbers()
     lines = ["", "two", "one hundred and eleven plus three", "  ", "two", " plus" * 500, "né 你好"]
@@ -227,13 +189,6 @@ def test_translation_batches_hold_every_line_once_by_length():
     lengths = [batch.source.shape[1] for batch in batches]
     assert lengths == sorted(lengths, reverse=True)
     assert list(translation_batches([], data.tokenizers)) == []
-
-
-def test_lines_are_cut_only_for_a_model_that_can_read_no_more():
-    data = numbers()
-    [batch] = translation_batches([" plus" * 50, "two"], data.tokenizers, max_length=10)
-    assert batch.source.shape == (2, 10)
-    assert (batch.source == 3).sum(1).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(

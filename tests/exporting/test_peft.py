@@ -6,7 +6,6 @@ import pytest
 import torch
 import transformers
 from peft import PeftModel
-from safetensors.torch import save_file
 from torch import nn
 from torch.testing import assert_close
 
@@ -16,7 +15,7 @@ from tests.published_folders import LINES, peer_of, save
 from tests.runs.test_published import CASES, SMALL
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
-from tfzoo.exporting.peft import export, write
+from tfzoo.exporting.peft import write
 from tfzoo.learning.adapter import Adapter
 from tfzoo.models.architectures import architecture
 from tfzoo.tasks.regression import RegressionTask
@@ -76,26 +75,6 @@ def regression(there, *targets, train=()):
     return task
 
 
-@pytest.mark.parametrize("train", [[], ["head"]])
-def test_an_adapter_of_a_regression_gives_numbers_in_their_own_unit(train, tmp_path):
-    there = tmp_path / "there"
-    task = regression(there, "value", train=train)
-    export(task, tmp_path / "adapter")
-    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(there)
-    found = PeftModel.from_pretrained(theirs, str(tmp_path / "adapter")).eval()
-    ids = transformers.AutoTokenizer.from_pretrained(there)(LINES[0], return_tensors="pt").input_ids
-    (answer,) = task.answers([LINES[0]])
-    assert float(found(ids).logits) == pytest.approx(answer.value, rel=1e-5)
-
-
-def test_an_adapter_of_a_regressions_head_is_refused_and_the_whole_model_is_written(tmp_path):
-    task = regression(tmp_path / "there", "value", "head")
-    with pytest.raises(BadOption, match=r"the head has an adapter, .*adapter\.train: \[head\]"):
-        export(task, tmp_path / "adapter")
-    found = task.model_to_export()(torch.tensor([[5, 9, 12]]))
-    assert_close(found, 7.0 * task.model(torch.tensor([[5, 9, 12]])) + 30.0)
-
-
 def test_what_peft_could_not_read_is_refused(tmp_path):
     peer_of("GPT2LMHeadModel", ONE_EACH["gpt2"]).save_pretrained(tmp_path)
     model = tfzoo.from_pretrained(tmp_path)
@@ -124,43 +103,6 @@ def test_a_run_with_an_adapter_is_written_merged_and_alone(own_folder, no_pictur
     found = PeftModel.from_pretrained(base, "peft").eval()(**ids).logits
     assert_close(auto.from_pretrained("transformers")(**ids).logits, found, rtol=1e-5, atol=1e-6)
     assert not torch.allclose(before, found, atol=1e-4)
-
-
-BARE = {"num_hidden_layers": 2, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-
-
-def begun_from_a_bert_without_pooler(folder, targets):
-    """A run of a classifier whose pooler and head are new; the pooler, frozen, is not trained."""
-    config = {**SMALL, **BARE, "max_position_embeddings": 256}
-    peer, _ = save("bert", "BertModel", config, folder / "bert")
-    (folder / "bert" / "model.safetensors").unlink()
-    state = {key: one for key, one in peer.state_dict().items() if not key.startswith("pooler")}
-    save_file(state, folder / "bert" / "model.safetensors", metadata={"format": "pt"})
-    for split in ("train", "val"):
-        rows = [f"{line}\t{number % 2}" for number, line in enumerate(LINES * 4)]
-        (folder / f"{split}.tsv").write_text("text\tlabel\n" + "\n".join(rows), "utf-8")
-    recipe = RECIPE.replace("targets: [query]", f"targets: {targets}")
-    (folder / "mine.yaml").write_text(recipe, "utf-8")
-    assert main(["fit", "mine.yaml", "--run", "run"]) == 0
-
-
-def test_what_began_anew_is_written_with_the_adapter_trained_or_not(own_folder, no_pictures):
-    begun_from_a_bert_without_pooler(own_folder, "[query]")
-    task = tfzoo.ClassificationTask.load("run")
-    assert "model.pooling.linear.weight" in task.anew
-    assert main(["export", "run", "--to", "peft", "--output", "peft"]) == 0
-    ids = transformers.AutoTokenizer.from_pretrained("bert")(LINES[0], return_tensors="pt")
-    for seed in (1, 2):  # what their model draws for the pooler that it misses
-        torch.manual_seed(seed)
-        base = transformers.AutoModelForSequenceClassification.from_pretrained("bert")
-        found = PeftModel.from_pretrained(base, "peft").eval().double()(**ids).logits
-        assert_close(found, task.model.double()(ids.input_ids), rtol=1e-9, atol=1e-9)
-
-
-def test_an_adapter_beside_a_map_that_began_anew_is_refused(own_folder, no_pictures, capsys):
-    begun_from_a_bert_without_pooler(own_folder, '[query, "pooling.*"]')
-    assert main(["export", "run", "--to", "peft", "--output", "peft"]) == 2
-    assert "pooling.linear.weight began anew and has an adapter" in capsys.readouterr().err
 
 
 RECIPE = """\

@@ -2,8 +2,6 @@
 read nothing back from the device.
 """
 
-from contextlib import nullcontext
-
 import pytest
 import torch
 from torch import nn
@@ -77,40 +75,6 @@ def loss_of(made, source, target, real):
     hidden = made.hidden(source, target[:, :-1]).flatten(0, 1)
     wanted = target[:, 1:].flatten()
     return cross_entropy(hidden[real], made.output_weight, wanted[real], 0.1, OWN.pad)[0]
-
-
-def test_nothing_in_a_step_waits_for_the_device(monkeypatch):
-    """On the device ``meta``, whose tensors hold no numbers: a step that reads one fails, and so
-    does a step that mixes tensors of two devices. Each component is tried in
-    tests/models/test_modules.py.
-    """
-    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *device: False)
-    monkeypatch.setattr(torch, "autocast", lambda *given, **more: nullcontext())  # not for meta
-    made = model(*SWAPS[0], dropout=0.1, attention_dropout=0.1).to("meta").train()
-    source, target = ids(3, 7, "meta"), ids(3, 6, "meta")
-    real = torch.empty(11, dtype=torch.int64, device="meta")
-    optimizer = torch.optim.AdamW(made.parameters(), lr=1e-3)
-    loss_of(made, source, target, real).backward()
-    optimizer.step()
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize(("kind", "name"), SWAPS)
-def test_nothing_in_a_step_waits_for_the_gpu(kind, name):
-    made = model(kind, name, dropout=0.1, attention_dropout=0.1).to("cuda").train()
-    source, target = ids(3, 7, "cuda"), ids(3, 6, "cuda")
-    real = torch.arange(11, device="cuda")
-    optimizer = torch.optim.AdamW(made.parameters(), lr=1e-3, fused=True)
-    loss_of(made, source, target, real).backward()  # buffers and workspaces are made
-    waits = "waits_for_device" in registry(kind).entry(name).traits
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        with pytest.raises(RuntimeError, match="synchroniz") if waits else nullcontext():
-            loss_of(made, source, target, real).backward()
-        optimizer.step()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 LENGTHS = [(5, 6), (9, 7), (17, 11), (31, 33)]

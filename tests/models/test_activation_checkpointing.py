@@ -4,14 +4,13 @@ see once.
 
 import copy
 
-import pytest
 import torch
 from torch.testing import assert_close
 
 import tfzoo
 from tests.testing.covering import covering
 from tfzoo.base.registry import registry
-from tfzoo.errors import BadOption, Clash
+from tfzoo.errors import Clash
 from tfzoo.learning.settings import Compute
 from tfzoo.models.initialise import initialise
 
@@ -54,19 +53,3 @@ def test_less_is_kept_for_the_backward():
             model(SOURCE, TARGET)
         kept[recomputed] = sum(sizes)
     assert kept[True] < kept[False] / 4
-
-
-def test_decoding_is_neither_compiled_nor_recomputed(monkeypatch):
-    from tfzoo.models import transformer_layer
-
-    model = tfzoo.Transformer(20, 8, 2, 1)
-    Compute(compile=True).apply(model)
-    monkeypatch.setattr(transformer_layer, "compiled", lambda: pytest.fail("compiled"))
-    model.eval()(SOURCE, TARGET)
-    with torch.no_grad():
-        model.train()(SOURCE, TARGET)
-
-
-def test_both_at_once_are_refused():
-    with pytest.raises(BadOption, match="choose one"):
-        Compute(compile=True, activation_checkpointing=True)

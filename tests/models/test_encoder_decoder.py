@@ -233,21 +233,6 @@ def test_misuse_is_refused_with_the_reason(call, message):
         call()
 
 
-def test_an_argument_that_does_not_exist_is_named_with_the_one_that_does():
-    with pytest.raises(TypeError, match=r"Encoder has no argument 'num_heads'\. Did you mean"):
-        encoder(num_heads=2)
-
-
-def test_parts_that_clash_are_refused_wherever_they_stand():
-    clash = {"attention": "additive", "position": "rotary"}
-    for cls in (tfzoo.Encoder, tfzoo.EncoderLayer, tfzoo.Decoder, tfzoo.DecoderLayer):
-        with pytest.raises(Clash, match="unrotatable-attention"):
-            cls(8, 2, **clash)
-    with pytest.raises(Clash, match="leaky-norm"):
-        tfzoo.DecoderLayer(8, 2, norm="batch")
-    tfzoo.DecoderLayer(8, 2, norm="batch", causal=False)
-
-
 def test_a_norm_that_mixes_tokens_is_refused_where_a_mask_hides_tokens():
     mask = Mask(allowed=EVERYTHING)
     for norm in registry("norm").names():

@@ -197,12 +197,6 @@ def test_what_cannot_be_generated_is_said(options, says):
         tfzoo.generate(model, **{"prompt": TEXT, "max_new_tokens": 2, **options})
 
 
-@pytest.mark.parametrize("model", [tfzoo.Encoder(8, heads=2, layers=1), torch.nn.Embedding(9, 9)])
-def test_a_model_that_continues_no_text_is_told_what_it_lacks(model):
-    with pytest.raises(BadOption, match=r"cannot continue a text: it has no .*hidden, logits"):
-        tfzoo.generate(model, TEXT, 2)
-
-
 # Embeddings and prefixes --------------------------------------------------------------------------
 
 
@@ -233,18 +227,3 @@ def test_a_prefix_is_continued_as_it_is_read():
             ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], 1)
         assert ids[0, prompt.shape[1] :].tolist() == found[row].tolist()
     assert found.tolist() != tfzoo.generate(model, LEFT, 4, **how).tolist()
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({}, r"pass text, token ids \(b n\), or embeddings \(b n d\), and not both"),
-        ({"text": TEXT, "embeddings": torch.zeros(2, 5, 8)}, "and not both"),
-        ({"embeddings": torch.zeros(2, 5, 9)}, r"x must be vectors \(b n 8\), not \(2 5 9\)"),
-        ({"text": TEXT, "mask": TEXT != 0}, "mask must be a tfzoo.Mask, not Tensor"),
-        ({"text": TEXT, "mask": tfzoo.Mask(allowed=torch.ones(1, 1, 5, 5).bool())}, "without caus"),
-    ],
-)
-def test_what_cannot_be_read_is_said(given, says):
-    with pytest.raises(BadOption, match=says):
-        small()(**given)

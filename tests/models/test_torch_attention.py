@@ -189,21 +189,6 @@ def test_torchs_encoder_computes_its_attention_in_evaluation_too(name, change):
         close(found[shown], wanted[shown])
 
 
-def test_torchs_layers_keep_their_outputs():
-    for layer, given in (
-        (nn.TransformerEncoderLayer, (torch.randn(Q, B, DIM),)),
-        (nn.TransformerDecoderLayer, (torch.randn(Q, B, DIM), torch.randn(K, B, DIM))),
-    ):
-        theirs = layer(DIM, HEADS, 16).eval()
-        wanted = theirs(*given)
-        for name in ("self_attn", "multihead_attn"):
-            if hasattr(theirs, name):
-                ours = tfzoo.MultiheadAttention(DIM, HEADS).eval()
-                ours.load_state_dict(getattr(theirs, name).state_dict())
-                setattr(theirs, name, ours)
-        close(theirs(*given), wanted)
-
-
 def test_what_cannot_be_is_refused_in_one_line():
     build = tfzoo.MultiheadAttention
     for options in ({"add_bias_kv": True}, {"add_zero_attn": True}):

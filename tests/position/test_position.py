@@ -41,16 +41,6 @@ def test_sinusoids_equal_marian():
     assert_close(position.embed(torch.zeros(1, 40, 16), torch.arange(40)[None])[0], table, **LIMIT)
 
 
-def test_learned_equals_torch_embedding():
-    _, arrays = load("pos/learned_absolute_offset")
-    table, out = arrays["param.weight"], arrays["out.y"]
-    position = create("position", "learned", dim=8, max_length=len(table))
-    position.load_state_dict({"table": table})
-    n = out.shape[-2]
-    got = position.embed(torch.zeros(1, n, 8), torch.arange(4, 4 + n)[None])
-    assert_close(got, out.view(-1, n, 8)[:1])
-
-
 def test_unit_interval_is_the_same_for_a_text_with_more_padding():
     position = create("position", "unit_interval", dim=8)
     pos, length = torch.arange(6)[None], torch.tensor([[6], [3]])
@@ -84,21 +74,6 @@ def test_relative_bias_equals_t5(causal):
     position.load_state_dict({"table": peer.relative_attention_bias.weight})
     pos = torch.arange(100)[None]
     assert_close(position.bias(pos, pos), peer.compute_bias(100, 100))
-
-
-@pytest.mark.parametrize(
-    ("buckets", "max_distance", "causal"),
-    [(3, 128, False), (2, 128, False), (1, 128, True), (32, 8, False)],
-)
-def test_relative_bias_refuses_what_has_no_buckets(buckets, max_distance, causal):
-    with pytest.raises(BadOption, match="relative_bias"):
-        create(
-            "position",
-            {"name": "relative_bias", "buckets": buckets, "max_distance": max_distance},
-            dim=8,
-            heads=2,
-            causal=causal,
-        )
 
 
 @pytest.mark.parametrize(("model", "fraction"), [("llama", 1.0), ("gpt_neox", 0.25)])

@@ -93,19 +93,6 @@ def test_a_summary_keeps_the_sections_of_other_commands(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
 
 
-def test_metrics_that_come_later_are_new_columns(tmp_path):
-    file = MetricsFile(tmp_path)
-    file.log_metrics({"a": 1.0}, step=1)
-    file.log_metrics({"b": 2.0}, step=2)
-    file.log_metrics({"a": 1e-9, "b": 3.0}, step=3)
-    assert (tmp_path / "metrics.csv").read_text("utf-8").split() == [
-        "step,a,b",
-        "1,1.0,",
-        "2,,2.0",
-        "3,1e-09,3.0",
-    ]
-
-
 def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path):
     recipe = {
         "model": {"norm": "rms", "dim": 8},
@@ -136,16 +123,6 @@ def test_the_latest_runs_are_suggested_first():
         write_config(Path(f"runs/{name}/1"), {})
         os.utime(f"runs/{name}/1", (99 - age, 99 - age))
     assert similar_runs("elsewhere/x") == ["runs/b/1", "runs/c/1", "runs/a/1"]
-
-
-def test_a_key_that_came_after_the_run_had_its_default(tmp_path):
-    write_config(tmp_path, {"data": {"token_dropout": 0.1}})
-    defaults = {"data": {"token_dropout": 0.0, "later": (1, 2)}}
-    check_config(tmp_path, {"data": {"token_dropout": 0.1, "later": [1, 2]}}, defaults)
-    with pytest.raises(BadRun, match=r"data\.token_dropout was 0\.1, is 0\.0"):
-        check_config(tmp_path, {"data": {"token_dropout": 0.0, "later": [1, 2]}}, defaults)
-    with pytest.raises(BadRun, match=r"data\.later was \[1, 2\], is \[3\]"):
-        check_config(tmp_path, {"data": {"token_dropout": 0.1, "later": [3]}}, defaults)
 
 
 def test_metrics_go_on_after_the_rows_that_a_checkpoint_knows(tmp_path):

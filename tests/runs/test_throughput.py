@@ -2,12 +2,9 @@
 
 from types import SimpleNamespace
 
-import lightning.pytorch as L
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
-from tests.trainers import quiet
 from tfzoo.training import throughput
 from tfzoo.training.throughput import Throughput
 
@@ -108,43 +105,3 @@ def test_a_limit_of_tokens_counts_all_attempts_and_processes(clock):
     assert meter.counts()["tokens"] == 1100
     meter.on_train_end(trainer(), None)
     assert meter.total == 100
-
-
-class Counting(L.LightningModule):
-    """Trains on batches of three tokens; each step takes a second, each validation a minute."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self.clock, self.tokens = clock, 0
-        self.weight = torch.nn.Parameter(torch.zeros(()))
-
-    def training_step(self, batch, index):
-        self.clock.now += 1.0
-        self.tokens += 3
-        return self.weight * 1.0
-
-    def validation_step(self, batch, index):
-        self.clock.now += 60.0
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=0.1)
-
-
-def test_lightning_calls_it_so_that_all_counts_are_right(clock, tmp_path):
-    meter = Throughput()
-    made = quiet(
-        tmp_path,
-        max_steps=8,
-        val_check_interval=4,
-        num_sanity_val_steps=1,
-        accumulate_grad_batches=2,
-        callbacks=[meter],
-    )
-    made.fit(Counting(clock), DataLoader(torch.zeros(8)), DataLoader(torch.zeros(1)))
-    assert without_memory(meter.counts()) == {
-        "steps": 8,
-        "seconds": 16 + 4 * 60.0,
-        "tokens": 48,
-        "train_seconds": 16.0,
-        "tokens_per_second": 3,
-    }

@@ -99,28 +99,6 @@ def test_every_part_trains(name):
                 assert parameter.grad.isfinite().all(), (attention, norm, part)
 
 
-def test_an_attention_is_told_how_deep_it_stands():
-    model = transformers.BertModel(transformers.BertConfig(**SIZE | {"num_hidden_layers": 3}))
-    tfzoo.swap(model, attention="differential")
-    found = [one.lambda_init for one in model.modules() if hasattr(one, "lambda_init")]
-    layers = [
-        tfzoo.create("attention", "differential", heads=4, head_dim=4, layer=i) for i in range(3)
-    ]
-    assert found == [one.lambda_init for one in layers]
-
-
-def test_trained_parts_are_saved_with_the_model():
-    model, batch = model_of("bert")
-    tfzoo.swap(model, norm="rms", attention="additive")
-    state = model.state_dict()
-    assert "encoder.layer.0.attention.self.tfzoo.attention.query" in state
-    other, _ = model_of("bert")
-    tfzoo.swap(other, norm="rms", attention="additive")
-    nn.init.zeros_(other.encoder.layer[0].attention.self.tfzoo.attention.query)
-    other.load_state_dict(state)
-    torch.testing.assert_close(output(other, batch), output(model, batch), rtol=0.0, atol=0.0)
-
-
 @pytest.mark.parametrize("name", ["bert", "llama"])
 def test_a_swap_survives_saving_and_is_no_secret(name, tmp_path, caplog):
     """With trained parts, options, and one swap after another; transformers alone names the key."""

@@ -121,18 +121,6 @@ def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(data, tmp_path):
         tfzoo.TranslationTask.load(path)
 
 
-def test_a_task_made_by_hand_can_be_built_again(data):
-    model = tfzoo.TransformerClassifier(
-        len(data.vocabulary.tokenizer), 2, dim=16, heads=2, layers=1, pooling="first"
-    )
-    task = tfzoo.ClassificationTask(
-        model, data.vocabulary, optim=tfzoo.Optim(lr=1e-3), loss=tfzoo.Loss({"NUM": 2.0}), seed=3
-    )
-    again = tfzoo.ClassificationTask.build(task.recipe, data.vocabulary)
-    assert again.model.config == model.config
-    assert (again.optim, again.loss, again.seed) == (task.optim, task.loss, 3)
-
-
 def test_every_line_gets_one_answer_in_order(data):
     task = task_of(data)
     lines = ["red two", "", " ", "green " * 400, "one"]
@@ -205,25 +193,6 @@ def test_a_step_draws_the_same_numbers_whatever_was_drawn_before(data, tmp_path)
     torch.testing.assert_close(weights(1), weights(2), rtol=0, atol=0)
 
 
-def test_confusion_matrices_are_drawn_after_a_test(data, tmp_path):
-    task = task_of(data)
-    assert task.save_figures(tmp_path) == []
-    trainer_in(tmp_path).test(task, datamodule=data, verbose=False)
-    assert {path.name for path in task.save_figures(tmp_path)} >= {
-        "confusion.svg",
-        "confusion_test_odd.svg",
-        "calibration.svg",
-    }
-    assert (tmp_path / "confusion.svg").read_text("utf-8").startswith("<?xml")
-    rows = task.predictions(data, "test_odd")
-    taken = [
-        [sum(row["label"] == a and row["prediction"] == b for row in rows) for b in data.labels]
-        for a in data.labels
-    ]
-    _, predicted, label = task.scores[data.test_names.index("test_odd")].columns
-    assert confusion(label, predicted, len(data.labels)).tolist() == taken
-
-
 def test_loaders_of_ones_own_need_no_data_module(data, tmp_path):
     task, trainer = task_of(data), trainer_in(tmp_path)
     trainer.fit(
@@ -240,16 +209,6 @@ def test_loaders_of_ones_own_need_no_data_module(data, tmp_path):
     assert "test/loss" not in found
     pictures = {path.name for path in task.save_figures(tmp_path)}
     assert {"confusion_0.svg", "confusion_1.svg"} <= pictures
-
-
-def test_data_of_another_tokenizer_is_refused(folder, data, tmp_path):
-    other = tfzoo.ClassificationData(root=str(folder), tokenizer="word")
-    with pytest.raises(
-        BadOption, match=r"another tokenizer.*set data\.vocabulary = task\.tokenizer"
-    ):
-        trainer_in(tmp_path).test(task_of(data), datamodule=other, verbose=False)
-    other.vocabulary = data.vocabulary
-    trainer_in(tmp_path).test(task_of(data), datamodule=other, verbose=False)
 
 
 def test_a_checkpoint_of_another_tokenizer_is_refused(folder, data, tmp_path):

@@ -14,12 +14,11 @@ from tests.scored import values_of
 from tests.trainers import quiet
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN
-from tfzoo.data.documents import DocumentData, DocumentDataset, pack
+from tfzoo.data.documents import DocumentData, DocumentDataset
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption, Clash
 from tfzoo.learning.task import Part
-from tfzoo.models.generation import generate
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.tasks.language_modeling import LanguageModelingTask
 
@@ -106,16 +105,6 @@ def test_each_token_is_predicted_once_from_the_one_before(items):
     assert sorted(pairs) == sorted(wanted)
 
 
-def test_rows_are_full():
-    sizes = np.random.default_rng(0).integers(1, 17, 500)
-    rows = pack(sizes, 32)
-    filled = sorted(int(sizes[row].sum()) for row in rows)
-    assert filled[-1] <= 32
-    assert sorted(np.concatenate(rows).tolist()) == list(range(500))
-    assert filled[0] + filled[1] > 32  # no two rows would fit in one
-    assert len(rows) <= math.ceil(sizes.sum() / 32) * 1.01
-
-
 def test_a_mixer_that_reads_no_mask_takes_a_row_for_each_document():
     data = DocumentData(dataset="agreement", tokenizer=WORDS)
     task = LanguageModelingTask(small(V, mixer="gru", position="none"), Vocabulary(Counted(), []))
@@ -141,21 +130,6 @@ def test_any_files_of_lines_are_documents(tmp_path):
     assert splits == {"train": ["a b", "", " ", "c d", "e f"], "val": ["g h"]}
     assert data.sets["train"].documents == 3
     assert data.skipped == {"without a token": 2}
-
-
-def test_a_folder_a_table_and_rows_are_read_alike(tmp_path):
-    lines = [f"a {word}" for word in ["b", "c", "d", "e", "f", "g", "h", "i", "j", "k"]]
-    (tmp_path / "train.txt").write_text("".join(f"{line}\n" for line in lines))
-    (tmp_path / "test.txt").write_text("a c\n")
-    (tmp_path / "table.csv").write_text("body\n" + "".join(f"{line}\n" for line in lines))
-    options = {"tokenizer": WORDS, "seed": 1}
-    folder = rows_of(DocumentData(root=str(tmp_path), **options))
-    table = rows_of(DocumentData(train=str(tmp_path / "table.csv"), text_column="body", **options))
-    given = rows_of(DocumentData(train=[{"text": line} for line in lines], **options))
-    assert folder.pop("test") == ["a c"]
-    assert folder == table == given
-    assert len(given["val"]) == 1
-    assert sorted(given["train"] + given["val"]) == lines
 
 
 def test_perplexity_and_bits_per_byte_are_those_of_the_documents():
@@ -198,18 +172,6 @@ def test_a_continuation_is_what_the_model_says_without_a_cache(part):
         assert line + text == vocabulary.tokenizer.decode([tokens])[0]
 
 
-def test_a_stop_text_ends_a_continuation_and_is_no_part_of_it():
-    vocabulary = tokenizer()
-    task = LanguageModelingTask(small(len(vocabulary.tokenizer)), vocabulary)
-    options = {"temperature": 1.5, "seed": 5, "max_new_tokens": 20}
-    (whole,) = task.continuations(["a"], **options)
-    stop = whole[len(whole) // 2 :][:3]
-    (found,) = task.continuations(["a"], stop=stop, **options)
-    assert whole.partition(stop)[0] == found
-    assert task.continuations(["a"], **options) == [whole]
-    assert task.continuations(["a"], **{**options, "seed": 6}) != [whole]
-
-
 @pytest.mark.parametrize("text", ["bytes", "words"])
 def test_the_pieces_of_a_continuation_are_the_whole(text):
     made = create("tokenizer", "bytes" if text == "bytes" else WORDS)
@@ -225,21 +187,6 @@ def test_the_pieces_of_a_continuation_are_the_whole(text):
     pieces = [*task.continuation("a ö", stop=stop, **options)]
     assert "".join(pieces) == whole.partition(stop)[0]
     assert "".join(task.continuation("a ö", beam=2)) == task.continuations(["a ö"], beam=2)[0]
-
-
-def test_beams_continue_each_prompt_with_the_best_they_find():
-    vocabulary = tokenizer()
-    task = LanguageModelingTask(small(len(vocabulary.tokenizer)), vocabulary)
-    lines = ["a b c d", "", "g"]
-    found = task.continuations(lines, max_new_tokens=5, beam=4, max_tokens=4)
-    for line, text in zip(lines, found, strict=True):
-        prompt = torch.tensor([[BOS, *vocabulary.tokenizer.encode([line])[0]]])
-        new = generate(task.model, prompt, 5, beam=4, stop=EOS)
-        assert line + text == vocabulary.tokenizer.decode([prompt[0].tolist() + new[0].tolist()])[0]
-    stop = found[0].split()[1]
-    assert task.continuations(lines, max_new_tokens=5, beam=4, stop=stop) == [
-        text.partition(stop)[0] for text in found
-    ]
 
 
 def test_a_prompt_beyond_the_positions_is_continued_from_its_last_tokens():

@@ -63,18 +63,6 @@ def test_labels_are_ranked_by_logits_whose_probabilities_round_to_1():
                 assert float(task.compute_scores(*columns)["micro_f1"]) == 1
 
 
-def test_a_task_answers_with_the_labels_of_a_threshold_near_1():
-    data = MultilabelData(train=NEWS, val=NEWS, tokenizer="bytes")
-    data.prepare_data()
-    recipe = {"model": {"dim": 16, "heads": 2, "layers": 1}}
-    task = MultilabelClassificationTask.build(recipe, data.vocabulary)
-    with torch.no_grad():
-        task.model.head.weight.zero_()
-        task.model.head.bias.copy_(torch.tensor([21.0, 19.0]))
-    task.threshold.fill_(float(torch.tensor(20.0, dtype=torch.float64).sigmoid()))
-    assert task.answers(["rain"])[0].labels == ["economy"]
-
-
 def fitted(data, average=None, **trainer):
     data.prepare_data()
     optim = {"lr": 0.01, "average": average}
@@ -118,24 +106,6 @@ def test_labels_are_lists_or_separated_by_the_delimiter(tmp_path):
     path = str(tmp_path / "news.csv")
     data = MultilabelData(train=path, val=path, label_delimiter=";", tokenizer="bytes")
     assert labels(data, "val") == wanted
-
-
-@pytest.mark.parametrize(
-    ("cells", "hint"),
-    [
-        (["a;b", "b", "a"], "have ';' in them"),
-        (["a|b", "b", ""], "have '|' in them"),
-        (["a;b", "a, b"], None),
-        ([["a;b"], ["c"]], None),
-        (["a", "b"], None),
-    ],
-)
-def test_labels_with_another_separator_in_them_are_told_once(cells, hint, capsys):
-    rows = [(f"text {row}", cell) for row, cell in enumerate(cells)]
-    MultilabelData(train=rows, val=rows, tokenizer="bytes").prepare_data()
-    said = capsys.readouterr().err
-    assert said.count("data.label_delimiter") == (hint is not None)
-    assert (hint or "") in said
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv"])

@@ -5,7 +5,6 @@ import re
 import lightning.pytorch as L
 import pytest
 import torch
-from lightning.pytorch.plugins.precision import MixedPrecision
 from torch import nn
 from torch.testing import assert_close
 from torch.utils.data import DataLoader
@@ -16,7 +15,6 @@ from tests.trainers import quiet
 from tfzoo import list_components
 from tfzoo.commands.main import main
 from tfzoo.errors import BadOption, UnknownName
-from tfzoo.learning.optimizers.muon import matrices
 from tfzoo.tasks.language_modeling import LanguageModelingTask
 
 BETAS, EPS = (0.8, 0.9), 1e-3
@@ -84,19 +82,6 @@ def test_two_steps_are_those_of_torch(optimizer, theirs):
     assert_close(dict(one.named_parameters()), dict(other.named_parameters()), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("optimizer", list_components()["optimizer"])
-def test_lightning_clips_the_gradients_of_every_optimiser_in_mixed_precision(optimizer):
-    """It refuses to, for fused optimisers as PyTorch makes them."""
-    precision = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu"))
-    module = model()
-    configured = tfzoo.Optim(optimizer=optimizer).configure(module, max_steps=9)["optimizer"]
-    for parameter in module.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    precision.clip_gradients(configured, 0.1)
-    norm = torch.nn.utils.get_total_norm([one.grad for one in module.parameters()])
-    assert norm.item() <= 0.1 + 1e-5
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -108,16 +93,6 @@ def test_lightning_clips_the_gradients_of_every_optimiser_in_mixed_precision(opt
 def test_what_an_own_module_would_not_follow_is_refused(options, says):
     with pytest.raises(BadOption, match=says):
         tfzoo.Optim(**options).configure(nn.Linear(2, 2), max_steps=9)
-
-
-def test_muon_takes_the_matrices_of_the_layers_alone():
-    made = tfzoo.Transformer(12, **MODEL, tie="none", position="relative_bias")
-    names = {id(p): name for name, p in made.named_parameters()}
-    chosen = {names[id(p)] for p in matrices(made)}
-    assert chosen
-    assert all(".layers.0." in name and name.endswith("weight") for name in chosen)
-    with pytest.raises(BadOption, match=r"no matrices in an nn\.ModuleList"):
-        tfzoo.Optim(optimizer="muon").configure(nn.Linear(2, 2), 1)
 
 
 @pytest.mark.parametrize(

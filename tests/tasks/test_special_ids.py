@@ -12,16 +12,13 @@ from tests.tasks.renumbered import renumber, reordered
 from tests.test_search import random_table
 from tfzoo.base.registry import registry
 from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.data.batches import ClassificationDataset, text_batches
 from tfzoo.data.documents import DocumentDataset, prompt_batches
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.search import Search, search
-from tfzoo.tasks.classification import ClassificationTask
 from tfzoo.tasks.language_modeling import LanguageModelingTask
 from tfzoo.testing.task import example
 
-BERT = SpecialIds(pad=0, unk=5, bos=6, cls=6, eos=7, mask=8)
 GPT = SpecialIds(pad=None, bos=9, eos=9)
 SIZES = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.0}
 
@@ -118,19 +115,6 @@ def test_a_decoder_may_begin_with_padding_or_with_the_end():
     assert SpecialIds(pad=1, bos=0, eos=2, decoder_start=2).never == {1}
 
 
-def test_texts_begin_with_the_class_token_and_are_as_long_as_told():
-    sequences = Sentences.of([[10, 11, 12], [13]])
-    dataset = ClassificationDataset(sequences, np.zeros(2, np.int64), np.arange(2), 2, BERT)
-    assert dataset[[0, 1]].tokens.tolist() == [[6, 10, 11, 7], [6, 13, 7, 0]]
-    assert dataset.lengths()[0].tolist() == [3, 2]
-    vocabulary = Vocabulary(Numbers(BERT), ["no", "yes"])
-    with pytest.warns(UserWarning, match="longer than the 3 tokens"):
-        (batch,) = text_batches(["10 11 12 13"], vocabulary, max_length=5)
-    assert batch.tokens.tolist() == [[6, 10, 11, 12, 7]]
-    model = tfzoo.TransformerClassifier(30, 2, **SIZES, position="learned", max_length=5)
-    assert len(ClassificationTask(model, vocabulary).classify(["10 11 12", "13"])) == 2
-
-
 def documents(model, special, rows):
     """The loss of documents in one batch."""
     task = LanguageModelingTask(model, Vocabulary(Numbers(special), []))
@@ -155,18 +139,6 @@ def test_a_language_model_needs_no_padding():
     ]
 
 
-def test_generation_ends_at_any_of_several_ids():
-    torch.manual_seed(0)
-    model = tfzoo.LanguageModel(8, **SIZES).eval()
-    prompt = torch.tensor([[5], [6]])
-    free = tfzoo.generate(model, prompt, 8, pad=0)
-    stops = {int(free[0, 2]), int(free[1, 3])}
-    found = tfzoo.generate(model, prompt, 8, stop=sorted(stops), pad=0)
-    for row, ids in zip(found.tolist(), free.tolist(), strict=True):
-        end = next(place for place, one in enumerate(ids) if one in stops)
-        assert row == (ids[: end + 1] + [0] * 8)[: len(row)]
-
-
 def test_batches_take_the_ids_that_they_are_given():
     special = SpecialIds(pad=9, unk=3, bos=0, eos=2)
     pairs = tfzoo.ParallelBatch.collate([([5, 3], [8]), ([5], [6, 4])], special)
@@ -178,11 +150,3 @@ def test_batches_take_the_ids_that_they_are_given():
     model = tfzoo.TransformerClassifier(12, 2, **SIZES).eval()
     alone = model(torch.tensor([[5, 2]]))
     torch.testing.assert_close(model(texts.tokens, mask=texts.mask())[1:], alone)
-
-
-def test_no_id_of_special_tokens_is_lost():
-    assert BERT.every == {0, 5, 6, 7, 8}
-    assert BERT.ordinary(4) == [1, 2, 3, 4]
-    assert (BERT.sep, BERT.frame, BERT.start) == ((7,), 2, 6)
-    assert (GPT.fill, OWN.fill, OWN.frame) == (9, 0, 1)
-    assert OWN.ends == (3,)

@@ -5,7 +5,6 @@ from pathlib import Path
 from random import Random
 
 import datasets
-import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -17,10 +16,8 @@ from tfzoo.data.encoded import Sentences
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.data.words import WordBatch, WordDataset, WordEncoder, WordLengths
 from tfzoo.errors import BadData, BadOption
-from tfzoo.learning.loss import class_losses
 from tfzoo.tasks.token_classification import (
     Span,
-    TokenAnswer,
     TokenClassificationTask,
     TokenData,
     counts_of,
@@ -92,20 +89,6 @@ def test_scores_are_those_of_seqeval_on_1000_random_cases():
         )
 
 
-def test_labels_without_a_prefix_are_spans_of_one_word():
-    assert spans_of(["NOUN", "NOUN", "B-", "X-Y"]) == [
-        Span(label, at, at + 1) for at, label in enumerate(["NOUN", "NOUN", "B-", "X-Y"])
-    ]
-    assert spans_of([]) == []
-
-
-def test_both_names_of_prefixes_give_the_same_spans():
-    bioes = ["B-A", "I-A", "E-A", "S-A", "S-B", "O", "B-B", "E-B"]
-    bilou = ["B-A", "I-A", "L-A", "U-A", "U-B", "O", "B-B", "L-B"]
-    assert spans_of(bilou) == spans_of(bioes)
-    assert [span.label for span in spans_of(bilou)] == ["A", "A", "B", "B"]
-
-
 def prepared(**options):
     data = TokenData(**{"tokenizer": "bytes", **options})
     data.prepare_data()
@@ -168,19 +151,6 @@ def test_tokens_of_words_are_those_of_the_text(name):
     assert [len(text) for text in WordLengths(made).encode(lines)] == [7, 6, 1]
 
 
-def test_smoothing_is_that_of_all_classifiers_over_the_words_that_are_read():
-    task, data = small(max_length=3, tokenizer={"name": "word", "cut": "spaces"})
-    batch = data.sets["val"][[0, 1, 2]]
-    logits = task.logits(batch).detach()
-    read = [(row, word) for row, words in ((0, 3), (1, 2), (2, 1)) for word in range(words)]
-    wanted = sum(
-        float(class_losses(logits[row, [word]], batch.label[row, [word]], 0.2)[0])
-        for row, word in read
-    )
-    loss, words = task.loss(logits, batch, 0.2)
-    assert (float(loss), int(words)) == (pytest.approx(wanted, rel=1e-5), 6)
-
-
 class Told(nn.Module):
     """Gives each token the class that a table has for its id."""
 
@@ -229,14 +199,6 @@ def test_answers_and_lines_say_the_same():
     for answer in answers:
         spans = [Span(one["label"], one["start"], one["end"]) for one in answer.spans]
         assert spans == spans_of(answer.labels)
-
-
-def test_a_page_has_the_spans_in_brackets():
-    task, _ = small()
-    words, labels = ["Anna", "B", "sings", "in", "Oslo"], ["B-PER", "I-PER", "O", "O", "B-LOC"]
-    spans = [{"label": "PER", "start": 0, "end": 2}, {"label": "LOC", "start": 4, "end": 5}]
-    facts = task.facts(TokenAnswer(words, labels, spans))
-    assert facts == {"labels": "[Anna B](PER) sings in [Oslo](LOC)"}
 
 
 @pytest.mark.parametrize(
@@ -313,26 +275,6 @@ def test_comments_and_ranges_are_no_words_and_a_sign_of_a_comment_may_be_one(nam
     path.write_text(text)
     data = TokenData(train=str(path), val=TEXTS, **options)
     assert list(data.text.external(data.columns, data.columns)["train"]) == wanted
-
-
-@pytest.mark.parametrize("write", [str, json.dumps], ids=["as pandas writes it", "JSON"])
-@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
-def test_the_text_of_a_list_is_read_as_the_list(form, write, tmp_path):
-    rows = [(["Anna", "d'Arc", "sings"], ["B-PER", "I-PER", "O"]), (["[", "x"], ["O", "O"])]
-    table = pd.DataFrame([[write(cell) for cell in row] for row in rows], columns=["text", "label"])
-    path = str(tmp_path / f"rows.{form}")
-    if form == "jsonl":
-        table.to_json(path, orient="records", lines=True)
-    elif form == "csv":
-        table.to_csv(path, index=False)
-    else:
-        (tmp_path / "rows.tsv").write_text(
-            "text\tlabel\n" + "".join(f"{a}\t{b}\n" for a, b in table.itertuples(index=False))
-        )
-    assert list(prepared(train=path, val=path).splits["val"]) == [
-        ("Anna d'Arc sings", "B-PER I-PER O"),
-        ("[ x", "O O"),
-    ]
 
 
 def test_what_cannot_be_is_refused():
