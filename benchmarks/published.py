@@ -1,49 +1,28 @@
-"""Published models beside ``transformers``: what they compute, and how they are fine-tuned.
+"""Published models beside ``transformers``: what they compute, and the losses of their fine-tuning.
 
     python -m benchmarks.published                     # needs no network: a small random BERT
     python -m benchmarks.published SOURCE ...          # folders, or hf://owner/name
-    python -m benchmarks.published --hub --write       # ten named models: needs a network
 
 Each SOURCE is imported, and its logits, or without a head its hidden states, and the ids of 4,000
 lines (``--lines``) are compared with those of ``transformers``; of a folder without ``config.json``
-the ids alone. ``--rounds 0`` compares nothing else.
-Then BERT is fine-tuned by tfzoo and by ``transformers.Trainer``, from the same weights, with the
-same batches in the same order, without dropout, each in a process of its own: the largest
-difference of the losses of 20 steps, in fp32 and in float64; tokens per second, in turns, and peak
-memory. Both have tfzoo's batches, of texts of similar length; a further line is of the Trainer with
-as many texts a batch in random order, filled up to the longest, as its default is. ``--write``
-writes benchmarks/published.md.
+the ids alone. Then BERT is fine-tuned by tfzoo and by ``transformers.Trainer``, from the same
+weights, with the same batches in the same order, without dropout: the largest difference of the
+losses of 20 steps, in fp32 and in float64. Which is faster: benchmarks/host.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
-
-from tfzoo.base.allocator import READ_AT_IMPORT
 
 PAGE = Path(__file__).parent / "published.md"
-HUB = [
-    *("google-bert/bert-base-cased", "FacebookAI/roberta-base", "answerdotai/ModernBERT-base"),
-    *("distilbert/distilbert-base-uncased-finetuned-sst-2-english", "openai-community/gpt2"),
-    *("EleutherAI/pythia-70m", "HuggingFaceTB/SmolLM2-135M", "Qwen/Qwen3-0.6B"),
-    *("facebook/bart-base", "google/flan-t5-small"),
-]
 TEXTS = [
     "The quick brown fox jumps over the lazy dog.",
     "Größer als 3 Häuser: ein Straßenfest!",
@@ -59,9 +38,6 @@ ODD = [
 """Lines that tokenizers are wrong about: spaces, control characters, combining marks, names."""
 STEPS = 20
 RATE, DECAY, CLIP, BETAS, EPS = 1e-3, 0.01, 1.0, (0.9, 0.999), 1e-8
-NAMES = {"ours": "tfzoo", "theirs": "transformers.Trainer"}
-SHUFFLED = "shuffled"
-"""``theirs`` with batches as its default makes them."""
 RECIPE = """\
 task: classification
 data: {{root: {root}, max_tokens: {tokens}}}
@@ -199,38 +175,9 @@ def prepare(place: Path, dim: int, layers: int, rows: int, tokens: int) -> None:
     data.setup("fit")
     batches = [(one.tokens, one.label) for one in data.train_dataloader()]
     torch.save(batches, place / "batches.pt")
-    texts = [
-        (row[row != 0], y) for ids, labels in batches for row, y in zip(ids, labels, strict=True)
-    ]
-    order = torch.randperm(len(texts), generator=draw).tolist()
-    each = round(len(texts) / len(batches))
-    groups = [[texts[k] for k in order[at : at + each]] for at in range(0, len(order), each)]
-    padded = [
-        (
-            pad_sequence([ids for ids, _ in group], batch_first=True),
-            torch.stack([y for _, y in group]),
-        )
-        for group in groups
-    ]
-    torch.save(padded, place / f"{SHUFFLED}.pt")
 
 
-class Clock:
-    """When steps ended, and their losses."""
-
-    def __init__(self) -> None:
-        self.losses: list[float] = []
-        self.ends: list[float] = []
-        self.processor: list[float] = []
-        """The time that the process has computed until then, whoever else computes."""
-
-    def add(self, loss: float) -> None:
-        self.losses.append(loss)
-        self.ends.append(time.perf_counter())
-        self.processor.append(time.process_time())
-
-
-def ours(place: Path, steps: int, double: bool) -> Clock:
+def ours(place: Path, steps: int, double: bool) -> list[float]:
     """By tfzoo, as ``tfzoo fit`` trains: with its imports and its memory."""
     from tfzoo.base.loading import task_class
 
@@ -251,12 +198,12 @@ def ours(place: Path, steps: int, double: bool) -> Clock:
     assert config.start is not None  # --from
     load(config.start.run, task)
     config.start.run.forget()
-    clock = Clock()
+    losses: list[float] = []
 
     class Record(L.Callback):
         def on_train_batch_end(self, *given: Any) -> None:
             _, _, outputs, batch, _ = given
-            clock.add(outputs["loss"].item() / len(batch.label))
+            losses.append(outputs["loss"].item() / len(batch.label))
 
     trainer = L.Trainer(
         max_steps=steps,
@@ -271,10 +218,10 @@ def ours(place: Path, steps: int, double: bool) -> Clock:
         limit_val_batches=0,
     )
     trainer.fit(task, datamodule=data)
-    return clock
+    return losses
 
 
-def theirs(place: Path, steps: int, double: bool, order: str = "batches") -> Clock:
+def theirs(place: Path, steps: int, double: bool) -> list[float]:
     """By ``transformers.Trainer``, which imports nothing of tfzoo."""
     import transformers
     from torch.utils.data import DataLoader
@@ -282,9 +229,9 @@ def theirs(place: Path, steps: int, double: bool, order: str = "batches") -> Clo
     model = transformers.BertForSequenceClassification.from_pretrained(place / "bert")
     batches = [
         {"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": label}
-        for ids, label in torch.load(place / f"{order}.pt")
+        for ids, label in torch.load(place / "batches.pt")
     ]
-    clock = Clock()
+    losses: list[float] = []
 
     class Trainer(transformers.Trainer):
         def get_train_dataloader(self) -> Any:
@@ -292,7 +239,7 @@ def theirs(place: Path, steps: int, double: bool, order: str = "batches") -> Clo
 
         def training_step(self, *given: Any, **named: Any) -> Any:
             loss = super().training_step(*given, **named)
-            clock.add(loss.item())
+            losses.append(loss.item())
             return loss
 
     arguments = transformers.TrainingArguments(
@@ -312,104 +259,26 @@ def theirs(place: Path, steps: int, double: bool, order: str = "batches") -> Clo
         logging_steps=1000,
     )
     Trainer(model=model.double() if double else model, args=arguments).train()
-    return clock
+    return losses
 
 
-def measure(name: str, place: Path, steps: int, double: bool, threads: int) -> dict[str, Any]:
-    """One training in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.published", "--one", name, "--place", str(place)]
-    command += ["--steps", str(steps), "--threads", str(threads), *(["--double"] if double else [])]
-    environment = {**os.environ, **(READ_AT_IMPORT if name == "ours" else {})}  # as tfzoo sets it
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr[-3000:])
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def one(name: str, place: Path, steps: int, double: bool) -> dict[str, Any]:
-    """What a process measures: losses, tokens per second from the fifth step on, peak memory."""
-    order = SHUFFLED if name == SHUFFLED else "batches"
-    clock = (ours if name == "ours" else partial(theirs, order=order))(place, steps, double)
-    counts = [int((ids != 0).sum()) for ids, _ in torch.load(place / f"{order}.pt")][:steps]
-    start = min(4, steps - 2)
-    tokens = sum(counts[start + 1 :])
-    return {
-        "losses": clock.losses,
-        "speed": tokens / (clock.ends[-1] - clock.ends[start]),
-        "processor": tokens / (clock.processor[-1] - clock.processor[start]),
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
-
-
-def fine_tuning(given: argparse.Namespace) -> list[str]:
-    """The lines of a table."""
-    lines = []
-    with TemporaryDirectory() as folder:
-        place = Path(folder)
-        prepare(place, given.dim, given.layers, given.rows, given.tokens)
-        for double in (False, True):
-            found = [measure(name, place, STEPS, double, given.threads)["losses"] for name in NAMES]
-            worst = max(abs(a - b) for a, b in zip(*found, strict=True))
-            kind = "float64" if double else "fp32"
-            lines.append(f"| losses of {STEPS} steps, {kind} | {worst:.1e} apart |")
-        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in (*NAMES, SHUFFLED)}
-        for _ in range(given.rounds):
-            for name in runs:
-                runs[name].append(measure(name, place, given.steps, False, given.threads))
-    for key, unit in (
-        ("speed", "tokens per second"),
-        ("processor", "tokens per second of processor time"),
-        ("peak", "MiB at most"),
-    ):
-        values = {name: [run[key] for run in runs[name]] for name in NAMES}
-        shares = [a / b for a, b in zip(values["ours"], values["theirs"], strict=True)]
-        middle = ", ".join(f"{NAMES[name]} {median(values[name]):,.0f}" for name in NAMES)
-        lines.append(
-            f"| {unit} | {middle}: {median(shares):.2f} times "
-            f"({min(shares):.2f} to {max(shares):.2f}) |"
-        )
-    speeds = [[run["speed"] for run in runs[name]] for name in ("ours", SHUFFLED)]
-    shares = [a / b for a, b in zip(*speeds, strict=True)]
-    lines.append(
-        "| the same, the Trainer's batches in its default order | transformers.Trainer "
-        f"{median(speeds[1]):,.0f}: {median(shares):.2f} times ({min(shares):.2f} to "
-        f"{max(shares):.2f}) |"
-    )
-    return lines
-
-
-def main(words: list[str] | None = None) -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sources", nargs="*", help="folders, or hf://owner/name")
-    parser.add_argument("--hub", action="store_true", help="ten named models as well")
-    parser.add_argument("--write", action="store_true", help="into benchmarks/published.md")
     parser.add_argument("--lines", type=int, default=4000, help="whose ids are compared")
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--rows", type=int, default=4000)
-    parser.add_argument("--tokens", type=int, default=2048, help="of a batch, padding included")
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--one", choices=(*NAMES, SHUFFLED))
-    parser.add_argument("--place", type=Path)
-    parser.add_argument("--double", action="store_true")
-    given = parser.parse_args(words)
-    torch.set_num_threads(given.threads)
-    if given.one:
-        print(json.dumps(one(given.one, given.place, given.steps, given.double)))
-        return
-    lines = ["| what | measured |", "|---|---|"]
-    for source in [*given.sources, *(f"hf://{name}" for name in HUB if given.hub)]:
-        lines.append(compare(source, given.lines))
-        print(lines[-1], flush=True)
-    lines += fine_tuning(given) if given.rounds else []
-    text = "\n".join(lines)
-    print(text)
-    if given.write:
-        command = f"python -m benchmarks.published {' '.join(words or sys.argv[1:])}".strip()
-        PAGE.write_text(f"# Published models\n\n```text\n{command}\n```\n\n{text}\n", "utf-8")
+    given = parser.parse_args()
+    print("| what | measured |", "|---|---|", sep="\n")
+    for source in given.sources:
+        print(compare(source, given.lines), flush=True)
+    with TemporaryDirectory() as place:
+        prepare(Path(place), given.dim, given.layers, given.rows, tokens=2048)
+        for kind, double in (("fp32", False), ("float64", True)):
+            found = (train(Path(place), STEPS, double) for train in (ours, theirs))
+            worst = max(abs(a - b) for a, b in zip(*found, strict=True))
+            print(f"| losses of {STEPS} steps, {kind} | {worst:.1e} apart |", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,11 @@ LITTLE = {
     "judging": ["--sweeps", "200"],
     "kill": ["--processes", "1", "--kills", "1", "--events", "1", "--no-borders", "--steps", "10"],
     "products": [],
-    "published": ["--dim", "32", "--layers", "1", "--rows", "600", "--rounds", "1"],
+    "published": ["--dim", "32", "--layers", "1", "--rows", "600"],
     "recurrent": ["--lengths", "32", "--pairs", "1"],
     "swap_transformers": ["bert"],
     "sweep_overhead": ["--steps", "5", "--jobs", "1"],
     "beside_marian": ["--dim", "64", "--layers", "1", "--rounds", "2"],
-    "sweep_scale": ["--cells", "20"],
 }
 NEEDS = {
     "ablations": "sweeps that were run",
