@@ -147,7 +147,7 @@ def test_the_command_prints_a_row_a_part(capsys):
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ((), "cost needs a recipe"),
+        ((), "RECIPE is missing: tfzoo cost RECIPE"),
         (
             ("translation/numbers", "--length", "0"),
             "--length=0 must be a whole number at least 1",

@@ -5,7 +5,7 @@ and what the command line takes.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -115,6 +115,11 @@ class CommandParser(argparse.ArgumentParser):
             abouts = [one.help or "" for one in self._actions if one.metavar == missing]
             message = ". ".join([f"{missing} is missing: {' '.join(usage.split())}", *abouts])
         raise TfzooError(f"{message} ({self.prog} --help)")
+
+    def offer(self, words: Mapping[str, Sequence[str]]) -> None:
+        """What can stand for these arguments, by what ``--help`` calls them."""
+        for action in self._actions:
+            action.choices = words.get(str(action.metavar)) or action.choices
 
     def print_help(self, file: object = None) -> None:
         """Print the help."""

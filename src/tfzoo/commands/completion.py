@@ -63,7 +63,6 @@ def every_command() -> ArgumentParser:
             "KIND": list(KINDS),
             **({"FILE": sweeps} if name == "sweep" else {}),
         }
-        for action in parser._actions:  # argparse has no other way to them
-            action.choices = words.get(str(action.metavar)) or action.choices
+        parser.offer(words)
         commands.add_parser(name, parents=[parser], add_help=False, help=summary)
     return whole
