@@ -37,7 +37,7 @@ STOPPING = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor")
         ),
         (
             ("--trainer.val_check_interval", "999", "--trainer.check_val_every_n_epoch", "1"),
-            "trainer.val_check_interval 999 is above the",
+            "`val_check_interval` (999) must be less than or equal to the number of the training",
         ),
         (("--trainer.limit_val_batches", "0.01"), "0.01"),
     ],

@@ -119,7 +119,7 @@ def test_the_probabilities_of_all_labels_can_be_piped(here, capsys):
     ("device", "says"),
     [
         ("gpu", "no such device; one of cpu, cuda, cuda:N or mps"),
-        ("cuda:1", "Torch not compiled with CUDA enabled (tfzoo doctor says more)"),
+        ("cuda:1", "no such device; one of cpu, cuda, cuda:N or mps (Torch not compiled with CUDA"),
     ],
 )
 def test_a_device_that_is_not_there_is_one_line(command, device, says, here, capsys, monkeypatch):

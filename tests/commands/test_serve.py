@@ -32,10 +32,6 @@ def test_a_mistake_is_one_line(words, message, two_runs, capsys):
     ("words", "message"),
     [
         (["nothing"], "no run at nothing. tfzoo fit RECIPE makes one"),
-        (
-            ["numbers.ckpt", "--device", "tpu"],
-            "--device tpu: no such device; one of cpu, cuda, cuda:N or mps",
-        ),
     ],
 )
 def test_a_mistake_is_named_before_anything_is_loaded(words, message, two_runs):

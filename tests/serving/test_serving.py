@@ -180,10 +180,7 @@ def test_a_request_in_the_wrong_place_is_told_the_right_one(translating):
     client = translating.client
     asked = client.ask("/predict")
     assert (asked.status, asked.headers["allow"]) == (405, "POST")
-    assert asked.error == (
-        '/predict takes POST, not GET: send {"text": "..."} or {"texts": ["...", "..."]}'
-    )
-    assert client.ask("/health", {"text": "one"}).error == "/health takes GET, not POST"
+    assert asked.error == "Method Not Allowed: texts go to POST /predict"
     for body in (None, {"text": "one"}):
         other = client.ask("/translate", body)
-        assert (other.status, other.error) == (404, "no such path; texts go to POST /predict")
+        assert (other.status, other.error) == (404, "Not Found: texts go to POST /predict")

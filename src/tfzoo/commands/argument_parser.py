@@ -66,11 +66,9 @@ class CommandParser(argparse.ArgumentParser):
 
     def add_device(self, default: str = "the first GPU, else the CPU") -> None:
         """Add the option ``--device``."""
-        from tfzoo.training.device import DEVICES, device_name
+        from tfzoo.training.device import DEVICES
 
-        self.add_argument(
-            "--device", type=device_name, metavar="D", help=f"{DEVICES}; default: {default}"
-        )
+        self.add_argument("--device", metavar="D", help=f"{DEVICES}; default: {default}")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """The values of the command's own arguments; ``words``, with the command before them; and

@@ -22,7 +22,7 @@ def download(address: str) -> Path:
     which are kept in the cache.
 
     Raises:
-        BadRun: another form of address, no such repository, or it holds no model of tfzoo.
+        BadRun: another form of address, or no such repository.
     """
     found = ADDRESS.fullmatch(address)
     if found is None:
@@ -30,7 +30,7 @@ def download(address: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        folder = Path(
+        return Path(
             snapshot_download(
                 found[1],
                 revision=found[2],
@@ -40,12 +40,6 @@ def download(address: str) -> Path:
         )
     except Exception as error:  # its own, the system's, or of the library that it connects with
         raise BadRun(f"cannot load {address}: {reason(error)}") from None
-    if not (pretrained.is_pretrained(folder) or pretrained.is_published(folder)):
-        raise BadRun(
-            f"{address} holds no model of tfzoo, which has {pretrained.WEIGHTS} and "
-            f"{pretrained.CONFIG}; task.push_to_hub writes them"
-        )
-    return folder
 
 
 def upload(folder: Path, repository: str, *, private: bool | None, message: str) -> str:

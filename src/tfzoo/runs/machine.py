@@ -7,11 +7,13 @@ import platform
 import shlex
 import sys
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("tfzoo", "torch", "lightning", "torchmetrics", "tokenizers", "sacrebleu")
+import tfzoo
+
+PACKAGES = ("torch", "lightning", "torchmetrics", "tokenizers", "sacrebleu")
 
 
 def environment(args: list[str]) -> dict[str, Any]:
@@ -27,13 +29,8 @@ def environment(args: list[str]) -> dict[str, Any]:
 @cache
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that results depend on."""
-    installed = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            installed[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return installed
+    installed = {package: version(package) for package in PACKAGES}
+    return {"python": platform.python_version(), "tfzoo": tfzoo.__version__, **installed}
 
 
 def hardware() -> dict[str, Any]:
@@ -59,13 +56,10 @@ def available_cores() -> int:
 
 def processor() -> str:
     """The processor's name."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(names), platform.processor() or platform.machine())
 
 
 def peak_memory() -> dict[str, int]:

@@ -34,7 +34,7 @@ from tfzoo.serving.model import Model
 
 PAGE = Path(__file__).parent / "serve.html"
 EXPECTED = 'send {"text": "..."} or {"texts": ["...", "..."]}'
-STATUSES = (400, 403, 413, 415, 422, 500, 503, 504)
+STATUSES = (400, 403, 413, 422, 500, 503, 504)
 ERROR = {"description": 'no answer: {"error": "one sentence"}'}
 API, SHOW = "/predict", "/show"
 """Where the page sends its form; all that is answered there is a page."""
@@ -102,7 +102,7 @@ def make_app(task: Task, run: str, limits: Limits, hosts: list[str] | None = Non
     add_routes(app, Model(task, limits), run)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(ValidationError, on_invalid)
-    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(HTTPException, refusal)
     app.add_middleware(BaseHTTPMiddleware, dispatch=guard)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
     return app
@@ -182,32 +182,22 @@ def event(part: Any) -> str:
     return f"data: {json.dumps(value)}\n\n"
 
 
-def refusal(request: Request, error: HTTPException) -> Response:
+def refusal(request: Request, error: Any) -> Response:
     """A page where a page is expected, else ``{"error": "one sentence"}``."""
+    said = error.detail
     if request.url.path == SHOW:
-        page = message_page("No answer", {}, error.detail)
-        return HTMLResponse(page, error.status_code, error.headers)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+        return HTMLResponse(message_page("No answer", {}, said), error.status_code, error.headers)
+    if error.status_code in (404, 405):
+        said = f"{said}: texts go to POST {API}"
+    return JSONResponse({"error": said}, error.status_code, error.headers)
 
 
-async def on_invalid(request: Request, error: Any) -> Response:
+def on_invalid(request: Request, error: Any) -> Response:
     """A body that is not what the schema says."""
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part != "body")
-    why, status = f"{where}: {first['msg']}; {EXPECTED}" if where else EXPECTED, 422
     if first["type"] == "json_invalid":
-        why, status = f"the body is not JSON: {first['ctx']['error']}", 400
-    elif "json" not in request.headers.get("content-type", "") and request.url.path != SHOW:
-        why, status = "send JSON, with the header Content-Type: application/json", 415
-    return refusal(request, HTTPException(status, why))
-
-
-async def on_http_error(request: Request, error: Any) -> Response:
-    """No answer; where the path or the method is wrong, the right ones."""
-    path = request.url.path
-    if error.status_code == 404:
-        error.detail = f"no such path; texts go to POST {API}"
-    elif error.status_code == 405:
-        error.detail = f"{path} takes {error.headers['Allow']}, not {request.method}"
-        error.detail += f": {EXPECTED}" if path == API else ""
-    return refusal(request, error)
+        why = f"the body is not JSON: {first['ctx']['error']}"
+        return refusal(request, HTTPException(400, why))
+    where = ".".join(str(part) for part in first["loc"] if part != "body")
+    why = f"{where}: {first['msg']}; {EXPECTED}" if where else EXPECTED
+    return refusal(request, HTTPException(422, why))

@@ -15,14 +15,8 @@ def requeue() -> str:
         return ""
     if "SLURM_ARRAY_JOB_ID" in os.environ:
         job = f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
-    try:
-        done = subprocess.run(
-            ["scontrol", "requeue", job], capture_output=True, text=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"job {job} could not be requeued: {error}"
-    return (
-        f"job {job} is requeued"
-        if not done.returncode
-        else f"job {job} could not be requeued: {done.stderr.strip()[:200]}"
-    )
+    command = ["scontrol", "requeue", job]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return f"job {job} could not be requeued: {done.stderr.strip()[:200]}"
+    return f"job {job} is requeued"

@@ -52,14 +52,11 @@ class SwapParts(L.Callback):
         feedforward: FeedForwardSpec | None = None,
         position: PositionSpec | None = None,
     ) -> None:
-        self.parts: dict[str, Any] = {
-            "norm": norm,
-            "attention": attention,
-            "weighting": weighting,
-            "feedforward": feedforward,
-            "position": position,
+        self.options: dict[str, Any] = {
+            **{"norm": norm, "attention": attention, "weighting": weighting},
+            **{"feedforward": feedforward, "position": position},
+            **{"only": only, "skip": skip, "valid": valid, "allow": allow},
         }
-        self.only, self.skip, self.valid, self.allow = only, skip, valid, allow
         self.module = module
         self.report: SwapReport | None = None
         self._swapped: tuple[str, nn.Module] | None = None
@@ -73,14 +70,7 @@ class SwapParts(L.Callback):
             model: nn.Module = pl_module.get_submodule(self.module)
         except AttributeError as error:
             raise BadOption(f"SwapParts: {type(pl_module).__name__}: {error}") from None
-        self.report = swap(
-            model,
-            **self.parts,
-            only=self.only,
-            skip=self.skip,
-            valid=self.valid,
-            allow=self.allow,
-        )
+        self.report = swap(model, **self.options)
         first = ".".join(filter(None, [self.module, self.report.replaced[0]]))
         self._swapped = first, pl_module.get_submodule(first)
 

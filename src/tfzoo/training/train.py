@@ -61,16 +61,15 @@ from tfzoo.training.resume import Resume
 from tfzoo.training.start import load, trained, vocabularies
 from tfzoo.training.throughput import Throughput
 from tfzoo.training.trainer import (
-    ValidationCheck,
     best_checkpoint,
     launching,
     make_trainer,
     seconds_left,
 )
 
-UNKNOWN = "conditioned on metric"
-"""In the error with which ``EarlyStopping`` ends a training that does not log what it monitors;
-other callbacks raise ``MisconfigurationException``, Lightning's word for bad input.
+REFUSED = ("conditioned on metric", "`val_check_interval`")
+"""In errors with which Lightning refuses bad input otherwise than by ``MisconfigurationException``:
+``EarlyStopping`` where nobody logs what it monitors, and fewer validations than epochs.
 """
 AT_ONCE = "interrupted at once"
 """How a training ended that a second Ctrl-C stopped."""
@@ -165,7 +164,6 @@ class TrainingRun:
         )
         callbacks = [
             *([Explain()] if config.recipe["explain"] else []),
-            ValidationCheck(),
             progress_bar(),
             self.throughput,
             self.resume,
@@ -263,7 +261,9 @@ class TrainingRun:
             message = advice(self.data.max_tokens)
         elif cause := self.processes.cause(error, self.trainer):
             message = cause
-        elif isinstance(error, MisconfigurationException | OSError) or UNKNOWN in words:
+        elif isinstance(error, MisconfigurationException | OSError) or any(
+            one in words for one in REFUSED
+        ):
             message = words
         elif self.resume_from and self.trainer.global_step <= self.resume.start:
             message = f"{relative_path(self.resume_from)} does not fit, or is damaged: "

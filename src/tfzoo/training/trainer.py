@@ -1,7 +1,6 @@
 """Lightning's Trainer and the callback that saves the best checkpoint, from a resolved
 configuration, and the processes that it runs on. All that torchrun or srun started are used:
-otherwise each would train alone, in the same folder. What is asked of a Trainer is checked against
-the data before the first step.
+otherwise each would train alone, in the same folder.
 """
 
 from __future__ import annotations
@@ -192,24 +191,3 @@ def seconds_left(trainer: L.Trainer) -> float:
     callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]  # a Trainer has them
     left = [one.time_remaining() for one in callbacks if isinstance(one, Timer)]
     return min((seconds for seconds in left if seconds is not None), default=inf)
-
-
-class ValidationCheck(L.Callback):
-    """Refuses a training that would stop with an error after some steps."""
-
-    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Check how often training validates.
-
-        Raises:
-            BadRecipe: less often than once in an epoch.
-        """
-        data: Any = trainer.datamodule  # type: ignore[attr-defined]  # a Trainer has it
-        interval = getattr(trainer, "val_check_interval", None)  # there is none of a time
-        if type(interval) is int and trainer.check_val_every_n_epoch and trainer.limit_val_batches:
-            batches = data.training_batches()
-            if interval > batches:
-                raise BadRecipe(
-                    f"trainer.val_check_interval {interval:,} is above the "
-                    f"{batches:,} batches of an epoch: lower it, or set "
-                    "trainer.check_val_every_n_epoch to null, which counts on over epochs"
-                )
