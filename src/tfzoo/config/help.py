@@ -43,11 +43,11 @@ def help_text(config: Config, name: str) -> str:
         kind = section.slots[key].upper() if key in section.slots else type_name(hint)
         value = values.get(key)
         lines.append(f"  --{name}.{key} {kind}{'' if value is None else f' = {value}'}")
-        lines += textwrap.wrap(texts[key], width, initial_indent=" " * 6, subsequent_indent=" " * 6)
-    if section.slots:
-        kind = next(iter(section.slots.values()))
-        lines += ["", f"tfzoo list {kind} has the names of a {kind}, tfzoo show {kind} NAME its"]
-        lines += [f"options, which are set as well: --{name}.{kind}.OPTION VALUE"]
+        text = texts.get(key, "")  # of another package, which may not say it
+        lines += textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    for key, kind in [*section.slots.items()][:1]:
+        lines += ["", f"Names: tfzoo list {kind}. Options: tfzoo show {kind} NAME, set by"]
+        lines += [f"--{name}.{key}.OPTION VALUE; so for each key in capitals."]
     return "\n".join(lines)
 
 
