@@ -19,6 +19,7 @@ Write the tables only:
 from __future__ import annotations
 
 import argparse
+import csv
 import re
 import shutil
 from collections import Counter
@@ -36,7 +37,7 @@ from tfzoo.sweep.judge.verdicts import Judged, interactions, judge
 from tfzoo.sweep.plan.sweep_file import Metric, Plan, parse
 from tfzoo.sweep.report.numbers import NONE, format_interval, format_mean, format_memory
 from tfzoo.sweep.report.sections import difference, sign
-from tfzoo.sweep.run.runs_csv import FILE, Row, read_csv
+from tfzoo.sweep.run.runs_csv import FILE, Row
 
 ROOT = Path(__file__).parent.parent
 SWEEPS = ROOT / "recipes/ablations"
@@ -62,7 +63,7 @@ def repeated(files: list[Path]) -> str:
     outcomes: Counter[str] = Counter()
     count = 0
     for file in files:
-        plan, rows = parse(file, read_yaml(file)), read_csv(file.with_suffix(".csv"))
+        plan, rows = parse(file, read_yaml(file)), runs_of(file.with_suffix(".csv"))
         found = second_runs(plan, file, rows, plan.metric)
         if found is not None:
             outcomes.update(one.outcome for one in found)
@@ -78,7 +79,7 @@ def repeated(files: list[Path]) -> str:
 def section(file: Path) -> Iterator[str]:
     """One sweep: its claim, what was found, and a table."""
     plan = parse(file, read_yaml(file))
-    rows = read_csv(file.with_suffix(".csv"))
+    rows = runs_of(file.with_suffix(".csv"))
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
     metrics = plan.metrics
     verdicts = [
@@ -168,14 +169,20 @@ def second_runs(plan: Plan, file: Path, rows: list[Row], metric: Metric) -> list
         return None
     first, second = (
         judge(table, axes, plan.baseline, metric.name, metric.mode, design(metric))
-        for table in (rows, read_csv(path))
+        for table in (rows, runs_of(path))
     )
     return repeats(first, second)
 
 
+def runs_of(file: Path) -> list[Row]:
+    """The runs in a CSV, with all values as text, which ``judge`` takes."""
+    with file.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
 def steps_of(rows: list[Row]) -> float:
     """The steps of the median run."""
-    return median(row["steps"] for row in rows if row["steps"])
+    return median(float(row["steps"]) for row in rows if row["steps"])
 
 
 def table(
@@ -196,7 +203,7 @@ def table(
         ]
         cost = (
             [
-                median(row[key] for row in runs)
+                median(float(row[key]) for row in runs)
                 for key in ("parameters", "tokens_per_second", "peak_memory")
             ]
             if runs
@@ -223,7 +230,7 @@ def _differences(match: re.Match[str]) -> str:
     modes = {one.name: one.mode for one in plan.metrics}
     designs = {one.name: design(one) for one in plan.metrics}
     verdicts = judge(
-        read_csv(file.with_suffix(".csv")),
+        runs_of(file.with_suffix(".csv")),
         axes,
         plan.baseline,
         metric,

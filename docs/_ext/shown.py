@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from benchmarks.ablations import SWEEPS
+from benchmarks.ablations import SWEEPS, runs_of
 from tfzoo.config.files import read_yaml
 from tfzoo.sweep.judge.verdicts import Verdicts, judge
 from tfzoo.sweep.plan.sweep_file import Plan, parse
-from tfzoo.sweep.run.runs_csv import read_csv
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ def sweeps() -> tuple[Sweep, ...]:
     for file in sorted(SWEEPS.glob("*.yaml")):
         plan = parse(file, read_yaml(file))
         axes = {axis: [*labels] for axis, labels in plan.axes.items()}
-        rows = read_csv(file.with_suffix(".csv"))
+        rows = runs_of(file.with_suffix(".csv"))
         verdicts = judge(rows, axes, plan.baseline, plan.metric.name, plan.metric.mode)
         found.append(Sweep(file.stem, plan, verdicts))
     return tuple(found)

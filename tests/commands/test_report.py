@@ -52,7 +52,7 @@ def test_another_metric_can_be_judged_by(folder, capsys):
 def test_mistakes_are_named_with_what_to_do(folder, capsys):
     for words, said in (
         (["report"], "FOLDER"),
-        (["report", "gone"], "no folder gone"),
+        (["report", "gone"], "gone is not the folder of a sweep"),
         (["report", "."], "Did you mean norms?"),
         (["report", "norms", "--metric", "exact"], "no metric named 'exact'"),
     ):

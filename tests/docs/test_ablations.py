@@ -11,12 +11,13 @@ from benchmarks.ablations import (
     PAGE,
     SWEEPS,
     found,
+    runs_of,
     sections,
     with_differences,
 )
 from tfzoo.config.files import read_yaml
 from tfzoo.sweep.plan.sweep_file import parse
-from tfzoo.sweep.run.runs_csv import read_csv, write_csv
+from tfzoo.sweep.run.runs_csv import write_csv
 
 FILES = sorted(SWEEPS.glob("*.yaml"))
 
@@ -36,16 +37,16 @@ def test_the_tables_of_the_pages_are_made_from_the_runs():
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_every_cell_of_a_sweep_was_run_with_every_seed(file):
     plan = parse(file, read_yaml(file))
-    rows = read_csv(file.with_suffix(".csv"))
+    rows = runs_of(file.with_suffix(".csv"))
     run = [
-        (*(row[axis] for axis in plan.axes), row["seed"])
+        (*(row[axis] for axis in plan.axes), int(row["seed"]))
         for row in rows
         if row["status"] == "completed"
     ]
     assert sorted(run) == sorted(
         (*cell.labels.values(), seed) for cell in plan.cells for seed in plan.seeds
     )
-    assert {row["steps"] for row in rows} == {plan.budget.steps}
+    assert {int(row["steps"]) for row in rows} == {plan.budget.steps}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -60,7 +61,8 @@ def test_the_head_of_a_sweep_says_what_was_measured(file):
 def repeated(tmp_path, monkeypatch):
     """Heads with a repeat that turns 16 of 4 round."""
     file = tmp_path / "heads.yaml"
-    rows = read_csv(SWEEPS / "heads.csv")
+    rows = runs_of(SWEEPS / "heads.csv")
+    rows = [{**row, "seed": int(row["seed"]), "test/loss": float(row["test/loss"])} for row in rows]
     mean = {row["seed"]: row["test/loss"] for row in rows if row["heads"] == "4 of 16"}
     again = [{**row, "seed": row["seed"] + 5} for row in rows]
     for row in again:

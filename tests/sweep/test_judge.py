@@ -144,7 +144,6 @@ def test_all_that_is_missing_is_said():
         "none: not judged: no seed has a score of it and of layer"
     )
     assert verdicts.notes == [
-        "model.norm: instance has no run",
         "1 of 3 comparisons have no test before their runs are finished; the correction counts "
         "them",
         "1 of 3 comparisons have no test and are not counted in the correction",

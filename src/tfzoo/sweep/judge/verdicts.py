@@ -172,7 +172,7 @@ def judge(
         grid,
         cells,
         judged[len(cells) :] if grid else list(one_axis_cells(cells, axes, base)),
-        remarks(scores, axes, base, metric, family),
+        remarks(scores, base, metric, family),
         count,
         sentences.smallest_effect([one for one in family if one.is_testable], count, design),
         rates(scores, axes, base, design),
@@ -370,9 +370,7 @@ def one_axis_cells(judged: Sequence[Judged], axes: Axes, base: Setting) -> Itera
                 yield replace(found, labels={axis: label})
 
 
-def remarks(
-    scores: Scores, axes: Axes, base: Setting, metric: str, family: Sequence[Comparison]
-) -> list[str]:
+def remarks(scores: Scores, base: Setting, metric: str, family: Sequence[Comparison]) -> list[str]:
     """Notes on the sweep as a whole."""
     notes = []
     if not any(scores.values.values()):
@@ -382,14 +380,6 @@ def remarks(
             f"the baseline ({', '.join(base)}) has no completed run with a {metric}: "
             "no cell can be compared with it"
         )
-    for index, (axis, labels) in enumerate(axes.items()):
-        found = dict.fromkeys(setting[index] for setting in scores.values)
-        notes += [f"{axis}: {label} has no run" for label in labels if label not in found]
-        notes += [
-            f"{axis}: {label} has runs but is not a value of this axis"
-            for label in found
-            if label not in labels
-        ]
     compared = [one for one in family if not one.is_baseline]
     awaited = sum(one.is_awaited for one in compared)
     without = sum(not one.is_testable and not one.is_awaited for one in compared)

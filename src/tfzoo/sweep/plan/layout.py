@@ -29,8 +29,6 @@ MEASURED_COLUMNS = (
     *("checkpoint_path", "run_folder", "hostname"),
 )
 """The columns of ``runs.csv`` before the axes, between axes and scores, and after the scores."""
-TEXT_COLUMNS = ("cell", "status", "reason", "checkpoint_path", "run_folder", "hostname")
-"""Columns that stay text even if they look like numbers; so do the columns of the axes."""
 
 Axes = Mapping[str, Mapping[str, Mapping[str, Any]]]
 

@@ -96,14 +96,11 @@ def limits(values: Sequence[float | None], margin: float = 0.06) -> tuple[float,
     outlier is more than 10 interquartile ranges away from the quartiles.
     """
     known = np.array([value for value in values if value is not None and math.isfinite(value)])
-    if not known.size:
-        return 0.0, 1.0
-    first, third = np.quantile(known, [0.25, 0.75], method="nearest")
-    reach = 10 * (third - first)
-    kept = known[(known >= first - reach) & (known <= third + reach)] if reach else known
-    low, high = float(kept.min()), float(kept.max())
+    first, third = np.quantile(known, [0.25, 0.75])
+    reach = 10 * (third - first) or np.inf
+    low, high = max(known.min(), first - reach), min(known.max(), third + reach)
     spread = (high - low) or abs(high) or 1.0
-    return low - margin * spread, high + margin * spread
+    return float(low - margin * spread), float(high + margin * spread)
 
 
 def curves(results: Results, cells: Sequence[CellResult]) -> Markup | None:

@@ -204,24 +204,15 @@ def sign(one: Judged) -> str:
 
 
 def swapped(results: Results) -> Section:
-    """What a part that was swapped in a trained model costs at once; empty unless training began
-    with trained weights, which are validated before the first step.
-
-    A swap is made good at the first validation that is no worse, but for the sweep's margin, than
-    that of the same seed's baseline before its first step.
+    """What a part that was swapped in a trained model costs at once, and the first validation that
+    is no worse than that of the same seed's baseline before its first step; empty unless training
+    began with trained weights, which are validated before the first step.
     """
-    judged = results.verdicts[0]
     metric, found = figures.validated(results)
     curves = {run: curve for run, curve in found.items() if 0 in curve}
-    same = metric.rpartition("/")[2] == judged.metric.rpartition("/")[2]
-    margin = judged.design.margin if same else None
-    sign = 1 if metric.endswith("loss") or judged.mode == "min" else -1
-    unchanged = [cell.name for cell in results.cells if cell.labels == results.baseline]
-    goals = {}
-    for (name, seed), curve in curves.items():
-        if name in unchanged:
-            unit = abs(curve[0]) if margin and margin.is_share else 1.0
-            goals[seed] = sign * curve[0] + (margin.value * unit if margin else 0.0)
+    sign = 1 if metric.endswith("loss") or results.verdicts[0].mode == "min" else -1
+    baseline = [cell.name for cell in results.cells if cell.labels == results.baseline]
+    goals = {seed: sign * curve[0] for (name, seed), curve in curves.items() if name in baseline}
     rows = []
     for cell in results.cells:
         own = {seed: curves[cell.name, seed] for seed in goals if (cell.name, seed) in curves}
@@ -233,16 +224,16 @@ def swapped(results: Results) -> Section:
             at_once = mean(curve[0] for curve in own.values())
             entries = [Entry(format_value(at_once), at_once), Entry(", ".join(good))]
             rows.append([Entry(cell.title, cell.title), *entries])
-    if not rows:
-        return Section("")
-    within = ", or worse by at most the sweep's margin" if margin else ""
     caption = (
         f"Training began with trained weights. {metric} before the first step, the mean over "
-        "seeds, and the first validation that is as good as the baseline's before its first step"
-        f"{within}."
+        "seeds, and the first validation that is as good as the baseline's before its first step."
     )
     heads = ["", "before the first step", "made good after steps, by seed"]
-    return Section("What a swap costs at once", [("", caption)], Table(heads, rows))
+    return (
+        Section("What a swap costs at once", [("", caption)], Table(heads, rows))
+        if rows
+        else Section("")
+    )
 
 
 def learning_curves(results: Results, shown: Sequence[CellResult], cut: str) -> Section:

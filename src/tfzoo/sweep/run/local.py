@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -69,16 +68,12 @@ class Pool:
     def complete(self, runs: Sequence[Run]) -> None:
         """Train runs until all have ended, or a signal came and the running ones have stopped."""
         queue = list(runs)
-        try:
-            while self.running or (queue and not self.stop.code):
-                while queue and self.free and not self.stop.code:
-                    self.start(queue.pop(0))
-                ready = wait([*self.running], timeout=1)
-                for sentinel in [one for one in self.running if one in ready]:
-                    queue += self.end(sentinel)
-        except BaseException:
-            self.stop.request(signal.SIGTERM)
-            raise
+        while self.running or (queue and not self.stop.code):
+            while queue and self.free and not self.stop.code:
+                self.start(queue.pop(0))
+            ready = wait([*self.running], timeout=1)
+            for sentinel in [one for one in self.running if one in ready]:
+                queue += self.end(sentinel)
 
     def start(self, run: Run) -> None:
         """Start the process of a run."""

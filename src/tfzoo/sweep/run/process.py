@@ -112,7 +112,9 @@ class Stop:
         self.before = {number: signal.signal(number, self.request) for number in CODES}
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, error: object, *more: object) -> None:
+        if error:
+            self.request(signal.SIGTERM)
         for number, handler in self.before.items():
             signal.signal(number, handler)
 

@@ -17,7 +17,7 @@ from tfzoo.errors import BadRun
 from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import read_config, read_summary
 from tfzoo.runs.logged import logged_curves
-from tfzoo.sweep.plan.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS, TEXT_COLUMNS
+from tfzoo.sweep.plan.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS
 from tfzoo.sweep.plan.sweep_file import Budget
 from tfzoo.sweep.run import tune
 from tfzoo.sweep.run.creation import CELLS, SWEEP
@@ -48,10 +48,6 @@ class SweepFolder:
             BadRun: the folder does not exist, is not a sweep's, or is damaged.
         """
         path = Path(given)
-        if not path.is_dir():
-            raise BadRun(
-                f"no folder {given}. Name the folder of a sweep: tfzoo report runs/position"
-            )
         if not (path / CELLS).is_file():
             inside = sorted(str(found.parent) for found in path.glob(f"*/{CELLS}"))
             hint = f"Did you mean {inside[0]}?" if inside else "tfzoo sweep FILE creates one"
@@ -172,28 +168,3 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
         writer = csv.DictWriter(stream, list(rows[0]) if rows else empty, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-
-
-def read_csv(path: str | Path) -> list[Row]:
-    """Read what :func:`write_csv` wrote: numbers as numbers, an empty field as None."""
-    with Path(path).open(newline="", encoding="utf-8") as stream:
-        reader = csv.DictReader(stream)
-        names = list(reader.fieldnames or [])
-        axes = names[1 : names.index("seed")] if "seed" in names else []
-        return [
-            {
-                key: text or None if key in (*TEXT_COLUMNS, *axes) else parse_value(text)
-                for key, text in row.items()
-            }
-            for row in reader
-        ]
-
-
-def parse_value(text: str) -> Any:
-    """A number if the text is one, None if it is empty."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text or None

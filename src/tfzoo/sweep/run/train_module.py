@@ -21,7 +21,7 @@ from lightning.pytorch.utilities.model_helpers import is_overridden
 from tfzoo.base import adapters
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.scores import logged_scores
-from tfzoo.base.terminal import notify, print_refusal, silence_lightning
+from tfzoo.base.terminal import notify, silence_lightning
 from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing
 from tfzoo.runs.folder import read_config, write_summary
 from tfzoo.runs.machine import environment, peak_memory
@@ -84,11 +84,9 @@ def main(words: Sequence[str]) -> int:
         fit = train(folder, settings, module, data, metrics)
     except TfzooError as error:
         fit, code = {"ended": f"failed: {error}"}, error.code
-        print_refusal(error)
     except Exception as error:  # of any kind: it is somebody else's
         traceback.print_exc()
         fit, code = {"ended": f"failed: {type(error).__name__}: {error}"}, 1
-        print_refusal(fit["ended"])
     write_summary(folder, "fit", {**write, **fit})
     return code
 
