@@ -14,8 +14,8 @@ from yarl import URL
 from tests.data.servers import respond, served
 from tfzoo.config.files import Source
 from tfzoo.data import remote
-from tfzoo.data.hosts import Refused, refusal_of_redirect
-from tfzoo.data.http_client import Resolver
+from tfzoo.data.hosts import Refused
+from tfzoo.data.http_client import Resolver, refusal_of_redirect
 from tfzoo.errors import BadData, BadRecipe
 
 CERTIFICATE = Path(__file__).with_name("localhost.pem")

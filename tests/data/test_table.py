@@ -107,8 +107,8 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(tmp_
     line = head.count(b"\n") + 1
     for bad, what in (
         (b"\xff\n", "not UTF-8"),
-        (b"\n", "not JSON" if form == ".jsonl" else "0 column(s) instead of"),
-        (b"a\rb\n", "not JSON" if form == ".jsonl" else "not CSV (new-line character"),
+        (b"\n", "no object" if form == ".jsonl" else "0 column(s) instead of"),
+        (b"a\rb\n", "no object" if form == ".jsonl" else "not CSV (new-line character"),
     ):
         message = error(table(tmp_path, f"t{form}", head + bad + tail))
         assert f"t{form}, line {line}: {what}" in message
@@ -137,9 +137,9 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(tmp_
         ("t.csv", 'text,label\n"a" b,c\n', r"line 2: not CSV"),
         ("t.csv", 'text,label\na,x\n"never closed,c\n', r"line 3: not CSV"),
         ("t.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"line 2: no column 'label'"),
-        ("t.jsonl", '{"text": "a", "label": "x"}\nb\n', r"line 2: not JSON"),
-        ("t.jsonl", "[" * 100_000 + "\n", r"line 1: not JSON"),
-        ("t.jsonl", '["a"]\n', r'line 1: a row is an object, \{"text": ..., "label": ...\}, not'),
+        ("t.jsonl", '{"text": "a", "label": "x"}\nb\n', r"line 2: no object in JSON"),
+        ("t.jsonl", "[" * 100_000 + "\n", r"line 1: no object in JSON"),
+        ("t.jsonl", '["a"]\n', r"line 1: no object in JSON"),
         ("t.jsonl", '{"text": null, "label": "x"}\n', r"line 1: 'text' is empty"),
         ("t.jsonl", '{"text": "\\ud83d", "label": "x"}\n', r"line 1: '.ud83d' is a lone surrogate"),
         (

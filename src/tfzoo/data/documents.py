@@ -192,8 +192,8 @@ def pack(sizes: Numbers, length: int) -> list[Numbers]:
     first, each in the row with the least space that is enough (best fit decreasing).
     """
     rows: list[list[int]] = []
-    with_space: dict[int, list[int]] = {}  # rows by the tokens that fit in
-    spaces: list[int] = []  # those of `with_space`, ascending
+    with_space: list[list[int]] = [[] for _ in range(length)]  # rows by the tokens that fit in
+    spaces: list[int] = []  # those for which there are rows, ascending
     for part in np.argsort(-sizes, kind="stable").tolist():
         size = int(sizes[part])
         found = bisect_left(spaces, size)
@@ -204,11 +204,10 @@ def pack(sizes: Numbers, length: int) -> list[Numbers]:
             space = spaces[found]
             row = with_space[space].pop()
             if not with_space[space]:
-                del with_space[space], spaces[found]
+                del spaces[found]
         rows[row].append(part)
         if space > size:
-            if space - size not in with_space:
-                with_space[space - size] = []
+            if not with_space[space - size]:
                 insort(spaces, space - size)
             with_space[space - size].append(row)
     return [np.array(row, np.int64) for row in rows]

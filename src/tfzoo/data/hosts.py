@@ -9,10 +9,6 @@ import re
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from socket import inet_aton, inet_ntoa
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from yarl import URL
 
 NETLOC = re.compile(r"(?:[^@/\\\s]*@)?([A-Za-z0-9._-]+)(?::\d{1,5})?")
 """``HOST``, ``HOST:PORT``, ``USER:PASSWORD@HOST:PORT``."""
@@ -56,11 +52,3 @@ def refusal_of_recipe(protocol: str, netloc: str) -> str:
         return f"{netloc!r} is no host"
     public = may_be_public(found[1])
     return "" if public else f"{found[1]} is no public host, and a recipe reads no other"
-
-
-def refusal_of_redirect(first: URL, target: URL) -> str:
-    """Why a request for the address ``first`` may not go to ``target``; ``""`` if it may: it has
-    the same protocol, host and port, or those that a recipe may name.
-    """
-    same = target.origin() == first.origin()
-    return "" if same else refusal_of_recipe(target.scheme, f"{target.host}:{target.port}")

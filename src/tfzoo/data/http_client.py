@@ -14,7 +14,7 @@ from aiohttp.abc import ResolveResult
 from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
-from tfzoo.data.hosts import Refused, ip_of, is_public, refusal_of_redirect
+from tfzoo.data.hosts import Refused, ip_of, is_public, refusal_of_recipe
 
 SILENCE = 30.0
 """Seconds after which a server that sends nothing is given up."""
@@ -42,6 +42,14 @@ class Resolver(ThreadedResolver):
         if not kept:
             raise Refused(f"{host} is no public host, a request to it is refused")
         return kept
+
+
+def refusal_of_redirect(first: URL, target: URL) -> str:
+    """Why a request for the address ``first`` may not go to ``target``; ``""`` if it may: it has
+    the same protocol, host and port, or those that a recipe may name.
+    """
+    same = target.origin() == first.origin()
+    return "" if same else refusal_of_recipe(target.scheme, f"{target.host}:{target.port}")
 
 
 def client(address: str) -> Callable[..., Awaitable[aiohttp.ClientSession]]:

@@ -266,8 +266,6 @@ def chosen(counts: list[int], wanted: int) -> Flags:
     for group, rows in enumerate(counts):
         if rows <= left:
             flags[group], left = True, left - rows
-    if not flags.any():
-        flags[np.argmin(counts)] = True
-    if flags.all():
-        flags[np.argmin(counts)] = False
+    if flags.all() or not flags.any():
+        flags[np.argmin(counts)] ^= True
     return flags

@@ -152,12 +152,9 @@ class TextSource:
 
 def paths_of(split: Split) -> list[str] | None:
     """The paths that a split is given by; None if rows are given."""
-    if isinstance(split, str | PathLike):
-        return [fspath(split)]
-    several = isinstance(split, list | tuple) and len(split) > 0
-    if several and all(isinstance(one, str | PathLike) for one in split):
-        return [fspath(one) for one in split]
-    return None
+    several = split if isinstance(split, list | tuple) else [split]
+    are_paths = several and all(isinstance(one, str | PathLike) for one in several)
+    return [fspath(one) for one in several] if are_paths else None
 
 
 def parallel(*files: Path) -> Text:
@@ -228,12 +225,10 @@ def missing(path: Path, lines: Sequence[str]) -> BadData:
     """The error for a split whose files are not there; ``lines`` are the endings of files of
     lines.
     """
-    there = [file.name for file in path.parent.glob("*")]
-    wanted = " and ".join(f"{path.name}{ending}" for ending in lines) or path.name
-    if is_table(path.name):
-        wanted = path.name
-    else:
-        wanted += f" (or {path.name}{', '.join(FORMS)})"
+    there, wanted = [file.name for file in path.parent.glob("*")], path.name
+    if not is_table(wanted):
+        pair = " and ".join(f"{wanted}{ending}" for ending in lines) or wanted
+        wanted = f"{pair} (or {wanted}{', '.join(FORMS)})"
     return BadData(
         f"no {wanted} in {path.parent}, plain or .gz.{did_you_mean(path.name, there)} There: "
         f"{listing(there)}" + "; a folder with train in it is data.root" * path.is_dir()

@@ -61,8 +61,7 @@ class Files:
     @property
     def content(self) -> str:
         """A hash of the names."""
-        form = self.form
-        return cache.key(str(len(self.names)), *self.names, *form.columns, *form.endings)
+        return cache.key(str(len(self.names)), *self.names, *self.form.columns, *self.form.endings)
 
     def open(self, name: str) -> Text:
         """One of them. An address that does not answer is asked again, after :data:`PAUSES`."""
@@ -176,8 +175,7 @@ class TextStream(IterableDataset[Any]):
         """The batches of a block: those of an epoch that no other block has."""
         if not dataset:
             return []
-        source, target = dataset.lengths()
-        sampler = LengthBucketedSampler(source, target, self.max_tokens, seed=self.seed)
+        sampler = LengthBucketedSampler(*dataset.lengths(), self.max_tokens, seed=self.seed)
         sampler.set_epoch(epoch)
         return list(sampler)
 

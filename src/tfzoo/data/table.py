@@ -178,12 +178,9 @@ def objects(path: Path, form: TextFormat) -> Iterator[Row]:
     for number, line in enumerate(read_lines(path), 1):
         where = f"{path}, line {number:,}"
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise BadData(f"{where}: not JSON ({error})") from None
-        if not isinstance(row, dict):
-            wanted = ", ".join(f'"{name}": ...' for name in form.names)
-            raise BadData(f"{where}: a row is an object, {{{wanted}}}, not {line[:40]}")
+            row = dict(json.loads(line))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise BadData(f"{where}: no object in JSON, {{...}} ({error})") from None
         yield form.row(row, where)
 
 
