@@ -218,7 +218,7 @@ def test_what_has_no_rows_is_refused(options, error, words):
 
 def test_translations_of_rows_need_validation_rows():
     with pytest.raises(BadOption, match=r"data\.val is not given"):
-        TranslationData(train=PAIRS)
+        TranslationData(train=PAIRS).prepare_data()
     with pytest.raises(BadOption, match=r"data\.val is not given, and the data set has no split"):
         TranslationData(dataset={"train": PAIRS}).prepare_data()
 

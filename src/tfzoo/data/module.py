@@ -131,7 +131,6 @@ class TextData(L.LightningDataModule):
             val,
             test,
             header=self.header,
-            val_required=val_fraction is None,
             stream=stream is not None,
         )
         self.dataset, self.built_in = dataset or "", self.text.built_in
@@ -263,10 +262,11 @@ class TextData(L.LightningDataModule):
         self.holds_out = "val" not in found
         if not self.holds_out:
             return {**found}
-        if self.val_fraction is None:
+        if self.val_fraction is None or self.stream is not None:
             raise BadOption(
-                f"data.val is not given, and {self.text.name or 'the data set'} has no split of "
-                "that name; data.val_fraction 0.1 holds a part of training out"
+                f"data.val is not given, and {self.text.name or self.text.root or 'the data set'} "
+                "has no split of that name; data.val_fraction 0.1 holds a part of training out, "
+                "unless that is a stream"
             )
         return {**hold_out(found, self.val_fraction, self.seed)}
 

@@ -45,7 +45,6 @@ class TextSource:
         train, val, test: rows; or paths of files, relative to ``root``; or, where a data set has
             splits with names, names of these.
         header: whether the first row of every table names its columns.
-        val_required: whether files without ``val`` are refused.
         stream: whether ``train`` is found by :meth:`files` instead of being read as a whole.
 
     Raises:
@@ -62,7 +61,6 @@ class TextSource:
         test: Split | Mapping[str, Split] | None,
         *,
         header: bool,
-        val_required: bool,
         stream: bool = False,
     ) -> None:
         given: Any = dataset
@@ -78,11 +76,6 @@ class TextSource:
                 "data.stream reads files: paths or addresses as data.train, or in data.root. Leave "
                 "it out for other text, which is prepared as a whole"
             )
-        if (val_required or stream) and local and root is None and val is None:
-            raise BadOption(
-                "data.val is not given, nor data.root, a folder to find it in; data.val_fraction "
-                "0.1 holds a part of data.train out, unless that is a stream"
-            )
         # the spec of a built-in data set has a name
         named = isinstance(given, Mapping) and "name" not in given
         self.splits: Mapping[str, Any] | None = given if named else None
@@ -94,7 +87,6 @@ class TextSource:
             )
         self.built_in: Any = create("dataset", given) if built_in else None
         self.name, self.header, self.stream = name, header, stream
-        self.val_required = val_required or stream
         self.root = None if root is None else Path(root).expanduser()
         self.train, self.val, self.tests = train, val, named_tests(test)
 
@@ -133,8 +125,7 @@ class TextSource:
         given = {"train": self.train, "val": self.val, **(self.tests or {})}
         if self.stream:
             del given["train"]
-        in_folder = self.root is not None and any(root.glob("val.*"))
-        if self.val is None and not (self.val_required or in_folder):
+        if self.val is None and not (self.root is not None and any(root.glob("val.*"))):
             del given["val"]
         found = {}
         for name, split in given.items():

@@ -175,7 +175,8 @@ class TextStream(IterableDataset[Any]):
         """The batches of a block: those of an epoch that no other block has."""
         if not dataset:
             return []
-        sampler = LengthBucketedSampler(*dataset.lengths(), self.max_tokens, seed=self.seed)
+        source, target = dataset.lengths()
+        sampler = LengthBucketedSampler(source, target, self.max_tokens, seed=self.seed)
         sampler.set_epoch(epoch)
         return list(sampler)
 
