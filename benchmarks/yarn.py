@@ -45,7 +45,7 @@ def accuracies(run: Path) -> dict[str, dict[str, float]]:
         encoder.position = create("position", one, head_dim=head_dim)
         found[name] = {}
         for split in SETS:
-            answers = task.classify(text for text, _ in splits[split])
+            answers = task.predict(text for text, _ in splits[split])
             right = [a.label == label for a, (_, label) in zip(answers, splits[split], strict=True)]
             found[name][split] = mean(right)
     return found

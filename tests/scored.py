@@ -9,7 +9,7 @@ from tfzoo.learning.scoring import Scores
 def task_with(cls: Any, **attributes: Any) -> Any:
     """What has the methods with which a class of tasks scores, and these attributes."""
     task = SimpleNamespace(percentages=cls.percentages, **attributes)
-    for name in ("compute_scores", "scored", "score", "numbers", "losses"):
+    for name in ("compute_scores", "columns_of", "score", "numbers", "errors", "losses"):
         if hasattr(cls, name):
             setattr(task, name, MethodType(getattr(cls, name), task))
     return task

@@ -41,6 +41,7 @@ from .tasks.regression import RegressionTask as RegressionTask
 from .tasks.token_classification import TokenClassificationTask as TokenClassificationTask
 from .tasks.token_classification import TokenData as TokenData
 from .tasks.translation import TranslationTask as TranslationTask
+from .training.load import load as load
 from .training.swap_parts import SwapParts as SwapParts
 
 __version__: str

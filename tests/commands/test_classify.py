@@ -80,7 +80,8 @@ def test_one_line_for_each_line_in_order(here, capsys, monkeypatch):
     assert len(rows) == 7
     assert "1 text is longer than the" in err
     assert "checkpoint: runs/toy/1/checkpoints/best.ckpt" in err
-    assert all(label in ("0", "NUM") and 0.5 <= float(p) <= 1 for label, p in rows)
+    assert [place for place, row in enumerate(rows) if row == [""]] == [1, 2], "empty as they are"
+    assert all(row[0] in ("0", "NUM") and 0.5 <= float(row[1]) <= 1 for row in rows if len(row) > 1)
     assert rows[0][0] == "0"
     assert rows[6][0] == "0"
     assert rows[3][0] == "NUM"
@@ -88,7 +89,7 @@ def test_one_line_for_each_line_in_order(here, capsys, monkeypatch):
         stream.write(LINES)
     assert main(["predict", "runs/toy/1", "lines.gz", "--max-tokens", "7", "--output", "out"]) == 0
     again = [line.split("\t") for line in Path("out").read_text("utf-8").split("\n")[:-1]]
-    assert [label for label, _ in again] == [label for label, _ in rows]
+    assert [row[0] for row in again] == [row[0] for row in rows]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINES)))
     capsys.readouterr()
     assert main(["predict", "runs/toy/1"]) == 0
@@ -98,19 +99,51 @@ def test_one_line_for_each_line_in_order(here, capsys, monkeypatch):
     assert capsys.readouterr().out == ""
 
 
-def test_the_probabilities_of_all_labels_can_be_piped(here, capsys):
+def test_the_probabilities_of_all_labels_are_written_with_the_texts(here, capsys):
     Path("lines").write_text("red two\none two\n", "utf-8")
     assert main(["predict", "runs/toy/1", "lines", "--device", "cpu"]) == 0
     best = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert main(["predict", "runs/toy/1", "lines", "--probabilities"]) == 0
-    header, *rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert header == ["0", "NUM"]
-    assert [max(row) for row in rows] == [p for _, p in best]
-    assert all(sum(map(float, row)) == pytest.approx(1, abs=2e-4) for row in rows)
-    assert main(["predict", "runs/toy/1", "lines", "--top-k", "2"]) == 0
-    ranked = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert [row[:2] for row in ranked] == best
-    assert all({row[0], row[2]} == {"0", "NUM"} for row in ranked)
+    assert main(["predict", "runs/toy/1", "lines", "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["text"] for row in rows] == ["red two", "one two"]
+    assert [[row["label"], f"{row['probability']:.4f}"] for row in rows] == best
+    for row in rows:
+        assert row["probabilities"].keys() == {"0", "NUM"}
+        assert max(row["probabilities"].values()) == row["probability"]
+        assert sum(row["probabilities"].values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.jsonl"])
+def test_a_table_has_its_references_beside_the_answers(name, here, capsys):
+    """As the data of the training names its columns; without references it is a list of texts."""
+    rows = [("red two", "0"), ("one, two", "0"), ("", "NUM")]
+    whole, alone = (
+        [{"label": label, "text": text} for text, label in rows],
+        [{"text": text} for text, _ in rows],
+    )
+    for table in (whole, alone):
+        with Path(name).open("w") as stream:
+            if name.endswith("csv"):
+                writer = csv.DictWriter(stream, table[0].keys())
+                writer.writeheader()
+                writer.writerows(table)
+            else:
+                stream.writelines(f"{json.dumps(row)}\n" for row in table)
+        assert main(["predict", "runs/toy/1", name]) == 0
+        lines = [line.partition("\t")[0] for line in capsys.readouterr().out.splitlines()]
+        assert main(["predict", "runs/toy/1", name, "--format", "jsonl"]) == 0
+        found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [row.get("label", "") for row in found] == lines
+        assert lines[-1] == ""
+        told = [label for _, label in rows] if table is whole else [None] * 3
+        assert [(row["text"], row.get("reference")) for row in found] == [
+            (text, label) for (text, _), label in zip(rows, told, strict=True)
+        ]
+    assert main(["predict", "runs/toy/1", name, "--format", "tsv"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "text\tlabel\tprobability\tprobabilities"
+    Path(name).write_text('{"txt": "a"}\n' if name.endswith("jsonl") else "txt\na\n", "utf-8")
+    assert main(["predict", "runs/toy/1", name]) == 2
+    assert "no column 'text'. Did you mean 'txt'?" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for a machine without a GPU")
@@ -174,16 +207,17 @@ def test_predictions_are_those_that_test_scored(here):
             else list(csv.DictReader(lines, delimiter="\t"))
         )
         assert [row["text"] for row in rows] == [f"{a} {b}" for a, b in product(WORDS, repeat=2)]
-        assert rows[0].keys() == {"text", "label", "prediction", "probability"}
-        right = sum(row["label"] == row["prediction"] for row in rows) / len(rows)
+        assert [*rows[0]] == ["text", "label", "probability", "probabilities", "reference"]
+        right = sum(row["label"] == row["reference"] for row in rows) / len(rows)
         assert accuracy == pytest.approx(right)
 
 
 MISTAKES = [
     ("predict runs/toy/1 toy.yaml --beam 5", "no option '--beam'"),
-    ("predict runs/toy/1 toy.yaml --top-kk 5", "no option '--top-kk'", "Did you mean '--top-k'"),
-    ("predict runs/toy/1 toy.yaml --top-k two", "--top-k", "two"),
-    ("predict runs/toy/1 toy.yaml --top-k 1_0", "--top-k", "1_0"),
+    ("predict runs/toy/1 toy.yaml --formt tsv", "no option '--formt'", "Did you mean '--format'"),
+    ("predict runs/toy/1 toy.yaml --max-tokens two", "--max-tokens", "two"),
+    ("predict runs/toy/1 toy.yaml --max-tokens 1_0", "--max-tokens", "1_0"),
+    ("predict runs/toy/1 toy.yaml --format csv", "no format named 'csv'", "tsv"),
     ("predict --device cpu runs/toy/1 toy.yaml", "RUN comes first: tfzoo predict RUN [FILE]"),
     ("predict runs/toy/1 none", "no file none"),
     ("predict runs/toy/1 'a text'", "echo 'a text' | tfzoo predict runs/toy/1"),

@@ -152,12 +152,12 @@ def test_a_trained_run_scores_as_its_training_said_and_translates(capsys, monkey
     assert main(["score", "runs/numbers/1", "--predictions", "tsv"]) == 0
     written = Path(RUN, "predictions/long.tsv").read_text("utf-8").splitlines()
     head, first, *others = [line.split("\t") for line in written]
-    assert head == ["source", "translation", "reference", "score"]
+    assert head == ["text", "translation", "score", "reference"]
     assert len(others) == 3
     assert main(["score", RUN, "--predictions", "jsonl"]) == 0
     with Path(RUN, "predictions/long.jsonl").open(encoding="utf-8") as stream:
         again = json.loads(stream.readline())
-    assert [again["source"], again["reference"]] == [first[0], first[2]]
+    assert [again["text"], again["reference"]] == [first[0], first[3]]
     assert main(["score", "runs/numbers/1", "--predictions", "jsonline"]) == 2
     assert "Did you mean 'jsonl'" in capsys.readouterr().err
     assert main(["score", "runs/numbers/1", "--model.dim", "8"]) == 2
@@ -167,11 +167,11 @@ def test_a_trained_run_scores_as_its_training_said_and_translates(capsys, monkey
     out, err = capsys.readouterr()
     assert out.count("\n") == 4
     assert "checkpoint: runs/numbers/1/checkpoints/best.ckpt" in err
-    assert main(typed("predict runs/numbers/1 text --n-best 2 --scores --output out")) == 0
-    lines = Path("out").read_text("utf-8").split("\n")[:-1]
-    assert 4 <= len(lines) <= 8, "up to two for each line, none twice"
-    assert "--n-best 2 takes a beam of 2; the recipe's is 1" in capsys.readouterr().err
-    assert all(float(line.partition("\t")[0]) <= 0 for line in lines), "0 of the empty line"
+    assert main(typed("predict runs/numbers/1 text --n-best 2 --format jsonl --output out")) == 0
+    rows = [json.loads(line) for line in Path("out").read_text("utf-8").split("\n")[:-1]]
+    assert 4 <= len(rows) <= 7, "up to two for each line, none twice, one of the empty line"
+    assert all(row["score"] < 0 for row in rows if row["text"])
+    assert {"text": ""} in rows
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"two\n\xff\n")))
     assert main(["predict", "runs/numbers/1"]) == 2
     assert "line 2: not UTF-8" in capsys.readouterr().err

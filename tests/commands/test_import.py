@@ -21,6 +21,7 @@ from tfzoo.data.tokenizer import SENTENCEPIECE, VOCABULARIES
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.exporting import export
 from tfzoo.exporting.model import name_of
+from tfzoo.learning.published import starting_values
 from tfzoo.runs import checkpoints
 from tfzoo.runs.run import Run
 from tfzoo.tasks.language_modeling import LanguageModelingTask
@@ -187,7 +188,7 @@ def test_words_get_the_labels_of_the_same_model_in_and_out(family, class_name, c
     loaded = transformers.AutoModelForTokenClassification.from_pretrained(back).eval()
     assert type(loaded) is type(peer)
     for run in ("there", "run"):
-        found = TokenClassificationTask.load(tmp_path / run).answers(LINES)
+        found = TokenClassificationTask.load(tmp_path / run).predict(LINES)
         for text, ours in zip(LINES, found, strict=True):
             inputs = tokenizer(text, return_tensors="pt")
             kept = {key: one for key, one in inputs.items() if key != "token_type_ids"}

@@ -127,7 +127,6 @@ def assert_goes_on(train, moments, task=TranslationTask):
 
 AVERAGED = ("--optim.average", "0.7", "--trainer.limit_val_batches", "0")
 ADAPTER = ("--adapter.name", "lora", "--adapter.rank", "2", "--adapter.targets", "[query, value]")
-FALLING = ("--optim.layer_decay", "0.5")
 FROZEN = ("--optim.freeze", "[encoder]", "--optim.freeze_steps", "3")
 TWO = ("--trainer.devices", "2", "--data.dataset.test", "2", "--data.dataset.long", "2")
 SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
@@ -152,7 +151,7 @@ SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
         {"training 6"},
     ),
     "workers, averaged weights and an adapter": (
-        ["--data.workers", "1", "--optim.average", "0.7", *ADAPTER, *FALLING],
+        ["--data.workers", "1", "--optim.average", "0.7", *ADAPTER],
         {"training 6"},
         {"validation 6"},
     ),

@@ -131,7 +131,7 @@ def test_rows_are_not_stored_and_not_needed_for_inference(tmp_path, capsys):
     trainer = trained(task, data, tmp_path)
     trainer.save_checkpoint(tmp_path / "a.ckpt")
     assert b"secret" not in (tmp_path / "a.ckpt").read_bytes()
-    (answer,) = tfzoo.ClassificationTask.load(tmp_path / "a.ckpt").classify(["good 1"])
+    (answer,) = tfzoo.ClassificationTask.load(tmp_path / "a.ckpt").predict(["good 1"])
     assert answer.label in data.labels
     assert main(["score", str(tmp_path / "a.ckpt")]) == 2
     assert "trained elsewhere or in Python" in capsys.readouterr().err

@@ -64,7 +64,7 @@ def test_a_classifier_comes_back_with_its_labels(tmp_path):
     wanted = classifier()
     wanted.save_pretrained(tmp_path / "model")
     found = ClassificationTask.load(tmp_path / "model" / "model.safetensors")
-    assert found.classify(LINES) == wanted.classify(LINES)
+    assert found.predict(LINES) == wanted.predict(LINES)
 
 
 def test_the_card_has_what_the_hub_lists_a_model_by(folder):

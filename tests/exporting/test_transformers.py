@@ -190,7 +190,7 @@ def test_a_pipeline_gives_the_probabilities_or_the_number_of_the_task(
     apply = transformers.pipeline("text-classification", str(tmp_path / "out"), top_k=None)
     assert apply.model.config.problem_type == problem
     for mine in (task, again):
-        for answer, theirs in zip(mine.answers(LINES), apply(LINES), strict=True):
+        for answer, theirs in zip(mine.predict(LINES), apply(LINES), strict=True):
             found = {one["label"]: one["score"] for one in theirs}
             ours = getattr(answer, "probabilities", None) or {"LABEL_0": answer.value}
             assert found == pytest.approx(ours, rel=1e-5, abs=1e-6)
@@ -223,7 +223,7 @@ def test_what_read_pairs_reads_them_again(tmp_path):
     again = tfzoo.ClassificationTask.load(tmp_path / "out")
     assert task.text_names == again.text_names == names
     pair = ("a small cat", "the dog")
-    (ours,), (theirs,) = task.answers([pair]), again.answers([pair])
+    (ours,), (theirs,) = task.predict([pair]), again.predict([pair])
     assert ours.probabilities == theirs.probabilities
 
 

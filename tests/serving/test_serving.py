@@ -4,6 +4,7 @@ import html
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import asdict
 from threading import Event
 from types import SimpleNamespace
 from urllib.parse import urlencode
@@ -54,10 +55,7 @@ def held():
 
 def test_a_translation_is_the_tasks_own(translating):
     texts = ["one two", "", "three"]
-    wanted = [
-        {"translation": best.text, "score": best.score, "truncated": False}
-        for (best,) in translating.task.translations(texts)
-    ]
+    wanted = [asdict(best) for best in translating.task.predict(texts)]
     one = translating.client.ask("/predict", {"text": "one two"})
     assert one.status == 200
     assert json.loads(one.text)["translation"] == wanted[0]["translation"]
@@ -73,7 +71,7 @@ def test_fifty_at_once_are_answered_each_with_its_own():
         found = list(threads.map(lambda text: client.ask("/predict", {"text": text}), texts))
         assert client.requests() == 0
     for text, answer in zip(texts, found, strict=True):
-        (ours,) = task.classify([text])
+        (ours,) = task.predict([text])
         said = json.loads(answer.text)
         assert (answer.status, said["label"]) == (200, ours.label)
         assert said["probability"] == pytest.approx(ours.probability)
@@ -96,8 +94,6 @@ MISTAKES = {
     "half a character": ({"text": "\ud800"}, 422, "unable to parse raw data as a unicode string"),
     "too long": ({"texts": ["a", "b" * 201]}, 422, "texts.1: String should have at most 200 char"),
     "too many": ({"texts": ["a"] * 4}, 422, "texts: List should have at most 3 items"),
-    "several to stream": ({"texts": ["a"], "stream": True}, 422, SAY),
-    "not whether to stream": ({"text": "a", "stream": "yes"}, 422, "stream: Input should be"),
 }
 
 

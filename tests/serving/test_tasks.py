@@ -12,7 +12,7 @@ from tests.tasks.test_token_classification import small as small_tagger
 
 def test_a_page_has_a_box_for_each_text_and_json_takes_lists():
     task = classifier(token_types=2)
-    wanted = [found.probabilities for found in task.classify(PAIRS)]
+    wanted = [found.probabilities for found in task.predict(PAIRS)]
     with serving(task, characters=200) as client:
         page = client.ask("/").text
         assert page.count('name="text"') == 2
@@ -37,7 +37,7 @@ def test_a_page_has_a_box_for_each_text_and_json_takes_lists():
             assert (answer.status, words in answer.error) == (422, True), answer.text
 
 
-def test_the_page_shows_spans_in_brackets():
+def test_the_page_shows_the_spans():
     task, _ = small_tagger()
     with torch.no_grad():
         task.model.head.weight.zero_()
@@ -45,7 +45,7 @@ def test_the_page_shows_spans_in_brackets():
     with serving(task, characters=200) as client:
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         shown = client.ask("/show", "text=%3Ci%3E+Anna", form).text
-        assert "[&lt;i&gt;](PER) [Anna](PER)" in shown
+        assert "label PER · text &lt;i&gt;" in shown
         answer = json.loads(client.ask("/predict", {"text": "a b"}).text)
     assert answer["spans"] == [
         {"label": "PER", "text": "a", "start": 0, "end": 1},

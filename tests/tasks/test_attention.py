@@ -101,7 +101,7 @@ def test_maps_say_what_the_model_makes_of_the_text():
         repr(maps.of_layers([1])) == "<AttentionMaps of 'one two': encoder 1, decoder 1, cross 1>"
     )
     task_ = classifier()
-    (answer,) = task_.classify([TEXT])
+    (answer,) = task_.predict([TEXT])
     facts = task_.attention(TEXT).facts
     assert facts["label"] == answer.label
     assert facts["probabilities"].startswith(f"{answer.label} {answer.probability:.3f} ")

@@ -82,11 +82,11 @@ def test_what_is_scored_is_what_is_predicted(data, tmp_path):
     trainer, task = trainer_in(tmp_path), task_of(data)
     trainer.test(task, datamodule=data, verbose=False)
     rows = task.predictions(data, "test")
-    assert [(row["text"], row["label"]) for row in rows] == sentences(30, 2)
-    right = sum(row["label"] == row["prediction"] for row in rows) / len(rows)
+    assert [(row["text"], row["reference"]) for row in rows] == sentences(30, 2)
+    right = sum(row["label"] == row["reference"] for row in rows) / len(rows)
     assert float(trainer.callback_metrics["test/accuracy"]) == pytest.approx(right)
-    found = task.classify([row["text"] for row in rows])
-    assert [one.label for one in found] == [row["prediction"] for row in rows]
+    found = task.predict([row["text"] for row in rows])
+    assert [one.label for one in found] == [row["label"] for row in rows]
     assert [one.probability for one in found] == pytest.approx(
         [row["probability"] for row in rows], abs=1e-5
     )
@@ -94,8 +94,8 @@ def test_what_is_scored_is_what_is_predicted(data, tmp_path):
     batches = of_sets[data.test_names.index("test")]
     predicted = [one for batch in batches for one in batch]
     assert len(batches) > 1
-    assert [(one["text"], one["label"]) for one in predicted] == sentences(30, 2)
-    assert [one["prediction"] for one in predicted] == [one.label for one in found]
+    assert [(one["text"], one["reference"]) for one in predicted] == sentences(30, 2)
+    assert [one["label"] for one in predicted] == [one.label for one in found]
     alone = trainer.predict(task, data.test_dataloader()[data.test_names.index("test")])
     rows = sorted((one for batch in alone for one in batch), key=lambda one: one["index"])
     assert [one["text"] for one in rows] == [text for text, _ in sentences(30, 2)]
@@ -111,7 +111,7 @@ def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(data, tmp_path):
     trainer.save_checkpoint(path)
     loaded = tfzoo.ClassificationTask.load(path)
     lines = ["red", "", "four two four"]
-    assert loaded.classify(lines) == task.classify(lines)
+    assert loaded.predict(lines) == task.predict(lines)
     assert loaded.labels == ["NUM", "colour"]
     torch.testing.assert_close(loaded.class_weights, task.class_weights)
     kept = torch.load(path, weights_only=True)["tfzoo"]
@@ -124,10 +124,10 @@ def test_a_checkpoint_of_a_plain_trainer_is_all_that_is_needed(data, tmp_path):
 def test_every_line_gets_one_answer_in_order(data):
     task = task_of(data)
     lines = ["red two", "", " ", "green " * 400, "one"]
-    together = task.classify(lines, max_tokens=50)
+    together = task.predict(lines, max_tokens=50)
     assert len(together) == len(lines)
     for line, answer in zip(lines, together, strict=True):
-        alone = task.classify([line])[0]
+        alone = task.predict([line])[0]
         assert alone.label == answer.label
         assert alone.probabilities == pytest.approx(answer.probabilities, abs=1e-5)
         assert 0.5 <= answer.probability <= 1.0
@@ -136,8 +136,8 @@ def test_every_line_gets_one_answer_in_order(data):
         assert ranked[0] == answer.probability == answer.probabilities[answer.label]
         assert answer.probabilities.keys() == set(task.labels)
         assert sum(ranked) == pytest.approx(1)
-    assert task.classify([]) == []
-    assert task.classify(iter(lines)) == task.classify(lines)
+    assert task.predict([]) == []
+    assert task.predict(iter(lines)) == task.predict(lines)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_every_line_gets_one_answer_in_order(data):
 )
 def test_what_is_no_list_of_texts_is_refused(lines, words, data):
     with pytest.raises(BadData, match=words):
-        task_of(data).classify(lines)
+        task_of(data).predict(lines)
 
 
 def test_the_loss_is_the_weighted_mean_over_texts(data, tmp_path):

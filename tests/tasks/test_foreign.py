@@ -73,13 +73,13 @@ def test_a_classifier_of_ones_own_is_trained_scored_and_loaded(texts, tmp_path, 
     path = tmp_path / "mine.ckpt"
     lightning.save_checkpoint(path)
     again = tfzoo.ClassificationTask.load(path, model=Bag(*sizes))
-    assert again.classify(["[MAX 4 3 ]"]) == task.classify(["[MAX 4 3 ]"])
+    assert again.predict(["[MAX 4 3 ]"]) == task.predict(["[MAX 4 3 ]"])
     with pytest.raises(BadRun, match=r"Bag, is not tfzoo's: load it with Clas.*\.load\(RUN, mod"):
         tfzoo.ClassificationTask.load(path)
     with pytest.raises(BadRun, match="contents do not match"):
         tfzoo.ClassificationTask.load(path, model=Bag(sizes[0], 3))
     found = tfzoo.ClassificationTask.load_from_checkpoint(path, model=Bag(*sizes))
-    assert found.classify(["[MAX 4 3 ]"]) == task.classify(["[MAX 4 3 ]"])
+    assert found.predict(["[MAX 4 3 ]"]) == task.predict(["[MAX 4 3 ]"])
 
 
 def test_what_is_no_logits_is_said_by_shape(texts):
@@ -88,10 +88,10 @@ def test_what_is_no_logits_is_said_by_shape(texts):
     with pytest.raises(
         BadOption, match=r"Bag must return logits \(b classes\) = \(1, 10\), not \(1, 3"
     ):
-        task.classify(["[MAX 4 3 ]"])
+        task.predict(["[MAX 4 3 ]"])
     task.model.forward = lambda tokens: [tokens]
     with pytest.raises(BadOption, match="= \\(1, 10\\), not list"):
-        task.classify(["[MAX 4 3 ]"])
+        task.predict(["[MAX 4 3 ]"])
 
 
 def test_a_translator_of_ones_own_has_the_loss_of_tfzoos(pairs, tmp_path):

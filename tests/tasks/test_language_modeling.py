@@ -2,25 +2,25 @@
 
 import gzip
 import math
-from argparse import ArgumentParser
-from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from lightning.pytorch import seed_everything
 
+from tests.results import saved
 from tests.scored import values_of
 from tests.trainers import quiet
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN
+from tfzoo.commands.main import main
 from tfzoo.data.documents import DocumentData, DocumentDataset
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption, Clash
-from tfzoo.learning.task import Part
 from tfzoo.models.language_model import LanguageModel
-from tfzoo.tasks.language_modeling import LanguageModelingTask
+from tfzoo.tasks.language_modeling import LanguageModelingAnswer, LanguageModelingTask
 
 V = 30
 BOS, EOS = OWN.bos, OWN.eos
@@ -150,7 +150,7 @@ def test_perplexity_and_bits_per_byte_are_those_of_the_documents():
     size = sum(len(line.encode()) + 1 for line in lines)
     assert float(found["bits_per_byte"]) == pytest.approx(sum(bits) / size)
     assert float(found["perplexity"]) == pytest.approx(2 ** (sum(bits) / len(bits)))
-    by_row = [row["bits_per_byte"] for row in task.prediction_rows(dataset[[0, 1, 2]])]
+    by_row = [row["bits_per_byte"] for row in task.rows(dataset[[0, 1, 2]])]
     weights = [len(line.encode()) + 1 for line in lines]
     assert np.average(by_row, weights=weights) == pytest.approx(sum(bits) / size)
 
@@ -172,23 +172,6 @@ def test_a_continuation_is_what_the_model_says_without_a_cache(part):
         assert line + text == vocabulary.tokenizer.decode([tokens])[0]
 
 
-@pytest.mark.parametrize("text", ["bytes", "words"])
-def test_the_pieces_of_a_continuation_are_the_whole(text):
-    made = create("tokenizer", "bytes" if text == "bytes" else WORDS)
-    made.train(["äöü a b", "c ß d"])
-    vocabulary = Vocabulary(made, [])
-    task = LanguageModelingTask(small(len(vocabulary.tokenizer)), vocabulary)
-    options = {"temperature": 2.0, "max_new_tokens": 30, "seed": 3}
-    (whole,) = task.continuations(["a ö"], **options)
-    pieces = [*task.continuation("a ö", **options)]
-    assert "".join(pieces) == whole
-    assert sum(map(bool, pieces)) > 3
-    stop = whole[len(whole) // 2 :][:3]
-    pieces = [*task.continuation("a ö", stop=stop, **options)]
-    assert "".join(pieces) == whole.partition(stop)[0]
-    assert "".join(task.continuation("a ö", beam=2)) == task.continuations(["a ö"], beam=2)[0]
-
-
 def test_a_prompt_beyond_the_positions_is_continued_from_its_last_tokens():
     vocabulary = tokenizer()
     model = small(len(vocabulary.tokenizer), position="learned", max_length=8)
@@ -205,22 +188,23 @@ def test_a_prompt_beyond_the_positions_is_continued_from_its_last_tokens():
         task.continuations(["a"], seed=1)
 
 
-def test_the_command_writes_one_line_for_each(monkeypatch):
-    task = LanguageModelingTask(small(V), Vocabulary(Counted(), []))
-    monkeypatch.setattr(task, "continuations", lambda lines, *_, **__: [" b\nc\rd"])
-    parser = ArgumentParser()
-    task.add_arguments(parser)
-    given = parser.parse_args([])
-    reading = {"max_tokens": 10, "progress": None, "on_truncated": lambda *_: None}
-    written = partial(task.output_lines, given=given, **reading)
-    assert list(written(["a", "a"])) == [" b\\nc\\rd"]
-    monkeypatch.setattr(task, "continuation", lambda line, *_, **__: [" b\nc", "\rd"])
-    alone = list(written(["a"]))
-    assert [(line, isinstance(line, Part)) for line in alone] == [
-        (" b\\nc", True),
-        ("\\rd", True),
-        ("", False),
-    ]
+def test_the_command_writes_one_line_for_each(monkeypatch, own_folder, capsys):
+    vocabulary = tokenizer()
+    saved(LanguageModelingTask(small(len(vocabulary.tokenizer)), vocabulary), Path("toy.ckpt"))
+    Path("lines").write_text("a\n\nb\n", "utf-8")
+    answers = [LanguageModelingAnswer(text) for text in (" b\nc\rd", "")]
+    asked = []
+
+    def answered(task, texts, **how):
+        asked.append((texts, how["max_new_tokens"], how["top_p"]))
+        return answers
+
+    monkeypatch.setattr(LanguageModelingTask, "predict", answered)
+    options = ["--max-new-tokens", "7", "--temperature", "1", "--top-p", "0.5"]
+    assert main(["predict", "toy.ckpt", "lines", *options]) == 0
+    assert capsys.readouterr().out == " b\\nc\\rd\n\n\n"
+    assert asked == [(["a", "b"], 7, 0.5)]
+    assert main(["predict", "toy.ckpt", "lines", "--temperature", "-1"]) == 2
 
 
 def test_the_probabilities_of_the_grammar_are_those_of_its_choices():

@@ -1,9 +1,7 @@
 """Masked language modelling: what is masked, scores, texts with masks."""
 
-from argparse import ArgumentParser
 from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ import torch.nn.functional as F
 import tfzoo
 from tests.published_folders import save_tokenizer
 from tests.scored import values_of
-from tests.tasks.test_language_modeling import Counted, trained_on_agreement
+from tests.tasks.test_language_modeling import trained_on_agreement
 from tfzoo.base.registry import create
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.encoded import Sentences
@@ -162,7 +160,7 @@ def test_loss_and_scores_are_those_of_the_logits_at_the_masks():
     with torch.no_grad():
         logits = task.model(batch.tokens, mask=batch.mask()).flatten(0, 1)[batch.places]
         each = [task.score(MaskedDataset(ids, 32, masking, LINES)[[item]]) for item in range(3)]
-        rows = task.prediction_rows(batch)
+        rows = task.rows(batch)
     wanted = F.cross_entropy(logits, batch.labels)
     right = logits.argmax(-1) == batch.labels
     values = values_of(task, *each)
@@ -213,39 +211,23 @@ def test_masks_are_filled_alike_in_any_company():
     )
     texts = ["the [MASK] sleep .", "", "[MASK]", "no mask", f"{'the ' * 7}[MASK]"]
     with pytest.warns(UserWarning, match="longer than the 7 tokens"):
-        together = task.fill(texts)
+        together = task.predict(texts)
     assert [len(one.masks) for one in together] == [1, 0, 1, 0, 0]
     assert [*map(task.to_try, ("the dogs sleep .", "a"))] == ["the dogs [MASK] .", "[MASK]"]
     for text, one in zip(texts[:4], together, strict=False):
-        (alone,) = task.fill([text])
-        assert alone.text == one.text
+        (alone,) = task.predict([text])
+        assert alone.filled == one.filled
         for first, second in zip(alone.masks, one.masks, strict=True):
             assert first == pytest.approx(second)
     best = next(iter(together[0].masks[0]))
-    assert together[0].text == f"the {best} sleep ."
-    assert together[4].text == texts[4]
-    assert task.facts(together[0])["mask 1"].startswith(f"{best} 0.")
+    assert together[0].filled == f"the {best} sleep ."
+    assert together[4].filled == texts[4]
+    assert task.facts(together[0])["masks"].startswith(f"{best} 0.")
     (batch,) = text_with_masks_batches(["the [MASK] sleep ."], found)
     logits = task.model(batch.tokens)[0, 1]
     logits[[*OWN.every]] = -torch.inf
     assert best == found.tokenizer.decode([[int(logits.argmax())]])[0]
-    parser = ArgumentParser()
-    task.add_arguments(parser)
-    given = parser.parse_args([])
-    reading = {"max_tokens": 99, "progress": None, "on_truncated": lambda *_: None}
-    lines = task.output_lines(texts[:4], given, **reading)
-    assert list(lines) == [one.text for one in together[:4]]
-
-
-def test_the_baseline_is_that_which_is_counted_by_hand():
-    masking, ids = Masking(0.3, 1, OWN, V), documents()
-    test = MaskedDataset(ids, 8, masking, ["x"] * len(ids))
-    data = SimpleNamespace(sets={"train": MaskedDataset(ids, 8, masking), "test": test})
-    ((frequent, _),) = Counter(sorted(ids.ids.tolist())).most_common(1)
-    labels = [one for item in range(len(test)) for one in test[[item]].labels.tolist()]
-    task = MaskedLanguageModelingTask(small(), Vocabulary(Counted(OWN, V), []))
-    found = task.baselines(data, "test")["accuracy"]["most frequent"]
-    assert found == pytest.approx(labels.count(frequent) / len(labels))
+    assert [*map(task.output_line, together[:4])] == [one.filled for one in together[:4]]
 
 
 def test_what_cannot_be_masked_is_refused():

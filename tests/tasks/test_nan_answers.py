@@ -33,6 +33,6 @@ def test_finite_weights_that_overflow_give_no_answer_with_a_score(name):
         for parameter in task.float().model.parameters():
             parameter.normal_(std=1e38)
     with pytest.raises(BadRun, match="the model gives NaN, so it has no answer"):
-        task.answers(["a b [MASK]"])
+        task.predict(["a b [MASK]"])
     with pytest.raises(BadRun, match="the model gives NaN, so it has no answer"):
         task.predictions(data, "test")

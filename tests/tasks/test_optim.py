@@ -87,7 +87,6 @@ def test_two_steps_are_those_of_torch(optimizer, theirs):
     [
         ({"freeze": ["weight"]}, r"optim.freeze is for tfzoo's tasks.* requires_grad_\(False\)"),
         ({"average": 0.9}, "optim.average is for tfzoo's tasks.* WeightAveraging"),
-        ({"layer_decay": 0.9}, "optim.layer_decay: the model has no nn.ModuleList"),
     ],
 )
 def test_what_an_own_module_would_not_follow_is_refused(options, says):
@@ -163,22 +162,6 @@ class Broken(L.Callback):
             pl_module.normalizer.total = pl_module.normalizer.total * float("nan")
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon"])
-def test_the_rate_falls_from_layer_to_layer(optimizer):
-    made = tfzoo.TransformerClassifier(12, 3, dim=8, heads=2, layers=3, position="learned")
-    optim = tfzoo.Optim(lr=1.0, layer_decay=0.5, optimizer=optimizer)
-    found = optim.configure(made, max_steps=10)["optimizer"]
-    rates = {one: group["initial_lr"] for group in found.param_groups for one in group["params"]}
-    for name, parameter in made.named_parameters():
-        words = name.split(".")
-        deep = 3 - int(words[2]) if words[1] == "layers" else 4 * (name[:4] != "head")
-        assert rates[parameter] == (0.5**deep if "final_norm" not in name else 1.0), name
-        parameter.grad = torch.ones_like(parameter)
-    before = [one.clone() for one in made.parameters()]
-    found.step()
-    assert all(map(lambda old, new: not torch.equal(old, new), before, made.parameters()))
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -191,8 +174,6 @@ def test_what_cannot_be_frozen_is_refused(options, message):
         tfzoo.Optim(**options).check_model(model())
     with pytest.raises(BadOption, match="names of what waits"):
         tfzoo.Optim(freeze_steps=3)
-    with pytest.raises(BadOption, match="ModuleList of layers"):
-        tfzoo.Optim(layer_decay=0.5).check_model(nn.Linear(2, 2))
 
 
 @pytest.mark.parametrize("steps", [None, 2])

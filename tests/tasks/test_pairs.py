@@ -39,10 +39,10 @@ def test_tokens_after_the_first_separator_are_of_the_second_type():
 
 def test_a_model_without_types_reads_separators_alone():
     task = classifier(position="none", pooling="mean")
-    there, back = task.classify([("a b", "c"), ("c", "a b")])
+    there, back = task.predict([("a b", "c"), ("c", "a b")])
     assert there.probabilities == pytest.approx(back.probabilities)
     typed = classifier(position="none", pooling="mean", token_types=2)
-    there, back = typed.classify([("a b", "c"), ("c", "a b")])
+    there, back = typed.predict([("a b", "c"), ("c", "a b")])
     assert there.probabilities != pytest.approx(back.probabilities)
 
 
@@ -66,10 +66,10 @@ def test_every_task_over_texts_takes_pairs(kind, labels, tmp_path):
     trainer.fit(task, datamodule=data)
     trainer.save_checkpoint(tmp_path / "one.ckpt")
     again = kind.load(tmp_path / "one.ckpt")
-    answers = [task.eval().answers(lines) for lines in (PAIRS, ["\t".join(one) for one in PAIRS])]
-    assert answers[0] == answers[1] == again.answers(PAIRS)
+    answers = [task.eval().predict(lines) for lines in (PAIRS, ["\t".join(one) for one in PAIRS])]
+    assert answers[0] == answers[1] == again.predict(PAIRS)
     found = again.predictions(data, "new")
-    assert [(row["first"], row["second"]) for row in found] == [row[:2] for row in rows[:9]]
+    assert [tuple(row[name] for name in NAMES) for row in found] == [row[:2] for row in rows[:9]]
     assert "text" not in found[0]
 
 

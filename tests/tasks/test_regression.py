@@ -1,7 +1,5 @@
 """Scores of numbers beside those of scipy and of numpy."""
 
-from argparse import Namespace
-
 import numpy as np
 import pytest
 import torch
@@ -63,11 +61,11 @@ def test_numbers_that_fp32_would_round_are_learnt_and_told_apart(tmp_path):
     trainer.fit(task, datamodule=data)
     assert (task.mean.item(), task.std.item()) == (np.mean(seconds), np.std(seconds))
     (scores,) = quiet().validate(task.float(), data, verbose=False)
-    told = task.answers([text for text, _ in rows])
+    told = task.predict([text for text, _ in rows])
     errors = np.square([answer.value for answer in told] - np.array(seconds))
     assert scores["val/mse"] == pytest.approx(errors.mean(), rel=1e-4)
     assert scores["val/loss"] == pytest.approx(errors.mean() / np.var(seconds), rel=1e-4)
-    lines = task.output_lines([text for text, _ in rows], Namespace())
+    lines = map(task.output_line, told)
     assert [*map(float, lines)] == pytest.approx([one.value for one in told], rel=0, abs=0.05)
     with pytest.raises(BadOption, match="train with labels less a constant"):
         task.model_to_export()

@@ -73,8 +73,9 @@ def of_task(case):
             optim=Optim(label_smoothing=0.0),
         )
     parts = [
-        task.scored(case.logits[part], SimpleNamespace(label=case.label[part]))
+        (*task.losses(case.logits[part], batch), *task.columns_of(case.logits[part], batch))
         for part in case.parts()
+        for batch in [SimpleNamespace(label=case.label[part])]
     ]
     return [*values_of(task, *parts).values()]
 

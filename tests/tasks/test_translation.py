@@ -1,6 +1,5 @@
 """The translation task: what it logs, what its checkpoints hold, and what it leaves alone."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import lightning.pytorch as L
@@ -40,7 +39,7 @@ def test_every_line_gets_one_line_in_order(data):
     assert together == [task.translate([line])[0] for line in lines]
     assert task.translate(iter(lines), max_tokens=50) == together
     sizes = []
-    task.translations(lines, max_tokens=50, progress=sizes.append)
+    task.predict(lines, max_tokens=50, progress=sizes.append)
     assert len(sizes) > 1
     assert sum(sizes) == len(lines)
     with pytest.raises(BadData, match="pass a list of texts"):
@@ -49,13 +48,15 @@ def test_every_line_gets_one_line_in_order(data):
 
 def test_n_best_translations_have_scores_and_raise_the_beam(data):
     task = task_of(data).eval()
-    (best,) = task.translations(["two"], n_best=3)
-    assert len({one.text for one in best}) == len(best) > 1
-    assert best == task.translations(["two"], replace(task.search, beam=3, n_best=3))[0]
-    assert task.translate(["two"], beam=3) == [best[0].text]
+    (best,) = task.predict(["two"], n_best=3)
+    assert len({one.translation for one in best}) == len(best) > 1
+    assert best == task.predict(["two"], beam=3, n_best=3)[0]
+    assert task.translate(["two"], beam=3) == [best[0].translation]
     assert task.search.beam == 1
     with pytest.raises(BadOption, match="n_best=3 must be a whole number from 1 to beam=2"):
-        task.translations(["two"], n_best=3, beam=2)
+        task.predict(["two"], n_best=3, beam=2)
+    with pytest.raises(BadOption, match=r"Translate has no argument 'beem'. Did you mean 'beam'"):
+        task.predict(["two"], beem=2)
 
 
 def test_hypotheses_with_the_same_text_are_one_translation(data, monkeypatch):
@@ -70,10 +71,10 @@ def test_hypotheses_with_the_same_text_are_one_translation(data, monkeypatch):
         return [beam[: options.n_best]]
 
     monkeypatch.setattr(translation, "search", found)
-    (best,) = task.translations(["two"], n_best=2, beam=5)
-    assert [(each.text, each.score) for each in best] == [("ein", 0), ("zwei", -2)]
-    (best,) = task.translations(["two"], n_best=3)
-    assert [each.text for each in best] == ["ein", "zwei"], "no more than the beam holds"
+    (best,) = task.predict(["two"], n_best=2, beam=5)
+    assert [(each.translation, each.score) for each in best] == [("ein", 0), ("zwei", -2)]
+    (best,) = task.predict(["two"], n_best=3)
+    assert [each.translation for each in best] == ["ein", "zwei"], "no more than the beam holds"
     task.translate(["two"], beam=5)
     assert [(options.beam, options.n_best) for options in asked] == [(5, 5), (3, 3), (5, 1)]
 

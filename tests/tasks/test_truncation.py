@@ -26,22 +26,22 @@ def task(request):
 
 
 def test_a_call_counts_truncated_texts_in_one_warning(task):
-    answer = task.translate if hasattr(task, "translate") else task.classify
     with pytest.warns(UserWarning, match=TOLD.format("2 texts are")) as caught:
-        found = answer(LINES)
+        found = task.predict(LINES)
     assert len(caught) == 1
+    assert [one.truncated for one in found] == [False, True, False, True]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert found == answer(READ)
+        whole = task.predict(READ)
+    assert [task.output_line(one) for one in found] == [task.output_line(one) for one in whole]
 
 
 def test_who_asks_is_told_which_texts_are_truncated_instead(task):
     told = []
-    ask = task.translations if hasattr(task, "translations") else task.classify
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ask(LINES, on_truncated=lambda *given: told.append(given))
-        ask(READ, on_truncated=lambda *given: told.append(given))
+        task.predict(LINES, on_truncated=lambda *given: told.append(given))
+        task.predict(READ, on_truncated=lambda *given: told.append(given))
     assert told == [([1, 3], 7)]
 
 

@@ -639,7 +639,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "tests/testing/test_stacks.py::test_a_model_is_refused_exactly_where_the_traits_say_so",
     ),
     "classes weigh alike, whatever was asked for": (
-        "ClassificationTask.training_step",
+        "ClassificationTask.losses",
         replace("self.class_weights[_]", "torch.ones_like(_, dtype=torch.float32)"),
         "tests/tasks/test_classification.py::test_the_loss_is_the_weighted_mean_over_texts",
     ),
@@ -772,16 +772,6 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         replace("max(_, key=_1)", "_[0]"),
         "tests/models/test_language_model.py::test_beams_find_what_those_of_transformers_do",
     ),
-    "what may be the begin of a stop text is written": (
-        "LanguageModelingTask.continuation",
-        replace("_[: len(_) - begun(_1, _)]", "_"),
-        LANGUAGE + "test_the_pieces_of_a_continuation_are_the_whole",
-    ),
-    "a character of which a token is missing is written": (
-        "LanguageModelingTask.continuation",
-        replace("_.rstrip(_1)", "_"),
-        LANGUAGE + "test_the_pieces_of_a_continuation_are_the_whole",
-    ),
     "documents of a row see each other": (
         "DocumentBatch.mask",
         keyword("allowed"),
@@ -888,11 +878,6 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "threshold_figure",
         replace("2 * right / _", "right / _"),
         PICTURES + "test_the_curve_at_the_threshold_is_the_score",
-    ),
-    "a span with other words is drawn as missed": (
-        "counts_of",
-        replace("c if _ else c + 1", "c + 1"),
-        WORDS + "test_errors_say_what_became_of_each_span",
     ),
     "the model goes on when the time of a request is over": (
         "Model._check",

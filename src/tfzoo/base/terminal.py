@@ -4,17 +4,20 @@ alone refuses.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tfzoo.base.ranks import local_rank, rank
 
+FORMATS = ("tsv", "jsonl")
+"""How rows are written."""
 MOST_LINES = 6
 """The most lines of an error message."""
 ERROR_INDENT = len("tfzoo: ")
@@ -114,8 +117,19 @@ def tsv_cell(value: object) -> str:
     """
     if isinstance(value, list):
         return ",".join(map(tsv_cell, value))
+    if isinstance(value, dict):
+        value = json.dumps(value, ensure_ascii=False)
     text = f"{value:.4f}" if isinstance(value, float) else str(value)
     return text.translate(str.maketrans("\t\r\n", "   "))
+
+
+def row_line(row: Mapping[str, object], form: str, columns: Iterable[str]) -> str:
+    """A row as a line of one of :data:`FORMATS`: an object of JSON, or the values of ``columns``
+    with tabs between them.
+    """
+    if form == "jsonl":
+        return json.dumps(row, ensure_ascii=False)
+    return "\t".join(tsv_cell(row.get(key, "")) for key in columns)
 
 
 def print_table(rows: Iterable[tuple[str, str]], title: str) -> None:

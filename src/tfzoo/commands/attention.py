@@ -41,7 +41,9 @@ def run(given: Namespace) -> int:
     if not text:
         raise BadData('the text is empty: tfzoo attention RUN "a sentence"')
     tasks = [load_task(first, given.device)]
-    tasks += [load_task(other, given.device, tasks[0].entry.name) for other in others]
+    for other in others:
+        other.check_task(tasks[0].entry.name)
+        tasks.append(load_task(other, given.device))
     runs = [maps_of(task, text, name) for task, name in zip(tasks, names, strict=True)]
     for maps in runs if given.layers else ():
         own = sorted({one.layer for one in maps})

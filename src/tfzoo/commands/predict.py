@@ -7,29 +7,52 @@ import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, get_type_hints
 
-from tfzoo.base.allocator import keep_freed_memory
-from tfzoo.base.terminal import notify, progress, relative_path, silence_lightning
+from tfzoo.base.terminal import FORMATS, notify, progress, relative_path, row_line
+from tfzoo.base.values import members
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.data.table import decoded, read_lines
-from tfzoo.errors import BadData, BadRun, TfzooError
+from tfzoo.config.help import descriptions
+from tfzoo.data.table import FORMS, TextFormat, decoded, ending_of, read_lines, table
+from tfzoo.errors import BadData, TfzooError, UnknownName
 from tfzoo.runs import files
 from tfzoo.runs.run import Run
-from tfzoo.training.device import find_device
+from tfzoo.training.load import load
 
-if TYPE_CHECKING:
-    from tfzoo.learning.task import Reading
-
+WRITTEN = ("lines", *FORMATS)
+Example = tuple[str, str | None]
+"""A text and its reference."""
 TEXT = """\
 Apply a trained run to each line of text: translate it, name its class, continue it, as its task is.
 `tfzoo predict RUN --help` has the options of the run's task."""
 CHUNK = 20_000
 """The most lines that are held in memory, and sorted by length, at a time."""
+
+
+def add_options(parser: CommandParser, task: Any) -> None:
+    """Add the options of a task, :attr:`tfzoo.learning.lines.Lines.Options`."""
+    about, texts = task.about, descriptions(task.Options)
+    parser.epilog = f"Of each line is written: {about}. Of an empty line an empty one."
+    for name, hint in get_type_hints(task.Options).items():
+        (kind,) = [one for one in members(hint) if one is not type(None)]
+        default = getattr(task.Options, name)
+        shown = "" if default is None else f" (default: {default})"
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=kind,
+            default=default,
+            metavar=name[0].upper() if kind is not str else "TEXT",
+            help=f"{texts[name]}{shown}",
+        )
+
+
+def options_of(given: Namespace) -> dict[str, Any]:
+    """The values of the task's options."""
+    return {name: getattr(given, name) for name in vars(given.trained.task.Options())}
 
 
 class PredictParser(CommandParser):
@@ -41,7 +64,7 @@ class PredictParser(CommandParser):
         if words[0].startswith("-"):
             raise TfzooError("RUN comes first: tfzoo predict RUN [FILE] (tfzoo predict --help)")
         trained = Run(words[0])
-        trained.task.add_arguments(self)
+        add_options(self, trained.task)
         given = super().parse(words)
         given.trained = trained
         return given
@@ -50,7 +73,6 @@ class PredictParser(CommandParser):
 def run(given: Namespace) -> int:
     """Apply a run to a file or to standard input."""
     check(given)
-    given.trained.task.check_arguments(given)
     process_lines(given, load_task(given.trained, given.device))
     return 0
 
@@ -63,7 +85,8 @@ def make_parser() -> CommandParser:
         "file",
         metavar="FILE",
         nargs="?",
-        help="text to read, plain or .gz; standard input when left out",
+        help="lines of text, plain or .gz; or a table, .tsv, .csv, .jsonl or .parquet, with the "
+        "columns of the training data; standard input when left out",
     )
     parser.add_argument(
         "--max-tokens",
@@ -71,6 +94,12 @@ def make_parser() -> CommandParser:
         default=4096,
         metavar="N",
         help="tokens of text in a batch (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--format",
+        metavar="F",
+        default="lines",
+        help=f"{', '.join(WRITTEN)}: the answers alone; or with their texts, scores and references",
     )
     parser.add_argument("--output", metavar="PATH", help="write here instead of standard output")
     parser.add_argument("--overwrite", action="store_true", help="replace the file at --output")
@@ -80,6 +109,9 @@ def make_parser() -> CommandParser:
 
 def check(given: Namespace) -> None:
     """Check the arguments before the weights are read."""
+    if given.format not in WRITTEN:
+        raise UnknownName("format", given.format, WRITTEN)
+    given.trained.task.Options(**options_of(given))
     if given.max_tokens < 1:
         raise TfzooError("--max-tokens must be at least 1")
     if given.file and not os.path.isfile(given.file):  # pathlib raises where a name is too long
@@ -99,28 +131,15 @@ def check(given: Namespace) -> None:
         files.check_output(Path(given.output), given.overwrite)
 
 
-def load_task(trained: Run, device: str | None, name: str | None = None) -> Any:
-    """Load the task of a run on a device. It must be the task ``name`` if one is given."""
-    place = find_device(device)
-    keep_freed_memory()
+def load_task(trained: Run, device: str | None) -> Any:
+    """Load the task of a run, which is named first, on a device."""
     notify(f"checkpoint: {relative_path(trained.path)}")  # before imports that take seconds
-    if name is not None:
-        trained.check_task(name)
-    cls = trained.task  # its import sets what is silenced
-    silence_lightning()
-    task = trained.load(cls).to(place)
-    broken = (name for name, one in task.named_parameters() if not one.isfinite().all())
-    if part := next(broken, ""):
-        raise BadRun(
-            f"{relative_path(trained.path)}: {part} is not finite: its training has diverged"
-        )
-    return task
+    return load(trained, device=device)
 
 
 def process_lines(given: Namespace, task: Any) -> None:
-    """Read lines in chunks, apply the task to each, and write the results, below its header."""
+    """Read texts in chunks, apply the task to each, and write the results."""
     from tfzoo.data.batches import truncation
-    from tfzoo.learning.task import Part
 
     done, truncated = [0], list[tuple[int, int]]()
 
@@ -128,30 +147,61 @@ def process_lines(given: Namespace, task: Any) -> None:
         done[0] += lines
         show(f"{done[0]:,}")
 
+    def note(rows: list[int], tokens: int) -> None:
+        truncated.append((len(rows), tokens))
+
     interactive = not given.file and sys.stdin.isatty()  # then each line is a chunk
-    lines = (
-        read_lines(Path(given.file)) if given.file else decoded(sys.stdin.buffer, "standard input")
-    )
+    examples = read(given, task)
     with open_output(given.output) as out:
-        if (header := task.output_header(given)) is not None:
-            out.write(f"{header}\n")
+        how = {**options_of(given), "max_tokens": given.max_tokens}
+        columns: list[str] = []
         seen = interactive or out.isatty()
         with nullcontext(lambda text: None) if seen else progress("lines") as show:
-            reading: Reading = {
-                "max_tokens": given.max_tokens,
-                "progress": count,
-                "on_truncated": lambda rows, tokens: truncated.append((len(rows), tokens)),
-            }
-            while chunk := list(islice(lines, 1 if interactive else CHUNK)):
-                for line in task.output_lines(chunk, given, **reading):
-                    if isinstance(line, Part):
-                        out.write(line)
-                        out.flush()
-                    else:
-                        out.write(f"{line}\n")
+            while chunk := list(islice(examples, 1 if interactive else CHUNK)):
+                texts = [text for text, _ in chunk if text.strip()]
+                answers = task.predict(texts, progress=count, on_truncated=note, **how)
+                if given.format == "tsv" and not columns:
+                    columns = task.columns() + ["reference"] * (chunk[0][1] is not None)
+                    out.write("\t".join(columns) + "\n")
+                for line in lines_of(task, chunk, iter(answers), given.format, columns):
+                    out.write(f"{line}\n")
                 out.flush()
     if truncated:
         notify(truncation(sum(rows for rows, _ in truncated), truncated[-1][1]))
+
+
+def read(given: Namespace, task: Any) -> Iterator[Example]:
+    """The texts of a table, with references where it has them; or the lines of a file or of
+    standard input.
+    """
+    path = Path(given.file) if given.file else None
+    if path is None or ending_of(path.name) not in FORMS:
+        lines = read_lines(path) if path else decoded(sys.stdin.buffer, "standard input")
+        return ((line, None) for line in lines)
+    data = task.Data(**given.trained.entry["recipe"].get("data") or {})
+    for columns in (data.columns, data.columns[:1] * 2):
+        form = TextFormat(columns, header=data.header)
+        rows = table(path, form)
+        with suppress(BadData):  # it has no references, or is no such table
+            next(iter(rows), None)
+            break
+    has_references = columns[0] != columns[1]
+    return ((text, reference if has_references else None) for text, reference in rows)
+
+
+def lines_of(
+    task: Any, chunk: Sequence[Example], answers: Iterator[Any], form: str, columns: Sequence[str]
+) -> Iterator[str]:
+    """What is written of the texts of a chunk, in their order; of an empty one an empty line."""
+    from tfzoo.learning.lines import several
+
+    for text, reference in chunk:
+        for answer in several(next(answers)) if text.strip() else [None]:
+            if form != "lines":
+                yield row_line(task.row(text, answer, reference), form, columns)
+            else:
+                line = "" if answer is None else task.output_line(answer)
+                yield line.replace("\r", "\\r").replace("\n", "\\n")
 
 
 @contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from tfzoo.base.terminal import FORMATS
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.training.evaluation import FORMATS, SETS, evaluate
+from tfzoo.training.evaluation import SETS, evaluate
 
 TEXT = """\
 Score a run's best checkpoint (or the checkpoint given) on each test set of its recipe, with

@@ -83,6 +83,7 @@ def start_from(
     if not isinstance(name, str):
         raise BadRecipe(f"{source.origin}: {FROM} names a run, folder or repository, not {name!r}")
     from tfzoo.data.module import TextData
+    from tfzoo.learning.published import starting_model, starting_values
     from tfzoo.runs.run import Run
 
     seeds = [one.values["seed"] for one in sources if "seed" in one.values]
@@ -92,7 +93,7 @@ def start_from(
     goes_on, run = run is not None, run or Run(name.replace(SEED, str([0, *seeds][-1])))
     start, values = Start(run), {}
     if run.is_published:
-        values = task.starting_values(run.path.absolute())
+        values = starting_values(run.path.absolute(), task)
     elif issubclass(task.Data, TextData):
         key = run.path.resolve(), run.path.stat().st_mtime_ns
         if key not in KNOWN:
@@ -102,7 +103,7 @@ def start_from(
         if goes_on:
             values = {"model": model}
         elif "data" not in entry["recipe"] and isinstance(model, dict):
-            values = {"model": task.starting_model(model)}
+            values = {"model": starting_model(model, task)}
         if trained.tokenizer_of_data == task.tokenizer_of_data:
             states = state.get("states", [state.get("state")])
             if not isinstance(states, list) or not all(isinstance(one, str) for one in states):

@@ -82,6 +82,10 @@ class TextBatch(Batch):
         """Which tokens are real."""
         return Mask.right(self.lengths, self.tokens.size(1))
 
+    def real_tokens(self) -> Tensor | int:
+        """How many tokens are real."""
+        return self.tokens.numel() if self.lengths is None else self.lengths.sum()
+
 
 @dataclass(kw_only=True)
 class ParallelBatch(Batch):

@@ -32,10 +32,10 @@ class Record(Protocol):
     def __call__(self, run: Callable[[], T], tokens: Tokens) -> T: ...
 
 
-def page_of(task: Any, text: str | Sequence[str], answer: Any) -> AttentionMaps:
+def page_of(task: Any, text: str | Sequence[str]) -> AttentionMaps:
     """The maps of one text, which :meth:`Task.record_attention` records, ordered by side and layer,
-    with the lines that a page shows above them: what the task makes of the text, which is
-    ``answer`` where that is known; the model's components; notes.
+    with the lines that a page shows above them: what the task makes of the text; the model's
+    components; notes.
 
     Raises:
         BadData, BadOption: as :meth:`Task.attention`.
@@ -58,11 +58,13 @@ def page_of(task: Any, text: str | Sequence[str], answer: Any) -> AttentionMaps:
         )
         return result
 
-    (said,) = task.for_lines(
+    batches = task.line_batches(
         [line],
-        lambda batch: [task.record_attention(batch, record, answer)],
+        task.tokenizer,
+        max_length=task.max_length(),
         on_truncated=lambda rows, tokens: notes.append(truncation(len(rows), tokens)),
     )
+    (said,) = task.in_order(batches, lambda batch: [task.record_attention(batch, record)])
     parts = [
         f"{kind} {spec if isinstance(spec, str) else spec['name']}"
         for kind in KINDS

@@ -32,10 +32,10 @@ echo "a line of text" | tfzoo predict hf://{{ name }}
 ```
 
 ```python
-from {{ module }} import {{ owner }}
+import tfzoo
 
-task = {{ owner }}.load("hf://{{ name }}")
-print(task.answers(["a line of text"]))
+task = tfzoo.load("hf://{{ name }}")
+print(task.predict(["a line of text"]))
 ```
 {%- endif %}
 
@@ -114,8 +114,6 @@ def model_card(
         title=repository.rpartition("/")[2] or f"{kept['task'].capitalize()} by tfzoo",
         task=kept["task"],
         parameters=f"{parameters:,}",
-        module=task.__module__,
-        owner=task.__name__,
         peer=peer,
         batches=f"{kept['batches']:,} batches." if kept["batches"] else "",
         recipe=recipe,

@@ -1,13 +1,10 @@
-"""The optimiser of all tasks, its learning-rate schedule and rates by layer, label smoothing and
-averaged weights.
-"""
+"""The optimiser of all tasks, its learning-rate schedule, label smoothing and averaged weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import groupby
 from typing import Any, Protocol
 
 import torch
@@ -110,10 +107,6 @@ class Optim:
             ``["layers.[0-3]"]``. A name is a word of the parameter's, or several with dots.
         freeze_steps: trains them from this step on, at least 1, when a head that started anew has
             found its way; None: never.
-        layer_decay: multiplies the learning rate once for each layer from the top, in ``(0, 1]``:
-            the last layer has ``lr * layer_decay``, the one before that times ``layer_decay``
-            again, and so on to the embeddings; what follows the layers, such as a head, has ``lr``
-            (ELECTRA, arXiv:2003.10555).
 
     Raises:
         BadOption: a number outside its range; or ``betas`` or ``eps`` is set, and the optimiser
@@ -131,7 +124,6 @@ class Optim:
     average: float | None = None
     freeze: list[str] | None = None
     freeze_steps: int | None = None
-    layer_decay: float | None = None
 
     def __post_init__(self) -> None:
         check_range("optim.lr", self.lr, gt=0)
@@ -146,7 +138,6 @@ class Optim:
         check_range("optim.max_skipped", self.max_skipped, ge=1, whole=True)
         check_range("optim.average", self.average, gt=0, lt=1, optional=True)
         check_range("optim.freeze_steps", self.freeze_steps, ge=1, whole=True, optional=True)
-        check_range("optim.layer_decay", self.layer_decay, gt=0, le=1, optional=True)
         if self.freeze_steps and not self.freeze:
             raise BadOption("optim.freeze_steps needs optim.freeze, the names of what waits")
         # Checks the names and options of schedule and optimiser before data is read.
@@ -164,15 +155,12 @@ class Optim:
         """Check that the options fit a model, which may be without memory.
 
         Raises:
-            BadOption: a pattern of ``freeze`` names no parameter, or all of them; or there are no
-                layers in which the rate could fall.
+            BadOption: a pattern of ``freeze`` names no parameter, or all of them.
         """
         names = [name for name, _ in model.named_parameters()]
         check_patterns("optim.freeze", self.freeze, names)
         if not self.freeze_steps and len([*self.frozen(model)]) == len(names):
             raise BadOption(f"optim.freeze={self.freeze} leaves nothing to train")
-        if self.layer_decay is not None and not depths(model):
-            raise BadOption("optim.layer_decay: the model has no nn.ModuleList of layers")
 
     def frozen(self, model: nn.Module) -> Iterator[nn.Parameter]:
         """The parameters that ``freeze`` names."""
@@ -186,8 +174,7 @@ class Optim:
         labels and skipped steps are those of tfzoo's tasks.
 
         Raises:
-            BadOption: ``freeze`` or ``average`` is set, which tfzoo's tasks alone follow; or there
-                are no layers in which the rate could fall.
+            BadOption: ``freeze`` or ``average`` is set, which tfzoo's tasks alone follow.
         """
         for key, instead in FOLLOWED_BY_TASKS.items():
             if getattr(self, key) is not None:
@@ -200,9 +187,6 @@ class Optim:
     def optimizer_and_schedule(self, module: nn.Module, max_steps: int) -> dict[str, Any]:
         """As :meth:`configure`, of a task, which follows all settings."""
         optimizer = self._create_optimizer().configure(module, self.lr, self.weight_decay)
-        if self.layer_decay is not None:
-            rates = {one: self.layer_decay**depth for one, depth in depths(module).items()}
-            split(optimizer, rates)
         # Lightning refuses to clip the gradients of optimisers that say they unscale gradients.
         adapters.allow_clipping_of_fused(optimizer)
         schedule: Schedule = create("schedule", self.schedule, max_steps=max_steps)
@@ -224,51 +208,3 @@ FOLLOWED_BY_TASKS = {
     "average": "give the Trainer Lightning's callback WeightAveraging",
 }
 """Settings that no optimiser has, and what there is instead of them."""
-BELOW = ("embed", "position")
-"""Words of a parameter's name begin so where it stands below all layers."""
-
-
-def depths(module: nn.Module) -> dict[nn.Parameter, int]:
-    """For each parameter in a layer or below all of them, how deep it lies: 1 in the last layer of
-    its stack, 2 in the one before, and one more than in the first layer for embeddings and
-    positions. The layers of a stack are the members of an ``nn.ModuleList`` that lies in no other.
-
-    >>> layers = nn.ModuleList([nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)])
-    >>> model = nn.ModuleDict({"embedding": nn.Embedding(3, 2), "layers": layers})
-    >>> list(depths(model).values())
-    [2, 1, 3]
-    """
-    found: dict[nn.Parameter, int] = {}
-    stacks: list[str] = []
-    for name, stack in module.named_modules():
-        if isinstance(stack, nn.ModuleList) and not name.startswith(tuple(stacks)):
-            stacks.append(f"{name}.")
-            for index, layer in enumerate(stack):
-                found.update(dict.fromkeys(layer.parameters(), len(stack) - index))
-    bottom = max(found.values(), default=0) + 1
-    tables = {
-        one
-        for part in module.modules()
-        if isinstance(part, nn.Embedding)
-        for one in part.parameters()
-    }
-    for name, parameter in module.named_parameters():
-        is_below = parameter in tables or any(word.startswith(BELOW) for word in name.split("."))
-        if parameter not in found and is_below:
-            found[parameter] = bottom
-    return found
-
-
-def split(optimizer: torch.optim.Optimizer, factors: Mapping[nn.Parameter, float]) -> None:
-    """Multiply the rate of each parameter by its factor, 1 if it has none. A group becomes one for
-    each factor, the largest first.
-    """
-
-    def factor(parameter: nn.Parameter) -> float:
-        return factors.get(parameter, 1.0)
-
-    optimizer.param_groups[:] = [
-        {**group, "params": [*params], "lr": group["lr"] * rate}
-        for group in optimizer.param_groups
-        for rate, params in groupby(sorted(group["params"], key=factor, reverse=True), factor)
-    ]

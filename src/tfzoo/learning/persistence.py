@@ -1,52 +1,200 @@
-"""A task that is built from what a checkpoint holds, and a folder that holds a task."""
+"""What a checkpoint or a folder holds of a task, and the task that is built from it."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, Self
 
-from torch import nn
+import lightning.pytorch as L
+from torch import Tensor, nn
 
-from tfzoo.base import memory
+from tfzoo.base import adapters, memory
+from tfzoo.base.registry import Entry
 from tfzoo.base.values import LAYERS, check_number, leaves
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
+from tfzoo.learning.gradient_normalizer import SkippedSteps
 from tfzoo.learning.model_card import model_card
-from tfzoo.models.initialise import can_fill, fill
-from tfzoo.runs import checkpoints, pretrained
+from tfzoo.learning.settings import Settings
+from tfzoo.models.initialise import can_fill, fill, initialise
+from tfzoo.runs import checkpoints, hub, pretrained
+from tfzoo.runs.run import Run
 
 
-def restored(
-    cls: Any, checkpoint: Mapping[str, Any], model: nn.Module | None, keep_adapter: bool
-) -> Any:
-    """A task of the class from the contents of a checkpoint file, in evaluation mode; see
-    :meth:`tfzoo.learning.task.Task.from_checkpoint`.
-
-    Raises:
-        BadRun: the contents do not match, or the model is not tfzoo's and none is given.
+class Stored(L.LightningModule):
+    """The part of a task that is written and read: recipe, tokenizer, weights, and where its
+    training stands.
     """
-    kept, state = checkpoint["tfzoo"], checkpoint["state_dict"]
-    if kept.get("headless"):
-        raise BadRun(kept["headless"])
-    if model is None and kept.get("foreign"):
-        raise BadRun(
-            f"the model of this checkpoint, {kept['foreign']}, is not tfzoo's: load it with "
-            f"{cls.__name__}.load(RUN, model=...) in Python"
-        )
-    try:
+
+    entry: ClassVar[Entry]
+    """What the registry knows of it: its name."""
+    Model: ClassVar[type[nn.Module]]
+    Settings: ClassVar[type[Settings]] = Settings
+    """The dataclass of the settings."""
+
+    model: Any
+    tokenizer: Any
+    adapter: Adapter = Adapter()
+    """What training adds to the model, see :class:`~tfzoo.learning.adapter.Adapter`."""
+    seed: int
+    samples: int | None = None
+    """How many texts each validation prints with what the model makes of them; None: it prints
+    none, and a recipe cannot say a number.
+    """
+    foreign: str
+    recipe: dict[str, Any]
+    batches: int
+    skipped_steps: SkippedSteps
+    began: dict[str, str]
+    """Which of the weights that training began with were kept, which parts swapped, in words."""
+    anew: list[str]
+    """The names of those that training did not begin with, but started anew."""
+    results: dict[str, float]
+    """The scores of the run or repository that the task was loaded from."""
+    beside: dict[str, Tensor]
+    """Tensors beside the model's own that another one could begin with, such as BERT's pooler."""
+    loaders: list[Any]
+    """The states of data loaders in the checkpoint that training goes on from."""
+
+    @classmethod
+    def model_arguments(
+        cls, tokenizer: Any = None, data: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the arguments of the model's constructor that are derived from the tokenizer, such
+        as ``vocab_size``. A recipe does not contain them.
+
+        Without a tokenizer, return small placeholders, so that a recipe's model can be checked
+        before data is read; ``data`` is then the recipe's section ``data``.
+        """
+        raise NotImplementedError
+
+    def tokenizer_state(self) -> dict[str, Any]:
+        """The tokenizer as numbers, strings, lists and dicts, as a checkpoint stores it."""
+        state: dict[str, Any] = self.tokenizer.state()
+        return state
+
+    @classmethod
+    def restore_tokenizer(cls, state: Mapping[str, Any]) -> Any:
+        """Make the tokenizer from :meth:`tokenizer_state`."""
+        return Vocabulary.restore(state)
+
+    @classmethod
+    def complete(cls, found: dict[str, Any], folder: Path) -> None:
+        """Complete what :func:`tfzoo.learning.published.read` has made of a folder: a checkpoint of
+        this task with the model's weights, its options, and its tokenizer with labels.
+        """
+
+    @classmethod
+    def settings(cls) -> dict[str, type]:
+        """The dataclass settings by name: recipe sections besides ``model`` and ``data``."""
+        return {**cls.Settings.sections(), "adapter": Adapter}
+
+    @classmethod
+    def build(
+        cls, recipe: Mapping[str, Any], tokenizer: Any, model: nn.Module | None = None
+    ) -> Self:
+        """Build the task of a recipe around a model. Without one, build the recipe's, and
+        initialise its parameters from the recipe's seed.
+        """
+        seed = recipe.get("seed", 0)
+        if model is None:
+            model = cls.Model(**cls.model_arguments(tokenizer), **recipe.get("model", {}))
+            initialise(model, seed)
+        settings = {
+            key: setting(**(recipe.get(key) or {})) for key, setting in cls.settings().items()
+        }
+        adapter = settings.pop("adapter")
+        make: Any = cls
+        task: Self = make(model, tokenizer, seed=seed, **settings, **recipe.get("options", {}))
+        options = {key: task.recipe[key] for key in ("options",) if key in task.recipe}
+        task.adapter, task.recipe = adapter, {**recipe, **options}
+        if recipe.get("samples") is not None:
+            task.samples = recipe["samples"]
+        return task
+
+    @classmethod
+    def load(cls, run: str | Path, model: nn.Module | None = None) -> Self:
+        """Load a trained run, one of its checkpoints, or what :meth:`save_pretrained` or
+        :meth:`push_to_hub` wrote, in evaluation mode. For the folder of a run, this loads its best
+        checkpoint. ``tfzoo.load`` does so whatever the task is.
+
+        Args:
+            run: a folder, a checkpoint, or a repository of the Hugging Face Hub,
+                ``hf://name/repository`` or ``hf://name/repository@revision``.
+            model: for a task that was trained with a model of another class than tfzoo's: an
+                instance of that class with the same structure. It gets the trained weights.
+
+        Raises:
+            BadRun: no such run; or the checkpoint is damaged, of another task, or not a checkpoint
+                of tfzoo; or its model is not tfzoo's, and none is given.
+        """
+        trained = Run(run)
+        trained.check_task(cls.entry.name)
+        task: Self = trained.load(cls, model=model)
+        return task
+
+    @classmethod
+    def load_from_checkpoint(cls, checkpoint_path: Any, *args: Any, **kwargs: Any) -> Self:
+        """:meth:`load`, by Lightning's name."""
+        return cls.load(checkpoint_path, *args, **kwargs)
+
+    @classmethod
+    def from_checkpoint(
+        cls,
+        checkpoint: Mapping[str, Any],
+        model: nn.Module | None = None,
+        keep_adapter: bool = False,
+    ) -> Self:
+        """Build the task from the contents of a checkpoint file, around ``model`` if given, in
+        evaluation mode; without one, its tensors become the task's. Its adapter, if it has one, is
+        merged, unless ``keep_adapter``.
+
+        Raises:
+            BadRun: the contents do not match, or the model is not tfzoo's and none is given.
+        """
+        kept = checkpoint["tfzoo"]
+        if kept.get("headless"):
+            raise BadRun(kept["headless"])
+        if model is None and kept.get("foreign"):
+            raise BadRun(
+                f"the model of this checkpoint, {kept['foreign']}, is not tfzoo's: load it with "
+                f"{cls.__name__}.load(RUN, model=...) in Python"
+            )
+        try:
+            return cls._restored(kept, checkpoint, model, keep_adapter).eval()
+        except TfzooError:
+            raise
+        except Exception as error:  # of any kind: the file may come from anyone
+            why = " ".join(str(error).split())[:200]
+            raise BadRun(
+                f"the checkpoint's contents do not match: {type(error).__name__}: {why}"
+            ) from None
+
+    @classmethod
+    def _restored(
+        cls,
+        kept: Mapping[str, Any],
+        checkpoint: Mapping[str, Any],
+        given: nn.Module | None,
+        keep_adapter: bool,
+    ) -> Self:
+        state, recipe, model = checkpoint["state_dict"], kept["recipe"], given
         layers = min(LAYERS, len(state))
-        for keys, value in leaves(kept["recipe"]):
+        for keys, value in leaves(recipe):
             check_number(keys, value, "the checkpoint's recipe", layers)
         tokenizer = cls.restore_tokenizer(kept["tokenizer"])
-        adapter = Adapter(**(kept["recipe"].get("adapter") or {}))
+        adapter = Adapter(**(recipe.get("adapter") or {}))
         if not holds_adapter(state):
             adapter = Adapter()
         elif not keep_adapter:  # it is added to weights that are the checkpoint's own
             state = {name: weight.clone() for name, weight in state.items()}
-        given = model
-        if given is None:
-            arguments = {**cls.model_arguments(tokenizer), **kept["recipe"].get("model", {})}
+        if model is None:
+            arguments = {**cls.model_arguments(tokenizer), **recipe.get("model", {})}
             # no memory is allocated before the sizes are checked
             empty = memory.check_model(cls.Model, arguments, BadRun)
             adapter.apply(empty, 0)
@@ -54,7 +202,7 @@ def restored(
             if can_fill(empty):
                 fill(nn.ModuleDict({"model": empty}), state)
                 model = empty
-        task = cls.build(kept["recipe"], tokenizer, model)
+        task = cls.build(recipe, tokenizer, model)
         if task.model is given or model is None:
             adapter.apply(task.model, task.seed)
         own = dict(task.named_buffers(recurse=False))  # a folder of transformers has none
@@ -66,20 +214,109 @@ def restored(
         task.began = {str(key): str(one) for key, one in kept.get("began", {}).items()}
         task.anew = [str(name) for name in kept.get("anew", [])]
         task.results = {str(key): float(one) for key, one in kept.get("results", {}).items()}
-    except TfzooError:
-        raise
-    except Exception as error:  # of any kind: the file may come from anyone
-        why = " ".join(str(error).split())[:200]
-        raise BadRun(
-            f"the checkpoint's contents do not match: {type(error).__name__}: {why}"
-        ) from None
-    return task.eval()
+        return task
 
+    def checkpoint_entry(self) -> dict[str, Any]:
+        """What a checkpoint has beside tensors and the states of Lightning."""
+        adapter = {"adapter": asdict(self.adapter)} if self.adapter.name else {}
+        return {
+            "format": checkpoints.FORMAT,
+            "task": self.entry.name,
+            "recipe": {**self.recipe, **adapter},
+            "tokenizer": self.tokenizer_state(),
+            "batches": self.batches,
+            "skipped": self.skipped,
+            "text": self._content(),
+            **({"foreign": self.foreign} if self.foreign else {}),
+            **({"began": self.began, "anew": self.anew} if self.began else {}),
+        }
 
-def write_pretrained(task: Any, folder: str | Path, repository: str) -> None:
-    """Write the folder of :meth:`tfzoo.learning.task.Task.save_pretrained`."""
-    kept = {**task.checkpoint_entry(), "results": task.results}
-    whole = merged(task)
-    size = sum(one.numel() for one in whole.parameters())
-    card = model_card(type(task), kept, size, repository)
-    pretrained.write(Path(folder), whole.state_dict(), kept, card, task.beside)
+    @property
+    def skipped(self) -> int:
+        """Steps skipped so far. Waits for the device."""
+        return int(self.skipped_steps.total)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["tfzoo"] = self.checkpoint_entry()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        kept = checkpoint["tfzoo"]
+        if kept["tokenizer"] != self.tokenizer_state():
+            raise BadRun(
+                "the checkpoint has another tokenizer than the training data; resume with the data "
+                "that the checkpoint was trained on"
+            )
+        self.began, self.anew = dict(kept.get("began", {})), list(kept.get("anew", []))
+        text = kept.get("text")
+        if text and self._content() not in ("", text):
+            raise BadRun(
+                "the training text has changed since the checkpoint was written; resume with the "
+                "text that the checkpoint was trained on"
+            )
+        self.batches = kept["batches"]
+        loop = checkpoint.get("loops", {}).get("fit_loop", {}).get("state_dict", {})
+        self.loaders = loop.get("combined_loader", [])
+        self.skipped_steps.total = kept.get("skipped", 0)
+
+    def _content(self) -> str:
+        """A hash of the training text, or "" if the data has none."""
+        data = getattr(adapters.trainer_of(self), "datamodule", None)
+        return getattr(data, "content", "")
+
+    def save_pretrained(self, folder: str | Path, *, repository: str = "") -> None:
+        """Write a folder with the weights in safetensors (``model.safetensors``), recipe and
+        tokenizer in JSON and a model card (``README.md``), which :meth:`load` and all commands
+        read::
+
+            task = tfzoo.load("runs/numbers/1")
+            task.save_pretrained("numbers")
+            tfzoo.load("numbers").translate(["twenty plus two"])
+
+        The folder is written under a temporary name, read back and compared, then renamed. Absolute
+        paths in the recipe are shortened to their last part.
+
+        Args:
+            folder: a new or an empty folder.
+            repository: ``name/repository`` on the Hub, for the model card.
+
+        Raises:
+            TfzooError: the folder exists and is not empty, or cannot be written.
+        """
+        kept = {**self.checkpoint_entry(), "results": self.results}
+        whole = merged(self)
+        size = sum(one.numel() for one in whole.parameters())
+        card = model_card(type(self), kept, size, repository)
+        pretrained.write(Path(folder), whole.state_dict(), kept, card, self.beside)
+
+    def push_to_hub(
+        self,
+        repository: str,
+        *,
+        private: bool | None = None,
+        commit_message: str = "Upload a model of tfzoo",
+    ) -> str:
+        """Upload what :meth:`save_pretrained` writes to a repository of the Hugging Face Hub, which
+        is created if there is none, and return the address of the commit. Log in before, with ``hf
+        auth login`` or the variable ``HF_TOKEN``.
+
+        Args:
+            repository: ``name/repository``.
+            private: whether a new repository is private; None: the organisation's default.
+            commit_message: the message of the commit.
+
+        Raises:
+            TfzooError: the Hub refuses it, or cannot be reached.
+        """
+        with TemporaryDirectory() as place:
+            folder = Path(place) / "model"
+            self.save_pretrained(folder, repository=repository)
+            return hub.upload(folder, repository, private=private, message=commit_message)
+
+    def model_to_export(self, *, keep_adapter: bool = False) -> nn.Module:
+        """A copy of the model on the CPU, in evaluation mode, whose outputs are the task's; its
+        adapter is merged, unless ``keep_adapter``.
+        """
+        model: nn.Module = copy.deepcopy(self.model)
+        if not keep_adapter:
+            merge(model)
+        return model.cpu().eval()

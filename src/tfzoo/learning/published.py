@@ -7,7 +7,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from tfzoo.base import memory
@@ -94,11 +93,9 @@ def options_of(model: Model) -> dict[str, Any]:
     return {key: one for key, one in kept.items() if (key, one) != ("pooling", None)}
 
 
-def starting_values(
-    folder: Path, wanted: type, supplied: Mapping[str, Any] = MappingProxyType({})
-) -> dict[str, Any]:
-    """What a recipe takes from a folder whose weights its training starts with: the options of the
-    model, see :func:`starting_model`, and the tokenizer.
+def starting_values(folder: Path, task: Any) -> dict[str, Any]:
+    """What a recipe of a task takes from a folder whose weights its training starts with: the
+    options of the model, see :func:`starting_model`, and the tokenizer.
 
     Raises:
         BadRun: as :func:`read`.
@@ -109,18 +106,17 @@ def starting_values(
         name, state = found_in(folder)
         own = {"like": published.architecture, **options_of(model)}
     tokenizer = {"name": name, "folder": str(folder), "sha256": sha256_of(state)}
-    return {"model": starting_model(own, wanted, supplied), "data": {"tokenizer": tokenizer}}
+    return {"model": starting_model(own, task), "data": {"tokenizer": tokenizer}}
 
 
-def starting_model(
-    own: Mapping[str, Any], wanted: type, supplied: Mapping[str, Any] = MappingProxyType({})
-) -> dict[str, Any]:
-    """The options of a model with those of its ``own`` that the class ``wanted`` has and its task
-    has not ``supplied``; others as the architecture has them that it is like.
+def starting_model(own: Mapping[str, Any], task: Any) -> dict[str, Any]:
+    """The options of a task's model with those of its ``own`` that the class of the model has and
+    the task does not supply; others as the architecture has them that it is like.
 
     Raises:
         BadOption, UnknownName: it is like no architecture.
     """
+    wanted, supplied = task.Model, task.model_arguments()
     name = own.get("like")
     options = {**(options_like(name, wanted) if name else {}), **own}
     options.pop("token_head", None)

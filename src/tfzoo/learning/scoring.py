@@ -1,23 +1,34 @@
-"""The scores of a data set, computed from columns that have a row for each text, and how fast it
-was scored.
-"""
+"""Scores: their names, directions and units, how they are counted and computed, and how fast."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import lightning.pytorch as L
 import numpy as np
 import torch
 from torch import Tensor, distributed
 
+from tfzoo.base.registry import class_path
+from tfzoo.errors import BadData, BadOption
+from tfzoo.plots.style import log_figure, save
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 DRAWS = 500
 COVERAGE = 0.95
+
+Figures = dict[str, Callable[[], "Figure"]]
+"""What draws pictures, by name."""
 
 
 class Scores:
@@ -98,6 +109,184 @@ class Scores:
             if np.isfinite((low, high)).all():
                 found[name] = float(low), float(high)
         return found
+
+
+class Scored(L.LightningModule):
+    """The part of a task that scores data sets, over all processes."""
+
+    Batch: ClassVar[type] = object
+    """The class of the batches that the data module's loaders give."""
+    compute_scores: Callable[..., dict[str, Tensor]]
+    """A method that takes the columns of a data set, as :meth:`score` returns them, and returns its
+    scores besides ``loss``, by name. One that is a share of texts it returns as whether each
+    counts, ``(b)``; its interval is then that of a share.
+    """
+    higher_is_better: ClassVar[Mapping[str, bool]]
+    """The scores of one data set, ``loss`` and those that :meth:`compute_scores` computes, and
+    which way is better.
+    """
+    shares: ClassVar[str] = ""
+    """Those from 0 to 1 that are printed in percent, with spaces between them. As of ``about``, it
+    is read from the source, and so is the next one.
+    """
+    percentages: ClassVar[str] = ""
+    """Those from 0 to 100 that are printed in percent."""
+    monitor: ClassVar[str]
+    """The default of ``checkpoint.monitor``: the score that selects the best checkpoint."""
+    training_names: ClassVar[tuple[str, ...]] = (
+        *("loss", "lr", "grad_norm", "skipped", "tokens_per_second"),
+        "auxiliary_loss",
+    )
+    """The names of what training logs, the last one where the model has such losses."""
+    scores: list[Scores]
+    """What was counted of each data set of the last evaluation."""
+    throughput: InferenceThroughput
+    """Of the last evaluation."""
+    pictures: dict[str, Figures]
+    """Of the last test, by test set."""
+
+    @classmethod
+    def logged_names(cls) -> list[str]:
+        """The metrics that a callback can monitor."""
+        scores = (*cls.higher_is_better, "items")
+        return [
+            *(f"val/{name}" for name in scores),
+            *(f"train/{name}" for name in cls.training_names),
+        ]
+
+    @classmethod
+    def mode(cls, metric: str) -> Literal["min", "max"]:
+        """Whether a lower or a higher value of a metric such as ``val/loss`` is better."""
+        score = metric.rpartition("/")[2]
+        return "max" if cls.higher_is_better.get(score, score != "loss") else "min"
+
+    @classmethod
+    def check_mode(cls, metric: str, mode: str) -> None:
+        """Check that a score is not taken the wrong way round, such as ``max`` for ``val/loss``.
+
+        Raises:
+            BadOption: it is.
+        """
+        right = cls.mode(metric)
+        if metric.rpartition("/")[2] in cls.higher_is_better and mode != right:
+            better = "lower" if right == "min" else "higher"
+            raise BadOption(f"{metric} is better the {better} it is: set mode to {right}")
+
+    @classmethod
+    def measures(cls, score: str, dataset: Any, split: str) -> bool:
+        """Whether a score is computed on this split of a built-in data set."""
+        return score in cls.higher_is_better
+
+    @property
+    def untrained_loss(self) -> float | None:
+        """``log(classes)``: the loss of a model that gives all classes, or all words, the same
+        probability; None if the task has no such loss.
+        """
+        return None
+
+    @property
+    def untrained_scores(self) -> dict[str, float]:
+        """What a model scores that gives all classes, or all words, the same probability, as far as
+        it is known: in a sweep it stands for a score that is not finite.
+        """
+        found = {name: 0.0 for name, higher in self.higher_is_better.items() if higher}
+        if (loss := self.untrained_loss) is not None:
+            found |= {"loss": loss, "perplexity": math.exp(loss), "accuracy": math.exp(-loss)}
+        found["auroc"] = 0.5
+        return {name: score for name, score in found.items() if name in self.higher_is_better}
+
+    def constant_loss(self, data: Any) -> float | None:
+        """The smallest loss that the same prediction for every label in validation reaches, such
+        as the entropy of its classes, or of its tokens; None if there is none. A run of a sweep
+        whose last ``val/loss`` is no smaller has diverged.
+        """
+        return None
+
+    def score(self, batch: Any) -> tuple[Any, ...]:
+        """The losses of a batch and the weights to divide their sum by; and columns ``(b ...)`` of
+        what :meth:`compute_scores` needs of each text.
+        """
+        raise NotImplementedError
+
+    def figures(self, columns: Sequence[Tensor], title: str) -> Figures:
+        """What draws the pictures of the columns of a test set, by name."""
+        return {}
+
+    def check_batch(self, batch: Any) -> None:
+        """Check that a loader gives what the task reads.
+
+        Raises:
+            BadData: it gives something else.
+        """
+        if not isinstance(batch, self.Batch):
+            raise BadData(
+                f"a batch of {type(self).__name__} is a {class_path(self.Batch)}, not a "
+                f"{type(batch).__name__}: give the DataLoader a collate_fn that makes one"
+            )
+
+    def start_scoring(self, sets: int = 1) -> None:
+        """Forget what was counted before."""
+        self.scores, self.throughput = [Scores() for _ in range(sets)], InferenceThroughput()
+
+    def count_scores(self, batch: Any, dataloader: int) -> None:
+        """Score a batch of a data set."""
+        self.check_batch(batch)
+        while len(self.scores) <= dataloader:  # more data loaders than `test_names`
+            self.scores.append(Scores())
+        self.scores[dataloader].add(batch.index, *self.score(batch))
+
+    def log_scores(self, prefix: str, index: int, prog_bar: bool = False) -> None:
+        """Log the scores of a data set and its number of items, over all processes."""
+        scores = self.scores[index]
+        values = {f"{prefix}/{name}": value for name, value in scores.compute(self).items()}
+        self.log_dict(values, prog_bar=prog_bar)
+        self.log(f"{prefix}/items", float(len(scores)))
+
+    def test_names(self) -> list[str]:
+        """The names of the test sets that are scored; of loaders without one, their number."""
+        known = getattr(getattr(self.trainer, "datamodule", None), "test_names", ())
+        count = len(self.scores)
+        return (
+            ["test"] if not known and count == 1 else [*known, *map(str, range(len(known), count))]
+        )
+
+    def test_prefix(self, index: int) -> str:
+        """The only test set, and one that is called "test", are logged as test/NAME."""
+        names = self.test_names()
+        return "test" if len(names) == 1 or names[index] == "test" else f"test/{names[index]}"
+
+    def log_test(self) -> None:
+        """Log the scores of all test sets, and their pictures."""
+        self.pictures = {}
+        for index, name in enumerate(self.test_names()):
+            self.log_scores(self.test_prefix(index), index)
+            scores = self.scores[index]
+            self.pictures[name] = self.figures(scores.columns, name) if len(scores) else {}
+        for name, figures in self.pictures.items() if self.trainer.is_global_zero else ():
+            for kind, draw in figures.items():
+                log_figure(self.trainer.loggers, f"{name}/{kind}", draw, self.trainer.global_step)
+
+    def save_figures(self, folder: Path) -> list[Path]:
+        """Save the pictures of the last test in a folder, and return their paths: ``KIND.svg``, or
+        ``KIND_SET.svg`` if there are several test sets.
+        """
+        paths = []
+        for name, figures in self.pictures.items():
+            only = name == "test" or len(self.pictures) == 1
+            for kind, draw in figures.items():
+                paths.append(folder / (f"{kind}.svg" if only else f"{kind}_{name}.svg"))
+                save(draw(), paths[-1])
+        return paths
+
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """The intervals of the scores of the last test (:meth:`Scores.intervals`), by the names
+        under which they are logged.
+        """
+        return {
+            f"{self.test_prefix(index)}/{name}": interval
+            for index, scores in enumerate(self.scores)
+            for name, interval in scores.intervals(self).items()
+        }
 
 
 def percent(task: Any, name: str) -> int:

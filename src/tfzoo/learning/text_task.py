@@ -1,43 +1,36 @@
-"""What tasks of one kind of model share: those that give a vector of numbers for a text, such as
-classes, and those that give logits of the vocabulary at places of a text.
+"""What tasks of one kind of model share: those that give numbers for a text or for its words, such
+as classes, and those that give logits of the vocabulary at places of a text.
 """
 
 from __future__ import annotations
 
 import math
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from tfzoo.base.registry import task_for
-from tfzoo.base.terminal import tsv_cell
 from tfzoo.data.batches import ClassificationBatch, text_batches
-from tfzoo.data.pairs import parts
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption
 from tfzoo.learning import foreign
 from tfzoo.learning.task import PLACEHOLDER_SIZE, Task
 from tfzoo.models.classifier import TransformerClassifier
 
-SHOWN = 5
-"""The most labels of which a page shows the probability."""
-
 
 class TextTask(Task):
     """A task whose model is a :class:`~tfzoo.TransformerClassifier`, or any module that maps
     ``tokens`` ``(b n)`` to numbers ``(b c)``.
 
-    A subclass writes :meth:`answers_of`, :meth:`output_line`, :meth:`outputs` where they are no
-    labels, and what a :class:`~tfzoo.learning.task.Task` leaves to it: ``training_step``,
-    ``scored``, ``compute_scores``, ``prediction_rows`` and ``facts``; ``Data``, ``Answer``,
-    ``example``, ``about``, ``monitor`` and ``higher_is_better``.
+    A subclass writes :meth:`losses`, :meth:`columns_of`, ``compute_scores``, ``answers_of`` and
+    ``references``, :meth:`outputs` where they are no labels; ``Data``, ``Answer``, ``example``,
+    ``about``, ``monitor`` and ``higher_is_better``.
     """
 
     Model: ClassVar[type[nn.Module]] = TransformerClassifier
+    Batch: ClassVar[type] = ClassificationBatch
     line_batches: ClassVar[Callable[..., Iterable[Any]]] = staticmethod(text_batches)
-    model: Any
     tokenizer: Vocabulary
 
     def __init__(self, model: nn.Module, tokenizer: Vocabulary, **settings: Any) -> None:
@@ -57,12 +50,14 @@ class TextTask(Task):
     def text_names(self) -> list[str]:
         return list(self.tokenizer.texts)
 
-    def text_columns(self, batch: ClassificationBatch) -> dict[str, list[str]]:
-        """The texts of a batch by the columns of predictions."""
-        if not self.tokenizer.pairs:
-            return {"text": batch.source_text}
-        first, second = zip(*map(parts, batch.source_text), strict=True)
-        return {"first": [*first], "second": [*second]}
+    @property
+    def labels(self) -> list[str]:
+        """The labels, in the order of the logits; none where a label is no name."""
+        return list(self.tokenizer.labels)
+
+    @property
+    def untrained_loss(self) -> float | None:
+        return math.log(len(self.labels)) if self.labels else None
 
     @classmethod
     def outputs(cls, vocabulary: Vocabulary | None) -> int:
@@ -70,15 +65,6 @@ class TextTask(Task):
         vocabulary.
         """
         return 2 if vocabulary is None else len(vocabulary.labels)
-
-    @property
-    def untrained_loss(self) -> float | None:
-        return math.log(len(self.labels)) if self.labels else None
-
-    @property
-    def labels(self) -> list[str]:
-        """The labels, in the order of the logits; none where a label is no name."""
-        return list(self.tokenizer.labels)
 
     @classmethod
     def model_arguments(
@@ -90,7 +76,7 @@ class TextTask(Task):
     def max_positions(self) -> tuple[int | None, int | None]:
         return (getattr(self.model, "max_positions", None),) * 2
 
-    def max_length(self) -> int | None:
+    def max_length(self, options: Any = None) -> int | None:
         """The number of tokens that are read of a text, EOS included: the model's positions or
         ``data.max_length`` of the recipe, whichever is less; None: all.
         """
@@ -99,36 +85,35 @@ class TextTask(Task):
         limits = [self.max_positions()[0], None if trained is None else trained + frame]
         return min((limit for limit in limits if limit is not None), default=None)
 
-    def logits(self, batch: ClassificationBatch) -> Tensor:
+    def logits(self, batch: Any) -> Tensor:
         """What the model gives: ``(b c)``."""
         if self.foreign:
             shape = len(batch.tokens), self.outputs(self.tokenizer)
             return foreign.check_logits(self.model, self.model(batch.tokens), shape, "b classes")
         return self.model(batch.tokens, mask=batch.mask())  # type: ignore[no-any-return]
 
-    def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Any, ...]:
-        """What :meth:`score` returns; ``logits`` is what the model gives."""
-        raise NotImplementedError
-
-    def score(self, batch: ClassificationBatch) -> tuple[Any, ...]:
-        with self.throughput.timed(self.device, len(batch)):
-            logits = self.logits(batch)
-        return self.scored(logits, batch)
-
-    def output_header(self, given: Namespace) -> str | None:
-        probabilities = getattr(given, "probabilities", False)
-        return "\t".join(map(tsv_cell, self.labels)) if probabilities else None
-
-    def table_row(self, answer: Any) -> str:
-        """The probabilities of an answer in the order of the labels, a row of the table."""
-        return "\t".join(f"{answer.probabilities[label]:.4f}" for label in self.labels)
-
-    def forward_batch(self, batch: ClassificationBatch) -> object:
+    def forward_batch(self, batch: Any) -> object:
         return self.logits(batch)
 
-    def tokens_in(self, batch: ClassificationBatch) -> Tensor | int:
-        """The number of tokens of a batch that are no padding."""
-        return batch.tokens.numel() if batch.lengths is None else batch.lengths.sum()
+    def losses(self, logits: Tensor, batch: Any) -> tuple[Tensor, Tensor]:
+        """The loss of each text, label or word, and its weight: the mean loss is the sum of these
+        losses over the sum of the weights. ``logits`` is what the model gives.
+        """
+        raise NotImplementedError
+
+    def columns_of(self, logits: Tensor, batch: Any) -> Sequence[Tensor]:
+        """The columns ``(b ...)`` of what ``compute_scores`` needs of each text."""
+        raise NotImplementedError
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        losses, weights = self.losses(self.logits(batch), batch)
+        self.log_training({}, batch.real_tokens())
+        return self.summed(losses.sum(), weights.sum())
+
+    def score(self, batch: Any) -> tuple[Any, ...]:
+        with self.throughput.timed(self.device, len(batch)):
+            logits = self.logits(batch)
+        return *self.losses(logits, batch), *self.columns_of(logits, batch)
 
 
 class DocumentTask(Task):
@@ -145,7 +130,6 @@ class DocumentTask(Task):
         },
     }
     training_names = (*Task.training_names, "perplexity")
-    model: Any
     tokenizer: Vocabulary
 
     @property
@@ -170,23 +154,3 @@ class DocumentTask(Task):
         shape = (*tokens.shape, len(self.tokenizer.tokenizer))
         logits = foreign.check_logits(self.model, self.model(tokens), shape, "b n v")
         return logits.flatten(0, 1).index_select(0, places)
-
-
-def add_probabilities(parser: ArgumentParser) -> None:
-    """Add the option of a command that writes a table of probabilities."""
-    parser.add_argument(
-        "--probabilities",
-        action="store_true",
-        help="write a table of the probabilities of all labels",
-    )
-
-
-def most_probable(probabilities: Mapping[str, float]) -> str:
-    """The first labels with their probabilities, for a page.
-
-    >>> most_probable({"a": 0.5, "b": 0.25})
-    'a 0.500 · b 0.250'
-    """
-    shown = [f"{label} {p:.3f}" for label, p in [*probabilities.items()][:SHOWN]]
-    more = len(probabilities) - SHOWN
-    return " · ".join(shown) + (f" and {more} more" if more > 0 else "")

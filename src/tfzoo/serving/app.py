@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -11,7 +9,7 @@ from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -28,7 +26,7 @@ import tfzoo
 from tfzoo.data.pairs import joined
 from tfzoo.learning.task import Task
 from tfzoo.plots.pages.render import render
-from tfzoo.serving.answers import message_page
+from tfzoo.serving.answers import answer_page, answers, message_page
 from tfzoo.serving.limits import Limits
 from tfzoo.serving.model import Model
 
@@ -55,12 +53,11 @@ class Texts(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
     text: Any = None
     texts: Any = None
-    stream: bool = False
 
     @model_validator(mode="after")
     def one_of_both(self) -> Self:
-        """Either is given; several are not streamed."""
-        if (self.text is None) == (self.texts is None) or (self.stream and self.text is None):
+        """Either is given."""
+        if (self.text is None) == (self.texts is None):
             raise ValueError
         return self
 
@@ -126,8 +123,7 @@ def add_routes(app: FastAPI, model: Model, run: str) -> None:
     name, names = task.entry.name, task.text_names
     shape: Any = texts_of(names, limits)
     facts = {"run": run, "task": name, "names": names}
-    facts |= {"hint": task.input_hint, "streams": type(task).stream is not Task.stream}
-    first = render(PAGE, served=True, limits=limits, **facts)
+    first = render(PAGE, served=True, limits=limits, hint=task.input_hint, **facts)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     async def page() -> str:
@@ -144,14 +140,10 @@ def add_routes(app: FastAPI, model: Model, run: str) -> None:
         (text,) = shape(text=given if len(names) > 1 else "".join(given)).all
         if not text.strip():
             raise HTTPException(422, "the text is empty")
-        return await model.page(text, run)
+        return await model.run(lambda: answer_page(task, text, run))
 
     async def answer(asked: Texts) -> Any:
-        if asked.stream:
-            parts = model.stream(*asked.all)
-            first = await anext(parts)
-            return StreamingResponse(events(first, parts), media_type="text/event-stream")
-        found = await model.run(lambda: [asdict(one) for one in task.answers(asked.all)])
+        found = await model.run(lambda: [asdict(one) for one in answers(task, asked.all)])
         return JSONResponse(found[0] if asked.texts is None else {"answers": found})
 
     answer.__annotations__["asked"] = shape
@@ -164,22 +156,6 @@ def add_routes(app: FastAPI, model: Model, run: str) -> None:
     @app.get("/health", summary="Which run is served, and how many requests are being answered")
     async def health() -> dict[str, Any]:
         return {"status": "ok", "run": run, "task": name, "requests": model.requests}
-
-
-async def events(first: Any, rest: AsyncIterator[Any]) -> AsyncIterator[str]:
-    """Server-sent events: one for each part of an answer, and one for the error that ended it."""
-    try:
-        yield event(first)
-        async for part in rest:
-            yield event(part)
-    except HTTPException as error:
-        yield f"data: {json.dumps({'error': error.detail})}\n\n"
-
-
-def event(part: Any) -> str:
-    """A piece of an answer, or the answer, as a server-sent event."""
-    value = {"piece": part} if isinstance(part, str) else asdict(part)
-    return f"data: {json.dumps(value)}\n\n"
 
 
 def refusal(request: Request, error: Any) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,6 @@ from starlette.exceptions import HTTPException
 from tfzoo.base.terminal import notify
 from tfzoo.errors import TfzooError
 from tfzoo.models.transformer_layer import TransformerLayer
-from tfzoo.serving.answers import answer_page
 from tfzoo.serving.limits import Limits
 
 T = TypeVar("T")
@@ -32,7 +31,6 @@ class Model:
         self.task, self.limits = task.eval(), limits
         self.turns = CapacityLimiter(1)
         self.until = 0.0
-        self.streamed: tuple[str, Any] = ("", None)
         for module in task.model.modules():
             if isinstance(module, TransformerLayer):
                 module.register_forward_pre_hook(self._check)
@@ -43,18 +41,17 @@ class Model:
         now = self.turns.statistics()
         return now.borrowed_tokens + now.tasks_waiting
 
-    async def run(self, work: Callable[[], T], until: float | None = None) -> T:
+    async def run(self, work: Callable[[], T]) -> T:
         """The result of work for which no other is computed at the same time. Work whose time is
         over ends before the next layer of the model.
 
         Raises:
             HTTPException: 503, too many are waiting; 504, out of time; 422 or 500, the work failed.
         """
-        if until is None:
-            if self.requests > self.limits.waiting:
-                why = f"{self.requests} requests are waiting already; try again later"
-                raise HTTPException(503, why, {"Retry-After": "1"})
-            until = time.monotonic() + self.limits.seconds
+        if self.requests > self.limits.waiting:
+            why = f"{self.requests} requests are waiting already; try again later"
+            raise HTTPException(503, why, {"Retry-After": "1"})
+        until = time.monotonic() + self.limits.seconds
 
         def turn() -> T:
             self.until = until
@@ -74,24 +71,6 @@ class Model:
             kind = type(error).__name__
             notify(f"tfzoo: {kind} in {Path(place.filename).name}, line {place.lineno}")
             raise HTTPException(500, f"the model failed: {kind}") from None
-
-    async def page(self, text: str, run: str) -> str:
-        """The page of a text; what was streamed of the same text before is not computed again."""
-        streamed, answer = self.streamed
-        known = answer if streamed == text else None
-        return await self.run(lambda: answer_page(self.task, text, run, known))
-
-    async def stream(self, text: str) -> AsyncIterator[Any]:
-        """The pieces of the answer to a text, each a ``str``, and then the answer. Other requests
-        may have their turn between two pieces.
-        """
-        until = None
-        parts = self.task.stream(text)
-        while (part := await self.run(lambda: next(parts, None), until)) is not None:
-            until = until or self.until
-            if not isinstance(part, str):
-                self.streamed = (text, part)
-            yield part
 
     def _check(self, *_: object) -> None:
         if time.monotonic() > self.until:

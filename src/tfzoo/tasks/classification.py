@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,12 +17,11 @@ from tfzoo.base.terminal import tsv_cell
 from tfzoo.data.batches import ClassificationBatch, ClassificationDataset
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.tokenizer import Vocabulary
-from tfzoo.errors import BadOption, TfzooError
+from tfzoo.errors import BadOption
 from tfzoo.learning.loss import Loss, class_losses, constant_loss
-from tfzoo.learning.scoring import on_cpu
+from tfzoo.learning.scoring import Figures, on_cpu
 from tfzoo.learning.settings import Settings
-from tfzoo.learning.task import Figures, Reading
-from tfzoo.learning.text_task import TextTask, add_probabilities, most_probable
+from tfzoo.learning.text_task import TextTask
 from tfzoo.plots.decisions import calibration_figure, confusion_figure
 
 BINS = 15
@@ -90,17 +87,10 @@ class ClassificationTask(TextTask):
     """
 
     Data = ClassificationData
-    Batch = ClassificationBatch
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "listops", "train": 64, "val": 16, "test": 16}},
     }
-    epilog = """\
-For each input line, also an empty one, one line is written, in the same order: the label as in the
-training data, a tab, and its probability. With --top-k N this repeats for N labels in the same
-line, the most probable first. With --probabilities the first line has all labels, and each line
-after it the probabilities of an input line, in the same order, separated by tabs.
-"""
-    about = "classify text line by line"
+    about = "the label of each line of text, and its probability"
     Answer = ClassificationAnswer
     pipeline_tag = "text-classification"
     shares = "accuracy macro_f1 calibration_error"
@@ -112,7 +102,6 @@ after it the probabilities of an input line, in the same order, separated by tab
         "macro_f1": True,
         "calibration_error": False,
     }
-    training_names = (*TextTask.training_names, "accuracy")
     training_settings = frozenset({"optim", "loss", "compute"})
     Settings = ClassificationSettings
     loss: Loss
@@ -148,19 +137,13 @@ after it the probabilities of an input line, in the same order, separated by tab
             )
         self.class_weights.copy_(weights)
 
-    def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
-        logits = self.logits(batch)
+    def losses(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, Tensor]:
         smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
         weights = self.class_weights[batch.label]
-        right = (logits.argmax(-1) == batch.label).float().mean()
-        self.log_training({"train/accuracy": right}, self.tokens_in(batch))
-        return self.summed((weights * smoothed).sum(), weights.sum())
+        return weights * smoothed, weights
 
-    def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, ...]:
-        smoothed, _ = class_losses(logits, batch.label, self.optim.label_smoothing)
-        weights = self.class_weights[batch.label]
-        confidence, predicted = on_cpu(logits).softmax(-1).max(-1)
-        return weights * smoothed, weights, confidence, predicted, batch.label
+    def columns_of(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, ...]:
+        return *on_cpu(logits).softmax(-1).max(-1), batch.label
 
     def compute_scores(
         self, confidence: Tensor, predicted: Tensor, label: Tensor
@@ -191,37 +174,9 @@ after it the probabilities of an input line, in the same order, separated by tab
             "calibration": partial(calibration_figure, bins, title),
         }
 
-    def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
-        """The accuracy of always predicting the most frequent class of training, and of the data
-        set's baselines.
-        """
-        majority = counts(data.sets["train"], len(self.labels)).argmax()
-        accuracies = {"majority": float((data.sets[name].labels == majority).mean())}
-        if hasattr(data.built_in, "baselines"):
-            accuracies |= data.built_in.baselines(data.splits["train"], data.splits[name])
-        return {"accuracy": accuracies}
-
-    def prediction_columns(self, batch: ClassificationBatch) -> Mapping[str, Sequence[Any]]:
-        found = self.answers_of(batch)
-        return {
-            **self.text_columns(batch),
-            "label": [self.labels[label] for label in batch.label.tolist()],
-            "prediction": [one.label for one in found],
-            "probability": [one.probability for one in found],
-        }
-
-    def classify(
-        self, lines: Iterable[str | Sequence[str]], **reading: Unpack[Reading]
+    def answers_of(
+        self, batch: ClassificationBatch, options: Any = None
     ) -> list[ClassificationAnswer]:
-        """The most probable label of each line, and the probabilities of all, in order; arguments
-        and errors as of :meth:`for_lines`::
-
-            for answer in task.classify(["[MAX 4 3 ]"]):
-                print(answer.label, answer.probability, answer.probabilities)
-        """
-        return self.for_lines(lines, self.answers_of, **reading)
-
-    def answers_of(self, batch: ClassificationBatch) -> list[ClassificationAnswer]:
         logits = self.logits(batch).cpu()
         best = logits.argsort(-1, descending=True)  # probabilities may round to the same
         answers = []
@@ -230,27 +185,11 @@ after it the probabilities of an input line, in the same order, separated by tab
             answers.append(ClassificationAnswer(*next(iter(ranked.items())), ranked))
         return answers
 
-    def facts(self, answer: ClassificationAnswer) -> dict[str, str]:
-        return {"label": answer.label, "probabilities": most_probable(answer.probabilities)}
+    def references(self, batch: ClassificationBatch) -> list[str]:
+        return [self.labels[label] for label in batch.label.tolist()]
 
-    @classmethod
-    def add_arguments(cls, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
-        parser.add_argument(
-            "--top-k", type=int, metavar="N", help="write the N most probable labels of each line"
-        )
-        add_probabilities(parser)
-
-    @classmethod
-    def check_arguments(cls, given: Namespace) -> None:
-        if given.top_k is not None and (given.top_k < 1 or given.probabilities):
-            raise TfzooError("--top-k must be at least 1, and --probabilities has all labels")
-
-    def output_line(self, answer: ClassificationAnswer, given: Namespace) -> str:
-        if given.probabilities:
-            return self.table_row(answer)
-        ranked = islice(answer.probabilities.items(), given.top_k or 1)
-        return "\t".join(f"{tsv_cell(label)}\t{p:.4f}" for label, p in ranked)
+    def output_line(self, answer: ClassificationAnswer) -> str:
+        return f"{tsv_cell(answer.label)}\t{answer.probability:.4f}"
 
 
 def counts(texts: ClassificationDataset, classes: int) -> NDArray[np.int64]:

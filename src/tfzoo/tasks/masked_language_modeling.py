@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,8 +22,7 @@ from tfzoo.data.tokenizer import token_texts
 from tfzoo.learning.cross_entropy import cross_entropy_of_logits
 from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.scoring import sums_by
-from tfzoo.learning.task import Reading
-from tfzoo.learning.text_task import DocumentTask, most_probable
+from tfzoo.learning.text_task import DocumentTask
 from tfzoo.models.masked_language_model import MaskedLanguageModel
 
 SHOWN = 5
@@ -35,10 +33,10 @@ SHOWN = 5
 class MaskedLanguageModelingAnswer:
     """A text with the most probable token in place of each ``[MASK]``, the most probable tokens of
     each with their probabilities, and whether the end of the text was not read because it is longer
-    than the model reads.
+    than the model reads. What is masked after the end of what is read stays ``[MASK]``.
     """
 
-    text: str
+    filled: str
     masks: list[dict[str, float]] = field(default_factory=list)
     truncated: bool = False
 
@@ -62,12 +60,8 @@ class MaskedLanguageModelingTask(DocumentTask):
     Model: ClassVar[type[nn.Module]] = MaskedLanguageModel
     Data = MaskedData
     Batch = MaskedBatch
-    line_batches: ClassVar[Callable[..., Iterable[Any]]] = staticmethod(text_with_masks_batches)
-    epilog = """\
-In each input line, [MASK] stands for a token. One line is written for each, also an empty one, in
-the same order: the text with the most probable token in place of each [MASK].
-"""
-    about = "fill [MASK] in each line of text"
+    line_batches = staticmethod(text_with_masks_batches)
+    about = "each line of text with the most probable token in place of each [MASK]"
     input_hint = "Write [MASK] for each token to find."
     Answer = MaskedLanguageModelingAnswer
     pipeline_tag = "fill-mask"
@@ -98,7 +92,7 @@ the same order: the text with the most probable token in place of each [MASK].
 
     def training_step(self, batch: MaskedBatch, batch_idx: int) -> Tensor:
         loss, nll, _, tokens = self.loss(batch)
-        read = batch.tokens.numel() if batch.lengths is None else batch.lengths.sum()
+        read = batch.real_tokens()
         self.log_training({"train/perplexity": (nll.sum() / max(tokens, 1)).exp()}, read)
         return self.summed(loss, tokens)
 
@@ -116,43 +110,26 @@ the same order: the text with the most probable token in place of each [MASK].
         every = tokens.sum()
         return {"perplexity": (nll.sum() / every).exp(), "accuracy": right.sum() / every}
 
-    def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
-        """The accuracy of the most frequent token of training."""
-        frequent, test = np.bincount(data.sets["train"].sequences.ids).argmax(), data.sets[name]
-        labels = torch.cat([test[[item]].labels for item in range(len(test))])
-        return {"accuracy": {"most frequent": float((labels == int(frequent)).double().mean())}}
-
     def constant_loss(self, data: Any) -> float:
         ids = data.sets["val"].sequences.ids
         found = torch.from_numpy(np.bincount(ids, minlength=len(self.tokenizer.tokenizer)))
         return constant_loss(found, self.optim.label_smoothing, self.tokenizer.special.unpredicted)
 
-    def prediction_columns(self, batch: MaskedBatch) -> Mapping[str, Sequence[Any]]:
+    def rows(self, batch: MaskedBatch) -> list[dict[str, Any]]:
+        """Each document with its masked tokens ``filled``, and the share of them that is right."""
         best = self._without_special(self.logits(batch)).argmax(-1)
-        right = best.new_zeros(len(batch.index), dtype=torch.float64)
-        right.index_add_(0, batch.owner, (best == batch.labels).double())
-        count = torch.bincount(batch.owner, minlength=len(batch.index)).clamp(min=1)
+        right, count = sums_by(
+            batch.owner, len(batch.index), best == batch.labels, torch.ones_like(best)
+        )
         tokens = batch.tokens.flatten().index_copy(0, batch.places, best)
         ids: list[list[int]] = [[] for _ in batch.index]
         for row, one in zip(batch.rows, tokens.view_as(batch.tokens).tolist(), strict=True):
             ids[row] += one
-        return {
-            "text": batch.source_text,
-            "filled": self.tokenizer.tokenizer.decode(ids),
-            "accuracy": (right / count).tolist(),
-        }
-
-    def fill(
-        self, texts: Iterable[str], **reading: Unpack[Reading]
-    ) -> list[MaskedLanguageModelingAnswer]:
-        """Each text with the most probable token in place of each ``[MASK]``, in order; arguments
-        and errors as of :meth:`for_lines`::
-
-            task.fill(["the dogs that the cat hears [MASK] ."])[0].text
-
-        What is masked after the end of what the model reads stays ``[MASK]``.
-        """
-        return self.for_lines(texts, self.answers_of, **reading)
+        columns = batch.source_text, self.tokenizer.tokenizer.decode(ids), right / count.clamp(1)
+        return [
+            {"text": text, "filled": filled, "accuracy": float(accuracy)}
+            for text, filled, accuracy in zip(*columns, strict=True)
+        ]
 
     def _without_special(self, logits: Tensor) -> Tensor:
         """Logits in fp32 or better, without those of special ids."""
@@ -160,7 +137,9 @@ the same order: the text with the most probable token in place of each [MASK].
         logits[:, list(self.tokenizer.special.every)] = float("-inf")
         return logits
 
-    def answers_of(self, batch: MaskedBatch) -> list[MaskedLanguageModelingAnswer]:
+    def answers_of(
+        self, batch: MaskedBatch, options: Any = None
+    ) -> list[MaskedLanguageModelingAnswer]:
         logits = self._without_special(self.logits(batch))
         ids = logits.topk(min(SHOWN, logits.shape[-1])).indices
         top = logits.softmax(-1).gather(-1, ids)
@@ -181,10 +160,3 @@ the same order: the text with the most probable token in place of each [MASK].
         words = text.split()
         words[len(words) // 2] = MASK
         return " ".join(words)
-
-    def facts(self, answer: MaskedLanguageModelingAnswer) -> dict[str, str]:
-        masks = {f"mask {k}": most_probable(one) for k, one in enumerate(answer.masks, 1)}
-        return {"text": answer.text, **masks}
-
-    def output_line(self, answer: MaskedLanguageModelingAnswer, given: Namespace) -> str:
-        return answer.text

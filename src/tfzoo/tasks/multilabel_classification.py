@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from typing import Any, ClassVar
 from unicodedata import normalize
 
@@ -26,9 +26,8 @@ from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadData, BadOption
-from tfzoo.learning.scoring import on_cpu
-from tfzoo.learning.task import Figures
-from tfzoo.learning.text_task import TextTask, add_probabilities, most_probable
+from tfzoo.learning.scoring import Figures
+from tfzoo.learning.text_task import TextTask
 from tfzoo.plots.decisions import threshold_figure
 
 
@@ -152,6 +151,7 @@ def roc_area(values: Tensor, positive: Tensor) -> float:
 
 def label_losses(logits: Tensor, label: Tensor) -> Tensor:
     """``-y log(p) - (1 - y) log(1 - p)``, ``p = sigmoid(logit)``: ``(b l), (b l) -> (b l)``."""
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return binary_cross_entropy_with_logits(logits, label.to(logits.dtype), reduction="none")
 
 
@@ -187,17 +187,10 @@ class MultilabelClassificationTask(TextTask):
     """
 
     Data = MultilabelData
-    Batch = ClassificationBatch
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "reachable", "train": 64, "val": 16, "test": 16}},
     }
-    epilog = """\
-For each input line, also an empty one, one line is written, in the same order: its labels as in the
-training data, separated by tabs; an empty line where a text has none. With --probabilities the
-first line has all labels, and each line after it the probabilities of an input line, in the same
-order, separated by tabs.
-"""
-    about = "find the labels of each line of text"
+    about = "the labels of each line of text, with tabs between them"
     smooths_labels = False
     Answer = MultilabelAnswer
     pipeline_tag = "text-classification"
@@ -228,14 +221,12 @@ order, separated by tabs.
         share = torch.from_numpy(held.labels[held.rows]).double().mean(0)
         return float(torch.special.entr(torch.stack([share, 1 - share])).sum(0).mean())
 
-    def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
-        losses = label_losses(self.logits(batch), batch.label)
-        self.log_training({}, self.tokens_in(batch))
-        return self.summed(losses.sum(), losses.numel())
+    def losses(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, Tensor]:
+        found = label_losses(logits, batch.label)
+        return found, torch.ones_like(found)
 
-    def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Any, ...]:
-        losses = label_losses(on_cpu(logits), batch.label.cpu())
-        return losses, losses.numel(), logits, batch.label.bool()
+    def columns_of(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, ...]:
+        return logits, batch.label.bool()
 
     def compute_scores(self, logits: Tensor, label: Tensor) -> dict[str, Tensor]:
         """A label is predicted where its probability is over :attr:`threshold`. With the true
@@ -269,66 +260,18 @@ order, separated by tabs.
         threshold = float(self.threshold)
         return {"threshold": partial(threshold_figure, logits.sigmoid(), label, threshold, title)}
 
-    def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
-        """The micro F1 of always predicting the most frequent labels of training, as many as are
-        best there.
-        """
-        train, test = data.sets["train"], data.sets[name].labels
-        counts = train.labels[train.rows].sum(0)
-        order = np.argsort(-counts, kind="stable")
-        taken = np.arange(1, len(order) + 1)
-        f1 = 2 * counts[order].cumsum() / (taken * len(train) + counts.sum())
-        frequent = order[: f1.argmax() + 1]
-        constant = 2 * test[:, frequent].sum() / (len(frequent) * len(test) + test.sum())
-        return {"micro_f1": {"frequent labels": float(constant)}}
-
-    def prediction_columns(self, batch: ClassificationBatch) -> Mapping[str, Sequence[Any]]:
-        labels, probability = self.labels, self.probabilities(batch)
-        columns: dict[str, Sequence[Any]] = {
-            **self.text_columns(batch),
-            "labels": [chosen(labels, flags) for flags in batch.label.tolist()],
-            "prediction": [
-                chosen(labels, flags) for flags in (probability > self.threshold.cpu()).tolist()
-            ],
-        }
-        columns |= {
-            f"p({label})": one.tolist() for label, one in zip(labels, probability.T, strict=True)
-        }
-        return columns
-
-    def probabilities(self, batch: ClassificationBatch) -> Tensor:
-        """The probability of each label of each text: ``(b labels)``, in float64, where those of
-        large logits differ.
-        """
-        return self.logits(batch).cpu().double().sigmoid()
-
-    def answers_of(self, batch: ClassificationBatch) -> list[MultilabelAnswer]:
+    def answers_of(self, batch: ClassificationBatch, options: Any = None) -> list[MultilabelAnswer]:
         answers = []
-        for row in self.probabilities(batch):
+        for row in self.logits(batch).cpu().double().sigmoid():  # of large logits fp32 has 1
             found, order = row.sort(descending=True)
-            ranked = [self.tokenizer.labels[index] for index in order.tolist()]
+            ranked = [self.labels[index] for index in order.tolist()]
             taken = int((found > self.threshold.cpu()).sum())
             probabilities = dict(zip(ranked, found.tolist(), strict=True))
             answers.append(MultilabelAnswer(ranked[:taken], probabilities))
         return answers
 
-    def facts(self, answer: MultilabelAnswer) -> dict[str, str]:
-        return {
-            "labels": ", ".join(answer.labels) or "none",
-            "probabilities": most_probable(answer.probabilities),
-        }
+    def references(self, batch: ClassificationBatch) -> list[list[str]]:
+        return [[*compress(self.labels, flags)] for flags in batch.label.tolist()]
 
-    @classmethod
-    def add_arguments(cls, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
-        add_probabilities(parser)
-
-    def output_line(self, answer: MultilabelAnswer, given: Namespace) -> str:
-        if given.probabilities:
-            return self.table_row(answer)
+    def output_line(self, answer: MultilabelAnswer) -> str:
         return "\t".join(map(tsv_cell, answer.labels))
-
-
-def chosen(labels: Sequence[str], flags: Sequence[int | bool]) -> list[str]:
-    """The labels whose flag is set."""
-    return [label for label, flag in zip(labels, flags, strict=True) if flag]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, log10, nan
@@ -107,11 +106,10 @@ class RegressionTask(TextTask):
     """
 
     Data = RegressionData
-    Batch = ClassificationBatch
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "listops", "train": 64, "val": 16, "test": 16}},
     }
-    about = "predict a number for each line of text"
+    about = "a number for each line of text"
     published = "regression"
     smooths_labels = False
     Answer = RegressionAnswer
@@ -163,26 +161,20 @@ class RegressionTask(TextTask):
             self.mean.fill_(float(numbers.mean()))
             self.std.fill_(float(numbers.std()))
 
-    def predicted(self, batch: ClassificationBatch) -> Tensor:
-        """The number of each text: ``(b)``, float64."""
-        return self.numbers(self.logits(batch))
-
     def numbers(self, logits: Tensor) -> Tensor:
         """What the model gives, in the labels' own unit: ``(b 1) -> (b)``, float64."""
         return logits[:, 0].double() * self.std + self.mean
 
-    def losses(self, predicted: Tensor, label: Tensor) -> Tensor:
+    def errors(self, predicted: Tensor, label: Tensor) -> Tensor:
         """``((p - y) / std)^2`` of each text: ``(b), (b) -> (b)``."""
         return ((predicted - label) / self.std).square()
 
-    def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
-        losses = self.losses(self.predicted(batch), batch.label)
-        self.log_training({}, self.tokens_in(batch))
-        return self.summed(losses.sum(), len(losses))
+    def losses(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, Tensor]:
+        found = self.errors(self.numbers(logits), batch.label)
+        return found, torch.ones_like(found)
 
-    def scored(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Any, ...]:
-        predicted = self.numbers(logits)
-        return self.losses(predicted, batch.label), len(predicted), predicted, batch.label
+    def columns_of(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, ...]:
+        return self.numbers(logits), batch.label
 
     def compute_scores(self, predicted: Tensor, label: Tensor) -> dict[str, Tensor]:
         """``mse``, the mean squared error, and ``mae``, the mean absolute error; ``pearson``, the
@@ -200,35 +192,20 @@ class RegressionTask(TextTask):
             "spearman": correlation(*map(rankdata, columns)),
         }
 
-    def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
-        """The mean squared error of always predicting the mean of the training labels."""
-        numbers = np.asarray(data.sets[name].labels, np.float64)
-        return {"mse": {"mean of training": float(np.square(numbers - self.mean.item()).mean())}}
-
     def constant_loss(self, data: Any) -> float:
         """The variance of the labels, in units of that of training."""
         return float(np.var(np.asarray(data.sets["val"].labels, np.float64)) / self.std.item() ** 2)
 
-    def prediction_columns(self, batch: ClassificationBatch) -> Mapping[str, Sequence[Any]]:
-        return {
-            **self.text_columns(batch),
-            "value": batch.label.tolist(),
-            "prediction": self.predicted(batch).tolist(),
-        }
+    def answers_of(self, batch: ClassificationBatch, options: Any = None) -> list[RegressionAnswer]:
+        return [RegressionAnswer(value) for value in self.numbers(self.logits(batch)).tolist()]
 
-    def answers_of(self, batch: ClassificationBatch) -> list[RegressionAnswer]:
-        return [RegressionAnswer(value) for value in self.predicted(batch).tolist()]
+    def references(self, batch: ClassificationBatch) -> list[float]:
+        return batch.label.tolist()
 
-    def facts(self, answer: RegressionAnswer) -> dict[str, str]:
-        return {"value": self.written(answer.value, 4)}
-
-    def output_line(self, answer: RegressionAnswer, given: Namespace) -> str:
-        return self.written(answer.value, 6)
-
-    def written(self, value: float, digits: int) -> str:
-        """A number with as many digits as that of the labels' deviation would have."""
-        places = digits - 1 - floor(log10(float(self.std)))
-        return f"{round(value, places):.15g}"
+    def output_line(self, answer: RegressionAnswer) -> str:
+        """The number with as many digits as six of the labels' deviation would have."""
+        places = 5 - floor(log10(float(self.std)))
+        return f"{round(answer.value, places):.15g}"
 
     def model_to_export(self, *, keep_adapter: bool = False) -> nn.Module:
         """The model with mean and standard deviation in its last layer, which counts as trained.

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 from unicodedata import normalize
 
@@ -36,10 +33,8 @@ from tfzoo.data.words import (
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning import foreign
 from tfzoo.learning.loss import class_losses, constant_loss
-from tfzoo.learning.task import Figures
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.plots.decisions import confusion_figure
 
 OUTSIDE = "O"
 """The label of a word that belongs to no span."""
@@ -151,35 +146,18 @@ class TokenData(LabelledText):
 
 def counts_of(
     predicted: Sequence[str], true: Sequence[str], kinds: Sequence[str]
-) -> tuple[list[list[int]], list[int], list[list[int]]]:
+) -> tuple[list[list[int]], list[int]]:
     """What is counted in a text with these labels of its words: the right, predicted and true spans
-    of each kind ``(kinds 3)``; the right words and all; and what became of spans, ``(kinds+1
-    kinds+2)``. There a row is what true spans of a kind are: by the kind of the predicted span of
-    the same words; overlapped by predicted spans of other words; missed. The last row is predicted
-    spans that overlap no true one, by kind.
+    of each kind ``(kinds 3)``; and the right words and all.
     """
-    found, wanted, c = spans_of(predicted), spans_of(true), len(kinds)
+    found, wanted = spans_of(predicted), spans_of(true)
     number = {kind: k for k, kind in enumerate(kinds)}
     counts = [[0, 0, 0] for _ in kinds]
     for column, spans in enumerate(({*found} & {*wanted}, found, wanted)):
         for span in spans:
             counts[number[span.label]][column] += 1
-    errors = [[0] * (c + 2) for _ in range(c + 1)]
-    label_at = {span[1:]: span.label for span in found}
-    for span in wanted:
-        same = label_at.get(span[1:])
-        other = c if overlaps(span, found) else c + 1
-        errors[number[span.label]][other if same is None else number[same]] += 1
-    for span in found:
-        if not overlaps(span, wanted):
-            errors[c][number[span.label]] += 1
     right = sum(one == other for one, other in zip(predicted, true, strict=True))
-    return counts, [right, len(true)], errors
-
-
-def overlaps(span: Span, others: Sequence[Span]) -> bool:
-    """Whether a span has a word of another one."""
-    return any(span.start < other.end and other.start < span.end for other in others)
+    return counts, [right, len(true)]
 
 
 def f1(right: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
@@ -189,13 +167,13 @@ def f1(right: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
 
 @dataclass
 class TokenAnswer:
-    """The words of a text, the label of each, and the spans: label, text, the index of the first
-    word and of the one after the last. ``truncated``: the text is longer than the model reads, and
-    the words that it does not read are ``O``.
+    """The label of each word of a text, the words, and the spans: label, text, the index of the
+    first word and of the one after the last. ``truncated``: the text is longer than the model
+    reads, and the words that it does not read are ``O``.
     """
 
-    words: list[str]
     labels: list[str]
+    words: list[str]
     spans: list[dict[str, Any]]
     truncated: bool = False
 
@@ -222,13 +200,7 @@ class TokenClassificationTask(TextTask):
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "entities", "train": 64, "val": 16, "test": 16}},
     }
-    epilog = """\
-The words of a line stand between spaces, as in the training data: "Anna lives in New York ." For
-each line, also an empty one, one line is written, in the same order: the label of each word, with
-spaces between them. With --spans, the spans instead, each as its label, a colon and its words, with
-tabs between them; an empty line where there is none.
-"""
-    about = "find the label of each word, line by line"
+    about = "the label of each word of a line, whose words stand between spaces"
     Answer = TokenAnswer
     pipeline_tag = "token-classification"
     shares = "accuracy precision recall f1 macro_f1"
@@ -255,7 +227,7 @@ tabs between them; an empty line where there is none.
     def check_model(cls, model: TransformerClassifier) -> None:
         """Every part of a classifier does."""
 
-    def logits(self, batch: WordBatch) -> Tensor:  # type: ignore[override]  # of words
+    def logits(self, batch: WordBatch) -> Tensor:
         """What the model gives for the first token of each word: ``(b w c)``, without meaning
         where there is none.
         """
@@ -269,35 +241,25 @@ tabs between them; an empty line where there is none.
         chosen: Tensor = found.gather(1, places.expand(-1, -1, found.shape[-1]))
         return chosen
 
-    def loss(self, logits: Tensor, batch: WordBatch, smoothing: float) -> tuple[Tensor, Tensor]:
-        """The label-smoothed loss, summed over the words that are read, and their number."""
+    def losses(self, logits: Tensor, batch: WordBatch) -> tuple[Tensor, Tensor]:
+        """Those of words that are read; scores smooth no labels."""
         read = ((batch.places >= 0) & (batch.label != NO_LABEL)).flatten()
+        smoothing = self.optim.label_smoothing if self.training else 0.0
         label = batch.label.clamp(min=0).flatten()
         losses, _ = class_losses(logits.flatten(0, 1), label, smoothing)
-        return losses.masked_fill(~read, 0.0).sum(), read.sum()
-
-    def training_step(self, batch: WordBatch, batch_idx: int) -> Tensor:
-        loss, words = self.loss(self.logits(batch), batch, self.optim.label_smoothing)
-        self.log_training({}, self.tokens_in(batch))
-        return self.summed(loss, words)
+        return losses.masked_fill(~read, 0.0), read
 
     @property
     def kinds(self) -> list[str]:
         """The labels of spans."""
         return sorted({parse(label)[1] for label in self.labels} - {""})
 
-    def counts(
-        self, predicted: Sequence[Sequence[str]], true: Sequence[Sequence[str]]
-    ) -> tuple[Tensor, ...]:
-        """What :func:`counts_of` counts in each text."""
-        rows = [counts_of(*pair, self.kinds) for pair in zip(predicted, true, strict=True)]
+    def columns_of(self, logits: Tensor, batch: WordBatch) -> tuple[Tensor, ...]:
+        pairs = zip(self.predicted(logits, batch), self.references(batch), strict=True)
+        rows = [counts_of(*pair, self.kinds) for pair in pairs]
         return tuple(map(torch.tensor, zip(*rows, strict=True)))
 
-    def scored(self, logits: Tensor, batch: WordBatch) -> tuple[Any, ...]:  # type: ignore[override]
-        counts = self.counts(self.predicted(logits, batch), self.true(batch))
-        return *self.loss(logits, batch, 0.0), *counts
-
-    def compute_scores(self, spans: Tensor, words: Tensor, errors: Tensor) -> dict[str, Tensor]:
+    def compute_scores(self, spans: Tensor, words: Tensor) -> dict[str, Tensor]:
         """``accuracy``, the share of words whose label is right. A predicted span is right if a
         true one has the same words and label: ``precision`` is the share of predicted spans that
         are right, ``recall`` the share of true spans that are found, ``f1`` is ``2 P R / (P +
@@ -316,7 +278,7 @@ tabs between them; an empty line where there is none.
             "macro_f1": f1(*kinds.T).mean() if len(kinds) else torch.zeros_like(right),
         }
 
-    def true(self, batch: WordBatch) -> list[list[str]]:
+    def references(self, batch: WordBatch) -> list[list[str]]:
         """The label of each word."""
         labels = self.labels
         return [[labels[k] for k in row if k != NO_LABEL] for row in batch.label.tolist()]
@@ -324,42 +286,12 @@ tabs between them; an empty line where there is none.
     def predicted(self, logits: Tensor, batch: WordBatch) -> list[list[str]]:
         """The most probable label of each word; ``O`` where a text is truncated."""
         best = logits.argmax(-1).masked_fill(batch.places < 0, NO_LABEL).tolist()
-        texts = batch.label.tolist() if batch.label.numel() else None
         names = [*self.labels, OUTSIDE]
-        if texts is None:
-            counts = [len(words_of(text)) for text in batch.source_text]
-        else:
-            counts = [sum(k != NO_LABEL for k in row) for row in texts]
+        counts = [len(words_of(text)) for text in batch.source_text]
+        counts = counts or [len(row) for row in self.references(batch)]
         return [[names[k] for k in row[:count]] for row, count in zip(best, counts, strict=True)]
 
-    def figures(self, columns: Sequence[Tensor], title: str) -> Figures:
-        """What became of the spans of each kind."""
-        rows = [*self.kinds, "(invented)"]
-        became, errors = [*self.kinds, "(other words)", "(missed)"], columns[2].sum(0)
-        return {"spans": partial(confusion_figure, errors, rows, title, predicted=became)}
-
-    def baselines(self, data: Any, name: str) -> Mapping[str, Mapping[str, float]]:
-        """The F1 of giving each word the label that it has most often in training, and ``O`` to
-        others.
-        """
-        seen: dict[str, Counter[str]] = {}
-        for text, cell in data.splits["train"]:
-            for word, label in zip(words_of(text), words_of(cell), strict=True):
-                seen.setdefault(word, Counter())[label] += 1
-        best = {word: labels.most_common(1)[0][0] for word, labels in seen.items()}
-        texts, cells = zip(*data.splits[name], strict=True)
-        looked_up = [[best.get(word, OUTSIDE) for word in words_of(text)] for text in texts]
-        found = self.compute_scores(*self.counts(looked_up, [*map(words_of, cells)]))
-        return {"f1": {"most frequent label of a word": float(found["f1"])}}
-
-    def prediction_columns(self, batch: WordBatch) -> Mapping[str, Sequence[Any]]:
-        return {
-            "text": batch.source_text,
-            "labels": [" ".join(row) for row in self.true(batch)],
-            "prediction": [" ".join(row) for row in self.predicted(self.logits(batch), batch)],
-        }
-
-    def answers_of(self, batch: WordBatch) -> list[TokenAnswer]:
+    def answers_of(self, batch: WordBatch, options: Any = None) -> list[TokenAnswer]:
         found = []
         predicted = self.predicted(self.logits(batch), batch)
         for text, labels in zip(batch.source_text, predicted, strict=True):
@@ -369,22 +301,8 @@ tabs between them; an empty line where there is none.
                 | {"start": one.start, "end": one.end}
                 for one in spans_of(labels)
             ]
-            found.append(TokenAnswer(words, labels, spans))
+            found.append(TokenAnswer(labels, words, spans))
         return found
 
-    def facts(self, answer: TokenAnswer) -> dict[str, str]:
-        words = list(answer.words)
-        for span in answer.spans:
-            words[span["start"]] = f"[{words[span['start']]}"
-            words[span["end"] - 1] += f"]({span['label']})"
-        return {"labels": " ".join(words)}
-
-    @classmethod
-    def add_arguments(cls, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
-        parser.add_argument("--spans", action="store_true", help="write the spans with their words")
-
-    def output_line(self, answer: TokenAnswer, given: Namespace) -> str:
-        if given.spans:
-            return "\t".join(f"{span['label']}: {span['text']}" for span in answer.spans)
+    def output_line(self, answer: TokenAnswer) -> str:
         return " ".join(answer.labels)

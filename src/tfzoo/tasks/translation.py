@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,7 +16,6 @@ from torch import Tensor, nn
 
 from tfzoo.base import adapters
 from tfzoo.base.registry import register
-from tfzoo.base.terminal import notify
 from tfzoo.base.values import check_range
 from tfzoo.data.batches import ParallelBatch, row_lengths, translation_batches
 from tfzoo.data.tokenizer import TokenizerPair
@@ -30,7 +28,7 @@ from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.settings import Settings
-from tfzoo.learning.task import PLACEHOLDER_SIZE, Reading, Task
+from tfzoo.learning.task import PLACEHOLDER_SIZE, Task
 from tfzoo.models.transformer import Transformer
 from tfzoo.search import Search, search
 
@@ -47,15 +45,8 @@ MIN_WORDS = 4
 """The minimum mean length of references for BLEU: the length of its longest n-grams."""
 
 
-class Translation(NamedTuple):
-    """A translation and its score, the log probability divided by the length penalty."""
-
-    text: str
-    score: float
-
-
 @dataclass
-class TranslationAnswer:
+class Translation:
     """A translation, its log probability divided by the length penalty, and whether the text was
     truncated because it is longer than the model reads.
     """
@@ -63,6 +54,36 @@ class TranslationAnswer:
     translation: str
     score: float
     truncated: bool = False
+
+
+@dataclass(frozen=True)
+class Translate:
+    """How texts are translated.
+
+    Args:
+        beam: hypotheses kept at a time; 1 is greedy; by default the recipe's, or ``n_best`` where
+            that is more.
+        length_penalty: alpha of the length penalty; by default the recipe's.
+        n_best: translations of each text, at most as many as the beam. Hypotheses with the same
+            text are one translation, so that there may be fewer.
+
+    Raises:
+        BadOption: a number out of its range.
+    """
+
+    beam: int | None = None
+    length_penalty: float | None = None
+    n_best: int = 1
+
+    def __post_init__(self) -> None:
+        check_range("n_best", self.n_best, ge=1, whole=True)
+        check_range("beam", self.beam, ge=1, whole=True, optional=True)
+
+    def search(self, default: Search) -> Search:
+        """The options of decoding, with what is not given of a recipe's."""
+        beam = self.beam or max(self.n_best, default.beam)
+        penalty = default.length_penalty if self.length_penalty is None else self.length_penalty
+        return replace(default, beam=beam, n_best=self.n_best, length_penalty=penalty)
 
 
 @cache
@@ -156,18 +177,14 @@ class TranslationTask(Task):
     Model: ClassVar[type[nn.Module]] = Transformer
     Data = TranslationData
     Batch = ParallelBatch
-    line_batches: ClassVar[Callable[..., Iterable[Any]]] = staticmethod(translation_batches)
+    line_batches = staticmethod(translation_batches)
     example: ClassVar[Mapping[str, Any]] = {
         "data": {"dataset": {"name": "numbers", "train": 100, "val": 16, "test": 16}},
     }
     tokenizer_of_data = "tokenizers"
-    epilog = """\
-For each input line, also an empty one, one line is written, in the same order. With --n-best N
-there are up to N lines for each, best first, none twice. With --scores each line begins with its
-score (log probability divided by the length penalty) and a tab. An empty line becomes an empty one.
-"""
-    about = "translate text line by line"
-    Answer = TranslationAnswer
+    about = "a translation of each line of text, or several, best first (--n-best)"
+    Answer = Translation
+    Options = Translate
     pipeline_tag = "translation"
     percentages = "exact_match"
     samples: int | None = 4
@@ -302,7 +319,7 @@ score (log probability divided by the length penalty) and a tab. An empty line b
             return None, getattr(self.model, "max_positions", None)
         return self.model.encoder.max_positions, self.model.decoder.max_positions
 
-    def max_length(self) -> int | None:
+    def max_length(self, options: Any = None) -> int | None:
         return self.max_positions()[0]
 
     def score(self, batch: ParallelBatch) -> tuple[Any, ...]:
@@ -311,8 +328,7 @@ score (log probability divided by the length penalty) and a tab. An empty line b
         columns = sums_by(row, len(batch.index), nll, torch.ones_like(nll))
         if not self.decodes:
             return smoothed, tokens, *columns
-        found = self._search(batch, replace(self.search, n_best=1))
-        texts = [best.text for best, *_ in found]
+        texts = [best.translation for best in self.answers_of(batch)]
         for index, *example in zip(
             batch.index, batch.source_text, texts, batch.target_text, strict=True
         ):
@@ -326,61 +342,13 @@ score (log probability divided by the length penalty) and a tab. An empty line b
         found = corpus_scores(self.tokenizer.target_language, *counts) if counts else {}
         return {"perplexity": (nll.sum() / tokens.sum()).exp(), **found}
 
-    def prediction_columns(self, batch: ParallelBatch) -> Mapping[str, Sequence[Any]]:
-        # Not from `batch.source`: `translations` truncates texts that are too long for the model.
-        options, source = replace(self.search, n_best=1), batch.source_text
-        best = self.translations(source, options) if source else self._search(batch, options)
-        return {
-            "source": source,
-            "translation": [one.text for (one,) in best],
-            "reference": batch.target_text,
-            "score": [one.score for (one,) in best],
-        }
-
-    def translate(
-        self, lines: Iterable[str], search: Search | None = None, **options: Any
-    ) -> list[str]:
-        """The best translation of each line, in order. Arguments as in :meth:`translations`."""
-        return [best[0].text for best in self.translations(lines, search, **options)]
-
-    def translations(
-        self,
-        lines: Iterable[str],
-        search: Search | None = None,
-        *,
-        n_best: int | None = None,
-        beam: int | None = None,
-        length_penalty: float | None = None,
-        **reading: Unpack[Reading],
-    ) -> list[list[Translation]]:
-        """The ``n_best`` translations of each line with their scores, best first::
-
-            for best in task.translations(["twenty plus two"], n_best=3):
-                print([(one.text, one.score) for one in best])
-
-        Args:
-            lines: texts. A text longer than the model's positions is truncated; one without a
-                token becomes an empty text, with score 0.
-            search: options of decoding; default: those of the recipe.
-            n_best, beam, length_penalty: replace those of ``search``. If ``beam`` is not given, it
-                is at least ``n_best``. Hypotheses with the same text are one translation, so
-                that there may be fewer.
-            reading: as the arguments of :meth:`for_lines`.
-
-        Raises:
-            BadOption: a number out of range.
-            BadData: ``lines`` is one string.
+    def translate(self, lines: Iterable[str], **options: Any) -> list[str]:
+        """The best translation of each line, in order; arguments and errors are those of
+        :meth:`predict`.
         """
-        given: dict[str, Any] = {"n_best": n_best, "beam": beam, "length_penalty": length_penalty}
-        options = search or self.search
-        if beam is None and n_best is not None:
-            given["beam"] = max(n_best, options.beam)
-        options = replace(options, **{key: one for key, one in given.items() if one is not None})
-        return self.for_lines(lines, lambda batch: self._search(batch, options), **reading)
+        return [best.translation for best in self.predict(lines, **options)]
 
-    def record_attention(
-        self, batch: ParallelBatch, record: Record, answer: TranslationAnswer | None
-    ) -> TranslationAnswer:
+    def record_attention(self, batch: ParallelBatch, record: Record) -> Translation:
         model, source, tokenizer = self.model, batch.source, self.tokenizer
         special, options = tokenizer.special, replace(self.search, n_best=1)
         ((best,),) = search(model, source, options, special=special)
@@ -396,62 +364,15 @@ score (log probability divided by the length penalty) and a tab. An empty line b
         }
         record(lambda: model.hidden(source, target), tokens)
         (translation,) = tokenizer.target.decode([best.ids])
-        return TranslationAnswer(translation, best.score)
+        return Translation(translation, best.score)
 
-    def answers_of(self, batch: ParallelBatch) -> list[TranslationAnswer]:
-        found = self._search(batch, self.search)
-        return [TranslationAnswer(best.text, best.score) for best, *_ in found]
+    def answers_of(self, batch: ParallelBatch, options: Translate | None = None) -> list[Any]:
+        chosen = options or Translate()
+        found = self._search(batch, chosen.search(self.search))
+        return found if chosen.n_best > 1 else [best for best, *_ in found]
 
-    def facts(self, answer: TranslationAnswer) -> dict[str, str]:
-        return {"translation": answer.translation}
-
-    @classmethod
-    def add_arguments(cls, parser: ArgumentParser) -> None:
-        super().add_arguments(parser)
-        parser.add_argument(
-            "--beam",
-            type=int,
-            metavar="N",
-            help="hypotheses kept at a time; 1 is greedy; default: the recipe's",
-        )
-        parser.add_argument(
-            "--length-penalty",
-            type=float,
-            metavar="A",
-            help="alpha of the length penalty; default: the recipe's",
-        )
-        parser.add_argument(
-            "--n-best",
-            type=int,
-            metavar="N",
-            default=1,
-            help="translations of each line, at most as many as the beam; without --beam, a beam "
-            "of N if the recipe's is narrower (default: %(default)s)",
-        )
-        parser.add_argument("--scores", action="store_true", help="write scores too")
-
-    @classmethod
-    def check_arguments(cls, given: Namespace) -> None:
-        check_range("--n-best", given.n_best, ge=1, whole=True)
-        check_range("--beam", given.beam, ge=1, whole=True, optional=True)
-
-    def output_header(self, given: Namespace) -> None:
-        n, beam = given.n_best, self.search.beam
-        if given.beam is None and n > beam:
-            notify(f"--n-best {n} takes a beam of {n}; the recipe's is {beam}")
-
-    def output_lines(
-        self, lines: Sequence[str], given: Namespace, **reading: Unpack[Reading]
-    ) -> Iterator[str]:
-        for best in self.translations(
-            lines,
-            n_best=given.n_best,
-            beam=given.beam,
-            length_penalty=given.length_penalty,
-            **reading,
-        ):
-            for one in best:
-                yield f"{one.score:.4f}\t{one.text}" if given.scores else one.text
+    def references(self, batch: ParallelBatch) -> list[str]:
+        return batch.target_text
 
     def _search(self, batch: ParallelBatch, options: Search) -> list[list[Translation]]:
         every = options if options.n_best == 1 else replace(options, n_best=options.beam)

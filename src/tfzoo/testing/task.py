@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from argparse import ArgumentParser
 from collections.abc import Mapping
 from contextlib import redirect_stderr
 from dataclasses import asdict
@@ -102,26 +101,18 @@ def a_checkpoint_alone_restores_it(entry: Entry) -> None:
 
 @contract("task")
 def answers_have_the_declared_form(entry: Entry) -> None:
-    """``answers`` gives an ``Answer`` for each text, which JSON can hold; ``stream`` ends with
-    it; the command writes a line for each text.
+    """``predict`` gives an ``Answer`` for each text, which JSON can hold; the command writes a line
+    for each.
     """
     task, data = example(entry)
     texts = list(batches_of(data, [EXAMPLES])[0].source_text)
-    answers = task.answers(texts)
+    answers = task.predict(texts)
     if [type(answer) for answer in answers] != [task.Answer] * len(texts):
-        raise Violation(f"answers must be a list with a {task.Answer.__name__} for each text")
+        raise Violation(f"predict must give a list with a {task.Answer.__name__} for each text")
     for answer in answers:
         json.dumps(asdict(answer))
-    *pieces, last = task.stream(texts[0])
-    if not all(isinstance(one, str) for one in pieces) or [last] != task.answers(texts[:1]):
-        raise Violation("stream must give texts and then the one answer of answers([text])")
-    parser = ArgumentParser()
-    task.add_arguments(parser)
-    given = parser.parse_args([])
-    reading = {"max_tokens": 4096, "progress": None, "on_truncated": lambda rows, tokens: None}
-    lines = list(task.output_lines(texts, given, **reading))
-    if len(lines) != len(texts) or any("\n" in line for line in lines):
-        raise Violation(f"{len(lines)} lines for {len(texts)} texts")
+        if not isinstance(task.output_line(answer), str):
+            raise Violation("output_line must give a text")
 
 
 @contract("task")

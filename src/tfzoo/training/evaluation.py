@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores, logged_scores
-from tfzoo.base.terminal import notify, print_table, relative_path, tsv_cell
+from tfzoo.base.terminal import FORMATS, notify, print_table, relative_path, row_line
 from tfzoo.base.values import leaves
 from tfzoo.config.config import Config
 from tfzoo.config.files import TOP, Source
@@ -26,7 +25,6 @@ from tfzoo.training.device import trainer_device
 
 SETS = {"test": "test", "validation": "validate"}
 """What can be scored, and the method of Lightning's Trainer that does it."""
-FORMATS = ("tsv", "jsonl")
 
 
 def evaluate(given: Namespace) -> int:
@@ -146,9 +144,9 @@ def write_predictions(task: Any, data: Any, place: Path, form: str) -> Iterator[
     place.mkdir(exist_ok=True)
     for name in data.test_names:
         path, rows = place / f"{name}.{form}", task.predictions(data, name)
-        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
-        if form == "tsv":
-            lines = ["\t".join(rows[0]), *("\t".join(map(tsv_cell, row.values())) for row in rows)]
+        columns = dict.fromkeys(key for row in rows for key in row)
+        lines = ["\t".join(columns)] if form == "tsv" else []
+        lines += [row_line(row, form, columns) for row in rows]
         with replacing(path) as temporary:
             temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
         yield "predictions", relative_path(path)

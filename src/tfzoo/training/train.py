@@ -334,8 +334,6 @@ class TrainingRun:
         """Print a table of the results and the commands to go on with."""
         title = f"{self.config.recipe['task']} {self.config.name}: {self.ended}"
         print_table(self._table(), title)
-        for line in self.task.beside_baselines(self.data, self.test_scores):
-            print_result(line)
         folder = relative_path(self.folder)
         if self.checkpoint:
             text = self.task.to_try(example_text(self.data))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from random import Random
 from string import ascii_lowercase
 
 from tfzoo.base.registry import register
 from tfzoo.data.drawn import Drawn, Row
-from tfzoo.data.pairs import joined, parts
+from tfzoo.data.pairs import joined
 
 CONTRADICTION, ENTAILMENT, NEUTRAL = LABELS = ("contradiction", "entailment", "neutral")
 
@@ -52,13 +51,6 @@ class Follows(Drawn):
         self.check("facts", facts, ge=1, lt=names * (names - 1) // 2)
         self.names, self.facts = ascii_lowercase[:names], facts
         super().__init__({"train": train, "val": val, "test": test})
-
-    def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
-        """The accuracy on ``test`` of looking for the hypothesis, or its reverse, among the facts
-        of the premise.
-        """
-        right = [stated(*parts(pair)) == label for pair, label in test]
-        return {"stated": sum(right) / len(right)}
 
     def draw(self, split: str, random: Random) -> Row:
         label = random.choice(LABELS)

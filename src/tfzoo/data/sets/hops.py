@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from random import Random
 from string import ascii_lowercase
 
@@ -56,11 +55,6 @@ class Hops(Drawn):
         super().__init__(
             {"train": train, "val": val, "test": test, **dict.fromkeys(self.by_split, each)}
         )
-
-    def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
-        """The accuracy on ``test`` of following one arrow."""
-        right = [f"{text[0]}>{answer}" in text.split(" ") for text, answer in test]
-        return {"one hop": sum(right) / len(right)}
 
     def draw(self, split: str, random: Random) -> Row:
         arrows = self.by_split.get(split) or random.randint(1, self.hops)

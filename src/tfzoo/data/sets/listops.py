@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from statistics import median
 
@@ -71,17 +70,6 @@ class ListOps(Drawn):
         self.check("min_length", min_length, ge=1, le=LONGEST)
         self.check("max_length", max_length, ge=2, le=LONGEST)
         self.wanted = f"expressions of over {min_length} and under {max_length} tokens"
-
-    def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
-        """The accuracy on ``test`` of guessing, for each outermost operator, the value that is most
-        frequent in ``train``.
-        """
-        values: dict[str, Counter[str]] = defaultdict(Counter)
-        for text, value in train:
-            values[text.partition(" ")[0]][value] += 1
-        best = {operator: counts.most_common(1)[0][0] for operator, counts in values.items()}
-        right = [best.get(text.partition(" ")[0]) == value for text, value in test]
-        return {"root operator": sum(right) / len(right)}
 
     def draw(self, split: str, random: Random) -> Row | None:
         """An expression and its value; None for one of a wrong length. The grammar's single digits

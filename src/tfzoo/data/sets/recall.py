@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
 from random import Random
 
 from tfzoo.base.registry import register
@@ -67,14 +65,6 @@ class Recall(Drawn):
         self.check("min_distance", min_distance, ge=1, le=distance)
         self.check("min_length", min_length, gt=distance, le=LONGEST)
         self.check("max_length", max_length, ge=min_length, le=LONGEST)
-
-    def baselines(self, train: Iterable[Row], test: Iterable[Row]) -> Mapping[str, float]:
-        """The accuracy on ``test`` of answering with the letter that a text has most often."""
-        right = [
-            Counter(text.replace("<", "").split(" ")).most_common(1)[0][0] == answer
-            for text, answer in test
-        ]
-        return {"frequent letter": sum(right) / len(right)}
 
     def draw(self, split: str, random: Random) -> Row:
         times = LONGER.get(split, 1)

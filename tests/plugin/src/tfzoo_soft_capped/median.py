@@ -10,8 +10,8 @@ from tfzoo.tasks.regression import RegressionTask
 class MedianTask(RegressionTask):
     """Regression by the absolute error, ``|p - y| / std``, which a median makes smallest."""
 
-    about = "predict the median of a number for each line of text"
+    about = "the median of a number for each line of text"
     monitor = "val/mae"
 
-    def losses(self, predicted: Tensor, label: Tensor) -> Tensor:
+    def errors(self, predicted: Tensor, label: Tensor) -> Tensor:
         return ((predicted - label) / self.std).abs()

@@ -1,0 +1,259 @@
+"""How texts become batches, and the answers to them lines, rows and pages."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Any, ClassVar, TypeVar
+
+import lightning.pytorch as L
+import torch
+
+from tfzoo.base.arguments import check_arguments
+from tfzoo.base.values import leaves
+from tfzoo.data.batches import OnTruncated, warn_truncated
+from tfzoo.data.pairs import parts
+from tfzoo.errors import BadRun
+from tfzoo.learning.attention import Record, page_of, token_strings
+from tfzoo.plots.pages.attention import AttentionMaps
+
+SHOWN = 5
+"""The most labels of which a page shows the probability."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of a task that has none."""
+
+
+class Lines(L.LightningModule):
+    """The part of a task that applies its model to texts. A task writes :meth:`answers_of`, and
+    the class attributes without a value.
+    """
+
+    Answer: ClassVar[type]
+    """The dataclass of the answer to one text. A field ``truncated`` says that the text is longer
+    than the model reads. The first field is what ``tfzoo predict`` writes.
+    """
+    Options: ClassVar[type] = NoOptions
+    """The dataclass of the options of :meth:`predict`, which the command has by the same names; its
+    docstring describes each. It checks them.
+    """
+    about: ClassVar[str]
+    """What ``tfzoo predict`` does with a line, in a few words. It is read from the source without
+    an import: write it as a literal.
+    """
+    input_hint: ClassVar[str] = ""
+    """A sentence on what a text needs, for the page of ``tfzoo serve``."""
+    line_batches: ClassVar[Callable[..., Iterable[Any]]]
+    """Makes the batches of lines: a function with the arguments of
+    :func:`tfzoo.data.batches.text_batches`.
+    """
+    model: Any
+    tokenizer: Any
+
+    def answers_of(self, batch: Any, options: Any = None) -> list[Any]:
+        """The :attr:`Answer` to each text of a batch; ``truncated`` is set later. ``options`` are
+        :attr:`Options`, None: as the recipe says. Where they ask for several answers to a text, a
+        list of them stands in the place of the one.
+        """
+        raise NotImplementedError
+
+    def references(self, batch: Any) -> Sequence[Any]:
+        """What the answers should be, as far as the batch holds it."""
+        return ()
+
+    def output_line(self, answer: Any) -> str:
+        """An answer as the line that ``tfzoo predict`` writes. Here: its first field."""
+        return str(next(iter(vars(answer).values())))
+
+    def to_try(self, text: str) -> str:
+        """What ``tfzoo predict`` is shown with after a training, made of a text of validation."""
+        return text
+
+    @property
+    def text_names(self) -> list[str]:
+        """The names of the texts that one answer is about: two where the model reads pairs."""
+        return ["text"]
+
+    def max_positions(self) -> tuple[int | None, int | None]:
+        """The maximum number of source tokens and of target tokens; None: any number."""
+        return None, None
+
+    def max_length(self, options: Any = None) -> int | None:
+        """The most tokens that are read of a text, special ones included; None: all."""
+        return min((limit for limit in self.max_positions() if limit is not None), default=None)
+
+    def predict(
+        self,
+        texts: Iterable[str | Sequence[str]],
+        *,
+        max_tokens: int = 4096,
+        progress: Callable[[int], object] | None = None,
+        on_truncated: OnTruncated = warn_truncated,
+        **options: Any,
+    ) -> list[Any]:
+        """The :attr:`Answer` to each text, in order::
+
+            task = tfzoo.load("runs/listops/1")
+            for answer in task.predict(["[MAX 4 3 ]"]):
+                print(answer.label, answer.probability)
+
+        Args:
+            texts: texts; or pairs, ``(first, second)`` or ``"first<TAB>second"``, where the model
+                reads pairs. A text longer than :meth:`max_length` is truncated.
+            max_tokens: maximum number of tokens of a batch.
+            progress: called with the number of texts of each finished batch.
+            on_truncated: called with the indices of truncated texts, if there are any, and the
+                number of tokens that are read of each; by default a ``UserWarning`` counts them.
+            options: those of :attr:`Options`. Where they ask for several answers to a text, a list
+                of these stands in the place of the one.
+
+        Raises:
+            BadData: ``texts`` is one string.
+            BadOption: an option that there is not, or out of its range.
+            BadRun: a number in an answer is NaN.
+        """
+        check_arguments(self.Options, options)
+        chosen, truncated = self.Options(**options), set[int]()
+
+        def note(rows: list[int], tokens: int) -> None:
+            truncated.update(rows)
+            on_truncated(rows, tokens)
+
+        batches = self.line_batches(
+            texts, self.tokenizer, max_tokens, self.max_length(chosen), note
+        )
+        found = self.in_order(batches, lambda batch: self.answers_of(batch, chosen), progress)
+        for answer in [one for row in truncated for one in several(found[row])]:
+            answer.truncated = True
+        return found
+
+    @torch.no_grad()
+    def in_order(
+        self,
+        batches: Iterable[Any],
+        function: Callable[[Any], list[T]],
+        progress: Callable[[int], object] | None = None,
+    ) -> list[T]:
+        """Apply ``function`` to each batch in evaluation mode, without gradients; return the
+        results sorted by the items' ``index``. ``progress`` is called with the number of items of
+        each finished batch.
+
+        Raises:
+            BadRun: a number in a result is NaN.
+        """
+        found: dict[int, T] = {}
+        training = self.training
+        self.eval()
+        try:
+            for batch in batches:
+                results = function(batch.to(self.device))
+                each = [one for result in results for one in several(result)]
+                plain = [vars(one) if is_dataclass(one) else one for one in each]
+                if any(leaf != leaf for _, leaf in leaves(plain)):  # NaN alone
+                    raise BadRun(
+                        "the model gives NaN, so it has no answer: its training has diverged, or "
+                        "its numbers are too large for their precision"
+                    )
+                found |= zip(batch.index, results, strict=True)
+                if progress is not None:
+                    progress(len(batch.index))
+        finally:
+            self.train(training)
+        return [found[index] for index in sorted(found)]
+
+    # Rows
+
+    def row(self, text: str | None, answer: Any, reference: Any = None) -> dict[str, Any]:
+        """A text, or both of a pair, with its answer and its reference, as far as there are any:
+        an object of ``tfzoo predict --format jsonl``.
+        """
+        names = self.text_names
+        row = {} if text is None else dict(zip(names, parts(text), strict=False))
+        if text is not None and len(names) == 1:
+            row = {names[0]: text}
+        row |= {} if answer is None else asdict(answer)
+        if not row.get("truncated"):
+            row.pop("truncated", None)
+        return row if reference is None else {**row, "reference": reference}
+
+    def columns(self) -> list[str]:
+        """The keys of a :meth:`row` without its reference, where nothing is truncated."""
+        answer = [one.name for one in fields(self.Answer) if one.name != "truncated"]
+        return [*self.text_names, *answer]
+
+    def rows(self, batch: Any) -> list[dict[str, Any]]:
+        """A :meth:`row` for each item of a batch: what ``tfzoo score --predictions`` writes."""
+        answers = self.answers_of(batch)
+        nothing = [None] * len(answers)
+        columns = batch.source_text or nothing, answers, self.references(batch) or nothing
+        return [self.row(*one) for one in zip(*columns, strict=True)]
+
+    def predictions(self, data: Any, name: str) -> list[dict[str, Any]]:
+        """:meth:`rows` of a whole test set, in its order."""
+        loader = data.test_dataloader()[data.test_names.index(name)]
+        return self.in_order(loader, self.rows)
+
+    # Pages
+
+    def facts(self, answer: Any) -> dict[str, str]:
+        """An answer as the lines of a page."""
+        return {key: shown(one) for key, one in vars(answer).items() if key != "truncated"}
+
+    def attention(self, text: str | Sequence[str]) -> AttentionMaps:
+        """The attention maps of one text, by side and layer by layer::
+
+            for one in task.attention("twenty plus two"):
+                print(one.side, one.layer, one.weights.shape, one.queries, one.keys)
+
+        A notebook's cell that ends in ``task.attention("...")`` shows them as a page. A text longer
+        than :meth:`max_length` is truncated. The decoder of a translator reads the translation.
+
+        Args:
+            text: a text; or a pair, ``(first, second)`` or ``"first<TAB>second"``, where the model
+                reads pairs.
+
+        Raises:
+            BadData: the text is empty, or not one text.
+            BadOption: the model is not tfzoo's, or no layer has a map.
+
+        Warns:
+            UserWarning: names the layers without a map; or says that the text is truncated.
+        """
+        page = page_of(self, text)
+        for note in page.notes:
+            warnings.warn(note, stacklevel=2)
+        return page
+
+    def record_attention(self, batch: Any, record: Record) -> Any:
+        """Have ``record(run, tokens)`` call a forward pass of a batch of one text; ``tokens`` are
+        the query and the key tokens of each side. Return the :attr:`Answer` to the text. Here: of
+        an encoder that reads ``batch.tokens``.
+        """
+        tokens = token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
+        (found,) = record(lambda: self.answers_of(batch), {"encoder": (tokens, tokens)})
+        return found
+
+
+def several(answer: T | list[T]) -> list[T]:
+    """The answers to a text: one, or a list."""
+    return answer if isinstance(answer, list) else [answer]
+
+
+def shown(value: Any) -> str:
+    """A value of an answer on a page.
+
+    >>> shown({"a": 0.5, "b": 0.25}), shown(["x", "y"]), shown([])
+    ('a 0.500 · b 0.250', 'x, y', 'none')
+    """
+    if isinstance(value, Mapping):
+        more = len(value) - SHOWN
+        pairs = [f"{key} {shown(one)}" for key, one in [*value.items()][:SHOWN]]
+        return " · ".join(pairs) + (f" and {more} more" if more > 0 else "")
+    if isinstance(value, list):
+        return ", ".join(map(shown, value)) or "none"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
