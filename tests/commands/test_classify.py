@@ -113,6 +113,18 @@ def test_the_probabilities_of_all_labels_are_written_with_the_texts(here, capsys
         assert sum(row["probabilities"].values()) == pytest.approx(1)
 
 
+def test_one_call_loads_a_run_whatever_its_task_is(here):
+    task = tfzoo.load("runs/toy/1", device="cpu")
+    assert isinstance(task, tfzoo.ClassificationTask)
+    assert isinstance(task.model, tfzoo.TransformerClassifier)
+    assert task.tokenizer.labels == ["0", "NUM"]
+    assert [answer.label for answer in task.predict(["red two", "one two"])] == ["0", "NUM"]
+    task.save_pretrained("shared")
+    assert tfzoo.load("shared", device="cpu").predict(["red two"]) == task.predict(["red two"])
+    with pytest.raises(tfzoo.errors.BadRun, match="no run at runs/toy/2"):
+        tfzoo.load("runs/toy/2")
+
+
 @pytest.mark.parametrize("name", ["table.csv", "table.jsonl"])
 def test_a_table_has_its_references_beside_the_answers(name, here, capsys):
     """As the data of the training names its columns; without references it is a list of texts."""

@@ -21,7 +21,6 @@ from tfzoo.data.tokenizer import SENTENCEPIECE, VOCABULARIES
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.exporting import export
 from tfzoo.exporting.model import name_of
-from tfzoo.learning.published import starting_values
 from tfzoo.runs import checkpoints
 from tfzoo.runs.run import Run
 from tfzoo.tasks.language_modeling import LanguageModelingTask
