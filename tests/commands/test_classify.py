@@ -1,7 +1,6 @@
 """A classifier from its text files to labels, by commands alone."""
 
 import csv
-import errno
 import gzip
 import io
 import json
@@ -11,7 +10,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-import torch
 
 import tfzoo
 from tests.results import summary
@@ -158,49 +156,6 @@ def test_a_table_has_its_references_beside_the_answers(name, here, capsys):
     assert "no column 'text'. Did you mean 'txt'?" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="for a machine without a GPU")
-@pytest.mark.parametrize("command", ["predict", "score"])
-@pytest.mark.parametrize(
-    ("device", "says"),
-    [
-        ("gpu", "no such device; one of cpu, cuda, cuda:N or mps"),
-        ("cuda:1", "no such device; one of cpu, cuda, cuda:N or mps (Torch not compiled with CUDA"),
-    ],
-)
-def test_a_device_that_is_not_there_is_one_line(command, device, says, here, capsys, monkeypatch):
-    monkeypatch.setattr(torch.version, "cuda", None)
-    assert main([command, "runs/toy/1", "--device", device]) == 2
-    assert f"tfzoo: --device {device}: {says}" in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_testing_draws_the_confusion_matrix_into_the_runs_folder(here, capsys):
-    assert main(["score", "runs/toy/1", "--device", "cpu"]) == 0
-    assert "runs/toy/1/confusion.svg" in capsys.readouterr().out
-    assert Path("runs/toy/1/confusion.svg").read_text("utf-8").startswith("<?xml")
-    assert summary(RUN)["test"]["scores"]["test/accuracy"] > 0.9
-    assert not Path("confusion.svg").exists()
-    shutil.copy("runs/toy/1/checkpoints/best.ckpt", "alone.ckpt")
-    before = set(here.iterdir())
-    assert main(["score", "alone.ckpt"]) == 0
-    assert set(here.iterdir()) == before, "a checkpoint in no run's folder has nowhere to draw"
-
-
-def test_a_run_of_somebody_else_is_tested_and_nothing_is_written(here, capsys, monkeypatch):
-    def refuse(path, *args):
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr("tfzoo.training.evaluation.os.access", lambda path, mode: False)
-    monkeypatch.setattr("tfzoo.runs.folder.replace_text", refuse)
-    before = set(Path("runs/toy/1").iterdir())
-    assert main(["score", "runs/toy/1"]) == 0
-    out, err = capsys.readouterr()
-    assert "accuracy" in out
-    assert "runs/toy/1 may not be written: nothing is kept there" in err
-    assert set(Path("runs/toy/1").iterdir()) == before
-    assert main(["score", "runs/toy/1", "--predictions", "tsv"]) == 2
-    assert "lies in no run's folder that may be written" in capsys.readouterr().err
-
-
 def test_a_run_without_a_test_set_is_told_how_to_name_one(here, capsys):
     alone = ["--data.root", "null", "--data.train", "train.tsv"]
     assert main(["score", "runs/toy/1", *alone]) == 2
@@ -235,10 +190,8 @@ MISTAKES = [
     ("predict runs/toy/1 'a text'", "echo 'a text' | tfzoo predict runs/toy/1"),
     (f"predict runs/toy/1 '{'words ' * 60}'", "no file words", "A text is piped in"),
     ("fit runs/toy/1", "the folder of a run: its recipe is runs/toy/1/config.yaml"),
-    ("cost runs/toy/1", "the folder of a run: its recipe is runs/toy/1/config.yaml"),
     ("predict runs/toy/1 latin", "latin, line 2: not UTF-8"),
     ("predict runs/toy/1 torn.gz", "torn.gz: damaged"),
-    ("predict runs/toy/1 false.gz", "false.gz: damaged"),
     ("predict runs/toy/1 toy.yaml --output ./toy.yaml", "./toy.yaml is the file that is read"),
     ("predict runs/toy/1 toy.yaml --output /dev/full", "is no file, which nothing replaces"),
     ("predict runs/toy/2", "no run at runs/toy/2", "runs/toy/1"),
@@ -247,8 +200,6 @@ MISTAKES = [
     ("score runs/toy/1 train", "no data named 'train'", "--data.test FILE"),
     ("score runs/toy/1 validation --predictions tsv", "leave validation out"),
     ("score runs/toy/1 --model.pooling max", "the run is trained"),
-    ("score runs/toy/1 --loss.class_weights balanced", "the run is trained"),
-    ("score runs/toy/1 --from runs/toy/1", "--from: the run is trained"),
     ("score runs/toy/1 --config more.yaml", "more.yaml: model.window: the run is trained"),
     ("score runs/toy/1 --trainer.limit_test_batches 0", "leave trainer.limit_test_batches out"),
     (
@@ -256,14 +207,10 @@ MISTAKES = [
         "leave trainer.limit_val_batches out",
     ),
     ("score runs/toy/1 --data.tokenizer word", "--data.tokenizer does not match the checkpoint"),
-    ("score runs/toy/1 --search.beam 5", "no section 'search'"),
     ("fit toy.yaml --model.classes 6", "`classes` cannot be set in a recipe"),
-    ("fit toy.yaml --model.tie all", "no key 'tie'"),
     ("fit toy.yaml --optim.class_weights balanced", "Did you mean 'loss.class_weights'?"),
-    ("fit toy.yaml --loss.class_weights equal", "class_weights"),
     ("fit toy.yaml --loss.class_weights '[1, 2]'", "dict[str, float] or None, not [1, 2]"),
     ("fit toy.yaml --loss.class_weights.NUN 2", "no label 'NUN'", "Did you mean 'NUM'"),
-    ("fit toy.yaml --loss.class_weights.NUM much", "class_weights"),
     ("fit toy.yaml --model.max_length 3", "train has a text of 16 tokens", "data.max_length to 1"),
     ("fit toy.yaml --model.norm instance", "constant-pooling", "first, last, max"),
 ]
@@ -308,11 +255,3 @@ def test_who_types_gets_an_answer_to_each_line(here, monkeypatch):
     monkeypatch.setattr(sys, "stdout", answers)
     assert main(["predict", "runs/toy/1"]) == 0
     assert [line.split("\t")[0] for line in answers.getvalue().splitlines()] == ["0", "NUM"]
-
-
-def test_help_has_the_keys_of_the_recipes_task_alone(here, capsys):
-    assert main(["fit", "toy.yaml", "--help", "model"]) == 0
-    helped = capsys.readouterr().out
-    assert "--model.pooling" in helped
-    assert main(["fit", "toy.yaml", "--help", "search"]) == 2
-    assert "no section named 'search'" in capsys.readouterr().err

@@ -129,15 +129,6 @@ def test_a_failure_is_recorded_and_told(monkeypatch, capsys):
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_checkpoints_come_as_often_as_asked():
-    assert fit("--checkpoint.save_top_k", "2", "--checkpoint.every_n_train_steps", "1") == 0
-    names = sorted(path.name for path in Path("runs/numbers/1/checkpoints").iterdir())
-    assert len(names) == 3
-    assert "last.ckpt" in names
-    assert main(["score", "runs/numbers/1", "validation"]) == 0
-
-
-@pytest.mark.usefixtures("no_pictures")
 def test_a_trained_run_scores_as_its_training_said_and_translates(capsys, monkeypatch):
     assert fit() == 0
     told = summary(RUN)["test"]["scores"]

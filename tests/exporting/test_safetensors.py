@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from safetensors.torch import load_file
 from torch.testing import assert_close
 
@@ -65,19 +64,6 @@ def test_a_classifier_comes_back_with_its_labels(tmp_path):
     wanted.save_pretrained(tmp_path / "model")
     found = ClassificationTask.load(tmp_path / "model" / "model.safetensors")
     assert found.predict(LINES) == wanted.predict(LINES)
-
-
-def test_the_card_has_what_the_hub_lists_a_model_by(folder):
-    text = (folder / "README.md").read_text("utf-8")
-    metadata = yaml.safe_load(text.split("---\n")[1])
-    assert metadata == {
-        "library_name": "tfzoo",
-        "pipeline_tag": "translation",
-        "language": ["en", "de"],
-    }
-    assert "| test/bleu | 12.5 |" in text
-    recipe = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
-    assert recipe["model"]["dim"] == 16
 
 
 @pytest.mark.parametrize("name", registry("task").own_names())
@@ -187,14 +173,3 @@ def test_a_folder_that_was_changed_is_refused_in_one_line(name, folder):
     with pytest.raises(BadRun, match=says) as error:
         checkpoints.read(folder)
     assert "\n" not in str(error.value)
-
-
-def test_an_empty_folder_is_filled_and_no_other_is_touched(tmp_path, monkeypatch):
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model.tmp").mkdir()
-    (tmp_path / "model.tmp" / "mine").touch()
-    monkeypatch.chdir(tmp_path / "model")
-    classifier().save_pretrained(".")
-    assert Path("config.json").is_file()
-    assert (tmp_path / "model.tmp" / "mine").is_file()
-    assert {path.name for path in tmp_path.iterdir()} == {"model", "model.tmp"}

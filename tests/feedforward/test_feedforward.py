@@ -67,7 +67,7 @@ def test_all_have_as_many_parameters_by_default(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_dropout_falls_on_the_hidden_layer(name):
     torch.manual_seed(0)
-    layer, x = create("feedforward", {"name": name, "hidden": 3000}, dim=8), torch.randn(1, 1, 8)
+    layer, x = create("feedforward", {"name": name, "hidden": 9000}, dim=8), torch.randn(1, 1, 8)
     layer.outer = nn.Identity()
     kept, whole = layer(x, 0.25).flatten(), layer(x).flatten()
     alive = whole != 0

@@ -5,12 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-import torch
-from lightning.fabric.plugins.environments import LightningEnvironment
-from lightning.fabric.utilities.rank_zero import rank_zero_only
-from lightning.pytorch.strategies import DDPStrategy
 
-from tfzoo.base.ranks import rank
 from tfzoo.errors import BadRun
 from tfzoo.runs.folder import (
     SHARED,
@@ -62,26 +57,6 @@ def test_further_processes_take_the_folder_of_the_first(monkeypatch):
     monkeypatch.delenv(SHARED)
     with pytest.raises(BadRun, match="--run FOLDER"):
         choose("a")
-
-
-@pytest.mark.parametrize("local", [None, 0, 1])
-@pytest.mark.parametrize("variable", ["NODE_RANK", "GROUP_RANK"])
-@pytest.mark.parametrize("node", [0, 1])
-def test_the_first_process_is_the_one_that_lightning_takes_for_it(
-    node, variable, local, monkeypatch
-):
-    monkeypatch.setattr(rank_zero_only, "rank", 0, raising=False)
-    monkeypatch.setenv(variable, str(node))
-    if local is not None:
-        monkeypatch.setenv("LOCAL_RANK", str(local))
-    strategy = DDPStrategy(
-        parallel_devices=[torch.device("cpu")] * 2, cluster_environment=LightningEnvironment()
-    )
-    strategy.num_nodes = 2
-    strategy.set_world_ranks()
-    assert bool(rank()) == bool(strategy.global_rank)
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert rank() == strategy.global_rank
 
 
 def test_a_summary_keeps_the_sections_of_other_commands(tmp_path):

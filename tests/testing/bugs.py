@@ -411,7 +411,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "a kernel for GPUs takes a tensor that holds no data": (
         "apply_to",
         replace("type(_) in _1", "True"),
-        "tests/attention/test_flex.py::test_the_switch_takes_0_and_1[2]",
+        "tests/attention/test_flex.py::test_the_switch_takes_0_and_1",
     ),
     "the gate has no rectifier": (
         "ReGLU.activation",
