@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -198,6 +199,7 @@ def test_text_of_which_no_row_can_be_used_is_an_error(tmp_path):
         ({"val": None}, "data.val is not given"),
         ({"val": None, "val_fraction": 0.1}, "nothing is held out of a stream"),
         ({"train": [("a", "b")]}, "data.stream reads files"),
+        ({"train": pd.DataFrame({"en": ["a"], "de": ["b"]})}, "data.stream reads files"),
         ({"train": None, "val": None, "dataset": "numbers"}, "data.stream reads files"),
         ({"train": "https://host/part-*.tsv"}, r"here is no list of files .* part-\{000..127\}"),
     ],

@@ -70,8 +70,8 @@ class TextSource:
                 "no text is given, or two kinds: set exactly one of data.root (a folder), "
                 "data.train (a file), data.name (of the Hub) and data.dataset (docs/data.md)"
             )
-        local = given is None and name is None
-        if stream and (not local or paths_of(train or "train") is None):
+        self.train: Any = "train" if train is None else train
+        if stream and (given is not None or name is not None or paths_of(self.train) is None):
             raise BadOption(
                 "data.stream reads files: paths or addresses as data.train, or in data.root. Leave "
                 "it out for other text, which is prepared as a whole"
@@ -88,7 +88,7 @@ class TextSource:
         self.built_in: Any = create("dataset", given) if built_in else None
         self.name, self.header, self.stream = name, header, stream
         self.root = None if root is None else Path(root).expanduser()
-        self.train, self.val, self.tests = train, val, named_tests(test)
+        self.val, self.tests = val, named_tests(test)
 
     def external(self, columns: Columns, endings: Columns) -> dict[str, Text]:
         """The splits that are not built in, without ``val`` if there is none. ``columns`` are those
@@ -117,7 +117,7 @@ class TextSource:
             BadOption, BadData: none can be found.
         """
         root, form = self.root or Path(), TextFormat(columns, endings, self.header)
-        return root, files_of(root, paths_of(self.train or "train") or [], form), form
+        return root, files_of(root, paths_of(self.train) or [], form), form
 
     def _local(self, form: TextFormat) -> dict[str, Text]:
         """The splits from files and rows."""
@@ -386,7 +386,7 @@ def split_names(
     if not all(isinstance(split, str | None) for split in (train, val, *(tests or {}).values())):
         raise BadOption(f"{name} has splits; data.train, data.val and data.test name them")
     wanted: dict[str, str | None] = {
-        "train": train or "train",
+        "train": train,
         "val": val or first(found, ("validation", "val", "dev"), tests or {}),
     }
     wanted |= tests if tests is not None else {"test": first(found, ("test",), wanted)}
