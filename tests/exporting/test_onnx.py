@@ -48,39 +48,15 @@ def test_a_classifier_is_one_file_for_all_lengths(apart, causal, tmp_path):
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.nightly
-def test_a_translator_is_two_files_for_all_lengths(folder):
-    """200 tokens are decoded one by one from texts of 1 to 200 tokens."""
-    model = translator(layers=1, position="rotary").model
-    first, later = Session(folder / "encoder.onnx"), Session(folder / "decoder_step.onnx")
-    for k in range(1, 201):
+def test_a_translator_is_one_file_for_all_lengths(folder):
+    assert {path.name for path in folder.iterdir()} == {"model.onnx", "tokenizer.json"}
+    model, session = translator(layers=1, position="rotary").model, Session(folder / "model.onnx")
+    for k, t in ((1, 200), (9, 1), (40, 23), (200, 64)):
         source, lengths = onnx.sample(OWN, 3, k)
-        mask = Mask.right(lengths, k)
-        wanted = model.decode_step(torch.full((3,), OWN.bos), model.init_cache(source, mask=mask))
-        found = first(source, lengths)["logits"]
+        tokens, _ = onnx.sample(OWN, 3, t)
+        wanted = model(source, tokens, source_mask=Mask.right(lengths, k))
+        found = session(source, lengths, tokens)["logits"]
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
-    tokens = torch.cat([torch.full((3, 1), OWN.bos), onnx.sample(OWN, 3, 200)[0]], 1)
-    cache = model.init_cache(source, mask=mask)
-    found = first(source, lengths)
-    for t in range(1, 200):
-        model.decode_step(tokens[:, t - 1], cache)
-        past = {name.replace("present", "past"): one for name, one in found.items()}
-        found |= later(source, lengths, tokens[:, : t + 1], **past)
-    wanted = model.decode_step(tokens[:, 199], cache)
-    torch.testing.assert_close(found["logits"], wanted, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.nightly
-def test_a_cache_that_grows_no_more_after_some_tokens_is_exported(tmp_path):
-    export(translator(layers=2, pattern=[{"window": 4}, {}]), tmp_path / "model")
-    assert (tmp_path / "model" / "decoder_step.onnx").exists()
-
-
-@pytest.mark.nightly
-def test_the_files_stand_beside_the_tokenizer(folder):
-    assert {path.name for path in folder.iterdir()} == {
-        *("encoder.onnx", "decoder_step.onnx", "tokenizer.json")
-    }
 
 
 def test_what_computes_something_else_is_refused(tmp_path, monkeypatch):

@@ -18,8 +18,7 @@ EPILOG = """\
                     optimiser: all commands can use it, but training cannot be resumed from it
   --to safetensors  a folder to be shared, without pickles: weights, recipe, tokenizer and a model
                     card; all commands can use it, and the Hugging Face Hub holds such folders
-  --to onnx         a folder for ONNX Runtime: a classifier, a language model, or a translator's
-                    encoder and the step of its decoder
+  --to onnx         a folder for ONNX Runtime: a classifier, a language model or a translator
   --to ctranslate2  a folder for CTranslate2: a translator whose parts it has
   --to transformers
                     a folder for Hugging Face's transformers, AutoModel...from_pretrained: a model

@@ -202,10 +202,6 @@ class TextData(L.LightningDataModule):
         order = self._sampler("train", shuffle=True)
         return TrainingLoader(self.sets["train"], order, self.workers, limit)
 
-    def training_batches(self) -> int:
-        """The number of this process's batches in the Trainer's epoch."""
-        return self.train_dataloader().per_epoch
-
     def val_dataloader(self) -> DataLoader[Any]:
         """All of ``val`` with its text, the longest examples first."""
         return self._loader("val", shuffle=False)

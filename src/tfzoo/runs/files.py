@@ -78,14 +78,14 @@ def is_running(process: int) -> bool:
     """Whether there is a process with this number. Windows, which removes no open file, is not
     asked: there only this process counts.
     """
-    if os.name == "nt" or process == os.getpid():
+    if os.name == "nt":
         return process == os.getpid()
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # of another user
-        return True
+    except PermissionError:  # of another user
+        pass
     return True
 
 

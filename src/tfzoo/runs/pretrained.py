@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from tfzoo.base import bounded_files
@@ -147,10 +148,8 @@ def unshared(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, 
     for name, value in state.items():
         place = (value.data_ptr(), value.shape, value.stride(), value.dtype)
         known = first.setdefault(place, name) if value.numel() else name
-        if known == name:
-            whole = value.detach().cpu().contiguous()
-            alone = whole.untyped_storage().nbytes() == whole.numel() * whole.element_size()
-            own[name] = whole if alone else whole.clone()  # safetensors refuses parts of a storage
+        if known == name:  # safetensors refuses parts of a storage
+            own[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
         else:
             aliases[name] = known
     return own, aliases

@@ -32,8 +32,6 @@ from tfzoo.serving.model import Model
 
 PAGE = Path(__file__).parent / "serve.html"
 EXPECTED = 'send {"text": "..."} or {"texts": ["...", "..."]}'
-STATUSES = (400, 403, 413, 422, 500, 503, 504)
-ERROR = {"description": 'no answer: {"error": "one sentence"}'}
 API, SHOW = "/predict", "/show"
 """Where the page sends its form; all that is answered there is a page."""
 HEADERS = {
@@ -150,8 +148,7 @@ def add_routes(app: FastAPI, model: Model, run: str) -> None:
     about = f"{name.replace('_', ' ').capitalize()} of one text, or of several"
     one: Any = task.Answer
     several: Any = create_model("Answers", answers=(list[one], ...))
-    said: dict[int | str, Any] = {200: {"model": one | several}, **dict.fromkeys(STATUSES, ERROR)}
-    app.post(API, operation_id="predict", summary=about, responses=said)(answer)
+    app.post(API, operation_id="predict", summary=about, response_model=one | several)(answer)
 
     @app.get("/health", summary="Which run is served, and how many requests are being answered")
     async def health() -> dict[str, Any]:

@@ -46,12 +46,11 @@ def best_checkpoint(settings: Mapping[str, Any], monitor: str, folder: Path) -> 
     Raises:
         BadRecipe: Lightning rejects the settings.
     """
-    own = {key: value for key, value in settings.items() if key not in LAST_CHECKPOINT_KEYS}
     arguments = {
         "monitor": monitor,
         "mode": "max",
         "save_on_train_epoch_end": False,
-        **own,
+        **{key: value for key, value in settings.items() if key not in LAST_CHECKPOINT_KEYS},
         "save_last": None,
     }
     if arguments.get("save_top_k", 1) == 1 and not arguments.get("filename"):
