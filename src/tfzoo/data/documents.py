@@ -110,8 +110,9 @@ class DocumentDataset(Items):
     A document is read in parts of at most ``max_length`` tokens, BOS included. An item is a
     ``document``, whose parts have a row each; or one ``part``, a row; or, ``packed``, a row of
     ``max_length`` tokens with as many parts as fit (:func:`pack`). ``lines`` is the text of the
-    split, where it is needed. A document without a token is left out, unless ``empty``. Each begins
-    with ``special.bos``, or with its own of ``begins``.
+    split, where it is needed. Each document begins
+    with ``special.bos``, and one without a token is left out; or each begins with its own of
+    ``begins``.
     """
 
     def __init__(
@@ -122,7 +123,6 @@ class DocumentDataset(Items):
         lines: Sequence[str] = (),
         *,
         items: Literal["document", "part", "packed"] = "document",
-        empty: bool = False,
         dropout: TokenDropout | None = None,
         begins: Numbers | None = None,
     ) -> None:
@@ -130,7 +130,7 @@ class DocumentDataset(Items):
         self.begins = np.full(len(sequences), special.bos) if begins is None else begins
         self.lines, self.dropout = lines, dropout
         self.packed = items == "packed"
-        tokens = (sequences.lengths + 1) * (empty | (sequences.lengths > 0))
+        tokens = (sequences.lengths + 1) * ((sequences.lengths > 0) | (begins is not None))
         self.documents = np.count_nonzero(tokens)
         if self.packed:  # shorter rows hold as much, and attention grows with their square
             max_length = min(max_length, int(tokens.max(initial=1)))
@@ -237,9 +237,7 @@ def prompt_batches(
     begins = [special.bos if special.prompt_bos or not one else one[0] for one in ids]
     sequences = Sentences.of(ids if special.prompt_bos else [one[1:] for one in ids])
     longest = int(sequences.lengths.max(initial=0)) + 1
-    dataset = DocumentDataset(
-        sequences, longest, special, lines, empty=True, begins=np.array(begins, np.int64)
-    )
+    dataset = DocumentDataset(sequences, longest, special, lines, begins=np.array(begins, np.int64))
     yield from in_batches(dataset, max_tokens)
 
 

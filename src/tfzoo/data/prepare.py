@@ -36,9 +36,6 @@ Examples = Iterable[tuple[str, str]]
 several times.
 """
 
-FORMAT = "6"
-"""The version of the files in the cache. Entries of another version are not used."""
-
 CHUNK = 4096
 """Lines that are hashed or tokenized at once."""
 
@@ -114,7 +111,7 @@ def train_tokenizer(
     """
     if states:
         return restored(spec, states[0])
-    path = cache.entry("tokenizer", cache.key(FORMAT, content, identity("tokenizer", spec)))
+    path = cache.entry("tokenizer", cache.key(content, identity("tokenizer", spec)))
     tokenizer: Tokenizer = create("tokenizer", spec)
     if not cache.is_whole(path):
         tokenizer.train(watched(lines, "training the tokenizer", count))
@@ -168,7 +165,7 @@ def encode_columns(
     found, made_by = [], identity("tokenizer", spec)
     for side, encoder in encoders:
         content = (read.source, read.target)[side]
-        path = cache.entry("ids", cache.key(FORMAT, content, made_by, encoder.state()))
+        path = cache.entry("ids", cache.key(content, made_by, encoder.state()))
         if not cache.is_whole(path):
             with cache.filling(path) as folder:
                 whole = chunks(watched(rows, f"tokenizing {name}", read.examples))
@@ -192,7 +189,7 @@ def generated(
     spec: Spec, seed: int, columns: tuple[str, str], wanted: tuple[str, str] | None = None
 ) -> dict[str, Text]:
     """The splits of a built-in data set, which has these ``columns``; those that are ``wanted``."""
-    path = cache.entry("generated", cache.key(FORMAT, identity("dataset", spec), str(seed)))
+    path = cache.entry("generated", cache.key(identity("dataset", spec), str(seed)))
     if not cache.is_whole(path):
         with cache.filling(path) as folder:
             splits = create("dataset", spec).splits(seed)
