@@ -125,7 +125,8 @@ class TextSource:
         given = {"train": self.train, "val": self.val, **(self.tests or {})}
         if self.stream:
             del given["train"]
-        if self.val is None and not (self.root is not None and any(root.glob("val.*"))):
+        in_folder = self.root is not None and any([*root.glob("val.*"), *root.glob("val/")])
+        if self.val is None and not in_folder:
             del given["val"]
         found = {}
         for name, split in given.items():
@@ -179,12 +180,17 @@ def find_text(path: Path, form: TextFormat) -> Text:
     """The text of a split: ``corpus/train`` means the files ``train.en`` and ``train.de``, or a
     table such as ``train.tsv`` (``.csv``, ``.jsonl``, ``.parquet``), whose path may also be given
     with its ending. Where both endings are one, it means the lines of one file: ``train.txt``, or
-    ``train`` itself. Each file is taken plain or, if there is no such file, as ``.gz``.
+    ``train`` itself. Each file is taken plain or, if there is no such file, as ``.gz``. A folder is
+    one that ``save_to_disk`` wrote, or has class folders.
 
     Raises:
         BadData: there is no such file, or several; the message says what was looked for and what
             is there.
     """
+    if is_saved(path):
+        return given_rows(loaded(path)["train"], form.columns, str(path))
+    if has_classes(path, form):
+        return Text(str(path), partial(labelled_files, path))
     first, second = form.endings
     lines = [] if isinstance(first, Pair) else [f".{one}" for one in dict.fromkeys((first, second))]
     forms = [[""], lines, *([ending] for ending in FORMS)]
@@ -204,6 +210,17 @@ def find_text(path: Path, form: TextFormat) -> Text:
         f"{path} is no table by its ending, {', '.join(FORMS)}. Of two files of lines, give their "
         "path without its ending; of a folder with train in it, data.root"
     )
+
+
+def has_classes(folder: Path, form: TextFormat) -> bool:
+    """Whether a folder has class folders with texts, ``pos/1.txt``, which stand for a table."""
+    return form.header and not form.single and any(folder.glob("*/*.txt"))
+
+
+def labelled_files(folder: Path) -> Iterator[Row]:
+    """The texts in class folders, each with the name of its folder."""
+    for file in sorted(folder.glob("*/*.txt")):
+        yield str(file), "\n".join(read_lines(file)), file.parent.name
 
 
 def find_file(path: Path) -> Path | None:
@@ -291,9 +308,13 @@ def matching(root: Path, path: str) -> list[str]:
 
 def find_tests(folder: Path, form: TextFormat) -> dict[str, Text]:
     """The test sets in a folder, by name: each ``test*`` that is a pair of files or a table."""
-    names = (Path(path.name.removesuffix(".gz")) for path in folder.glob("test*"))
     endings = (*FORMS, *(f".{ending}" for ending in form.endings))
-    found = sorted({name.stem for name in names if name.suffix in endings})
+    names = {
+        Path(path.name.removesuffix(".gz"))
+        for path in folder.glob("test*")
+        if path.name.removesuffix(".gz").endswith(endings) or has_classes(path, form)
+    }
+    found = sorted({name.stem for name in names})
     return {name: find_text(folder / name, form) for name in found}
 
 

@@ -219,9 +219,10 @@ class Scored(L.LightningModule):
             BadData: it gives something else.
         """
         if not isinstance(batch, self.Batch):
+            makes = f"={class_path(self.Batch)}.collate" if hasattr(self.Batch, "collate") else ""
             raise BadData(
                 f"a batch of {type(self).__name__} is a {class_path(self.Batch)}, not a "
-                f"{type(batch).__name__}: give the DataLoader a collate_fn that makes one"
+                f"{type(batch).__name__}: give the DataLoader a collate_fn{makes or ' for it'}"
             )
 
     def start_scoring(self, sets: int = 1) -> None:
