@@ -208,7 +208,7 @@ def find_text(path: Path, form: TextFormat) -> Text:
         return table(files[0], form)
     raise BadData(
         f"{path} is no table by its ending, {', '.join(FORMS)}. Of two files of lines, give their "
-        "path without its ending; of a folder with train in it, data.root"
+        "path without its ending"
     )
 
 
@@ -233,13 +233,18 @@ def missing(path: Path, lines: Sequence[str]) -> BadData:
     """The error for a split whose files are not there; ``lines`` are the endings of files of
     lines.
     """
+    if path.is_dir():
+        return BadData(
+            f"{path} is a folder: one with train in it is data.root; of its files, give a pattern, "
+            f"{path / '*'}"
+        )
     there, wanted = [file.name for file in path.parent.glob("*")], path.name
     if not is_table(wanted):
         pair = " and ".join(f"{wanted}{ending}" for ending in lines) or wanted
         wanted = f"{pair} (or {wanted}{', '.join(FORMS)})"
     return BadData(
-        f"no {wanted} in {path.parent}, plain or .gz.{did_you_mean(path.name, there)} There: "
-        f"{listing(there)}" + "; a folder with train in it is data.root" * path.is_dir()
+        f"no {wanted} in {path.parent}, plain or .gz.{did_you_mean(path.name, there)} "
+        + (f"There: {listing(there)}" if path.parent.is_dir() else "There is no such folder")
     )
 
 
