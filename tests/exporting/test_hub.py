@@ -55,7 +55,7 @@ def test_what_is_pushed_is_loaded_by_its_address(hub, tmp_path, capsys):
     task = translator()
     assert task.push_to_hub("me/numbers") == "https://huggingface.co/me/numbers/commit/1"
     card = (hub / "me/numbers/README.md").read_text("utf-8")
-    assert 'TranslationTask.load("hf://me/numbers")' in card
+    assert 'tfzoo.load("hf://me/numbers")' in card
     assert TranslationTask.load("hf://me/numbers").translate(LINES) == task.translate(LINES)
     (tmp_path / "lines").write_text("one two\n", "utf-8")
     assert main(["predict", "hf://me/numbers@v1", str(tmp_path / "lines")]) == 0

@@ -75,7 +75,7 @@ SGD = torch.optim.SGD([torch.zeros(1)])
         (lambda parts: Focal(*parts, gamma=torch.abs), "Focal: .* not restore gamma="),
         (lambda parts: Focal(*parts, optim={"lr": 1.0}), r"restore optim=.*; it must be Optim"),
         (lambda parts: Focal(*parts, optim=SGD), r"restore optim=.*; it must be Optim\(\.\.\.\)"),
-        (lambda parts: Focal(*parts, gama=1.0), "no setting 'gama'. Did you mean 'gamma'"),
+        (lambda parts: Focal(*parts, gama=1.0), "no argument 'gama'. Did you mean 'gamma'"),
     ],
 )
 def test_what_a_checkpoint_could_not_restore_is_refused_when_built(build, says, parts):
@@ -104,7 +104,7 @@ def test_a_recipe_without_options_gets_them(parts):
 
 
 def test_a_class_without_the_setting_does_not_load_it(parts, tmp_path):
-    with pytest.raises(BadOption, match="no setting 'gamma'"):
+    with pytest.raises(BadOption, match="no argument 'gamma'"):
         tfzoo.ClassificationTask.load(saved(Focal(*parts, gamma=3.0), tmp_path / "one.ckpt"))
 
 

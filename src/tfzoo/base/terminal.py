@@ -119,8 +119,7 @@ def tsv_cell(value: object) -> str:
         return ",".join(map(tsv_cell, value))
     if isinstance(value, dict):
         value = json.dumps(value, ensure_ascii=False)
-    text = f"{value:.4f}" if isinstance(value, float) else str(value)
-    return text.translate(str.maketrans("\t\r\n", "   "))
+    return str(value).translate(str.maketrans("\t\r\n", "   "))
 
 
 def row_line(row: Mapping[str, object], form: str, columns: Iterable[str]) -> str:

@@ -97,15 +97,9 @@ class Explain(L.Callback):
         norms = torch.stack([*self.gradients.values()])
         # Taken before the gradients were normalised; scaled so that their total is train/grad_norm.
         scale = task.normalizer.norm / norms.norm().clamp(min=torch.finfo(norms.dtype).tiny)
-        norms = norms * scale
-        values = (
-            torch.stack([*(value.float() for value in self.seen.values())]).tolist()
-            + norms.tolist()
-        )
+        values = torch.cat([torch.stack([*self.seen.values()]).float(), norms * scale]).tolist()
         names = [*self.seen, *(f"gradient/{kind}" for kind in self.gradients)]
-        pl_module.log_dict(
-            {f"explain/{name}": value for name, value in zip(names, values, strict=True)}
-        )
+        pl_module.log_dict({f"explain/{key}": x for key, x in zip(names, values, strict=True)})
         self.seen, self.gradients = {}, {}
 
 
@@ -220,13 +214,10 @@ def record_attention(
 def variance(scores: Tensor, mask: Mask) -> Tensor:
     """Variance of each query's scores over its visible keys: ``(b h q k) -> (b h q)``."""
     visible = mask.boolean(scores.shape[-2], scores.shape[-1], scores.device)
-    if visible is None:
-        return scores.var(-1, unbiased=False)
-    count = visible.sum(-1, keepdim=True).clamp(min=1)
-    mean = scores.masked_fill(~visible, 0.0).sum(-1, keepdim=True) / count
-    return ((scores - mean).square().masked_fill(~visible, 0.0).sum(-1, keepdim=True) / count)[
-        ..., 0
-    ]
+    if visible is not None:
+        scores = scores.masked_fill(~visible, torch.nan)
+    found = (scores - scores.nanmean(-1, keepdim=True)).square().nanmean(-1)
+    return found if visible is None else found.where(visible.any(-1), 0.0)
 
 
 def gradient_norms(model: nn.Module) -> dict[str, Tensor]:

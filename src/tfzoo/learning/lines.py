@@ -43,7 +43,7 @@ class Lines(L.LightningModule):
     docstring describes each. It checks them.
     """
     about: ClassVar[str]
-    """What ``tfzoo predict`` does with a line, in a few words. It is read from the source without
+    """What ``tfzoo predict`` writes of a line, in a few words. It is read from the source without
     an import: write it as a literal.
     """
     input_hint: ClassVar[str] = ""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfzoo.runs import pretrained
-from tfzoo.runs.folder import as_yaml
 from tfzoo.runs.machine import versions
 
 CARD = """\
@@ -70,27 +69,20 @@ print(task.predict(["a line of text"]))
 None are known.
 {%- endif %}
 
-## Recipe
-
-```yaml
-{{ shown }}```
-
-{{ versions }}.
+The recipe stands in `config.json`. {{ versions }}.
 
 ## Licence
 
 None is given: whoever publishes these weights has to choose one. The licence of the training text
 may restrict the choice.
 """
-SHOWN = ("task", "seed", "model", "data", "optim", "search")
-"""The sections of the recipe that the card shows."""
 
 
 def model_card(
     task: Any, kept: Mapping[str, Any], parameters: int, repository: str = "", peer: str = ""
 ) -> str:
     """The text of a model card: the Hub's metadata, how to load the model, what was trained, its
-    scores, its recipe, and the versions of the libraries.
+    scores, and the versions of the libraries.
 
     Args:
         task: the class of the task.
@@ -119,14 +111,6 @@ def model_card(
         recipe=recipe,
         began=kept.get("began", {}),
         results=[(name, f"{value:.4g}") for name, value in sorted(kept["results"].items())],
-        shown=as_yaml(without_none({key: recipe[key] for key in SHOWN if key in recipe})),
         versions=", ".join(f"{name} {one}" for name, one in versions().items()),
     )
     return str(card)
-
-
-def without_none(recipe: Any) -> Any:
-    """A recipe without the keys whose value is None."""
-    if isinstance(recipe, Mapping):
-        return {key: without_none(value) for key, value in recipe.items() if value is not None}
-    return [without_none(one) for one in recipe] if isinstance(recipe, list | tuple) else recipe

@@ -37,29 +37,33 @@ class Stored(L.LightningModule):
     Settings: ClassVar[type[Settings]] = Settings
     """The dataclass of the settings."""
 
-    model: Any
-    tokenizer: Any
     adapter: Adapter = Adapter()
     """What training adds to the model, see :class:`~tfzoo.learning.adapter.Adapter`."""
-    seed: int
     samples: int | None = None
     """How many texts each validation prints with what the model makes of them; None: it prints
     none, and a recipe cannot say a number.
     """
+    seed: int
     foreign: str
     recipe: dict[str, Any]
-    batches: int
-    skipped_steps: SkippedSteps
-    began: dict[str, str]
-    """Which of the weights that training began with were kept, which parts swapped, in words."""
-    anew: list[str]
-    """The names of those that training did not begin with, but started anew."""
-    results: dict[str, float]
-    """The scores of the run or repository that the task was loaded from."""
-    beside: dict[str, Tensor]
-    """Tensors beside the model's own that another one could begin with, such as BERT's pooler."""
-    loaders: list[Any]
-    """The states of data loaders in the checkpoint that training goes on from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model: Any = None
+        self.tokenizer: Any = None
+        self.batches = 0
+        """Batches that this process has trained on."""
+        self.skipped_steps = SkippedSteps()
+        self.loaders: list[Any] = []
+        """The states of data loaders in the checkpoint that training goes on from."""
+        self.began: dict[str, str] = {}
+        """Which of the weights that training began with were kept, which parts swapped."""
+        self.anew: list[str] = []
+        """The names of those that training did not begin with, but started anew."""
+        self.results: dict[str, float] = {}
+        """The scores of the run or repository that the task was loaded from."""
+        self.beside: dict[str, Tensor] = {}
+        """Tensors beside the model's own that another one could begin with, as BERT's pooler."""
 
     @classmethod
     def model_arguments(

@@ -148,6 +148,6 @@ def name_unknown_settings(folder: Path, said: Mapping[str, Any]) -> None:
     ]
     if unknown:
         notify(
-            f"{folder}: generate of transformers would also use {', '.join(unknown)}, which no "
-            "search of tfzoo has: what it writes may differ"
+            f"{folder}: generate of transformers would also use {', '.join(unknown)}, which "
+            "tfzoo predict does not by itself: what it writes may differ"
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -92,20 +91,18 @@ class Scores:
         n, columns = len(self), self.columns
         if n < 2:
             return {}
-        found: dict[str, tuple[float, float]] = {}
+        draws = torch.from_numpy(np.random.default_rng(0).integers(n, size=(DRAWS, n)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as of a drawn sample without variance
+            drawn = [task.compute_scores(*(column[rows] for column in columns)) for rows in draws]
+        found = {}
         for name, value in task.compute_scores(*columns).items():
             if value.dtype == torch.bool:
                 wilson = binomtest(int(value.sum()), n).proportion_ci(COVERAGE, "wilson")
-                found[name] = percent(task, name) * wilson.low, percent(task, name) * wilson.high
-        drawn = defaultdict(list)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as of a drawn sample without variance
-            for rows in torch.from_numpy(np.random.default_rng(0).integers(n, size=(DRAWS, n))):
-                sample = task.compute_scores(*(column[rows] for column in columns))
-                for name in sample.keys() - found.keys():
-                    drawn[name].append(float(sample[name]))
-        for name, values in drawn.items():
-            low, high = np.quantile(values, ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2))
+                low, high = (percent(task, name) * one for one in wilson)
+            else:
+                values = [float(scores[name]) for scores in drawn if name in scores]
+                low, high = np.quantile(values, ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2))
             if np.isfinite((low, high)).all():
                 found[name] = float(low), float(high)
         return found
@@ -138,12 +135,12 @@ class Scored(L.LightningModule):
         "auxiliary_loss",
     )
     """The names of what training logs, the last one where the model has such losses."""
-    scores: list[Scores]
-    """What was counted of each data set of the last evaluation."""
-    throughput: InferenceThroughput
-    """Of the last evaluation."""
-    pictures: dict[str, Figures]
-    """Of the last test, by test set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pictures: dict[str, Figures] = {}
+        """Of the last test, by test set."""
+        self.start_scoring()
 
     @classmethod
     def logged_names(cls) -> list[str]:
@@ -227,7 +224,8 @@ class Scored(L.LightningModule):
 
     def start_scoring(self, sets: int = 1) -> None:
         """Forget what was counted before."""
-        self.scores, self.throughput = [Scores() for _ in range(sets)], InferenceThroughput()
+        self.scores = [Scores() for _ in range(sets)]
+        self.throughput = InferenceThroughput()
 
     def count_scores(self, batch: Any, dataloader: int) -> None:
         """Score a batch of a data set."""

@@ -8,8 +8,9 @@ from typing import Any, get_type_hints
 
 from torch import nn
 
+from tfzoo.base.arguments import check_arguments
 from tfzoo.base.values import leaves
-from tfzoo.errors import BadOption, did_you_mean, listing
+from tfzoo.errors import BadOption
 from tfzoo.learning.optim import Optim
 from tfzoo.models.transformer_layer import TransformerLayer
 
@@ -72,13 +73,9 @@ class Settings:
         Raises:
             BadOption: no such setting, or a value that a checkpoint could not restore.
         """
-        known, sections = [one.name for one in fields(cls)], cls.sections()
+        check_arguments(cls, given)
+        sections = cls.sections()
         for name, value in given.items():
-            if name not in known:
-                raise BadOption(
-                    f"{owner} has no setting {name!r}.{did_you_mean(name, known)} "
-                    f"Its settings: {listing(known)}"
-                )
             section = sections.get(name)
             plain = all(isinstance(leaf, PLAIN) for _, leaf in leaves({name: value}))
             if not (isinstance(value, section) if section else plain):

@@ -21,7 +21,7 @@ from tfzoo.data.module import TextData
 from tfzoo.data.stream import StreamLoader
 from tfzoo.data.training_loader import TrainingLoader
 from tfzoo.errors import BadOption, NotFinite
-from tfzoo.learning.gradient_normalizer import GradientNormalizer, SkippedSteps, skip_unless
+from tfzoo.learning.gradient_normalizer import GradientNormalizer, skip_unless
 from tfzoo.learning.lines import Lines
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.persistence import Stored
@@ -117,18 +117,11 @@ class Task(Lines, Scored, Stored):
         chosen = self.Settings.of(type(self).__name__, settings)
         super().__init__()
         vars(self).update(vars(chosen))
-        self.batches = 0
-        """Batches that this process has trained on."""
         self.tokens: Tensor | int = 0
         """Tokens that this process has trained on."""
         self.normalizer = GradientNormalizer()
-        self.skipped_steps = SkippedSteps()
         self._parts_with_losses: dict[str, FeedForward] | None = None
         self._within_step = False  # after the first micro-batch of a step
-        self.loaders = []
-        self.start_scoring()
-        self.pictures, self.results, self.beside = {}, {}, {}
-        self.began, self.anew = {}, []
         self.model, self.tokenizer = model, tokenizer
         self._restart_clock()
         self.check_optim(self.optim)
@@ -236,7 +229,15 @@ class Task(Lines, Scored, Stored):
     def configure_optimizers(self) -> Any:
         steps = self.trainer.estimated_stepping_batches
         most = int(steps) if steps != float("inf") else 2**31
-        return self.optim.optimizer_and_schedule(self, max_steps=most)
+        made = self.optim.optimizer_and_schedule(self, max_steps=most)
+        factor = made["lr_scheduler"]["scheduler"].lr_lambdas[0]
+        last = factor(most - 1)
+        if last < 1 and (most == 1 or factor(most - 2) < last):
+            notify(
+                f"warmup is longer than the training's {most:,} steps: the learning rate rises "
+                f"until the end and reaches {last:.2g} of optim.lr (optim.schedule.warmup)"
+            )
+        return made
 
     # Training
 
@@ -255,7 +256,6 @@ class Task(Lines, Scored, Stored):
         self._within_step = False
         self._parts_with_losses = None
         self._restart_clock()
-        self._check_warmup()
         self._go_on()
 
     def _go_on(self) -> None:
@@ -274,20 +274,6 @@ class Task(Lines, Scored, Stored):
         )
         if is_over and batches.completed == self.trainer.num_training_batches:
             batches.reset()
-
-    def _check_warmup(self) -> None:
-        """Warn of a learning rate that does not reach its peak."""
-        steps = self.trainer.estimated_stepping_batches
-        for scheduled in self.trainer.lr_scheduler_configs:
-            factors = getattr(scheduled.scheduler, "lr_lambdas", [])
-            if factors and 0 < steps < float("inf"):
-                last = factors[0](steps - 1)
-                if last < 1 and (steps == 1 or factors[0](steps - 2) < last):
-                    notify(
-                        f"warmup is longer than the training's {steps:,.0f} steps: the learning "
-                        f"rate rises until the end and reaches {last:.2g} of optim.lr "
-                        "(optim.schedule.warmup)"
-                    )
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         self.check_batch(batch)

@@ -49,20 +49,7 @@ class WarmupEMA(WeightAveraging):
             else:
                 average.copy_(weight)
 
-    def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        self._share_buffers(pl_module)
-        super().on_validation_epoch_start(trainer, pl_module)
-
-    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
-        self._share_buffers(pl_module)
-        super().on_save_checkpoint(trainer, pl_module, checkpoint)
-
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        self._share_buffers(pl_module)
-        super().on_train_end(trainer, pl_module)
-
-    def _share_buffers(self, task: Any) -> None:
-        """Give the average the buffers of the task itself."""
-        if (average := adapters.average_of(self)) is not None:
-            for name, value in task.named_buffers(recurse=False):
-                average.get_buffer(name).copy_(value)
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        """Give the average the task's own buffers: the same tensors, not copies."""
+        for name, value in pl_module.named_buffers(recurse=False):
+            setattr(adapters.average_of(self), name, value)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tfzoo.base.registry import register
-from tfzoo.base.terminal import notify
 from tfzoo.base.values import check_range
 from tfzoo.data.batches import row_lengths
 from tfzoo.data.documents import DocumentBatch, DocumentData, prompt_batches
@@ -47,8 +46,7 @@ class Continue:
         temperature: divides the logits; 0: the most probable token.
         top_k: sample from so many most probable tokens.
         top_p: sample from the fewest tokens of this probability together (:func:`tfzoo.generate`).
-        stop: a text that ends the continuation, and is no part of it. It is cut there when it is
-            whole.
+        stop: a text that ends the continuation, and is no part of it.
         seed: of sampling.
         beam: number of hypotheses of beam search; 1: none.
         length_penalty: alpha of the score of a hypothesis (:class:`tfzoo.Search`); 0.6 by default.
@@ -108,7 +106,7 @@ class LanguageModelingTask(DocumentTask):
     Data = DocumentData
     Batch = DocumentBatch
     line_batches = staticmethod(prompt_batches)
-    about = "what follows each line of text, with its first space; line breaks as \\n"
+    about = "what follows each line of text"
     input_hint = "The begin of a text."
     Answer = LanguageModelingAnswer
     Options = Continue
@@ -141,18 +139,7 @@ class LanguageModelingTask(DocumentTask):
 
     @classmethod
     def complete(cls, found: dict[str, Any], folder: Path) -> None:
-        said = generation_settings(folder)
-        if said.get("do_sample"):
-            words = []
-            for key, usual in (("temperature", 1.0), ("top_k", 50), ("top_p", 1.0)):
-                value = said.get(key)
-                value = value if isinstance(value, int | float) else usual
-                words.append(f"--{key.replace('_', '-')} {value}")
-            notify(
-                f"{folder}: generate of transformers samples; tfzoo predict does "
-                f"with {' '.join(words)}"
-            )
-        name_unknown_settings(folder, {**said, "do_sample": None})
+        name_unknown_settings(folder, generation_settings(folder))
 
     def hidden(self, batch: DocumentBatch) -> Tensor:
         """The last hidden state of each token that is no padding: ``(t d)``."""

@@ -182,7 +182,7 @@ class TranslationTask(Task):
         "data": {"dataset": {"name": "numbers", "train": 100, "val": 16, "test": 16}},
     }
     tokenizer_of_data = "tokenizers"
-    about = "a translation of each line of text, or several, best first (--n-best)"
+    about = "a translation of each line of text"
     Answer = Translation
     Options = Translate
     pipeline_tag = "translation"

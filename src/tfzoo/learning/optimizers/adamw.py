@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import nn
 
@@ -22,10 +24,12 @@ class AdamW:
     [0.1, 0.0]
     """
 
+    make: ClassVar[type[torch.optim.Adam]] = torch.optim.AdamW
+
     def __init__(self, betas: tuple[float, float], eps: float) -> None:
         self.betas, self.eps = betas, eps
 
-    def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.AdamW:
+    def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.Adam:
         """The optimiser of a module's trained parameters."""
         groups = decay_groups(module.parameters(), weight_decay)
-        return torch.optim.AdamW(groups, lr=lr, betas=self.betas, eps=self.eps, fused=True)
+        return self.make(groups, lr=lr, betas=self.betas, eps=self.eps, fused=True)

@@ -86,9 +86,7 @@ class CombinedOptimizer(torch.optim.Optimizer):
 
     def __init__(self, first: torch.optim.Optimizer, second: torch.optim.Optimizer) -> None:
         super().__init__([*first.param_groups, *second.param_groups], {})
-        self.parts = first, second
-        groups = first.param_groups, second.param_groups
-        self.owned = [{one for group in part for one in group["params"]} for part in groups]
+        self.parts, self.count = (first, second), len(first.param_groups)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of both."""
@@ -96,12 +94,9 @@ class CombinedOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        # load_state_dict replaces groups and state, and a group may have become several
-        for part, owned in zip(self.parts, self.owned, strict=True):
-            part.param_groups = [
-                one for one in self.param_groups if owned.issuperset(one["params"])
-            ]
-            part.state = self.state
+        groups = self.param_groups[: self.count], self.param_groups[self.count :]
+        for part, own in zip(self.parts, groups, strict=True):
+            part.param_groups, part.state = own, self.state  # load_state_dict replaces both
             part.step()
         return loss
 
