@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
+from tfzoo.data.batch_order import LengthBucketedSampler
 
 
 def lengths(count=20_000, seed=0):

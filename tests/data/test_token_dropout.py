@@ -3,10 +3,9 @@
 import numpy as np
 
 from tfzoo.base.special_ids import OWN
-from tfzoo.data.batches import ParallelDataset
+from tfzoo.data.batch_order import LengthBucketedSampler
+from tfzoo.data.batches import ParallelDataset, TokenDropout
 from tfzoo.data.encoded import Sentences
-from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
-from tfzoo.data.token_dropout import TokenDropout
 
 ROWS = np.arange(200)
 

@@ -13,12 +13,11 @@ import numpy as np
 
 from tfzoo.base.registry import task_for
 from tfzoo.base.values import check_range
-from tfzoo.data.batches import ClassificationDataset
+from tfzoo.data.batches import ClassificationDataset, TokenDropout
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.module import TextData
 from tfzoo.data.pairs import TAB, Pair
 from tfzoo.data.prepare import Examples, SplitFingerprint, location, read_split
-from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.errors import BadData, BadOption, listing
 
 UNSEEN = "_unseen"

@@ -19,6 +19,7 @@ from tfzoo.base.values import check_range
 from tfzoo.data.batches import (
     OnTruncated,
     TextBatch,
+    TokenDropout,
     checked_lines,
     epoch_of,
     in_batches,
@@ -27,7 +28,6 @@ from tfzoo.data.batches import (
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.module import TextData
 from tfzoo.data.prepare import encode_cells
-from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.masks import Mask, Pairs
 

@@ -14,18 +14,20 @@ from torch import Tensor
 
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range, type_name
+from tfzoo.data.batch_order import LengthBucketedSampler
 from tfzoo.data.batches import (
     OnTruncated,
     TextBatch,
     checked_lines,
     epoch_of,
+    fraction,
+    mixed,
     padded,
+    random_bits,
     truncated,
 )
 from tfzoo.data.documents import DocumentText, Items, in_parts, runs
 from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
-from tfzoo.data.token_dropout import fraction, mixed, random_bits
 from tfzoo.data.tokenizer import Tokenizer, Vocabulary, token_texts
 from tfzoo.data.words import BEFORE
 from tfzoo.errors import BadOption

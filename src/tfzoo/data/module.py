@@ -19,8 +19,8 @@ from torch.utils.data import DataLoader
 from tfzoo.base import adapters
 from tfzoo.base.registry import DatasetSpec, TokenizerSpec, create
 from tfzoo.base.values import check_range
+from tfzoo.data.batch_order import LengthBucketedSampler, TrainingLoader
 from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
 from tfzoo.data.pairs import names_of, parts
 from tfzoo.data.prepare import (
     Encoder,
@@ -36,7 +36,6 @@ from tfzoo.data.prepare import (
 from tfzoo.data.source import Columns, Split, TextSource
 from tfzoo.data.stream import Files, StreamLoader, TextStream
 from tfzoo.data.tokenizer import Vocabulary
-from tfzoo.data.training_loader import TrainingLoader
 from tfzoo.errors import BadData, BadOption
 
 MOST_TOKENS = 10**9

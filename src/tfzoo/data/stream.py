@@ -24,11 +24,10 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from tfzoo.base import cache
-from tfzoo.data.length_bucketed_sampler import LengthBucketedSampler
+from tfzoo.data.batch_order import LengthBucketedSampler, batches_per_epoch
 from tfzoo.data.remote import is_address, release
 from tfzoo.data.source import text_of
 from tfzoo.data.table import Text, TextFormat
-from tfzoo.data.training_loader import batches_per_epoch
 from tfzoo.errors import BadData, BadRun, TfzooError
 
 T = TypeVar("T")

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from tfzoo.base.values import check_range
-from tfzoo.data.batches import ParallelDataset
+from tfzoo.data.batches import ParallelDataset, TokenDropout
 from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.module import TextData
 from tfzoo.data.prepare import Examples, SplitFingerprint, train_tokenizer
-from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadOption
 

@@ -14,6 +14,7 @@ from tfzoo.data.batches import (
     ClassificationBatch,
     ClassificationDataset,
     OnTruncated,
+    TokenDropout,
     checked_lines,
     first_tokens,
     in_batches,
@@ -21,7 +22,6 @@ from tfzoo.data.batches import (
 )
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.table import words_of
-from tfzoo.data.token_dropout import TokenDropout
 from tfzoo.data.tokenizer import Tokenizer, Vocabulary
 
 BEFORE = "a"

@@ -17,9 +17,9 @@ from tfzoo.base import adapters
 from tfzoo.base.registry import class_path
 from tfzoo.base.terminal import notify
 from tfzoo.contracts import FeedForward
+from tfzoo.data.batch_order import TrainingLoader
 from tfzoo.data.module import TextData
 from tfzoo.data.stream import StreamLoader
-from tfzoo.data.training_loader import TrainingLoader
 from tfzoo.errors import BadOption, NotFinite
 from tfzoo.learning.gradient_normalizer import GradientNormalizer, skip_unless
 from tfzoo.learning.lines import Lines

@@ -1,17 +1,21 @@
-"""Batches of examples of similar length, in an order that depends on seed and epoch alone."""
+"""Batches of examples of similar length, in an order that depends on seed and epoch alone, and the
+loader that goes on in it where a checkpoint was written.
+"""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch.utils.data import Sampler
+from torch.utils.data import DataLoader, Sampler
 
 from tfzoo.base.values import check_range
-from tfzoo.errors import BadData
+from tfzoo.errors import BadData, BadRun
 
 Rows = NDArray[np.int64]
 
@@ -149,9 +153,9 @@ class LengthBucketedSampler(Sampler[list[int]]):
         if random is not None:
             sides = [side + random.uniform(-noise, noise, len(side)) for side in sides]
         source, target = sides
-        longer = narrow(np.floor(np.maximum(source, target)))
+        longer = np.floor(np.maximum(source, target))
         surplus = np.where(longer % 2 == 0, source - target, target - source)
-        return np.lexsort((surplus if random else narrow(surplus), -longer))
+        return np.lexsort((surplus, -longer))
 
     def _cut(self, order: Rows) -> list[Rows]:
         """Batches of examples in this order, each as large as ``max_tokens`` allows."""
@@ -167,11 +171,6 @@ class LengthBucketedSampler(Sampler[list[int]]):
         return batches
 
 
-def narrow(x: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers, in 16 bits if they fit: NumPy then uses a radix sort."""
-    return x.astype(np.int16 if np.abs(x).max(initial=0) < 2**15 else np.int64)
-
-
 def split_largest(batches: list[Rows], count: int) -> list[Rows]:
     """``count`` batches from fewer: the one with the most rows is halved until there are enough."""
     heap = [(-len(rows), i, rows) for i, rows in enumerate(batches)]
@@ -182,3 +181,75 @@ def split_largest(batches: list[Rows], count: int) -> list[Rows]:
         heapq.heappush(heap, (-half, i, rows[:half]))
         heapq.heappush(heap, (size + half, len(heap) + count, rows[half:]))
     return [rows for _, _, rows in sorted(heap, key=lambda item: item[1])]
+
+
+class TrainingLoader(DataLoader[Any]):
+    """The training batches of one process. Each iteration is an epoch, by default the one that a
+    Trainer sets.
+
+    Lightning keeps :meth:`state_dict` in its checkpoints. After :meth:`load_state_dict` the next
+    batch is the one after those that were taken before, and the loader counts epochs itself, since
+    Lightning takes the end of a training for the end of an epoch.
+
+    Args:
+        limit: batches that a Trainer takes of each epoch.
+
+    Raises:
+        BadRun: in ``load_state_dict``, if the order is that of another seed.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        order: LengthBucketedSampler,
+        workers: int,
+        limit: int | float | None = None,
+    ) -> None:
+        super().__init__(
+            dataset,
+            batch_size=None,
+            sampler=order,
+            num_workers=workers,
+            persistent_workers=workers > 0,
+            pin_memory=torch.cuda.is_available(),
+        )
+        self.order = order
+        self.per_epoch = batches_per_epoch(len(order), limit)
+        self.done = 0
+        """Batches of this process that were taken, of all epochs."""
+        self.resumed = False
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "batches": self.done,
+            "processes": self.order.world_size,
+            "seed": self.order.seed,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if state["seed"] != self.order.seed:
+            raise BadRun(
+                f"the checkpoint's batches are in the order of data.seed {state['seed']}, not "
+                f"{self.order.seed}"
+            )
+        self.done = state["batches"] * state["processes"] // self.order.world_size
+        self.resumed = True
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # an iterator, if not torch's
+        # A generator begins with the first batch: a Trainer sets the epoch after it calls iter().
+        if not self.resumed:
+            self.done = self.order.epoch * self.per_epoch
+        epoch, begun = divmod(self.done, self.per_epoch)
+        self.order.set_epoch(epoch, begun)
+        for batch in islice(super().__iter__(), self.per_epoch - begun):
+            self.done += 1
+            yield batch
+
+
+def batches_per_epoch(batches: int, limit: int | float | None) -> int:
+    """The batches of an epoch that a Trainer takes. ``limit`` is its ``limit_train_batches``: an
+    int is a number of batches, a float a fraction of them.
+    """
+    if limit is None:
+        return batches
+    return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
