@@ -128,7 +128,7 @@ def test_a_run_goes_on_from_its_last_checkpoint_and_reads_no_other(run):
 
 SPOILT: dict[str, tuple[Callable[[Path], Any], str]] = {
     "torn": (lambda path: path.write_bytes(path.read_bytes()[:-99]), "is cut short or damaged"),
-    "empty": (lambda path: path.write_bytes(b""), "is empty"),
+    "empty": (lambda path: path.write_bytes(b""), "is no checkpoint"),
     "flipped": (flip, "is damaged"),
     "dangling": (dangle, "No such file"),
     "a folder": (lambda path: (path.unlink(), path.mkdir()), ""),

@@ -2,6 +2,7 @@
 why: real processes, real signals.
 """
 
+import os
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from benchmarks.faults import FAULTS, TIMEOUT
 from tfzoo.base import terminal
 from tfzoo.errors import BadData
+from tfzoo.training import processes as module
 from tfzoo.training.processes import Processes
 from tfzoo.training.train import TrainingRun
 
@@ -63,8 +65,14 @@ def test_all_faults_are_tested():
     assert FAULTS.keys() == ENDS.keys()
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    monkeypatch.setattr(module, "MOMENT", 0.0)
+
+
 def cause(error, lost="", world_size=2, codes=()):
     processes = Processes(20)
+    assert processes.parent == os.getppid()
     launcher = Mock(procs=[Mock(poll=Mock(return_value=code)) for code in codes])
     processes.lost = lambda: lost  # type: ignore[method-assign]
     trainer: Any = SimpleNamespace(

@@ -95,28 +95,19 @@ def choose(name: str, wanted: str | None = None) -> Path:
         )
     if wanted:
         folder = Path(wanted).expanduser().absolute()
-        taken = (
-            folder.exists()
-            and (
-                not folder.is_dir() or {path.name for path in folder.iterdir()} - {LOCK, LOCK_OWNER}
-            )
-            and not (folder / CONFIG).is_file()
-        )
-        if taken and not rank():
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+        if names - {LOCK, LOCK_OWNER} and CONFIG not in names and not rank():
             raise BadRun(
                 f"--run {wanted} is not empty and no run. Name a new folder, or leave --run out "
                 f"for a new one under {RUNS}/{name}"
             )
         make(folder)
     else:
-        n = 1 + max(
-            (int(path.name) for path in (RUNS / name).glob("*") if path.name.isdigit()), default=0
-        )
-        while not make(
-            RUNS.absolute() / name / str(n), new=True
-        ):  # another process may take the number first
-            n += 1
-        folder = RUNS.absolute() / name / str(n)
+        place = RUNS.absolute() / name
+        numbers = (int(path.name) for path in place.glob("*") if path.name.isdigit())
+        folder = place / str(1 + max(numbers, default=0))
+        while not make(folder, new=True):  # another process may take the number first
+            folder = place / str(int(folder.name) + 1)
     os.environ[SHARED] = str(folder)
     return folder
 
@@ -125,9 +116,9 @@ def make(folder: Path, new: bool = False) -> bool:
     """Make a folder. Returns False where it must be ``new`` and exists."""
     try:
         folder.mkdir(parents=True, exist_ok=not new)
-    except FileExistsError:
-        return False
     except OSError as error:
+        if new and isinstance(error, FileExistsError):
+            return False
         raise BadRun(f"cannot make the run's folder {folder}: {error.strerror}") from None
     return True
 

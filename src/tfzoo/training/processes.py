@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,8 @@ import torch.distributed as dist
 
 ANSWER = timedelta(seconds=5)
 """How long each process has to answer the first, which asks who is there."""
+MOMENT = 1.0
+"""Seconds in which a process that has closed its connections ends."""
 LOST = re.compile(r"gloo|NCCL|time.?out|Connection|peer|Broken pipe|TCPStore|socket", re.IGNORECASE)
 """Words in the errors of a process that waits for another one."""
 
@@ -30,7 +33,7 @@ class Processes(L.Callback):
     """
 
     def __init__(self, timeout: float) -> None:
-        self.timeout = timedelta(seconds=timeout)
+        self.timeout, self.parent = timedelta(seconds=timeout), os.getppid()
         self._group: Any = None
         self._asked: Any = None  # a group whose operations were in order so far
 
@@ -60,13 +63,14 @@ class Processes(L.Callback):
         """
         if trainer.world_size < 2 or not LOST.search(f"{type(error).__name__} {error}"):
             return ""
+        time.sleep(MOMENT)
         launcher: Any = trainer.strategy.launcher
         started = enumerate(getattr(launcher, "procs", ()), trainer.global_rank + 1)
         lost = self.lost() or ", ".join(f"rank {rank}" for rank, one in started if one.poll())
         if launcher is not None:
             launcher.kill(signal.SIGKILL)  # a stopped process takes no other signal
-            if lost == "rank 0":
-                os.kill(os.getppid(), signal.SIGKILL)
+            if lost == "rank 0" and os.getppid() == self.parent:  # which has started this one
+                os.kill(self.parent, signal.SIGKILL)
         seconds = f"{self.timeout.total_seconds():g} seconds"
         if lost:
             return f"{lost} is gone: it was killed, has failed, or has hung for {seconds}"
