@@ -8,6 +8,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tfzoo.base.registry import task_for
@@ -15,6 +18,8 @@ from tfzoo.data.batches import ClassificationBatch, text_batches
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption
 from tfzoo.learning import foreign
+from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
+from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.task import PLACEHOLDER_SIZE, Task
 from tfzoo.models.classifier import TransformerClassifier
 
@@ -116,7 +121,59 @@ class TextTask(Task):
         return *self.losses(logits, batch), *self.columns_of(logits, batch)
 
 
-class DocumentTask(Task):
+class TokenTask(Task):
+    """A task whose loss is the cross entropy of tokens. A subclass writes :attr:`vocabulary_size`,
+    :meth:`frequencies` and :meth:`loss`.
+    """
+
+    training_names = (*Task.training_names, "perplexity")
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of tokens to choose from."""
+        raise NotImplementedError
+
+    @property
+    def untrained_loss(self) -> float:
+        return math.log(self.vocabulary_size)
+
+    def frequencies(self, texts: Any) -> NDArray[np.int64]:
+        """How often each token of the vocabulary is to be predicted in a data set: ``(v)``."""
+        raise NotImplementedError
+
+    def constant_loss(self, data: Any) -> float:
+        found = torch.from_numpy(self.frequencies(data.sets["val"]))
+        return constant_loss(found, self.optim.label_smoothing, self.tokenizer.special.unpredicted)
+
+    def loss(self, batch: Any) -> tuple[Any, ...]:
+        """The label-smoothed loss, summed over the tokens to predict; the cross entropy of each
+        ``(t)``, in nats; and their number.
+        """
+        raise NotImplementedError
+
+    def losses_of(self, hidden: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """What :func:`~tfzoo.learning.cross_entropy.cross_entropy` gives for the last hidden states
+        ``(t d)`` of the model, which need no logits at once where it has no bias.
+        """
+        model, smoothing = self.model, self.optim.label_smoothing
+        pad = self.tokenizer.special.unpredicted
+        if model.output_bias is not None:
+            return cross_entropy_of_logits(model.logits(hidden), labels, smoothing, pad)
+        cap = getattr(model, "logit_cap", None)
+        return cross_entropy(hidden, model.output_weight, labels, smoothing, pad, cap)
+
+    def losses_of_logits(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """:meth:`losses_of`, from logits ``(t v)``."""
+        pad = self.tokenizer.special.unpredicted
+        return cross_entropy_of_logits(logits, labels, self.optim.label_smoothing, pad)
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        loss, nll, tokens = self.loss(batch)
+        self.log_training({"train/perplexity": nll.mean().exp()}, tokens)
+        return self.summed(loss, tokens)
+
+
+class DocumentTask(TokenTask):
     """A task whose model maps ``tokens`` ``(b n)`` to logits ``(b n v)`` of the vocabulary, and
     whose data module has a ``vocabulary`` without labels.
     """
@@ -129,12 +186,14 @@ class DocumentTask(Task):
             "max_tokens": 256,
         },
     }
-    training_names = (*Task.training_names, "perplexity")
     tokenizer: Vocabulary
 
     @property
-    def untrained_loss(self) -> float:
-        return math.log(len(self.tokenizer.tokenizer))
+    def vocabulary_size(self) -> int:
+        return len(self.tokenizer.tokenizer)
+
+    def frequencies(self, texts: Any) -> NDArray[np.int64]:
+        return np.bincount(texts.sequences.ids, minlength=self.vocabulary_size)
 
     @classmethod
     def model_arguments(
@@ -151,6 +210,6 @@ class DocumentTask(Task):
         """The logits that a model of another class than tfzoo's gives at ``places`` ``(t)`` of
         ``tokens.flatten()``: ``(b n), (t) -> (t v)``.
         """
-        shape = (*tokens.shape, len(self.tokenizer.tokenizer))
+        shape = (*tokens.shape, self.vocabulary_size)
         logits = foreign.check_logits(self.model, self.model(tokens), shape, "b n v")
         return logits.flatten(0, 1).index_select(0, places)

@@ -21,8 +21,6 @@ from tfzoo.data.batches import row_lengths
 from tfzoo.data.documents import DocumentBatch, DocumentData, prompt_batches
 from tfzoo.errors import BadOption
 from tfzoo.learning.attention import Record, token_strings
-from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
-from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.text_task import DocumentTask
@@ -157,23 +155,9 @@ class LanguageModelingTask(DocumentTask):
         return self.foreign_logits(batch.tokens, batch.non_padding)
 
     def loss(self, batch: DocumentBatch) -> tuple[Tensor, Tensor, int]:
-        """The label-smoothed loss, summed over tokens; the cross entropy of each token ``(t)``, in
-        nats; and their number.
-        """
-        labels, smoothing, model = batch.labels, self.optim.label_smoothing, self.model
-        pad = self.tokenizer.special.unpredicted
-        if self.foreign or model.output_bias is not None:
-            loss = cross_entropy_of_logits(self.logits(batch), labels, smoothing, pad)
-        else:
-            loss = cross_entropy(
-                self.hidden(batch), model.output_weight, labels, smoothing, pad, model.logit_cap
-            )
-        return *loss, len(labels)
-
-    def training_step(self, batch: DocumentBatch, batch_idx: int) -> Tensor:
-        loss, nll, tokens = self.loss(batch)
-        self.log_training({"train/perplexity": nll.mean().exp()}, tokens)
-        return self.summed(loss, tokens)
+        if self.foreign:
+            return *self.losses_of_logits(self.logits(batch), batch.labels), len(batch.labels)
+        return *self.losses_of(self.hidden(batch), batch.labels), len(batch.labels)
 
     def score(self, batch: DocumentBatch) -> tuple[Any, ...]:
         with self.throughput.timed(self.device):
@@ -190,14 +174,9 @@ class LanguageModelingTask(DocumentTask):
         bits = nll.sum() / math.log(2)
         return {"perplexity": (nll.sum() / tokens.sum()).exp(), "bits_per_byte": bits / size.sum()}
 
-    def constant_loss(self, data: Any) -> float:
-        found = torch.from_numpy(self._frequencies(data.sets["val"]))
-        return constant_loss(found, self.optim.label_smoothing, self.tokenizer.special.unpredicted)
-
-    def _frequencies(self, documents: Any) -> NDArray[np.int64]:
-        """How often each token of the vocabulary is to be predicted: ``(v)``."""
-        found = np.bincount(documents.sequences.ids, minlength=len(self.tokenizer.tokenizer))
-        found[self.tokenizer.special.eos] = documents.documents
+    def frequencies(self, texts: Any) -> NDArray[np.int64]:
+        found = super().frequencies(texts)
+        found[self.tokenizer.special.eos] = texts.documents
         return found
 
     def rows(self, batch: DocumentBatch) -> list[dict[str, Any]]:

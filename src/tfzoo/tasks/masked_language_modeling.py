@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,8 +18,6 @@ from tfzoo.data.masked_documents import (
     text_with_masks_batches,
 )
 from tfzoo.data.tokenizer import token_texts
-from tfzoo.learning.cross_entropy import cross_entropy_of_logits
-from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.text_task import DocumentTask
 from tfzoo.models.masked_language_model import MaskedLanguageModel
@@ -85,9 +82,8 @@ class MaskedLanguageModelingTask(DocumentTask):
         """The label-smoothed loss, summed over the tokens to find; the cross entropy of each, in
         nats, and whether the most probable token is right, ``(t)``; and their number.
         """
-        logits, smoothing = self.logits(batch), self.optim.label_smoothing
-        pad = self.tokenizer.special.unpredicted
-        loss, nll = cross_entropy_of_logits(logits, batch.labels, smoothing, pad)
+        logits = self.logits(batch)
+        loss, nll = self.losses_of_logits(logits, batch.labels)
         return loss, nll, logits.argmax(-1) == batch.labels, len(batch.labels)
 
     def training_step(self, batch: MaskedBatch, batch_idx: int) -> Tensor:
@@ -109,11 +105,6 @@ class MaskedLanguageModelingTask(DocumentTask):
         """
         every = tokens.sum()
         return {"perplexity": (nll.sum() / every).exp(), "accuracy": right.sum() / every}
-
-    def constant_loss(self, data: Any) -> float:
-        ids = data.sets["val"].sequences.ids
-        found = torch.from_numpy(np.bincount(ids, minlength=len(self.tokenizer.tokenizer)))
-        return constant_loss(found, self.optim.label_smoothing, self.tokenizer.special.unpredicted)
 
     def rows(self, batch: MaskedBatch) -> list[dict[str, Any]]:
         """Each document with its masked tokens ``filled``, and the share of them that is right."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tfzoo.base import adapters
@@ -23,12 +23,11 @@ from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
 from tfzoo.learning import foreign
 from tfzoo.learning.attention import Record, Tokens, token_strings
-from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
-from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.settings import Settings
-from tfzoo.learning.task import PLACEHOLDER_SIZE, Task
+from tfzoo.learning.task import PLACEHOLDER_SIZE
+from tfzoo.learning.text_task import TokenTask
 from tfzoo.models.transformer import Transformer
 from tfzoo.search import Search, search
 
@@ -152,7 +151,7 @@ class TranslationSettings(Settings):
 
 
 @register("task", "translation")
-class TranslationTask(Task):
+class TranslationTask(TokenTask):
     """Training, evaluation and inference of a model that translates.
 
     A batch is a :class:`~tfzoo.ParallelBatch`: ``source`` ``(b k)`` and ``target`` ``(b n)``, int64
@@ -197,7 +196,6 @@ class TranslationTask(Task):
         "chrf": True,
         "exact_match": True,
     }
-    training_names = (*Task.training_names, "perplexity")
     Settings = TranslationSettings
     search: Search
     model: Any
@@ -209,16 +207,14 @@ class TranslationTask(Task):
         self._examples: dict[int, tuple[str, str, str]] = {}
 
     @property
-    def untrained_loss(self) -> float:
-        return math.log(len(self.tokenizer.target))
+    def vocabulary_size(self) -> int:
+        return len(self.tokenizer.target)
 
-    def constant_loss(self, data: Any) -> float:
-        held, special = data.sets["val"], self.tokenizer.special
-        found = np.bincount(held.target.ids, minlength=len(self.tokenizer.target))
-        found[[*special.before_target[1:], special.eos]] += len(held)
-        return constant_loss(
-            torch.from_numpy(found), self.optim.label_smoothing, special.unpredicted
-        )
+    def frequencies(self, texts: Any) -> NDArray[np.int64]:
+        special = self.tokenizer.special
+        found = np.bincount(texts.target.ids, minlength=self.vocabulary_size)
+        found[[*special.before_target[1:], special.eos]] += len(texts)
+        return found
 
     @classmethod
     def model_arguments(
@@ -250,35 +246,19 @@ class TranslationTask(Task):
         name_unknown_settings(folder, said)
 
     def loss(self, batch: ParallelBatch) -> tuple[Tensor, Tensor, int]:
-        """The label-smoothed loss, summed over non-padding target tokens; the cross entropy of each
-        ``(t)``, in nats; and their number.
-        """
         inputs, labels = batch.target[:, :-1], batch.target[:, 1:].flatten()
-        labels, pad = labels.index_select(0, batch.non_padding), self.tokenizer.special.unpredicted
-        smoothing = self.optim.label_smoothing
+        labels = labels.index_select(0, batch.non_padding)
         if self.foreign:
-            shape = *inputs.shape, len(self.tokenizer.target)
-            logits = foreign.check_logits(
-                self.model, self.model(batch.source, inputs), shape, "b q v"
-            )
-            logits = logits.flatten(0, 1).index_select(0, batch.non_padding)
-            loss, nll = cross_entropy_of_logits(logits, labels, smoothing, pad)
-            return loss, nll, len(labels)
+            shape, found = (*inputs.shape, self.vocabulary_size), self.model(batch.source, inputs)
+            logits = foreign.check_logits(self.model, found, shape, "b q v").flatten(0, 1)
+            logits = logits.index_select(0, batch.non_padding)
+            return *self.losses_of_logits(logits, labels), len(labels)
         hidden = self.model.hidden(
             batch.source, inputs, source_mask=batch.source_mask(), target_mask=batch.target_mask()
         )
         # Logits are computed at non-padding tokens only.
         hidden = hidden.flatten(0, 1).index_select(0, batch.non_padding)
-        if self.model.output_bias is not None:
-            loss, nll = cross_entropy_of_logits(self.model.logits(hidden), labels, smoothing, pad)
-        else:
-            loss, nll = cross_entropy(hidden, self.model.output_weight, labels, smoothing, pad)
-        return loss, nll, len(labels)
-
-    def training_step(self, batch: ParallelBatch, batch_idx: int) -> Tensor:
-        smoothed, nll, tokens = self.loss(batch)
-        self.log_training({"train/perplexity": (nll.sum() / tokens).exp()}, tokens)
-        return self.summed(smoothed, tokens)
+        return *self.losses_of(hidden, labels), len(labels)
 
     def on_validation_start(self) -> None:
         super().on_validation_start()
