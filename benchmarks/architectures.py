@@ -222,7 +222,9 @@ def compare(name: str) -> Differences:
     peer, model = build(name)
     parameters = {key: one for key, one in peer.named_parameters() if one.requires_grad}
     own = dict(model.named_parameters())
-    converted = convert_weights(name, model, parameters)
+    state = peer.state_dict()
+    stored = {key: state[key] for key, _ in peer.named_buffers() if key in state}
+    converted = convert_weights(name, model, stored | parameters)
     weights = {key: value for key, value in converted.items() if key in own}
     outputs, gradients = [], []
     for padded in (False, True) if PEERS[name].padded else (False,):
