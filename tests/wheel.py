@@ -77,9 +77,8 @@ def main(dist: Path) -> None:
         )
         assert run("tfzoo", "--version").startswith("tfzoo ")
         assert "scaled_dot_product" in run("tfzoo", "list")
-        listed = [
-            line.split()[0] for line in run("tfzoo", "recipes").splitlines() if line.startswith(" ")
-        ]
+        lines = run("tfzoo", "recipes") + run("tfzoo", "recipes", "ablations")
+        listed = [line.split()[0] for line in lines.splitlines() if line.startswith(" ")]
         assert sorted(f"recipes/{name}.yaml" for name in listed) == RECIPES
         assert "task: translation" in run("tfzoo", "recipes", "translation/numbers")
         run("tfzoo", "fit", "translation/numbers", *SMALL, "--run", "run")

@@ -166,3 +166,13 @@ def test_the_run_of_a_checkpoint_is_the_folder_with_its_configuration(checkpoint
     assert Run(checkpoint).folder is None
     (checkpoint.parents[1] / "config.yaml").write_text("", "utf-8")
     assert Run(checkpoint).folder == checkpoint.parents[1]
+
+
+def test_a_sweep_in_place_of_a_run_is_named_with_its_runs(tmp_path):
+    (tmp_path / "norm=rms/seed-1").mkdir(parents=True)
+    for name in ("cells.json", "norm=rms/seed-1/config.yaml"):
+        (tmp_path / name).touch()
+    with pytest.raises(
+        BadRun, match=r"is a sweep: tfzoo report .*, or name one of its runs: .*seed-1"
+    ):
+        find(tmp_path)

@@ -92,9 +92,12 @@ def test_feedforward_layers_have_equal_parameters_within_one_percent():
 
 def test_sweeps_are_listed_apart_and_no_recipes(capsys):
     assert main(["recipes"]) == 0
-    recipes, _, sweeps = capsys.readouterr().out.partition("tfzoo sweep ...")
+    recipes = capsys.readouterr().out
     assert "translation/numbers " in recipes
-    assert "ablations" not in recipes
+    assert "ablations/" not in recipes
+    assert recipes.splitlines()[-1].endswith(": tfzoo recipes ablations")
+    assert main(["recipes", "ablations"]) == 0
+    _, _, sweeps = capsys.readouterr().out.partition("tfzoo sweep ...")
     assert [line.split()[0] for line in sweeps.splitlines() if line] == NAMES
     assert main(["fit", "ablations/norm"]) == 2
     said = capsys.readouterr().err

@@ -93,6 +93,7 @@ def test_a_sweep_has_verdicts_at_the_looks_that_it_declared_and_of_their_seeds_a
     }
     assert found[3].sentence.endswith("; a verdict needs 5")
     assert found[8].p == found[7].p
+    assert ", sequential p = " in found[5].sentence or ", sequential p < " in found[5].sentence
     plain = of(judged(two(5)), "rms")
     assert (found[5].p or 0) > (plain.p or 0)
 

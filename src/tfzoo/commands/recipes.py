@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from tfzoo.base.terminal import notify, print_result
@@ -16,7 +17,12 @@ def make_parser() -> CommandParser:
     parser = CommandParser(
         "recipes", "List the packaged recipes and sweeps, print one, or copy one to edit it."
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="print this recipe")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="print this recipe; ablations: list the packaged sweeps",
+    )
     parser.add_argument(
         "--copy",
         metavar="PATH",
@@ -33,7 +39,13 @@ def run(given: Namespace) -> int:
                 "--copy needs the name of a recipe: "
                 "tfzoo recipes translation/numbers --copy mine.yaml"
             )
-        list_all()
+        print_result("tfzoo fit ...")
+        list_names(files.packaged_recipes())
+        print_result(f"Sweeps, which vary a recipe: tfzoo recipes {files.SWEEPS}")
+        return 0
+    if given.name == files.SWEEPS:
+        print_result("tfzoo sweep ...")
+        list_names(files.packaged_sweeps())
         return 0
     text = files.find_recipe(given.name).read_text("utf-8")
     if given.copy is None:
@@ -53,11 +65,8 @@ def run(given: Namespace) -> int:
     return 0
 
 
-def list_all() -> None:
-    """Print all names with a line of description, below the command that runs them."""
-    width = max(map(len, files.packaged()), default=0)
-    recipes, sweeps = files.packaged_recipes(), files.packaged_sweeps()
-    for heading, names in (("tfzoo fit", recipes), ("tfzoo sweep", sweeps)):
-        print_result(f"{heading} ...")
-        for name in names:
-            print_result(f"  {name:<{width}}  {files.header_of(name)}")
+def list_names(names: Sequence[str]) -> None:
+    """Print names with a line of description."""
+    width = max(map(len, names), default=0)
+    for name in names:
+        print_result(f"  {name:<{width}}  {files.header_of(name)}")

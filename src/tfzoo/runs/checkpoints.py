@@ -45,6 +45,12 @@ def find(run: str | Path) -> Path:
     files = sorted(filter(is_checkpoint, inside.glob("*.ckpt")))
     if not files:
         check_exists(path)
+        if (path / "cells.json").is_file():
+            runs = sorted(str(one.parent) for one in path.glob("*/*/config.yaml"))
+            raise BadRun(
+                f"{run} is a sweep: tfzoo report {run}, or name one of its runs: "
+                f"{', '.join(runs[:4])}{', ...' * (len(runs) > 4)}"
+            )
         others = ", ".join(similar_runs(path / "x"))
         none = f"{run} holds no checkpoint: its training has written none"
         raise BadRun(f"{none}. Runs: {others}" if others else none)

@@ -23,6 +23,10 @@ class Margin:
     value: float
     is_share: bool = False
 
+    def at(self, score: float) -> float:
+        """The difference that does not matter where the baseline has this score."""
+        return self.value * abs(score) if self.is_share else self.value
+
     def describe(self, against: str) -> str:
         """``0.5``, ``1 % of layer's mean``."""
         return f"{self.value * 100:g} % of {against}'s mean" if self.is_share else f"{self.value:g}"
@@ -48,11 +52,7 @@ class Design:
         """The margin at each pair. A share is one of the pair's own baseline, so that the test
         allows for the mean's being an estimate.
         """
-        if self.margin is None:
-            return []
-        if not self.margin.is_share:
-            return [self.margin.value] * len(one.pairs)
-        return [self.margin.value * abs(one.base[seed]) for seed in one.pairs]
+        return [self.margin.at(one.base[seed]) for seed in one.pairs] if self.margin else []
 
     def why_no_verdict(self, count: int, failed: Seeds, unfinished: Seeds) -> str:
         """Why a comparison over ``count`` seeds has no verdict whatever its numbers are, with the

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, median, median_low, stdev
 
-from tfzoo.sweep.judge.design import Design
+from tfzoo.sweep.judge.design import UNDECLARED, Design
 from tfzoo.sweep.judge.effects import Comparison
 from tfzoo.sweep.judge.paired import (
     ALPHA,
@@ -39,33 +39,39 @@ def tested(
         size = format_estimate(float(test.sign * test.mean), low, high)
         within = f"; by less than the margin of {margin}" * (outcome.p_equivalent_corrected < ALPHA)
         said = f"{hint(corrected)}{verdict} than {one.against}"
-        significance = format_corrected(corrected, comparisons)
+        significance = format_corrected(corrected, comparisons, design)
         return f"{one.name}: {said} by {size}, {significance}{after}{within}"
     if verdict == "equivalent":
         shown = outcome.p_equivalent_corrected
         said = f"{hint(shown)}equivalent to {one.against} within {margin}"
-        return f"{one.name}: {said}: {numbers(outcome, comparisons, shown)}{after}"
+        return f"{one.name}: {said}: {numbers(outcome, comparisons, design, shown)}{after}"
     question = f"{one.name}: not yet known whether it differs from {one.against}"
     if why:
-        return f"{question}, because {why}: {numbers(outcome, comparisons)}"
+        return f"{question}, because {why}: {numbers(outcome, comparisons, design)}"
     by = f" by {margin}" if margin else ""
-    return f"{question}{by}, with {len(one.pairs)} seeds: {numbers(outcome, comparisons)}{after}"
+    said = f"{question}{by}, with {len(one.pairs)} seeds"
+    return f"{said}: {numbers(outcome, comparisons, design)}{after}"
 
 
-def numbers(outcome: Outcome, comparisons: int, p: float | None = None) -> str:
+def numbers(outcome: Outcome, comparisons: int, design: Design, p: float | None = None) -> str:
     """``difference 0.01 (95 % CI -0.20 to 0.20), p = 1 after ...``."""
     test = outcome.test
     estimate = format_estimate(float(test.mean), float(test.low), float(test.high))
-    corrected = format_corrected(outcome.p_corrected if p is None else p, comparisons)
+    corrected = format_corrected(outcome.p_corrected if p is None else p, comparisons, design)
     return f"difference {estimate}, {corrected}"
 
 
 def depends(
-    one: Comparison, outcome: Outcome | None, other: Outcome | None, comparisons: int
+    one: Comparison,
+    outcome: Outcome | None,
+    other: Outcome | None,
+    comparisons: int,
+    design: Design,
 ) -> str:
     """The sentence of a comparison whose verdict would be another without the diverged runs."""
     every, without = (
-        "no test" if found is None else numbers(found, comparisons) for found in (outcome, other)
+        "no test" if found is None else numbers(found, comparisons, design)
+        for found in (outcome, other)
     )
     return (
         f"{one.name}: not yet known whether it differs from {one.against}: it depends on the "
@@ -158,11 +164,14 @@ def format_p(p: float) -> str:
     return f"p = {text}" if (float(text) < ALPHA) == (p < ALPHA) else f"p < {ALPHA}"
 
 
-def format_corrected(p: float, comparisons: int) -> str:
-    """A corrected p, with the number of comparisons."""
+def format_corrected(p: float, comparisons: int, design: Design = UNDECLARED) -> str:
+    """A corrected p, with the number of comparisons: that of a t test, or of declared looks a
+    sequential one.
+    """
+    text = f"{'sequential ' * bool(design.looks)}{format_p(p)}"
     if comparisons == 1:
-        return format_p(p)
-    return f"{format_p(p)} after Holm's correction for {comparisons} comparisons"
+        return text
+    return f"{text} after Holm's correction for {comparisons} comparisons"
 
 
 def format_size(size: float) -> str:

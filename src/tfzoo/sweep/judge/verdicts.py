@@ -48,8 +48,8 @@ class Judged:
         difference, difference_low, difference_high: the mean paired difference to the baseline and
             its confidence interval. All intervals of a metric's differences hold together in 95 %
             of sweeps, as do those of its means.
-        p, p_corrected: of the paired t test, and after Holm's correction for all comparisons of the
-            metric.
+        p, p_corrected: of the paired t test, sequential where looks are declared, before Holm's
+            correction for all comparisons of the metric, and after it.
         p_equivalent, p_equivalent_corrected: of the two one-sided tests that the difference lies
             within the margin, and after Holm's correction; None without a margin.
         verdict: ``better`` or ``worse`` if ``p_corrected`` is below 0.05, else ``equivalent`` if
@@ -204,14 +204,19 @@ def interactions(
     )
     start = dict(zip(axes, base, strict=True))
     return [
-        Dependence(both, dependence(axes, start, metric, own, count), own)
+        Dependence(both, dependence(axes, start, metric, own, count, design), own)
         for both in combinations(axes, 2)
         if (own := [one for one in judged if tuple(one.labels) == both])
     ]
 
 
 def dependence(
-    axes: Axes, start: Mapping[str, str], metric: str, found: Sequence[Judged], comparisons: int
+    axes: Axes,
+    start: Mapping[str, str],
+    metric: str,
+    found: Sequence[Judged],
+    comparisons: int,
+    design: Design,
 ) -> str:
     """Whether the effect of the first axis depends on the second, by the clearest difference."""
     names = [effects.axis_name(axes, axis) for axis in found[0].labels]
@@ -227,7 +232,7 @@ def dependence(
         f"{a} instead of {start[first]} changes {metric} by {sentences.signed(here)} at {b} and "
         f"by {sentences.signed(here - difference)} at {start[second]}, a difference of "
         f"{sentences.format_estimate(difference, low, high)} over {one.pairs} seeds, "
-        f"{sentences.format_corrected(one.p_corrected or 0.0, comparisons)}"
+        f"{sentences.format_corrected(one.p_corrected or 0.0, comparisons, design)}"
     )
     if one.verdict == "not yet known":
         why = one.why_open
@@ -309,7 +314,7 @@ def conclude(
     why = design.why_no_verdict(len(one.pairs), one.failed, one.unfinished)
     verdict, depends = decide(one, [None, None] if why else [outcome, other], mode)
     if depends:
-        sentence = sentences.depends(one, outcome, other, count)
+        sentence = sentences.depends(one, outcome, other, count, design)
     elif outcome is None:
         sentence = sentences.untested(one)
     else:

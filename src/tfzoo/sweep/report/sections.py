@@ -205,14 +205,21 @@ def sign(one: Judged) -> str:
 
 def swapped(results: Results) -> Section:
     """What a part that was swapped in a trained model costs at once, and the first validation that
-    is no worse than that of the same seed's baseline before its first step; empty unless training
-    began with trained weights, which are validated before the first step.
+    is no worse, but for the sweep's margin, than that of the same seed's baseline before its first
+    step; empty unless training began with trained weights, which are validated before it.
     """
+    judged = results.verdicts[0]
     metric, found = figures.validated(results)
     curves = {run: curve for run, curve in found.items() if 0 in curve}
-    sign = 1 if metric.endswith("loss") or results.verdicts[0].mode == "min" else -1
+    sign = 1 if metric.endswith("loss") or judged.mode == "min" else -1
     baseline = [cell.name for cell in results.cells if cell.labels == results.baseline]
-    goals = {seed: sign * curve[0] for (name, seed), curve in curves.items() if name in baseline}
+    same = metric.rpartition("/")[2] == judged.metric.rpartition("/")[2]
+    margin = judged.design.margin if same else None
+    goals = {
+        seed: sign * curve[0] + (margin.at(curve[0]) if margin else 0.0)
+        for (name, seed), curve in curves.items()
+        if name in baseline
+    }
     rows = []
     for cell in results.cells:
         own = {seed: curves[cell.name, seed] for seed in goals if (cell.name, seed) in curves}
@@ -226,14 +233,12 @@ def swapped(results: Results) -> Section:
             rows.append([Entry(cell.title, cell.title), *entries])
     caption = (
         f"Training began with trained weights. {metric} before the first step, the mean over "
-        "seeds, and the first validation that is as good as the baseline's before its first step."
+        "seeds, and the first validation that is as good as the baseline's before its first step"
+        f"{', or worse by at most the margin' * bool(margin)}."
     )
     heads = ["", "before the first step", "made good after steps, by seed"]
-    return (
-        Section("What a swap costs at once", [("", caption)], Table(heads, rows))
-        if rows
-        else Section("")
-    )
+    lines = [("", caption)] if rows else []
+    return Section("What a swap costs at once", lines, Table(heads, rows) if rows else None)
 
 
 def learning_curves(results: Results, shown: Sequence[CellResult], cut: str) -> Section:
