@@ -183,7 +183,6 @@ def test_text_batches_hold_every_line_once(root):
         ("train.tsv", [*TRAIN, ("a", "['x', 'y']")], r"line 38: the label \['x', 'y'\] is a list"),
         ("train.tsv", [*TRAIN, ("a", "[1, 2]")], "is a list; for several .* set task: multil"),
         ("train.tsv", [*TRAIN, ("a", " 0")], r"train\.tsv, line 38: the label ' 0' has spaces aro"),
-        ("test_unseen.tsv", TEST, "cannot be named 'test_unseen': that is the name of the part of"),
     ],
 )
 def test_bad_labels_and_rows_are_told_before_training(root, name, rows, words):

@@ -18,7 +18,6 @@ def pairs():
     return ParallelDataset(
         Sentences.of(SOURCE),
         Sentences.of(TARGET),
-        np.arange(4),
         OWN,
         [(f"s{i}", f"t{i}") for i in range(4)],
     )

@@ -35,7 +35,6 @@ def test_translation_drops_tokens_of_the_source_only():
     pairs = ParallelDataset(
         Sentences.of(sentences),
         Sentences.of(sentences),
-        np.arange(40),
         OWN,
         dropout=TokenDropout(0.5, seed=0, special=OWN),
     )

@@ -118,9 +118,7 @@ def test_masked_tokens_are_found_as_alone(special):
 def test_texts_are_classified_as_alone(special, pooling):
     model = tfzoo.TransformerClassifier(30, 2, **SIZES, pooling=pooling)
     task = made(ClassificationTask, model, special, ["no", "yes"])
-    dataset = ClassificationDataset(
-        Sentences.of(TEXTS), np.zeros(len(TEXTS), np.int64), np.arange(len(TEXTS)), 9, special
-    )
+    dataset = ClassificationDataset(Sentences.of(TEXTS), np.zeros(len(TEXTS), np.int64), 9, special)
     assert_alike(task.logits(dataset[ROWS]), [task.logits(dataset[[row]]) for row in ROWS])
     assert int(dataset[ROWS].real_tokens()) == sum(map(len, TEXTS)) + len(TEXTS)
 
@@ -145,7 +143,7 @@ def test_pairs_are_translated_and_scored_as_alone(special):
     task = tfzoo.TranslationTask(model, pair, search=Search(beam=3)).eval()
     task.optim.label_smoothing = 0.1
     source, target = Sentences.of(TEXTS), Sentences.of(TEXTS[::-1])
-    dataset = ParallelDataset(source, target, np.arange(len(TEXTS)), special)
+    dataset = ParallelDataset(source, target, special)
     with torch.no_grad():
         alone = [task.loss(dataset[[row]]) for row in ROWS]
         together = task.loss(dataset[ROWS])

@@ -192,7 +192,7 @@ class ParallelBatch(Batch):
             BadData: no pair, or an id of padding, BOS or EOS.
         """
         source, target = (sentences_of([pair[side] for pair in pairs], special) for side in (0, 1))
-        return ParallelDataset(source, target, np.arange(len(pairs)), special)[range(len(pairs))]
+        return ParallelDataset(source, target, special)[range(len(pairs))]
 
     def __len__(self) -> int:
         return self.source.size(0)
@@ -211,7 +211,7 @@ class ParallelDataset:
     """The pairs of one split, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`ParallelBatch` of three pairs.
 
-    ``rows`` are the rows of the split that are used, ``special`` the ids of the tokenizers,
+    ``special`` are the ids of the tokenizers,
     ``lines`` the text (needed where references are), and ``dropout`` is applied to the source.
     """
 
@@ -219,13 +219,13 @@ class ParallelDataset:
         self,
         source: Sentences,
         target: Sentences,
-        rows: Integers,
         special: SpecialIds,
         lines: Sequence[tuple[str, str]] = (),
         dropout: TokenDropout | None = None,
     ) -> None:
-        self.source, self.target, self.rows, self.special = source, target, rows, special
+        self.source, self.target, self.special = source, target, special
         self.lines, self.dropout = lines, dropout
+        self.rows: Integers = np.arange(len(source))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -296,8 +296,7 @@ class ClassificationBatch(TextBatch):
         sequences = sentences_of([ids for ids, _ in examples], special)
         classes = np.array([whole(label) for _, label in examples])
         longest = int(sequences.lengths.max())
-        rows = np.arange(len(examples))
-        dataset = ClassificationDataset(sequences, classes, rows, longest, special)
+        dataset = ClassificationDataset(sequences, classes, longest, special)
         return dataset[range(len(examples))]
 
 
@@ -306,7 +305,7 @@ class ClassificationDataset:
     :class:`ClassificationBatch` of three sequences.
 
     ``labels`` ``(rows of the split)``, classes or numbers, or ``(rows labels)`` flags, is empty if
-    the labels are not known; ``rows`` are the rows of the split that are used, ``special`` the ids
+    the labels are not known; ``special`` are the ids
     of the tokenizer, and ``lines`` is the text, where it is needed.
     Of a sequence with more than ``max_length`` tokens, the first ones are used; EOS follows them.
     Of ``pairs``, whose texts a separator divides, those of both texts
@@ -317,7 +316,6 @@ class ClassificationDataset:
         self,
         sequences: Sentences,
         labels: NDArray[Any],
-        rows: Integers,
         max_length: int,
         special: SpecialIds,
         lines: Sequence[str] = (),
@@ -325,10 +323,10 @@ class ClassificationDataset:
         *,
         pairs: bool = False,
     ) -> None:
-        self.pairs = pairs
-        self.sequences, self.labels, self.rows = sequences, labels, rows
+        self.sequences, self.labels, self.pairs = sequences, labels, pairs
         self.max_length, self.special = max_length, special
         self.lines, self.dropout = lines, dropout
+        self.rows: Integers = np.arange(len(sequences))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -463,7 +461,7 @@ def translation_batches(
     tokenizers: TokenizerPair,
     max_tokens: int = 4096,
     max_length: int | None = None,
-    on_truncated: OnTruncated | None = None,
+    on_truncated: OnTruncated = warn_truncated,
 ) -> Iterator[ParallelBatch]:
     """Batches of the lines to translate, sorted by length, the longest first, each of at most
     ``max_tokens`` source tokens.
@@ -476,8 +474,8 @@ def translation_batches(
     lines, special = checked_lines(lines), tokenizers.special
     ids = encode_cells(tokenizers.source, lines)
     sources = Sentences.of(truncated(ids, max_length, special, on_truncated))
-    targets, rows = Sentences.of([[]] * len(lines)), np.arange(len(lines))
-    for batch in in_batches(ParallelDataset(sources, targets, rows, special), max_tokens):
+    targets = Sentences.of([[]] * len(lines))
+    for batch in in_batches(ParallelDataset(sources, targets, special), max_tokens):
         yield replace(
             batch,
             target=batch.target[:, :1],
@@ -492,7 +490,7 @@ def text_batches(
     vocabulary: Vocabulary,
     max_tokens: int = 4096,
     max_length: int | None = None,
-    on_truncated: OnTruncated | None = None,
+    on_truncated: OnTruncated = warn_truncated,
 ) -> Iterator[ClassificationBatch]:
     """Batches of lines, as :func:`translation_batches`; ``label`` is empty. Of a model that reads
     pairs, a line is ``first<TAB>second``, or two texts.
@@ -504,12 +502,8 @@ def text_batches(
     special = vocabulary.special
     cut = partial(truncate, special=special) if vocabulary.pairs else first_tokens
     ids = truncated(encode_cells(vocabulary.encoder, lines), max_length, special, on_truncated, cut)
-    labels, rows, longest = (
-        np.zeros(0, np.int64),
-        np.arange(len(lines)),
-        max(map(len, ids), default=0),
-    )
-    dataset = ClassificationDataset(Sentences.of(ids), labels, rows, longest, special, lines)
+    longest, no_labels = max(map(len, ids), default=0), np.zeros(0, np.int64)
+    dataset = ClassificationDataset(Sentences.of(ids), no_labels, longest, special, lines)
     return in_batches(dataset, max_tokens)
 
 
@@ -530,7 +524,7 @@ def truncated(
     lines: list[list[int]],
     max_length: int | None,
     special: SpecialIds,
-    on_truncated: OnTruncated | None,
+    on_truncated: OnTruncated,
     cut: Callable[[list[int], int], list[int]] = first_tokens,
 ) -> list[list[int]]:
     """The ids of each line, truncated by ``cut`` so that ``max_length`` tokens remain with EOS and
@@ -540,5 +534,5 @@ def truncated(
         return lines
     tokens = max_length - special.frame
     if rows := [index for index, ids in enumerate(lines) if len(ids) > tokens]:
-        (on_truncated or warn_truncated)(rows, tokens)
+        on_truncated(rows, tokens)
     return [cut(ids, tokens) if len(ids) > tokens else ids for ids in lines]

@@ -121,12 +121,7 @@ class LabelledText(TextData):
             new = [row for row in held[name] if row[0] not in read["train"].known | held_out]
             self.overlap[name] = len(held[name]) - len(new)
             unseen = name + UNSEEN
-            if unseen in self.splits:
-                raise BadData(
-                    f"a test set cannot be named {unseen!r}: that is the name of the part of "
-                    f"{name!r} that is not in training"
-                )
-            if 0 < len(new) < len(held[name]):
+            if 0 < len(new) < len(held[name]) and unseen not in self.splits:
                 self.splits[unseen] = held[unseen] = new
                 read[unseen] = read_split(new, unseen, cells=True)
                 self.overlap[unseen] = 0
@@ -170,7 +165,7 @@ class LabelledText(TextData):
     ) -> ClassificationDataset:
         """A split, of its encoded columns and its :meth:`targets`."""
         (ids,), pairs = columns, self.vocabulary.pairs
-        return ClassificationDataset(ids, labels, np.arange(len(ids)), pairs=pairs, **reading)
+        return ClassificationDataset(ids, labels, pairs=pairs, **reading)
 
     def labels_of(self, cell: str) -> Iterable[str]:
         """The labels in a cell to which the vocabulary gives numbers; none where labels are no

@@ -218,7 +218,7 @@ def prompt_batches(
     vocabulary: Vocabulary,
     max_tokens: int = 4096,
     max_length: int | None = None,
-    on_truncated: OnTruncated | None = None,
+    on_truncated: OnTruncated = warn_truncated,
 ) -> Iterator[DocumentBatch]:
     """Batches of texts to continue, of similar length, each of at most ``max_tokens`` tokens. They
     begin with BOS if the tokenizer has ``special.prompt_bos``; one without a token is BOS alone. Of
@@ -231,7 +231,7 @@ def prompt_batches(
     if max_length is not None:
         read = max_length - 1
         if rows := [row for row, one in enumerate(ids) if len(one) > read]:
-            (on_truncated or warn_truncated)(rows, read)
+            on_truncated(rows, read)
         ids = [one[len(one) - read :] if len(one) > read else one for one in ids]
     special = vocabulary.special
     begins = [special.bos if special.prompt_bos or not one else one[0] for one in ids]

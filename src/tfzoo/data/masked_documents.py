@@ -25,6 +25,7 @@ from tfzoo.data.batches import (
     padded,
     random_bits,
     truncated,
+    warn_truncated,
 )
 from tfzoo.data.documents import DocumentText, Items, in_parts, runs
 from tfzoo.data.encoded import Integers, Sentences
@@ -223,7 +224,7 @@ def text_with_masks_batches(
     vocabulary: Vocabulary,
     max_tokens: int = 4096,
     max_length: int | None = None,
-    on_truncated: OnTruncated | None = None,
+    on_truncated: OnTruncated = warn_truncated,
 ) -> Iterator[MaskedBatch]:
     """Batches of texts in which ``[MASK]`` stands for a token, as those of
     :func:`~tfzoo.data.batches.translation_batches`; ``labels`` are empty.

@@ -343,7 +343,11 @@ class TextData(L.LightningDataModule):
         return [*skipped, *dict.fromkeys(chain.from_iterable(told))]
 
     def _skips(self) -> str:
-        return counted(self.skipped, self.unit)
+        """``"3 pairs with an empty side, 1 pair over 256 tokens"``"""
+        return ", ".join(
+            f"{count:,} {self.unit}{'s' * (count != 1)} {why}"
+            for why, count in self.skipped.items()
+        )
 
     def _sampler(self, split: str, *, shuffle: bool, sort: bool = True) -> LengthBucketedSampler:
         trainer = self.trainer
@@ -376,8 +380,3 @@ class TextData(L.LightningDataModule):
             persistent_workers=self.workers > 0,
             pin_memory=torch.cuda.is_available(),
         )
-
-
-def counted(counts: Mapping[str, int], unit: str) -> str:
-    """``"3 pairs with an empty side, 1 pair over 256 tokens"``"""
-    return ", ".join(f"{count:,} {unit}{'s' * (count != 1)} {why}" for why, count in counts.items())

@@ -130,7 +130,6 @@ def restored(spec: Spec, state: Any) -> Tokenizer:
     with of_a_stranger("the checkpoint's contents do not match: its tokenizer"):
         tokenizer.restore(state)
         tokenizer.decode(tokenizer.encode(["one two", ""]))
-        len(tokenizer)
         if hasattr(tokenizer, "of_target"):
             tokenizer.of_target()
     return tokenizer

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfzoo.base.values import check_range
 from tfzoo.data.batches import ParallelDataset, TokenDropout
-from tfzoo.data.encoded import Integers, Sentences
+from tfzoo.data.encoded import Sentences
 from tfzoo.data.module import TextData
 from tfzoo.data.prepare import Examples, SplitFingerprint, train_tokenizer
 from tfzoo.data.tokenizer import TokenizerPair
@@ -114,16 +114,15 @@ class TranslationData(TextData):
     ) -> ParallelDataset:
         """Training leaves out pairs that have an empty side, or one that is too long."""
         source, target = columns
-        special, p = self.vocabulary.special, 0.0
-        rows: Integers = np.arange(len(source))
+        p = self.token_dropout if name == "train" else 0.0
+        dropout = TokenDropout(p, self.seed, self.vocabulary.special)
+        made = ParallelDataset(source, target, dropout.special, lines, dropout)
         if name == "train":
             empty = np.minimum(source.lengths, target.lengths) == 0
             long = ~empty & (np.maximum(source.lengths, target.lengths) > self.max_length)
             over = f"over {self.max_length} tokens (data.max_length)"
-            rows = self.kept({"with an empty side": empty, over: long})
-            p = self.token_dropout
-        dropout = TokenDropout(p, self.seed, special)
-        return ParallelDataset(source, target, rows, special, lines, dropout)
+            made.rows = self.kept({"with an empty side": empty, over: long})
+        return made
 
 
 def direction(

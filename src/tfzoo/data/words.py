@@ -19,6 +19,7 @@ from tfzoo.data.batches import (
     first_tokens,
     in_batches,
     truncated,
+    warn_truncated,
 )
 from tfzoo.data.encoded import Sentences
 from tfzoo.data.table import words_of
@@ -103,8 +104,7 @@ class WordDataset(ClassificationDataset):
         lines: Sequence[str] = (),
         dropout: TokenDropout | None = None,
     ) -> None:
-        rows = np.arange(len(sequences))
-        super().__init__(sequences, np.zeros(0), rows, max_length, special, lines, dropout)
+        super().__init__(sequences, np.zeros(0), max_length, special, lines, dropout)
         self.word_lengths, self.classes = word_lengths, classes
 
     def __getitem__(self, batch: Sequence[int]) -> WordBatch:
@@ -127,7 +127,7 @@ def word_batches(
     vocabulary: Vocabulary,
     max_tokens: int = 4096,
     max_length: int | None = None,
-    on_truncated: OnTruncated | None = None,
+    on_truncated: OnTruncated = warn_truncated,
 ) -> Iterable[WordBatch]:
     """Batches of lines, whose words stand between spaces; as
     :func:`tfzoo.data.batches.text_batches`.

@@ -25,9 +25,7 @@ class Bytes:
     special: ClassVar[SpecialIds] = OWN
 
     def train(self, lines: Iterable[str]) -> None:
-        """Read the lines and learn nothing: all bytes are known."""
-        for _ in lines:
-            pass
+        """Nothing is learnt: all bytes are known."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
