@@ -5,7 +5,7 @@ entropy is known.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from functools import cache
 from itertools import chain
 from random import Random
@@ -64,14 +64,6 @@ class Agreement(Drawn):
         self.check("depth", depth, ge=0, le=DEEPEST)
         self.sentences, self.depth = sentences, depth
         self.labels = [str(depth) for depth in range(depth + 1)]
-
-    def bits_per_byte(self, rows: Iterable[Row]) -> Mapping[str, float]:
-        """What the grammar itself gives for documents: the least that a model can reach. The end of
-        a document counts as one byte.
-        """
-        documents = [text for text, _ in rows]
-        bits = sum(self.bits(text) for text in documents)
-        return {"grammar": bits / sum(len(text.encode()) + 1 for text in documents)}
 
     def bits(self, document: str) -> float:
         """``-log2 p`` of a document, its end included."""

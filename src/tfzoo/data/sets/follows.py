@@ -70,14 +70,6 @@ class Follows(Drawn):
         return joined([" ".join(f"{x}>{y}" for x, y in facts), f"{a}>{b}"]), label
 
 
-def stated(premise: str, hypothesis: str) -> str:
-    """The label of a hypothesis by the facts alone, without chains of them."""
-    facts = premise.split(" ")
-    if hypothesis in facts:
-        return ENTAILMENT
-    return CONTRADICTION if hypothesis[::-1] in facts else NEUTRAL
-
-
 def chains(facts: list[tuple[str, str]]) -> set[tuple[str, str]]:
     """All pairs of names that some facts, one after the other, lead from and to."""
     found = set(facts)
