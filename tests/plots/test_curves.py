@@ -104,14 +104,11 @@ def test_what_is_no_run_is_told(tmp_path):
     make(tmp_path / "runs/1")
     for path, message in (
         ("runs/2", "no run at .*runs/2. Runs there are: .*1"),
-        ("runs", "no metrics.csv, which every training writes; runs in it: .*1"),
-        ("runs/1/config.yaml", "cannot be read: "),
+        ("runs", "no metrics.csv with values of training; runs in it: .*1"),
+        ("runs/1/config.yaml", "no metrics.csv with values of training"),
     ):
         with pytest.raises(BadRun, match=message):
             read_run(tmp_path / path)
-    (tmp_path / "runs/1/metrics.csv").write_text("step,train/loss\n1,much\n", "utf-8")
-    with pytest.raises(BadRun, match="cannot be read"):
-        read_run(tmp_path / "runs/1")
 
 
 def logger():

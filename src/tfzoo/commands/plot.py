@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.base.kinds import KINDS
-from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result, relative_path
-from tfzoo.base.values import check_range
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
 from tfzoo.plots.style import check_suffix, save
@@ -24,15 +22,11 @@ A run in a folder that is called position is written with its path: ./position
   tfzoo plot runs/numbers/1 runs/numbers/2 --output numbers.svg
   tfzoo plot position rotary --position.base 500000 --length 1024
 """
-PARTS = ("position",)
-"""The kinds of components that have a picture."""
 SIZES = {
     "dim": (64, "width of the model and of a head"),
     "heads": (8, "number of heads"),
     "length": (128, "number of positions"),
 }
-OF = {"position": {*SIZES, "causal"}, "": {"metric"}}
-"""The options of each form of the command."""
 
 
 def make_parser() -> CommandParser:
@@ -56,72 +50,54 @@ def make_parser() -> CommandParser:
     parser.add_argument(
         "--causal", action="store_true", default=None, help="position: in a decoder"
     )
-    parser.others = tuple(f"--{part}." for part in PARTS)
+    parser.others = ("--position.",)
     return parser
 
 
 def run(given: Namespace) -> int:
     """Draw a picture, write it and print its path."""
-    kind = kind_of(given.what)
-    for name in ("metric", *SIZES, "causal"):
-        if getattr(given, name) is not None and name not in OF[kind]:
-            raise TfzooError(
-                f"--{name} is nothing of tfzoo plot {kind or 'RUN'} (tfzoo plot --help)"
-            )
-    options = {}
-    for option in given.overrides:
-        part, _, name = option.key.partition(".")
-        if part != kind:
-            raise TfzooError(f"--{option.key} belongs to tfzoo plot {part} NAME")
-        if option.text is None:
-            raise TfzooError(f"--{option.key} needs a value")
-        options[name] = option.value
+    first = given.what[0]
+    if first in KINDS and first != "position" and not Path(first).exists():
+        raise TfzooError(f"{first} has no picture. Kinds with one: position")
+    draw, foreign = draw_runs, (*SIZES, "causal")
+    if first == "position":
+        draw, foreign = draw_position, ("metric",)
+    for name in foreign:
+        if getattr(given, name) is not None:
+            raise TfzooError(f"--{name} is nothing of tfzoo plot {first} (tfzoo plot --help)")
     if given.output is not None:
         check_suffix(given.output)
-    if kind:
-        figure, default = draw_part(kind, given, options)
-    else:
-        figure, default = draw_runs(given)
-    path = Path(given.output) if given.output is not None else default
+    figure, path = draw(given)
+    path = path if given.output is None else Path(given.output)
     save(figure, path)
     print_result(relative_path(path))
     return 0
 
 
-def kind_of(words: list[str]) -> str:
-    """The kind of component that the first word names, or "" if it is a run.
-
-    Raises:
-        TfzooError: it is a kind that has no picture.
-    """
-    first = words[0]
-    if first in PARTS:
-        return first
-    if first in KINDS and not Path(first).exists():
-        raise TfzooError(f"{first} has no picture. Kinds with one: {', '.join(PARTS)}")
-    return ""
-
-
-def draw_part(kind: str, given: Namespace, options: dict[str, Any]) -> tuple[Any, Path]:
+def draw_position(given: Namespace) -> tuple[Any, Path]:
     """The picture of a positional encoding, and the file it is written to by default."""
-    from tfzoo.plots.position import LIMITS, position_figure
+    from tfzoo.plots.position import position_figure
 
-    names = given.what[1:]
+    _, *names = given.what
     if len(names) != 1:
-        raise TfzooError(f"plot {kind} needs one name (tfzoo list {kind})")
-    registry(kind).entry(names[0])
+        raise TfzooError("plot position needs one name (tfzoo list position)")
+    options = {}
+    for option in given.overrides:
+        if option.text is None:
+            raise TfzooError(f"--{option.key} needs a value")
+        options[option.key.removeprefix("position.")] = option.value
     sizes = {name: default for name, (default, _) in SIZES.items()}
     sizes |= {name: value for name in SIZES if (value := getattr(given, name)) is not None}
-    for name, (least, most) in LIMITS.items():
-        check_range(f"--{name}", sizes[name], ge=least, le=most, whole=True)
     figure = position_figure({"name": names[0], **options}, **sizes, causal=bool(given.causal))
-    return figure, Path(f"{kind}_{names[0]}.png")
+    return figure, Path(f"position_{names[0]}.png")
 
 
 def draw_runs(given: Namespace) -> tuple[Any, Path]:
     """The learning curves of runs, and the file they are written to by default."""
     from tfzoo.plots import curves
 
+    for option in given.overrides:
+        raise TfzooError(f"--{option.key} belongs to tfzoo plot position NAME")
     runs = curves.read_runs([Path(word) for word in given.what])
     figure = curves.curves_figure(runs, given.metric or ())
     return figure, (Path(given.what[0] if len(runs) == 1 else "") / curves.FILE)

@@ -1,20 +1,7 @@
-"""Pictures of runs and of parts, drawn with matplotlib. Names load when touched."""
+"""Pictures of runs and of parts, drawn with matplotlib. Names load when touched, from where
+``__init__.pyi`` says.
+"""
 
-from __future__ import annotations
+import lazy_loader
 
-from importlib import import_module
-from typing import Any
-
-_WHERE = {
-    "confusion_figure": "decisions",
-    "curves_figure": "curves",
-    "position_figure": "position",
-    "read_runs": "curves",
-}
-__all__ = list(_WHERE)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f"tfzoo.plots.{_WHERE[name]}"), name)
-    raise AttributeError(f"module 'tfzoo.plots' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,7 +5,6 @@ the learning rate by step.
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -31,7 +30,7 @@ from tfzoo.plots.style import (
 )
 from tfzoo.runs.folder import check_exists, read_config, read_summary, similar_runs
 from tfzoo.runs.logged import FILE as METRICS
-from tfzoo.runs.logged import logged_values
+from tfzoo.runs.logged import logged_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,16 +69,13 @@ class RunMetrics:
     mode: str
 
     def best(self) -> tuple[int, float] | None:
-        """The step and the value of the best checkpoint; None where there is none."""
-        if self.monitor is None or self.monitor not in self.curves:
-            return None
-        steps, values = self.curves[self.monitor]
-        finite = np.isfinite(values)
-        if not finite.any():
-            return None
-        steps, values = steps[finite], values[finite]
-        index = int(values.argmax() if self.mode == "max" else values.argmin())
-        return int(steps[index]), float(values[index])
+        """The step and the value of the best checkpoint, the first of equal ones; None where there
+        is none.
+        """
+        curve = zip(*self.curves.get(self.monitor or "", ((), ())), strict=True)
+        points = [(int(step), float(value)) for step, value in curve if np.isfinite(value)]
+        pick = max if self.mode == "max" else min
+        return pick(points, key=lambda point: point[1], default=None)
 
 
 def read_runs(folders: Sequence[Path]) -> list[RunMetrics]:
@@ -125,22 +121,13 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     """Each metric that was logged in training. The last of several values of one step counts.
 
     Raises:
-        BadRun: there is no file, it is damaged, or it has no rows.
+        BadRun: there is no file, it cannot be read, or it has no values yet.
     """
-    found: dict[str, dict[int, float]] = defaultdict(dict)
-    path = folder / METRICS
-    try:
-        for name, step, value in logged_values(folder):
-            if not name.startswith("test/"):
-                found[name][step] = value
-    except FileNotFoundError:
+    found = {name: one for name, one in logged_curves(folder).items() if name[:5] != "test/"}
+    if not found:
         inside = similar_runs(folder / "x")
         known = f"; runs in it: {', '.join(inside)}" if inside else ""
-        raise BadRun(f"{folder} has no {METRICS}, which every training writes{known}") from None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise BadRun(f"{path} cannot be read: {error}") from None
-    if not found:
-        raise BadRun(f"{path} has no values of training yet")
+        raise BadRun(f"{folder} has no {METRICS} with values of training{known}")
     return {
         name: (np.array(sorted(curve)), np.array([curve[step] for step in sorted(curve)]))
         for name, curve in found.items()
