@@ -114,10 +114,7 @@ TOKENIZERS: dict[str, tuple[Tokenizer, dict[str, str]]] = {
         byte_level(["<|endoftext|>"]),
         {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
     ),
-    "llama": (
-        byte_level(["<s>", "</s>"], before="<s>"),
-        {"bos_token": "<s>", "eos_token": "</s>"},
-    ),
+    "llama": (byte_level(["<s>", "</s>"], before="<s>"), {"bos_token": "<s>", "eos_token": "</s>"}),
     "roberta": (
         byte_level(["<s>", "<pad>", "</s>", "<mask>"], before="<s>", after="</s>"),
         {

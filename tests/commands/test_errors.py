@@ -159,10 +159,7 @@ RECIPES = [
     ("model: {dim: 8, dim: 9}", "line 3", "'dim' occurs twice"),
     ("model: {dim: 8", "line"),
     ("seed: &one 1\nsamples: *one", "line 4", "no aliases"),
-    (
-        "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {patienc: 1}}]}",
-        "patienc",
-    ),
+    ("trainer: {callbacks: [{class_path: EarlyStopping, init_args: {patienc: 1}}]}", "patienc"),
     ("trainer: {logger: {class_path: CSVLogger, init_args: {save_dir: /tmp}}}", "--run FOLDER"),
 ]
 """Lines of a recipe; which of them name code or places: tests/strangers."""

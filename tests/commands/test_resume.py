@@ -130,11 +130,7 @@ ADAPTER = ("--adapter.name", "lora", "--adapter.rank", "2", "--adapter.targets",
 FROZEN = ("--optim.freeze", "[encoder]", "--optim.freeze_steps", "3")
 TWO = ("--trainer.devices", "2", "--data.dataset.test", "2", "--data.dataset.long", "2")
 SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
-    "plain": (
-        [],
-        {"training 6", "validation 8"},
-        {"training 3", "validation 6", "training 7"},
-    ),
+    "plain": ([], {"training 6", "validation 8"}, {"training 3", "validation 6", "training 7"}),
     "accumulation": (
         ["--trainer.accumulate_grad_batches", "2", *FROZEN],
         set(),
@@ -145,11 +141,7 @@ SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
         set(),
         {"training 5", "training 6", "training 8", "validation 10"},
     ),
-    "two processes": (
-        [*TWO],
-        set(),
-        {"training 6"},
-    ),
+    "two processes": ([*TWO], set(), {"training 6"}),
     "workers, averaged weights and an adapter": (
         ["--data.workers", "1", "--optim.average", "0.7", *ADAPTER],
         {"training 6"},

@@ -29,10 +29,7 @@ def test_a_mistake_is_one_line(words, message, two_runs, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["nothing"], "no run at nothing. tfzoo fit RECIPE makes one"),
-    ],
+    ("words", "message"), [(["nothing"], "no run at nothing. tfzoo fit RECIPE makes one")]
 )
 def test_a_mistake_is_named_before_anything_is_loaded(words, message, two_runs):
     code = f"""if True:

@@ -242,10 +242,7 @@ def test_torchrun_and_slurm_start_the_processes_themselves(ddp):
 @pytest.mark.parametrize(
     ("name", "environment"),
     [
-        (
-            "torchrun",
-            "TORCHELASTIC_RUN_ID=1 WORLD_SIZE=6 LOCAL_WORLD_SIZE=2 RANK=0 LOCAL_RANK=0",
-        ),
+        ("torchrun", "TORCHELASTIC_RUN_ID=1 WORLD_SIZE=6 LOCAL_WORLD_SIZE=2 RANK=0 LOCAL_RANK=0"),
         (
             "srun",
             "SLURM_NTASKS=6 SLURM_NNODES=3 SLURM_NTASKS_PER_NODE=2 SLURM_NODEID=0 "

@@ -108,7 +108,7 @@ def test_a_changed_file_adds_only_the_new_runs(trainings):
             "norm=rms_eps=0.001 seed 1",
             "norm=rms_eps=0.001 seed 2",
             "norm=rms_eps=0.001 seed 3",
-        ),
+        )
     ]
 
 

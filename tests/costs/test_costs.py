@@ -52,9 +52,7 @@ def test_flops_are_those_of_torchs_counter(options):
 
 
 @pytest.mark.parametrize(
-    "options",
-    sampled([{}, *MODELS.values()], [{}, MODELS["additive"]]),
-    ids=["default", *MODELS],
+    "options", sampled([{}, *MODELS.values()], [{}, MODELS["additive"]]), ids=["default", *MODELS]
 )
 def test_activations_are_what_the_allocator_holds_after_the_forward_pass(options):
     found = count(lambda: small(**options), 16, 24).forward.activations
@@ -148,10 +146,7 @@ def test_the_command_prints_a_row_a_part(capsys):
     ("args", "says"),
     [
         ((), "RECIPE is missing: tfzoo cost RECIPE"),
-        (
-            ("translation/numbers", "--length", "0"),
-            "--length=0 must be a whole number at least 1",
-        ),
+        (("translation/numbers", "--length", "0"), "--length=0 must be a whole number at least 1"),
         (("translation/numbers", "--lenght", "8"), "Did you mean '--length'"),
         (("translation/numbers", "--data.tokenizer", "bytes"), "give --vocabulary N"),
     ],

@@ -187,10 +187,7 @@ def test_classes_that_are_stored_as_numbers_have_their_names():
     ("rows", "words"),
     [
         ([*TUPLES, "text"], r"data.train\[12\]: a row is \(text, label\) or .*, not a str"),
-        (
-            [("a", "b", "c")],
-            r"data.train\[0\].* not a tuple.*; for pairs of texts, set data.text",
-        ),
+        ([("a", "b", "c")], r"data.train\[0\].* not a tuple.*; for pairs of texts, set data.text"),
         (
             [{"text": "a", "lable": "b"}],
             r"data.train\[0\]: no column 'label'. Did you mean 'lable'",
@@ -222,11 +219,7 @@ def test_a_row_that_is_wrong_is_refused_by_its_index(rows, words):
     ("options", "error", "words"),
     [
         ({"train": iter(TUPLES)}, BadOption, "is of type list_iterator, which .* give a list"),
-        (
-            {"train": {"text": ["a"]}},
-            BadOption,
-            "data.train is of type dict, which is not",
-        ),
+        ({"train": {"text": ["a"]}}, BadOption, "data.train is of type dict, which is not"),
         ({"train": splits(DICTS)}, BadOption, "data.train is of type DatasetDict.* dataset="),
         (
             {"dataset": splits(DICTS), "train": DICTS},

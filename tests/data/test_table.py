@@ -142,11 +142,7 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(tmp_
         ("t.jsonl", '["a"]\n', r"line 1: no object in JSON"),
         ("t.jsonl", '{"text": null, "label": "x"}\n', r"line 1: 'text' is empty"),
         ("t.jsonl", '{"text": "\\ud83d", "label": "x"}\n', r"line 1: '.ud83d' is a lone surrogate"),
-        (
-            "t.jsonl",
-            '{"text": "a", "label": 0.5}\n',
-            "line 1: 'label' is not text but a float, 0",
-        ),
+        ("t.jsonl", '{"text": "a", "label": 0.5}\n', "line 1: 'label' is not text but a float, 0"),
         ("t.parquet", "no parquet", r"not Parquet"),
         ("t.parquet", parquet([("a", "x"), (None, "y")]), r"row 2: 'text' is empty"),
     ],

@@ -64,8 +64,7 @@ def test_groups_are_taken_whole(counts, wanted, taken):
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"),
-    [([], "0 rows, 0"), (["a"], "1 rows, 1"), (["a"] * 20, "20 rows, 1")],
+    ("texts", "said"), [([], "0 rows, 0"), (["a"], "1 rows, 1"), (["a"] * 20, "20 rows, 1")]
 )
 def test_what_cannot_be_divided_is_told(texts, said):
     rows = [(text, "ab"[row % 2]) for row, text in enumerate(texts)]

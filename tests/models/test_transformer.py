@@ -76,10 +76,7 @@ def test_the_sides_may_differ():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (
-            {"encoder": {"nrom": "rms"}},
-            "encoder has no option 'nrom'. Did you mean 'norm'",
-        ),
+        ({"encoder": {"nrom": "rms"}}, "encoder has no option 'nrom'. Did you mean 'norm'"),
         ({"decoder": {"layers": "two"}}, "decoder: layers must be int, not 'two'"),
         ({"init_std": 0.0}, "init_std=0.0 must be a finite number over 0"),
         ({"init_std": float("inf")}, "init_std=inf must be a finite number over 0"),

@@ -20,10 +20,7 @@ LIMIT = {"atol": 2e-5, "rtol": 1e-5}
 
 @pytest.mark.parametrize(
     ("case_id", "options"),
-    [
-        ("joeynmt", {}),
-        ("fairseq_table", {"order": "concatenated", "endpoint": True}),
-    ],
+    [("joeynmt", {}), ("fairseq_table", {"order": "concatenated", "endpoint": True})],
 )
 def test_sinusoids_equal_recorded_peers(case_id, options):
     table = load(f"pos/sinusoidal_{case_id}")[1]["out.table"]

@@ -44,9 +44,7 @@ def make(
             run = folder / name / f"seed-{seed}"
             if (norm, position, seed) == ("rms", "none", seeds[-1]):
                 failed(
-                    run,
-                    "training stopped: loss or gradient was not finite in 10 steps",
-                    "diverged",
+                    run, "training stopped: loss or gradient was not finite in 10 steps", "diverged"
                 )
             elif (norm, position, seed) == ("layer", "alibi", seeds[-1]):
                 half(run)

@@ -172,11 +172,7 @@ def test_without_the_baseline_means_stand_and_nothing_is_compared():
         of(verdicts, "rms").mean,
         of(verdicts, "rms").difference,
         of(verdicts, "rms").verdict,
-    ) == (
-        pytest.approx(2.23),
-        None,
-        "not judged",
-    )
+    ) == (pytest.approx(2.23), None, "not judged")
     assert (
         judge(rows(SCORES), AXES, {}, "val/bleu", "max").notes[0]
         == "no completed run has a val/bleu"

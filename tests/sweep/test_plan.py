@@ -43,10 +43,7 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
             "baseline: {model.norm: rsm}",
             "no value of model.norm for the baseline named 'rsm'. Did you mean 'rms'?",
         ),
-        (
-            "baseline: {model.nrm: rms}",
-            "no axis named 'model.nrm'. Did you mean 'model.norm'?",
-        ),
+        ("baseline: {model.nrm: rms}", "no axis named 'model.nrm'. Did you mean 'model.norm'?"),
         ("axes: {norm: [layer]}", "norm: 'norm' is no key of a recipe, such as model.norm"),
         (
             "axes: {model.norm: [layer, layer]}",

@@ -65,8 +65,7 @@ def test_runs_that_were_started_with_another_recipe_are_not_put_together(first, 
     assert gather(one, None, other).repeats
     started(other, 5, dim=512)
     with pytest.raises(
-        BadRun,
-        match=r"in norm=rms,position=rotary, model\.dim is 16 in one, 512 in the other",
+        BadRun, match=r"in norm=rms,position=rotary, model\.dim is 16 in one, 512 in the other"
     ):
         gather(one, None, other)
 

@@ -26,9 +26,7 @@ from tfzoo.data.masked_documents import (
 )
 from tfzoo.data.tokenizer import Vocabulary, restored, state_of, token_texts
 from tfzoo.errors import BadOption
-from tfzoo.tasks.masked_language_modeling import (
-    MaskedLanguageModelingTask,
-)
+from tfzoo.tasks.masked_language_modeling import MaskedLanguageModelingTask
 
 V = 40
 BERT = SpecialIds(pad=0, unk=5, bos=6, cls=6, eos=7, mask=8)

@@ -123,8 +123,7 @@ class Gradients(L.Callback):
 
 
 @pytest.mark.parametrize(
-    ("precision", "algorithm"),
-    [("32-true", None), ("32-true", "value"), ("bf16-mixed", "norm")],
+    ("precision", "algorithm"), [("32-true", None), ("32-true", "value"), ("bf16-mixed", "norm")]
 )
 def test_gradients_are_clipped_at_any_precision_by_norm_or_by_value(
     data, tmp_path, precision, algorithm

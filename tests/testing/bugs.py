@@ -250,8 +250,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "a network of the distance is computed in half precision": (
         "ContinuousBias.table",
         replace(
-            "without_autocast(_)",
-            "torch.autocast('cpu', enabled=torch.is_autocast_enabled('cpu'))",
+            "without_autocast(_)", "torch.autocast('cpu', enabled=torch.is_autocast_enabled('cpu'))"
         ),
         POSITION + "test_numbers_are_as_exact_where_half_precision_is_the_default[continuous_bias]",
     ),

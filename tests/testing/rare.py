@@ -310,7 +310,4 @@ def the_slope_of_a_constant_sum_is_zero(entry: Entry):
         assert_same(slope, torch.zeros_like(slope), "the gradient of a sum that is always 1")
 
 
-OF_STACKS = (
-    empty_batches_and_texts_are_harmless_in_a_model,
-    a_step_of_no_token_changes_nothing,
-)
+OF_STACKS = (empty_batches_and_texts_are_harmless_in_a_model, a_step_of_no_token_changes_nothing)

@@ -118,10 +118,7 @@ def tested(columns: Columns, strength: int, elsewhere: Sequence[Row]) -> list[Ro
 
     running = covering(columns, strength, lambda row: reads(row) and not refused_by(row), elsewhere)
     allowed = covering(
-        columns,
-        strength,
-        lambda row: reads(row) and can_be_allowed(row),
-        [*elsewhere, *running],
+        columns, strength, lambda row: reads(row) and can_be_allowed(row), [*elsewhere, *running]
     )
     return [*running, *allowed]
 
