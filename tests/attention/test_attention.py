@@ -1,6 +1,5 @@
 """Every attention is held to its own scores, and to code of others."""
 
-import math
 from itertools import product
 
 import pytest
@@ -131,14 +130,3 @@ def test_agrees_with_joeynmt(name):
     close(out[:, 0], arrays["out64.y"].view_as(out[:, 0]))
     weights = attention.weights(q, keys[:, None], mask=visible)
     close(weights[:, 0], arrays["out64.weights"].view_as(weights[:, 0]))
-
-
-def test_euclidean_measures_distance():
-    q, k, _ = call(4, 6)
-    wanted = -torch.cdist(q, k).square() / math.sqrt(8)
-    close(create("attention", "euclidean").scores(q, k), wanted)
-
-
-def test_cosine_does_not_read_sizes():
-    attention, (q, k, v) = made("cosine"), call(4, 6)
-    close(attention(q * 7, k * 0.1, v, mask=Mask()), attention(q, k, v, mask=Mask()))

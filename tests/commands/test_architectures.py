@@ -2,13 +2,10 @@
 
 import json
 
-import pytest
-
 import tfzoo
 from tfzoo.commands.main import main
 from tfzoo.config.config import Config
 from tfzoo.config.files import load_recipe, parse_options
-from tfzoo.errors import UnknownName
 from tfzoo.models import architectures
 
 
@@ -49,8 +46,3 @@ def test_like_on_the_command_line_comes_before_its_options(tmp_path):
     found = resolved(tmp_path, "{norm: batch}", *words)
     assert found["norm"] == {"name": "rms", "eps": 1e-4}
     assert found["position"] == {"name": "rotary", "layout": "half"}
-
-
-def test_an_unknown_architecture_in_a_recipe_names_the_file(tmp_path):
-    with pytest.raises(UnknownName, match=r"mine.yaml: model.like: no architecture named 'lama'"):
-        resolved(tmp_path, "{like: lama}")

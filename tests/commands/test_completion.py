@@ -8,7 +8,7 @@ import pytest
 
 from tfzoo.base.registry import registry
 from tfzoo.commands.completion import every_command
-from tfzoo.commands.main import COMMANDS, main
+from tfzoo.commands.main import COMMANDS
 from tfzoo.config import files
 
 
@@ -40,9 +40,3 @@ def test_what_can_follow_is_offered():
     assert completed("tfzoo fit x --optim.l") == {"--optim.lr", "--optim.label_smoothing"}
     assert completed("tfzoo sweep ablations/pos") == {"ablations/position"}
     assert completed("tfzoo export --ov") == {"--overwrite"}
-
-
-def test_a_shell_that_there_is_none_of_is_refused(capsys):
-    assert main(["completion", "zsh"]) == 0
-    assert "#compdef tfzoo" in capsys.readouterr().out
-    assert main(["completion", "fish"]) == 2

@@ -1,7 +1,5 @@
 """``tfzoo fit RECIPE --help`` describes every key."""
 
-import inspect
-
 import pytest
 
 from tfzoo.base.registry import registry
@@ -39,30 +37,6 @@ def test_the_help_of_a_section_describes_its_keys(capsys):
     assert "--optim.lr float = 0.002\n      peak learning rate" in capsys.readouterr().out
     assert main(["fit", "translation/numbers", "--help", "optimm"]) == 2
     assert "no section named 'optimm'. Did you mean 'optim'?" in capsys.readouterr().err
-
-
-def test_a_description_is_the_first_paragraph_of_the_docstring():
-    doc = """Something.
-
-    - ``a``: a list's item,
-      of two lines;
-
-    Args:
-        b, c: see below. Default: ``3``.
-
-            More: not this.
-        d: ``x`` of :class:`~tfzoo.Search`.
-
-    Raises:
-        f: not an argument.
-    """
-    found = {key: help.plain(text) for key, text in help.entries(inspect.cleandoc(doc))}
-    assert found == {
-        "a": "a list's item, of two lines",
-        "b": "see below",
-        "c": "see below",
-        "d": "x of Search",
-    }
 
 
 def test_hyphens_and_underscores_are_the_same_in_options(capsys):

@@ -38,15 +38,6 @@ def test_logits_are_a_linear_layer_of_the_pooled_states():
     torch.testing.assert_close(model(TEXT), pooled @ model.head.weight.mT + model.head.bias)
 
 
-def test_padding_on_either_side_changes_nothing():
-    for pooling in tfzoo.list_components()["pooling"]:
-        model = small(position="relative_bias", pooling=pooling).double()
-        left = torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]])
-        wanted = torch.cat([model(TEXT[:1]), model(TEXT[1:, :3])])
-        close(model(left, mask=Mask(keys=left != 0)), wanted)
-        close(model(TEXT, mask=REAL), wanted)
-
-
 class Watched(torch.nn.Module):
     """A feed-forward layer that notes the shape of what it is given."""
 

@@ -2,16 +2,10 @@
 
 import pytest
 import torch
-from torch.testing import assert_close
 
 import tfzoo
-from tests.exact import close
 from tfzoo.errors import BadOption, Clash
-from tfzoo.masks import Mask
 from tfzoo.models.initialise import initialise
-from tfzoo.testing.samples import randomize
-
-IDS = torch.tensor([[5, 6, 7, 3], [8, 9, 3, 0]])
 
 
 def small(**options):
@@ -116,31 +110,3 @@ def test_parameters_start_by_seed_and_name_alone():
     different = small()
     initialise(different, 2)
     assert not torch.equal(one.output_weight, different.output_weight)
-
-
-def test_left_padding_changes_nothing_when_it_is_said():
-    model = small(position="relative_bias").double()
-    left = torch.tensor([[5, 6, 7, 3], [0, 8, 9, 3]])
-    target = torch.tensor([[2, 5], [2, 6]])
-    right = model(IDS, target, source_mask=Mask(keys=IDS != 0))
-    close(model(left, target, source_mask=Mask(keys=left != 0)), right)
-
-
-def test_decoding_with_a_cache_is_right_in_training_mode_too():
-    """Each layer has its own keys and values, whether or not gradients are computed."""
-    model = small(layers=2).double().train()
-    cache = model.init_cache(IDS)
-    target = torch.tensor([[2, 5, 6], [2, 7, 8]])
-    steps = [model.decode_step(target[:, i], cache) for i in range(3)]
-    close(torch.stack(steps, 1), model(IDS, target))
-
-
-@pytest.mark.parametrize("options", [{}, {"tie": "none"}, {"head_bias": True}], ids=str)
-def test_steps_without_gradients_give_the_logits_of_one_pass(options):
-    model = randomize(small(vocab_size=200, **options))
-    target = torch.tensor([[2, 5, 6], [2, 7, 8]])
-    with torch.no_grad():
-        cache = model.init_cache(IDS)
-        steps = [model.decode_step(target[:, i], cache) for i in range(3)]
-        assert_close(torch.stack(steps, 1), model(IDS, target), atol=1e-4, rtol=1e-4)
-    assert model.decode_step(target[:, 0], cache).requires_grad

@@ -14,7 +14,6 @@ import torch
 from tests.exporting.tasks import translator
 from tests.typed import typed
 from tfzoo.base import memory
-from tfzoo.base.registry import create
 from tfzoo.commands.main import main
 from tfzoo.config.config import Config
 from tfzoo.config.files import load_recipe, parse_options
@@ -159,15 +158,6 @@ def test_what_there_is_is_the_least_of_machine_and_container(tmp_path, monkeypat
     assert memory.machine() == whole
     limit.write_text("5000\n", "utf-8")
     assert memory.machine() == 5000
-
-
-@pytest.mark.parametrize("k", [3, 4, 10**6])
-def test_top_k_of_all_keys_is_softmax_and_takes_no_more(k):
-    from tfzoo.masks import Mask
-
-    scores = torch.randn(1, 1, 2, 3, dtype=torch.float64)
-    found = create("weighting", {"name": "top_k", "k": k})(scores, Mask())
-    assert torch.equal(found, create("weighting", "softmax")(scores, Mask()))
 
 
 @pytest.mark.parametrize(
