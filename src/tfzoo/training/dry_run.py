@@ -47,9 +47,9 @@ class Stopwatch(Checkpoint):
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         self.ends.append(perf_counter())
-        timed = len(self.ends) - 1 - WARMUP
-        over = timed >= MAX_BATCHES or self.ends[-1] - self.ends[0] > MAX_SECONDS
-        if trainer.strategy.reduce_boolean_decision(timed >= MIN_BATCHES and over, all=False):
+        timed, seconds = len(self.ends) - 1 - WARMUP, self.ends[-1] - self.ends[0]
+        over = timed >= (MIN_BATCHES if seconds > MAX_SECONDS else MAX_BATCHES)
+        if trainer.strategy.reduce_boolean_decision(over, all=False):
             trainer.fit_loop.epoch_loop.max_steps = trainer.global_step
 
     def seconds(self) -> float:

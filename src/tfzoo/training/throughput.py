@@ -60,24 +60,19 @@ class Throughput(L.Callback):
         """Whether all attempts and processes together have trained on so many tokens; False where
         there is no such limit. All processes must call it.
         """
-        if tokens is None:
-            return False
-        self._sum_tokens()
-        return self.before["tokens"] + self.total >= tokens
+        return tokens is not None and self._sum_tokens() >= tokens
 
     def state_dict(self) -> dict[str, Any]:
-        self._sum_tokens()
         return {
             "steps": self.steps,
-            "tokens": self.before["tokens"] + self.total,
+            "tokens": self._sum_tokens(),
             "training": self.training,
             "seconds": self._seconds(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.steps, self.training = int(state_dict["steps"]), float(state_dict["training"])
-        before = {"tokens": int(state_dict["tokens"]), "seconds": float(state_dict["seconds"])}
-        self.before = before
+        self.before = {key: state_dict[key] for key in ("tokens", "seconds")}
 
     def counts(self) -> dict[str, Any]:
         """The numbers of ``summary.json``, of all attempts together."""
@@ -94,9 +89,8 @@ class Throughput(L.Callback):
     def _seconds(self) -> float:
         return self.before["seconds"] + perf_counter() - self.started
 
-    def _sum_tokens(self) -> None:
-        """Sum the tokens of all processes, which must all call it."""
-        self.total = int(self.tokens)
-        if self.trainer.world_size > 1:
-            own = torch.tensor(self.total, device=self.trainer.strategy.root_device)
-            self.total = int(self.trainer.strategy.reduce(own, reduce_op="sum"))
+    def _sum_tokens(self) -> int:
+        """The tokens of all attempts and processes, which must all call it."""
+        own = torch.tensor(int(self.tokens), device=self.trainer.strategy.root_device)
+        self.total = int(self.trainer.strategy.reduce(own, reduce_op="sum"))
+        return int(self.before["tokens"]) + self.total

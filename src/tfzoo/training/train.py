@@ -337,7 +337,7 @@ class TrainingRun:
         folder = relative_path(self.folder)
         if self.checkpoint:
             text = self.task.to_try(example_text(self.data))
-            words = [*written(text), "|", "tfzoo", "predict", folder]
+            words = [*written(text), "|", f"tfzoo predict {shlex.quote(folder)}"]
             print_result(f"to predict:\n{in_lines(words)}")
         if (self.last.folder / checkpoints.LAST).exists():
             has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in self.command)

@@ -129,18 +129,11 @@ def on_all_processes(arguments: Mapping[str, Any]) -> L.Trainer:
     name, devices, nodes = detect_launcher()
     if not name:
         return L.Trainer(**arguments)
-    started = {"devices": devices, "num_nodes": nodes} if devices * nodes > 1 else {}
-    left_open = {"devices": "auto", "num_nodes": 1}
-    made = L.Trainer(
-        **{
-            **arguments,
-            **{
-                key: value
-                for key, value in started.items()
-                if arguments.get(key, left_open[key]) == left_open[key]
-            },
-        }
-    )
+    given = dict(arguments)
+    for key, started, left_open in (("devices", devices, "auto"), ("num_nodes", nodes, 1)):
+        if given.get(key, left_open) == left_open:
+            given[key] = started
+    made = L.Trainer(**given)
     if (made.num_devices, made.num_nodes) != (devices, nodes):
         raise BadRecipe(
             f"{name} started {devices} on each of {nodes} machines, but the recipe asks for "
