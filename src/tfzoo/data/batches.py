@@ -58,8 +58,7 @@ def row_lengths(tokens: Tensor, lengths: Tensor | None) -> list[int]:
     """The number of tokens of each row of ``(b n)``; ``lengths`` ``(b)`` is None where no row is
     padded.
     """
-    b, n = tokens.shape
-    return [n] * b if lengths is None else lengths.tolist()
+    return [tokens.size(1)] * len(tokens) if lengths is None else lengths.tolist()
 
 
 @dataclass(kw_only=True)
@@ -211,8 +210,8 @@ class ParallelDataset:
     """The pairs of one split, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`ParallelBatch` of three pairs.
 
-    ``special`` are the ids of the tokenizers,
-    ``lines`` the text (needed where references are), and ``dropout`` is applied to the source.
+    ``special`` are the ids of the tokenizers, ``lines`` the text (needed where references are), and
+    ``dropout`` is applied to the source. ``rows`` are those of the split that are used.
     """
 
     def __init__(
@@ -305,9 +304,9 @@ class ClassificationDataset:
     :class:`ClassificationBatch` of three sequences.
 
     ``labels`` ``(rows of the split)``, classes or numbers, or ``(rows labels)`` flags, is empty if
-    the labels are not known; ``special`` are the ids
-    of the tokenizer, and ``lines`` is the text, where it is needed.
-    Of a sequence with more than ``max_length`` tokens, the first ones are used; EOS follows them.
+    the labels are not known; ``special`` are the ids of the tokenizer, ``lines`` is the text, where
+    it is needed, and ``rows`` are those of the split that are used. Of a sequence with more than
+    ``max_length`` tokens, the first ones are used; EOS follows them.
     Of ``pairs``, whose texts a separator divides, those of both texts
     (:func:`tfzoo.data.pairs.truncate`).
     """
@@ -335,9 +334,8 @@ class ClassificationDataset:
         """``(sequences,)`` tokens of each sequence, without EOS; twice, because the sampler limits
         two sides of a batch and here there is only one.
         """
-        whole = self.sequences.lengths[self.rows]
-        lengths: NDArray[np.int64] = np.minimum(whole, self.max_length)
-        lengths = lengths + (self.special.cls is not None)
+        before = self.special.cls is not None
+        lengths = np.minimum(self.sequences.lengths[self.rows], self.max_length) + before
         return lengths, lengths
 
     def __getitem__(self, batch: Sequence[int]) -> ClassificationBatch:
@@ -394,8 +392,7 @@ def whole(number: Any) -> int:
 
 def epoch_of(batch: Sequence[int]) -> int:
     """The epoch of the indices that a sampler yields; 0 for a plain list."""
-    epoch: int = getattr(batch, "epoch", 0)
-    return epoch
+    return int(getattr(batch, "epoch", 0))
 
 
 def padded(
@@ -499,9 +496,9 @@ def text_batches(
         BadData: a line is no text, or no pair where the model reads pairs.
     """
     lines = checked_lines(pair_lines(lines) if vocabulary.pairs else lines)
-    special = vocabulary.special
+    special, [(_, encoder)] = vocabulary.special, vocabulary.encoders
     cut = partial(truncate, special=special) if vocabulary.pairs else first_tokens
-    ids = truncated(encode_cells(vocabulary.encoder, lines), max_length, special, on_truncated, cut)
+    ids = truncated(encode_cells(encoder, lines), max_length, special, on_truncated, cut)
     longest, no_labels = max(map(len, ids), default=0), np.zeros(0, np.int64)
     dataset = ClassificationDataset(Sentences.of(ids), no_labels, longest, special, lines)
     return in_batches(dataset, max_tokens)

@@ -302,8 +302,7 @@ class TextData(L.LightningDataModule):
 
     def encoders(self) -> Sequence[tuple[int, Encoder]]:
         """What a split becomes: what makes ids of which of its two columns."""
-        encoders: Sequence[tuple[int, Encoder]] = self.vocabulary.encoders
-        return encoders
+        return list(self.vocabulary.encoders)
 
     def set_of(
         self,

@@ -262,13 +262,8 @@ class Vocabulary:
 
     @property
     def encoders(self) -> list[tuple[int, Tokenizer | PairEncoder]]:
-        """What encodes which column."""
-        return [(0, self.encoder)]
-
-    @property
-    def encoder(self) -> Tokenizer | PairEncoder:
-        """What encodes an example: a text, or a pair as one text (:mod:`tfzoo.data.pairs`)."""
-        return PairEncoder(self.tokenizer) if self.pairs else self.tokenizer
+        """What encodes which column: a text, or a pair as one text (:mod:`tfzoo.data.pairs`)."""
+        return [(0, PairEncoder(self.tokenizer) if self.pairs else self.tokenizer)]
 
     def state(self) -> dict[str, Any]:
         """Plain values from which :meth:`restore` builds it; part of every checkpoint."""
@@ -312,8 +307,7 @@ class Compiled:
         return [LINE_ENDS.sub(" ", text) for text in self._texts(kept)]
 
     def _texts(self, ids: list[list[int]]) -> list[str]:
-        texts: list[str] = self._trained().decode_batch(ids)
-        return texts
+        return list(self._trained().decode_batch(ids))
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         found = self._trained().encode_batch_fast(list(texts), add_special_tokens=False)

@@ -105,8 +105,7 @@ class Pretrained(Compiled):
 
     def __len__(self) -> int:
         """The size of the model's vocabulary, which may have more ids than there are tokens."""
-        size: int = self.content["size"]
-        return size
+        return int(self.content["size"])
 
     def _open(self) -> None:
         """Make the library's tokenizer of the :attr:`content` of a state."""
