@@ -119,14 +119,10 @@ class KeptWeights:
 
 def call(module: nn.Module, x: Tensor) -> Tensor:
     """A linear layer, by :func:`linear` where it is nothing but that."""
-    if type(module) is nn.Linear and is_plain(module):
+    own = "forward" in vars(module) or adapters.has_hooks(module)
+    if type(module) is nn.Linear and not own:
         return linear(x, module.weight, module.bias)
     return module(x)  # type: ignore[no-any-return]  # of a module
-
-
-def is_plain(module: nn.Module) -> bool:
-    """Whether a call of a linear layer is nothing but a product with its weight."""
-    return not adapters.has_hooks(module) and "forward" not in vars(module)
 
 
 class LinearFunction(torch.autograd.Function):

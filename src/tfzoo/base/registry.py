@@ -24,7 +24,7 @@ from typing import Annotated, Any, TypeVar
 from tfzoo.base.arguments import VARIABLE, parameters
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.terminal import notify
-from tfzoo.base.values import Option, convert, is_plain
+from tfzoo.base.values import convert, is_plain, type_name
 from tfzoo.errors import BadComponent, BadOption, UnknownName, did_you_mean, listing
 
 Spec = str | Mapping[str, Any]
@@ -33,6 +33,17 @@ Spec = str | Mapping[str, Any]
 C = TypeVar("C", bound=type)
 
 PACKAGES = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Keyword:
+    """The type and default of one keyword of a component, which a recipe may set."""
+
+    annotation: Any
+    default: Any
+
+    def __str__(self) -> str:
+        return f"{type_name(self.annotation)} = {self.default!r}"
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class Entry:
     paper: str
     traits: frozenset[str]
     supplied: tuple[str, ...]
-    options: Mapping[str, Option] = field(repr=False)
+    options: Mapping[str, Keyword] = field(repr=False)
 
     @property
     def text(self) -> str:
@@ -209,7 +220,7 @@ class Registry:
             raise BadComponent(f"{self.kind} {point.name!r}: {point.value} is no class")
         return found
 
-    def _constructor(self, cls: type, where: str) -> tuple[tuple[str, ...], dict[str, Option]]:
+    def _constructor(self, cls: type, where: str) -> tuple[tuple[str, ...], dict[str, Keyword]]:
         owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
         if owner is object or owner.__module__.partition(".")[0] == "torch":
             return (), {}  # nothing is supplied, nothing can be set
@@ -235,7 +246,7 @@ class Registry:
                     "(bool, int, float, str, Literal, None)"
                 )
             else:
-                options[name] = Option(parameter.annotation, parameter.default)
+                options[name] = Keyword(parameter.annotation, parameter.default)
         return tuple(supplied), options
 
 

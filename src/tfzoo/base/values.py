@@ -8,7 +8,6 @@ import os
 import re
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from inspect import Parameter
 from math import inf, isfinite
@@ -31,17 +30,6 @@ NUMBER = 2**64
 """The largest number in a recipe."""
 SMALLEST = 2.0**-126
 """The smallest number over 0: single precision has no smaller one without loss."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """The type and default of one keyword of a component that a recipe may set."""
-
-    annotation: Any
-    default: Any
-
-    def __str__(self) -> str:
-        return f"{type_name(self.annotation)} = {self.default!r}"
 
 
 def convert(value: Any, annotation: Any) -> Any:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.gradcheck import GradcheckError, gradcheck
 
-from tfzoo.base.registry import Entry
-from tfzoo.base.values import Option, members
+from tfzoo.base.registry import Entry, Keyword
+from tfzoo.base.values import members
 from tfzoo.errors import BadOption
 from tfzoo.models.initialise import initialise
 from tfzoo.testing import optim
@@ -246,7 +246,7 @@ def differs(one: list[Tensor], other: list[Tensor]) -> bool:
     )
 
 
-def other_values(option: Option) -> Iterator[Any]:
+def other_values(option: Keyword) -> Iterator[Any]:
     """Values of an option other than its default; several for a number, as one may not fit."""
     number = option.default if isinstance(option.default, int | float) else 0
     values: dict[Any, tuple[Any, ...]] = {
