@@ -39,19 +39,14 @@ class GradientNormalizer:
         self.count = self.count + count
 
     def normalize_(
-        self,
-        parameters: Sequence[nn.Parameter],
-        world_size: int,
-        micro_batches: int,
-        max_norm: float | None = None,
+        self, parameters: Sequence[nn.Parameter], world_size: int, micro_batches: int
     ) -> Tensor:
-        """Scale the gradients in place to those of the mean loss, and clip their norm to
-        ``max_norm``. Every process must call it. It takes one all-reduce of three numbers, and
-        under FSDP another one for the norm.
+        """Scale the gradients in place to those of the mean loss. Every process must call it. It
+        takes one all-reduce of three numbers, and under FSDP another one for the norm.
 
         The gradients are multiplied by ``world_size * micro_batches / count``, because strategies
         average gradients over processes and Lightning divides each loss by ``micro_batches``. If
-        :meth:`add` was not called, gradients are clipped and not scaled.
+        :meth:`add` was not called, they stay as they are.
 
         Returns:
             Whether loss and gradients of all processes are finite, a boolean tensor ``()``. If not,
@@ -74,15 +69,10 @@ class GradientNormalizer:
             scale = torch.ones_like(loss)
         else:
             scale = torch.where(count_sum > 0, world_size * micro_batches / count_sum, 0.0)
-        mean_norm = norms / world_size * scale
         self.loss = torch.where(count_sum > 0, loss / count_sum, loss).to(norm)
-        self.norm = mean_norm.to(norm)
-        if max_norm:  # as torch's clip_grad_norm_
-            clipped = scale * (max_norm / (mean_norm + 1e-6))
-            scale = torch.where(mean_norm > max_norm, clipped, scale)
-        if gradients and (self.total is not None or max_norm):
-            scale = torch.where(finite, scale, 1.0).to(norm)
-            adapters.scale_in_place(gradients, scale)
+        self.norm = (norms / world_size * scale).to(norm)
+        if gradients and self.total is not None:
+            adapters.scale_in_place(gradients, torch.where(finite, scale, 1.0).to(norm))
         return finite
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import lightning.pytorch as L
@@ -34,9 +35,6 @@ from tfzoo.models.initialise import seed_of
 
 PLACEHOLDER_SIZE = 16
 """The vocabulary size with which a model is built before the tokenizer is known."""
-
-CLIP_BY_NORM = (None, "norm")
-"""Values of ``Trainer.gradient_clip_algorithm`` that clip the norm of all gradients."""
 
 
 class Task(Lines, Scored, Stored):
@@ -73,7 +71,7 @@ class Task(Lines, Scored, Stored):
     every step, taken or skipped. After ``optim.max_skipped`` skipped steps in a row, training
     ends with :class:`~tfzoo.errors.NotFinite`.
 
-    **Synchronisation.** A step is normalised, clipped and skipped on the device; the host reads
+    **Synchronisation.** A step is normalised and skipped on the device; the host reads
     the number of skipped steps one step later. The host waits for the device at logging steps
     (``trainer.log_every_n_steps``) and when a progress bar shows the loss; with ``precision:
     16-mixed`` (GradScaler) or an optimiser that is not ``fused``, it waits at every step.
@@ -120,7 +118,6 @@ class Task(Lines, Scored, Stored):
         self.tokens: Tensor | int = 0
         """Tokens that this process has trained on."""
         self.normalizer = GradientNormalizer()
-        self._parts_with_losses: dict[str, FeedForward] | None = None
         self._within_step = False  # after the first micro-batch of a step
         self.model, self.tokenizer = model, tokenizer
         self._restart_clock()
@@ -254,7 +251,7 @@ class Task(Lines, Scored, Stored):
     def on_train_start(self) -> None:
         self.normalizer.reset()
         self._within_step = False
-        self._parts_with_losses = None
+        vars(self).pop("parts_with_losses", None)
         self._restart_clock()
         self._go_on()
 
@@ -296,12 +293,10 @@ class Task(Lines, Scored, Stored):
         auxiliary = take_auxiliary_loss(self.parts_with_losses.values())
         return loss if auxiliary is None else loss + count * auxiliary
 
-    @property
+    @cached_property
     def parts_with_losses(self) -> dict[str, FeedForward]:
         """The parts of the model that have an auxiliary loss, by name."""
-        if self._parts_with_losses is None:
-            self._parts_with_losses = parts_with_losses(self.model)
-        return self._parts_with_losses
+        return parts_with_losses(self.model)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         self._check_skipped()
@@ -310,12 +305,10 @@ class Task(Lines, Scored, Stored):
             for parameter in self.optim.frozen(self.model):
                 parameter.grad = None
         log_loss = normalizer.total is not None
-        clips = trainer.gradient_clip_algorithm in CLIP_BY_NORM
         finite = normalizer.normalize_(
             [parameter for group in optimizer.param_groups for parameter in group["params"]],
             trainer.world_size,
             trainer.accumulate_grad_batches,
-            trainer.gradient_clip_val if clips else None,
         )
         skip_unless(finite, optimizer)
         # GradScaler lowers its scale after an overflow; such steps do not count here.
@@ -328,18 +321,6 @@ class Task(Lines, Scored, Stored):
         if self._logs_now():
             skipped = float(self.skipped_steps.total)
             self.log_dict({"train/grad_norm": normalizer.norm, "train/skipped": skipped})
-
-    def configure_gradient_clipping(
-        self,
-        optimizer: Any,
-        gradient_clip_val: float | None = None,
-        gradient_clip_algorithm: str | None = None,
-    ) -> None:
-        """Clip by value as Lightning does. ``normalize_`` has already clipped by norm."""
-        if gradient_clip_algorithm not in CLIP_BY_NORM:
-            super().configure_gradient_clipping(
-                optimizer, gradient_clip_val, gradient_clip_algorithm
-            )
 
     def log_training(self, values: Mapping[str, Tensor], tokens: Tensor | int) -> None:
         """Count a batch's tokens, and log ``train/loss`` if it is among the values. At logging
