@@ -117,9 +117,6 @@ def new_folder(folder: Path) -> Iterator[Path]:
         place.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(place.parent, place.name)
         temporary.mkdir()
-    except OSError as error:
-        raise TfzooError(f"cannot write {folder}: {error.strerror or error}") from None
-    try:
         yield temporary
         mode = temporary.stat().st_mode & 0o666
         for path in temporary.iterdir():

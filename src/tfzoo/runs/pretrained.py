@@ -104,10 +104,8 @@ def read(folder: Path) -> dict[str, Any]:
             names, metadata = list(file.keys()), file.metadata() or {}
         state = {name: tensor_of(path, name) for name in names}
         state |= {alias: state[own] for alias, own in metadata.items() if own in state}
-    except (ValueError, RecursionError, SafetensorError) as error:
+    except (ValueError, RecursionError, SafetensorError, OSError) as error:
         raise BadRun(f"{folder} is damaged ({type(error).__name__}) and cannot be read") from None
-    except OSError as error:
-        raise BadRun(f"cannot read {folder}: {error.strerror or error}") from None
     beside = {
         key.removeprefix(UNUSED): state.pop(key) for key in [*state] if key.startswith(UNUSED)
     }
