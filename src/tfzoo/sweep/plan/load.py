@@ -48,7 +48,10 @@ def load(
             "wrote it and the file: --trust"
         )
     recipe = [] if plan.module else load_recipe(plan.recipe)
-    chosen = None if number is None else cell_index(plan, number)
+    runs = len(plan.cells) * len(plan.seeds)
+    if number is not None and not 0 <= number < runs:
+        raise BadRecipe(f"{file}: no run {number}; it has {runs}, from 0 to {runs - 1}")
+    chosen = None if number is None else number // len(plan.seeds)
     if recipe and chosen is None:
         check_starts(plan, recipe)
     cells = [
@@ -79,18 +82,6 @@ def check_starts(plan: Plan, recipe: Sequence[Source]) -> None:
                 f"what is missing, with the sweep's recipe: for seed in {' '.join(missing)}; do "
                 f"tfzoo fit {plan.recipe} --seed $seed --run {start.replace(SEED, '$seed')}; done"
             )
-
-
-def cell_index(plan: Plan, number: int) -> int:
-    """The index of a run's cell.
-
-    Raises:
-        BadRecipe: there is no run with this number.
-    """
-    runs = len(plan.cells) * len(plan.seeds)
-    if not 0 <= number < runs:
-        raise BadRecipe(f"{plan.file}: no run {number}; it has {runs}, from 0 to {runs - 1}")
-    return number // len(plan.seeds)
 
 
 def resolve_cell(plan: Plan, recipe: Sequence[Source], cell: Cell) -> Cell:

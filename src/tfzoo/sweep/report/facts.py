@@ -58,23 +58,12 @@ def legend(results: Results) -> str:
 
 
 def budget(results: Results) -> str:
-    """The limit of each run, and what the runs used."""
+    """The limit of each run, and the steps that the runs took."""
     given = results.file.get("budget") or {}
-    done = [row for cell in results.cells for row in cell.done]
-    used = [
-        f"{between(row[key] for row in done)} {word}"
-        for key, word in (("steps", "steps"), ("train_tokens", "tokens"))
-        if done and done[0][key]
-    ]
     limits = [f"{key} {value}" for key, value in given.items()] or ["that of the recipe"]
-    return ", ".join(limits) + (f" (used: {', '.join(used)})" if used else "")
-
-
-def between(values: Iterable[Any]) -> str:
-    """One number, or the smallest and the largest."""
-    known = [value for value in values if value is not None]
-    low, high = min(known), max(known)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    steps = sorted({row["steps"] for cell in results.cells for row in cell.done if row["steps"]})
+    taken = " to ".join(f"{one:,}" for one in dict.fromkeys([*steps[:1], *steps[-1:]]))
+    return ", ".join(limits) + (f" (taken: {taken} steps)" if steps else "")
 
 
 def machine(hardware: dict[str, Any]) -> str:

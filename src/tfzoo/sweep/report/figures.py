@@ -65,9 +65,8 @@ def forest(results: Results, verdicts: Verdicts, cells: Sequence[CellResult]) ->
     each of these cells; None if there are none.
     """
     labels = [cell.labels for cell in cells]
-    every = [*verdicts.axes, *(one for one in verdicts.cells if one.labels in labels)]
-    if not verdicts.is_grid:
-        every = [one for one in every if one in verdicts.cells]
+    every = [one for one in verdicts.cells if one.labels in labels]
+    every = [*(verdicts.axes if verdicts.is_grid else []), *every]
     shown = [one for one in every if one.difference is not None]
     if not shown:
         return None

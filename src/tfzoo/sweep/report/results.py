@@ -53,15 +53,6 @@ class CellResult:
         """The completed runs."""
         return [row for row in self.rows if row["status"] == "completed"]
 
-    @property
-    def status(self) -> str:
-        """The status of all its runs together."""
-        if self.refused:
-            return "refused"
-        if all(row["status"] in ("completed", "diverged") for row in self.rows):
-            return "completed"
-        return "failed" if any(row["status"] == "failed" for row in self.rows) else "missing"
-
     def mean(self, column: str) -> float | None:
         """The mean of a column over the completed runs; None if it has no values."""
         found = [row[column] for row in self.done if isinstance(row.get(column), int | float)]

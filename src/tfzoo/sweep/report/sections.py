@@ -4,13 +4,13 @@ of all cells, a picture of the effects, then details.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
 from markupsafe import Markup
 
-from tfzoo.sweep.judge.design import Design
 from tfzoo.sweep.judge.repeats import summary
 from tfzoo.sweep.judge.scores_by_seed import listed
 from tfzoo.sweep.judge.sentences import format_p
@@ -110,7 +110,8 @@ def cells(results: Results) -> Table:
     }
     heads = [*map(results.axis_name, results.axes), "Runs", *([tuned] if tuned else [])]
     for found in results.verdicts:
-        heads += [found.metric, f"Difference (95 % CI), {p_name(found.design)}"]
+        sequential = "sequential " * bool(found.design.looks)
+        heads += [found.metric, f"Difference (95 % CI), {sequential}p after Holm"]
     rows = []
     for cell in results.cells:
         row = [*map(Entry, cell.labels.values(), cell.labels.values()), runs(cell)]
@@ -124,20 +125,14 @@ def cells(results: Results) -> Table:
     return Table([*heads, *(words for words, _ in costs.values())], rows)
 
 
-def p_name(design: Design) -> str:
-    """What the p-values of a table are."""
-    return f"{'sequential ' * bool(design.looks)}p after Holm"
-
-
 def runs(cell: CellResult) -> Entry:
     """How many runs of a cell ended, and what became of the others."""
     if cell.refused:
         return Entry(NONE, None, "refused")
-    gone = sum(row["status"] == "diverged" for row in cell.rows)
-    status = [] if cell.status == "completed" else [cell.status]
-    ended = len(cell.done) + gone
-    below = ", ".join([*status, *([f"{gone} diverged"] if gone else [])])
-    return Entry(f"{ended}/{len(cell.rows)}", ended, below)
+    count = Counter(row["status"] for row in cell.rows)
+    ended = count["completed"] + count["diverged"]
+    others = [f"{count[one]} {one}" for one in ("diverged", "failed", "missing") if count[one]]
+    return Entry(f"{ended}/{len(cell.rows)}", ended, ", ".join(others))
 
 
 def score(one: Judged | None) -> list[Entry]:

@@ -92,36 +92,42 @@ def table(folder: str | Path | SweepFolder) -> list[Row]:
     """The rows of a sweep: one per cell and seed, in the order of the plan; a refused cell has one
     row without a seed.
 
-    All rows have the same keys; a missing value is None.
+    All rows have the same keys, in the order of the columns of ``runs.csv``; a missing value is
+    None.
     """
     opened = folder if isinstance(folder, SweepFolder) else SweepFolder.open(folder)
-    rows = []
-    for cell in opened.cells:
-        for seed in [None] if cell["refused"] else opened.seeds:
-            rows.append(row(opened, cell, seed))
-    return align(rows)
+    rows = [
+        row(opened, cell, seed)
+        for cell in opened.cells
+        for seed in ([None] if cell["refused"] else opened.seeds)
+    ]
+    first = (*CELL_COLUMNS, *opened.cells[0]["labels"], *STATUS_COLUMNS)
+    scores = sorted({key for row in rows for key in row} - {*first, *MEASURED_COLUMNS})
+    columns = (*first, *scores, *MEASURED_COLUMNS)
+    return [{key: row.get(key) for key in columns} for row in rows]
 
 
 def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
-    """The row of one run."""
+    """The row of one run. Paths are relative to the sweep's folder, which may be moved."""
     first = {"cell": cell["name"], **cell["labels"], "seed": seed}
     if seed is None:
         return {**first, "status": "refused", "reason": cell["refused"]}
-    path = folder.path / cell["name"] / f"seed-{seed}"
+    place = f"{cell['name']}/seed-{seed}"
+    path = folder.path / place
     fit = read_summary(path).get("fit", {})
     found = outcome(path, folder.metrics, folder.budget)
     status = found.state if found.is_over else "missing"
     values = {**scores(path), **explained(path)} if status in ("completed", "diverged") else {}
-    peak = fit.get("peak_memory") or {}
+    peak, checkpoint = fit.get("peak_memory") or {}, fit.get("checkpoint")
     measured = {key: fit.get(key) for key in MEASURED_COLUMNS} | {
         "train_tokens": fit.get("tokens"),
         "peak_memory": peak.get("gpu", peak.get("process")),
-        "checkpoint_path": relative_checkpoint(folder.path, fit.get("checkpoint"), path),
-        "run_folder": path.relative_to(folder.path).as_posix() if fit else None,
+        "checkpoint_path": checkpoint and f"{place}/checkpoints/{Path(checkpoint).name}",
+        "run_folder": place if fit else None,
     }
     return {
         **first,
-        "tuned": tuned_value(path.parent),
+        "tuned": object_of(path.parent / tune.FILE).get("value"),
         "status": status,
         "reason": found.reason,
         **values,
@@ -138,33 +144,9 @@ def explained(path: Path) -> dict[str, float]:
     }
 
 
-def tuned_value(cell: Path) -> Any:
-    """The value that tuning chose for a cell; None if it was not tuned."""
-    return object_of(cell / tune.FILE).get("value")
-
-
-def relative_checkpoint(top: Path, checkpoint: str | None, run: Path) -> str | None:
-    """The path of a checkpoint relative to the sweep's folder, which may have been moved."""
-    if not checkpoint:
-        return None
-    here = run / "checkpoints" / Path(checkpoint).name
-    return here.relative_to(top).as_posix() if here.exists() else checkpoint
-
-
-def align(rows: Sequence[Row]) -> list[Row]:
-    """Rows with equal keys, in the order of the columns of ``runs.csv``."""
-    known = {key: None for row in rows for key in row}
-    axes = list(known)[1 : list(known).index("seed")] if "seed" in known else []
-    fixed = {*CELL_COLUMNS, *axes, *STATUS_COLUMNS, *MEASURED_COLUMNS}
-    scores = sorted(key for key in known if key not in fixed)
-    columns = (*CELL_COLUMNS, *axes, *STATUS_COLUMNS, *scores, *MEASURED_COLUMNS)
-    return [{key: row.get(key) for key in columns} for row in rows]
-
-
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows as CSV, whole or not at all; numbers keep all their digits."""
     with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        empty = [*CELL_COLUMNS, *STATUS_COLUMNS, *MEASURED_COLUMNS]
-        writer = csv.DictWriter(stream, list(rows[0]) if rows else empty, lineterminator="\n")
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
