@@ -4,6 +4,8 @@ turns from green to red.
 
 import ast
 import copy
+import inspect
+import re
 
 import pytest
 
@@ -80,15 +82,8 @@ IDLE = {
 }
 """What a component's defining method returns instead."""
 
-INHERITED = {
-    "feedforward": "def forward(self, x, dropout=0.0):\n    return x",
-    "position": "def embed(self, x, pos, length=None):\n    return x + pos[..., None]",
-    "dataset": "def splits(self, seed):\n    return {}",
-    "task": "def training_step(self, batch, i):\n"
-    "    return self.summed(0 * sum(p.sum() for p in self.parameters()), 1)",
-    "tokenizer": "def encode(self, texts):\n    return [[] for _ in texts]",
-}
-"""The method that a component gets that inherits its own, or a position without hooks."""
+WITHOUT_HOOKS = "def embed(self, x, pos, length=None):\n    return x + pos[..., None]"
+"""The method that a position without any gets."""
 
 DEFINING = {
     "attention": ("scores", "prepared_scores", "factors"),
@@ -132,7 +127,12 @@ def made_idle(kind, name):
     own = [method for method in DEFINING[kind] if method in vars(entry.cls)]
     if not own:
         file, tree, cls = find(where)
-        cls.body += ast.parse(INHERITED[kind]).body
+        method = next(one for one in DEFINING[kind] if hasattr(entry.cls, one))
+        names = list(inspect.signature(getattr(entry.cls, method)).parameters)[1:]
+        result = re.sub(r"arg_(\d)", lambda found: names[int(found[1])], IDLE[method])
+        head = f"def {method}(self, {', '.join(f'{name}=None' for name in names)})"
+        added = WITHOUT_HOOKS if kind == "position" else f"{head}:\n    return {result}"
+        cls.body += ast.parse(added).body
         return file, ast.fix_missing_locations(tree)
     method, result = f"{where}.{own[0]}", IDLE[own[0]]
     _, tree, definition = find(method)
