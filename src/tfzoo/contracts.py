@@ -28,9 +28,12 @@ from tfzoo.masks import Mask, Pairs, check_type, dense
 
 
 class Component(nn.Module):
-    """A registered module. :func:`tfzoo.register` sets ``entry``: name, paper, options, traits."""
+    """A registered module. :func:`tfzoo.register` sets ``entry``: name, paper, options, traits;
+    :func:`tfzoo.create` sets ``built_for``: the sizes that it supplied.
+    """
 
     entry: ClassVar[Entry]
+    built_for: Mapping[str, int] = {}
 
     def extra_repr(self) -> str:
         """What it was built with, as far as it keeps it, and the shapes of its parameters."""
@@ -206,7 +209,8 @@ class Attention(Component):
             keys_prepared: ``k`` is what :meth:`prepare_keys` returned, ``(b h k *)``.
 
         Raises:
-            BadOption: heads are not split, or ``mask`` or ``weighting`` is something else.
+            BadOption: heads are not split, or of another number or width than it was made for, or
+                ``mask`` or ``weighting`` is something else.
         """
         mask = Mask() if mask is None else mask
         check_type("mask", mask)
@@ -215,6 +219,12 @@ class Attention(Component):
                 f"queries must be (b h q c), not {tuple(q.shape)}: split the heads, or use the "
                 "mixer 'multihead', which has the projections too"
             )
+        for key, size in (("heads", q.shape[1]), ("head_dim", q.shape[3])):
+            if self.built_for.get(key, size) != size:
+                raise BadOption(
+                    f"attention {self.entry.name!r} was made with {key}={self.built_for[key]}, and "
+                    f"queries (b h q c) are {tuple(q.shape)}: its {key} must be {size}"
+                )
         if weighting is not None and not callable(weighting):
             raise BadOption(
                 f'weighting must be a module, tfzoo.create("weighting", ...), not {weighting!r}'

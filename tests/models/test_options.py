@@ -94,7 +94,7 @@ def test_the_signature_of_a_model_lists_every_option_with_type_and_default(model
     assert {key: hints[key] for key in option_types() if key not in ("layers", "heads")} == {
         key: option_types()[key] for key in option_types() if key not in ("layers", "heads")
     }
-    with pytest.raises(TypeError, match="nrom"):
+    with pytest.raises(BadOption, match="nrom"):
         model(20, 8, nrom="rms")
 
 

@@ -24,7 +24,7 @@ from typing import Annotated, Any, TypeVar
 from tfzoo.base.arguments import VARIABLE, parameters
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.terminal import notify
-from tfzoo.base.values import convert, is_plain, type_name
+from tfzoo.base.values import check_range, convert, is_plain, type_name
 from tfzoo.errors import BadComponent, BadOption, UnknownName, did_you_mean, listing
 
 Spec = str | Mapping[str, Any]
@@ -319,6 +319,10 @@ def register(
     return decorate
 
 
+SIZES = ("dim", "heads", "head_dim", "layer", "layers", "decoder_layers", "max_length")
+"""What a model supplies that is a number."""
+
+
 def create(kind: str, spec: Spec, **supplied: Any) -> Any:
     """An instance of the component that a spec names: ``create("norm", "rms", dim=512)``. It takes
     what it needs of ``supplied``.
@@ -345,7 +349,13 @@ def create(kind: str, spec: Spec, **supplied: Any) -> Any:
     if missing:
         call = ", ".join([f'"{kind}"', f'"{entry.name}"', *(f"{key}=..." for key in missing)])
         raise BadOption(f"{kind} {entry.name!r} also needs {', '.join(missing)}: create({call})")
-    return entry.cls(**{key: supplied[key] for key in entry.supplied}, **options)
+    sizes = {key: supplied[key] for key in entry.supplied if key in SIZES}
+    for key, size in sizes.items():
+        check_range(f"{kind} {entry.name!r}: {key}", size, ge=0, whole=True, optional=True)
+    made = entry.cls(**{key: supplied[key] for key in entry.supplied}, **options)
+    if sizes:
+        made.built_for = sizes
+    return made
 
 
 def describe(kind: str, name: str) -> Entry:

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any, ParamSpec, cast
 
 from tfzoo.base.arguments import parameters
-from tfzoo.errors import did_you_mean
+from tfzoo.errors import BadOption, did_you_mean
 from tfzoo.models.architectures import options_like
 from tfzoo.models.clashes import check_attention_options
 from tfzoo.models.options import STACK_KEYS, StackOptions, option_types
@@ -32,7 +32,7 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
 
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
         for name in sorted(kwargs.keys() - signature.parameters.keys()):
-            raise TypeError(
+            raise BadOption(
                 f"{type(self).__name__} has no argument {name!r}."
                 f"{did_you_mean(name, signature.parameters)}"
             )

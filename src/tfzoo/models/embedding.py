@@ -50,9 +50,15 @@ class Embedding(nn.Embedding):
         """``(b n) -> (b n d)``; ``types`` ``(b n)`` are 0 to ``token_types - 1``, by default 0.
 
         Raises:
-            BadOption: ``types``, but no ``token_types``.
+            BadOption: ``types``, but no ``token_types``; on a CPU, an id of no embedding.
         """
-        x = super().forward(ids)
+        try:
+            x = super().forward(ids)
+        except IndexError:
+            raise BadOption(
+                f"ids from {int(ids.min())} to {int(ids.max())}, but the embedding has 0 to "
+                f"{self.num_embeddings - 1}: they are of another tokenizer"
+            ) from None
         x = x if self.factor == 1.0 else x * self.factor
         if self.types is not None:
             return x + (self.types.weight[0] if types is None else self.types(types))

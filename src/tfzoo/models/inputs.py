@@ -14,7 +14,7 @@ def check_ids(name: str, ids: Tensor) -> None:
     """Check that these are token ids ``(b n)``.
 
     Raises:
-        BadOption: no tensor, or one of another number of axes.
+        BadOption: no tensor, or one of another number of axes, or of another dtype.
     """
     if not isinstance(ids, Tensor):
         raise BadOption(
@@ -25,6 +25,8 @@ def check_ids(name: str, ids: Tensor) -> None:
         raise BadOption(
             f"{name} must be token ids (b n), not {shape(ids)}: {name}[None] makes (n) one row"
         )
+    if ids.is_floating_point() or ids.dtype == torch.bool:
+        raise BadOption(f"{name} must be token ids, whole numbers, not {ids.dtype}: {name}.long()")
 
 
 def check_tokens(

@@ -37,38 +37,17 @@ HEAD_DIMS = ("qk_head_dim", "head_dim", "attention_head_size", "key_value_proj_d
 
 
 class InterfaceAttention(nn.Module):
-    """A component in the place of the attention function of a ``transformers`` attention module,
-    made for so many heads of such a width. ``weighting`` None is a softmax.
+    """A component in the place of the attention function of a ``transformers`` attention module.
+    ``weighting`` None is a softmax.
     """
 
-    def __init__(
-        self, attention: Attention, weighting: Weighting | None, heads: int, head_dim: int
-    ) -> None:
+    def __init__(self, attention: Attention, weighting: Weighting | None) -> None:
         super().__init__()
         self.attention, self.weighting = attention, weighting
-        made = {"heads": heads, "head_dim": head_dim}
-        self.sizes = {name: made[name] for name in attention.entry.supplied if name in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         register()  # it may be unpickled in a process that has swapped nothing
-
-    def check(self, q: Tensor, sinks: Tensor | None) -> None:
-        """Raise BadOption where the model calls it with other sizes than it was made for, or with
-        sinks beside a weighting.
-        """
-        sizes = {"heads": q.shape[1], "head_dim": q.shape[3]}
-        for name, size in self.sizes.items():
-            if sizes[name] != size:
-                raise BadOption(
-                    f"attention {self.attention.entry.name!r} was made with {name}={size}, but the "
-                    f"model calls it with {sizes[name]}: leave this attention out with skip"
-                )
-        if self.weighting is not None and sinks is not None:
-            raise BadOption(
-                f"weighting {self.weighting.entry.name!r} takes the place of a softmax, but the "
-                "model's attention has sinks in its softmax: leave this attention out with skip"
-            )
 
 
 def softmax_with_sinks(scores: Tensor, mask: Mask, sinks: Tensor) -> Tensor:
@@ -135,8 +114,11 @@ def attend(
     """
     part: InterfaceAttention | None = getattr(module, NAME, None)
     sinks = s_aux if sinks is None else sinks
-    if part is not None:
-        part.check(query, sinks)
+    if sinks is not None and part is not None and part.weighting is not None:
+        raise BadOption(
+            f"weighting {part.weighting.entry.name!r} takes the place of a softmax, but the "
+            "model's attention has sinks in its softmax: leave this attention out with skip"
+        )
     heads, width = query.shape[1], query.shape[3]
     if scaling is not None and scaling != width**-0.5:
         query = query * (scaling * width**0.5)
@@ -230,7 +212,7 @@ def interface_attention(
         else create("attention", attention or "scaled_dot_product", **sizes)
     )
     weights = made_weighting(weighting, heads, None if old is None else old.weighting)
-    made = InterfaceAttention(scores, weights, heads, head_dim)
+    made = InterfaceAttention(scores, weights)
     return made.to(device=like.device, dtype=like.dtype).train(module.training)
 
 
