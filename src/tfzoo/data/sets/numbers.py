@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from hashlib import blake2b
 from random import Random
 from typing import Literal
@@ -48,18 +49,13 @@ class NumberWords:
         test: int = 1000,
         long: int = 500,
     ) -> None:
-        self.language = language
+        self.language, self.languages = language, ("en", language)
         self.sizes = {"train": train, "val": val, "test": test, "long": long}
         for split, size in self.sizes.items():
             least = SMALL if split == "train" else 1
             check_range(
                 f"dataset 'numbers', option {split!r}", size, ge=least, le=LARGEST, whole=True
             )
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """Source and target: ``("en", "de")`` or ``("en", "zh")``."""
-        return "en", self.language
 
     def splits(self, seed: int) -> dict[str, list[tuple[str, str]]]:
         """Pairs of sentences by split: train, val, test, long."""
@@ -84,18 +80,26 @@ def english(sentence: Numbers) -> str:
     return " plus ".join(map(english_number, sentence))
 
 
-ENGLISH, GERMAN = (
-    words.split(" ")
-    for words in (
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-        "fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy "
-        "eighty ninety",
-        "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn "
-        "fünfzehn sechzehn siebzehn achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig "
-        "siebzig achtzig neunzig",
-    )
+def below_100(words: str, joined: Callable[[str, str], str]) -> list[str]:
+    """The numbers below 100, from the words of those up to 20 and of the tens."""
+    words_of = words.split(" ")
+    ones, tens = words_of[:20], words_of[20:]
+    return ones + [
+        joined(ten, one) if at else ten for ten in tens for at, one in enumerate(ones[:10])
+    ]
+
+
+ENGLISH = below_100(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety",
+    lambda ten, one: f"{ten}-{one}",
 )
-"""The numbers up to 20, and then the tens."""
+GERMAN = below_100(
+    "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn "
+    "sechzehn siebzehn achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig "
+    "neunzig",
+    lambda ten, one: f"{one}und{ten}",
+)
 
 
 def english_number(number: int) -> str:
@@ -107,10 +111,7 @@ def english_number(number: int) -> str:
         if count:
             joint = ", " if rest >= 100 else " and "
             return english_number(count) + name + (joint + english_number(rest) if rest else "")
-    tens, rest = divmod(number, 10)
-    if tens < 2:
-        return ENGLISH[number]
-    return ENGLISH[18 + tens] + f"-{ENGLISH[rest]}" * (rest > 0)
+    return ENGLISH[number]
 
 
 def german_number(number: int) -> str:
@@ -122,11 +123,7 @@ def german_number(number: int) -> str:
         if count:
             first = "ein" if count == 1 else german_number(count)
             return first + name + (german_number(rest) if rest else "")
-    tens, rest = divmod(number, 10)
-    if tens < 2:
-        return GERMAN[number]
-    before = "einund" if rest == 1 else f"{GERMAN[rest]}und" * (rest > 0)
-    return before + GERMAN[18 + tens]
+    return "eins" if number == 1 else GERMAN[number]
 
 
 def belongs(sentence: Numbers, split: str, seed: int) -> bool:
