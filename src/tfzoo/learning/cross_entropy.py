@@ -13,6 +13,7 @@ from tfzoo.base import kernels
 from tfzoo.base.precision import without_autocast
 from tfzoo.base.products import goes_by_onednn, linear
 from tfzoo.base.soft_cap import soft_cap
+from tfzoo.learning.loss import class_losses, share
 
 
 def cross_entropy(
@@ -54,18 +55,8 @@ def cross_entropy_of_logits(
     logits: Tensor, target: Tensor, smoothing: float = 0.0, pad: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """What :func:`cross_entropy` gives, from logits: ``(t v), (t) -> (), (t)``."""
-    log_p = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
-    nll = -log_p.gather(-1, target[:, None])[:, 0]
-    others = -log_p.sum(-1) - nll
-    if pad is not None:
-        others = others + log_p[:, pad]
-    smoothed = (1 - smoothing) * nll + share(smoothing, logits.shape[-1], pad) * others
+    smoothed, nll = class_losses(logits, target, smoothing, pad)
     return smoothed.sum(), nll.detach()
-
-
-def share(smoothing: float, v: int, pad: int | None) -> float:
-    """``q`` at each class that is neither the target nor padding."""
-    return smoothing / max(v - (1 if pad is None else 2), 1)
 
 
 def chunk_function(hidden: Tensor, weight: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:

@@ -98,7 +98,6 @@ def model_card(
     card = ModelCard.from_template(
         ModelCardData(
             library_name="transformers" if peer else "tfzoo",
-            pipeline_tag=task.pipeline_tag,
             language=list(dict.fromkeys(languages)) or None,
         ),
         template_str=CARD,

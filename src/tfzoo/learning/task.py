@@ -97,8 +97,6 @@ class Task(Lines, Scored, Stored):
     """A small recipe of generated data, with which the task is held to its contracts."""
     smooths_labels: ClassVar[bool] = True
     """Whether its loss reads ``optim.label_smoothing``; a recipe of another task has 0 there."""
-    pipeline_tag: ClassVar[str] = "other"
-    """The Hub's name of the task."""
     label: ClassVar[str] = ""
     """What labels it reads if they are no classes, such as ``number``: other tasks name it then. As
     of ``about``, it is read from the source, and so is the next one.

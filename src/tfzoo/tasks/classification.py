@@ -92,7 +92,6 @@ class ClassificationTask(TextTask):
     }
     about = "the label of each line of text, and its probability"
     Answer = ClassificationAnswer
-    pipeline_tag = "text-classification"
     shares = "accuracy macro_f1 calibration_error"
     published = "single_label_classification"
     monitor = "val/accuracy"

@@ -105,10 +105,8 @@ class LanguageModelingTask(DocumentTask):
     Batch = DocumentBatch
     line_batches = staticmethod(prompt_batches)
     about = "what follows each line of text"
-    input_hint = "The begin of a text."
     Answer = LanguageModelingAnswer
     Options = Continue
-    pipeline_tag = "text-generation"
     published = "LanguageModel"
     monitor = "val/loss"
     higher_is_better: ClassVar[Mapping[str, bool]] = {

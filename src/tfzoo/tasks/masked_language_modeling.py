@@ -61,7 +61,6 @@ class MaskedLanguageModelingTask(DocumentTask):
     about = "each line of text with the most probable token in place of each [MASK]"
     input_hint = "Write [MASK] for each token to find."
     Answer = MaskedLanguageModelingAnswer
-    pipeline_tag = "fill-mask"
     shares = "accuracy"
     published = "MaskedLanguageModel"
     monitor = "val/loss"

@@ -193,7 +193,6 @@ class MultilabelClassificationTask(TextTask):
     about = "the labels of each line of text, with tabs between them"
     smooths_labels = False
     Answer = MultilabelAnswer
-    pipeline_tag = "text-classification"
     published = "multi_label_classification"
     shares = "micro_f1 macro_f1 subset_accuracy"
     label = "several"

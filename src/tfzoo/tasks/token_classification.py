@@ -202,7 +202,6 @@ class TokenClassificationTask(TextTask):
     }
     about = "the label of each word of a line, whose words stand between spaces"
     Answer = TokenAnswer
-    pipeline_tag = "token-classification"
     shares = "accuracy precision recall f1 macro_f1"
     label = "words"
     published = "words"

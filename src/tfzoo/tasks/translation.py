@@ -184,7 +184,6 @@ class TranslationTask(TokenTask):
     about = "a translation of each line of text"
     Answer = Translation
     Options = Translate
-    pipeline_tag = "translation"
     percentages = "exact_match"
     samples: int | None = 4
     published = "Transformer"
