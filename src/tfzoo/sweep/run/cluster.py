@@ -100,9 +100,6 @@ class Job:
         submitit = load_library("slurm", "submitit")
         return submitit.helpers.DelayedSubmission(Job(self.folder, self.arguments))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "child": None}
-
 
 def die_with_parent() -> None:
     """Let Linux kill this process when the thread that started it ends."""

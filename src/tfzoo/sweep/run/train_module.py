@@ -42,7 +42,7 @@ class LogsMetrics(L.Callback):
 
     def __init__(self, metrics: Sequence[str]) -> None:
         self.metrics = metrics
-        self.validated = self.checked = False
+        self.validated = False
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.validated |= not trainer.sanity_checking
@@ -51,8 +51,8 @@ class LogsMetrics(L.Callback):
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
         waits = trainer.current_epoch == 0 and is_overridden("on_train_epoch_end", pl_module)
-        if self.validated and not self.checked and not waits:
-            self.checked = True
+        if self.validated and not waits:
+            self.validated = False
             check_metrics(
                 self.metrics, {*logged_scores(trainer), *adapters.names_of_epoch(trainer)}
             )
@@ -76,9 +76,8 @@ def main(words: Sequence[str]) -> int:
     """
     folder, (module, data, *metrics) = Path(words[0]), words[1:]
     settings = read_config(folder)
-    fit: dict[str, Any] = {"ended": "running"}
-    write = {**fit, **environment(["sweep"])}
-    write_summary(folder, "fit", write)
+    started = {"ended": "running", **environment(["sweep"])}
+    write_summary(folder, "fit", started)
     code = 0
     try:
         fit = train(folder, settings, module, data, metrics)
@@ -87,7 +86,7 @@ def main(words: Sequence[str]) -> int:
     except Exception as error:  # of any kind: it is somebody else's
         traceback.print_exc()
         fit, code = {"ended": f"failed: {type(error).__name__}: {error}"}, 1
-    write_summary(folder, "fit", {**write, **fit})
+    write_summary(folder, "fit", {**started, **fit})
     return code
 
 
