@@ -116,9 +116,9 @@ class LabelledText(TextData):
             reads, names = ("pairs of", "one") if self.vocabulary.pairs else ("single", "two")
             raise BadOption(f"the model reads {reads} texts, and data.text_column names {names}")
         train, held, read = super()._read_splits(cells=cells)
-        held_out = {text for text, _ in held["val"]} if self.holds_out else set()
+        seen = read["train"].known | {text for text, _ in held["val"] if self.holds_out}
         for name in self.test_names:
-            new = [row for row in held[name] if row[0] not in read["train"].known | held_out]
+            new = [row for row in held[name] if row[0] not in seen]
             self.overlap[name] = len(held[name]) - len(new)
             unseen = name + UNSEEN
             if 0 < len(new) < len(held[name]) and unseen not in self.splits:
