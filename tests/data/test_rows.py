@@ -290,6 +290,12 @@ def test_a_recipe_names_a_folder_of_save_to_disk_and_its_splits(own_folder, caps
     assert (data["root"], data["dataset"], data["val"]) == (str(folder), None, "test")
 
 
+def test_a_folder_of_several_splits_is_no_split(tmp_path):
+    folder = saved(tmp_path, DICTS)
+    with pytest.raises(BadData, match=r"holds the splits train, .*: give it as data\.root, or one"):
+        ClassificationData(train=str(folder), val=str(folder)).prepare_data()
+
+
 def test_rows_in_a_recipe_are_refused(tmp_path, capsys):
     recipe = tmp_path / "mine.yaml"
     recipe.write_text("task: classification\ndata: {train: [{text: a, label: b}]}\n", "utf-8")

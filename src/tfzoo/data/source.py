@@ -188,7 +188,13 @@ def find_text(path: Path, form: TextFormat) -> Text:
             is there.
     """
     if is_saved(path):
-        return given_rows(loaded(path)["train"], form.columns, str(path))
+        splits = loaded(path)
+        if (path / "dataset_dict.json").is_file():
+            raise BadData(
+                f"{path} holds the splits {listing(splits)}: give it as data.root, or one of its "
+                f"folders, {path / next(iter(splits))}"
+            )
+        return given_rows(splits["train"], form.columns, str(path))
     if has_classes(path, form):
         return Text(str(path), partial(labelled_files, path))
     first, second = form.endings
