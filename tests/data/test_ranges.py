@@ -42,7 +42,7 @@ def numbers_of_components():
 @pytest.mark.parametrize(("cls", "name"), list(numbers_of_data()))
 def test_a_number_that_cannot_be_is_refused_by_its_name(cls, name):
     for value in IMPOSSIBLE:
-        with pytest.raises(BadOption, match=rf"{name}={re.escape(str(value))} must be a "):
+        with pytest.raises(BadOption, match=rf"{name}={re.escape(repr(value))} must be a "):
             cls(**TEXT[cls], **{name: value})
 
 

@@ -292,7 +292,9 @@ def test_a_recipe_names_a_folder_of_save_to_disk_and_its_splits(own_folder, caps
 
 def test_a_folder_of_several_splits_is_no_split(tmp_path):
     folder = saved(tmp_path, DICTS)
-    with pytest.raises(BadData, match=r"holds the splits train, .*: give it as data\.root, or one"):
+    with pytest.raises(
+        BadData, match=r"holds the splits test, train, validation: give it as data\.root, or one"
+    ):
         ClassificationData(train=str(folder), val=str(folder)).prepare_data()
 
 
