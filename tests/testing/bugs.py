@@ -551,7 +551,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "pooling first padding_has_no_influence",
     ),
     "a continued text goes on after its stop token": (
-        "next_tokens",
+        "generate",
         replace("_.masked_fill(finished, fill)", "_.clone()"),
         "tests/models/test_language_model.py::test_a_row_ends_with_the_stop_token_and_padding",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -78,42 +78,9 @@ def generate(
         check_options(max_new_tokens, temperature, top_k, top_p, beam, length_penalty)
         options = _search_of(beam, length_penalty)
         return _by_beams(model, prompt, max_new_tokens, options, mask, stop, pad, prefix)
-    new = next_tokens(
-        model,
-        prompt,
-        max_new_tokens,
-        mask=mask,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        stop=stop,
-        pad=pad,
-        prefix=prefix,
-        generator=generator,
-    )
-    return torch.stack([*new], 1)
-
-
-@torch.no_grad()
-def next_tokens(
-    model: LanguageModel,
-    prompt: Tensor,
-    max_new_tokens: int,
-    *,
-    mask: Mask | None = None,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    stop: int | Sequence[int] | None = None,
-    pad: int | None = None,
-    prefix: Tensor | None = None,
-    generator: torch.Generator | None = None,
-) -> Iterator[Tensor]:
-    """The columns of :func:`generate` without beams as they come: ``(b)`` for each new token.
-    Arguments and errors are those of :func:`generate`.
-    """
     check_options(max_new_tokens, temperature, top_k, top_p)
     cache, logits = _read(model, prompt, max_new_tokens, mask, prefix)
+    new = list[Tensor]()
     finished = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
     stops, fill, never = _stops(stop, pad)
     ends = torch.tensor(stops, device=prompt.device)
@@ -121,20 +88,21 @@ def next_tokens(
     for count in range(1, max_new_tokens + 1):
         for one in never:
             logits[:, one] = float("-inf")
-        token, new = _next_token(logits, temperature, top_k, top_p, generator)
-        wrong = wrong | new
+        token, without = _next_token(logits, temperature, top_k, top_p, generator)
+        wrong = wrong | without
         if stops:
             token = token.masked_fill(finished, fill)
             finished = finished | (token[:, None] == ends).any(1)
         over = _all_finished(copies.next(torch.stack([finished, wrong]))) and bool(stops)
-        if over and copies.late:  # before this token
-            return
-        yield token
+        if not (over and copies.late):  # then they were over before this token
+            new.append(token)
         if over:
-            return
+            break
         if count < max_new_tokens:
             logits = model.decode_step(token, cache)
-    _all_finished(copies.last())
+    else:
+        _all_finished(copies.last())
+    return torch.stack(new, 1)
 
 
 def _all_finished(state: Tensor | None) -> bool:
