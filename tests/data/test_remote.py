@@ -11,6 +11,7 @@ from tests.data.servers import respond, served
 from tests.typed import typed
 from tfzoo.commands.main import main
 from tfzoo.config.files import Source
+from tfzoo.data import remote
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.source import find_texts
 from tfzoo.data.table import TextFormat
@@ -120,3 +121,31 @@ def test_an_address_stays_as_it_is_in_a_recipe_that_names_one(capsys):
     command[3] = "http://host/a.csv"
     assert main(command) == 2
     assert "a recipe does not read http://, only https://" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ranges", ["{1..2}-{1..3}", "{5..1}"])
+def test_several_ranges_or_an_empty_one_are_refused(ranges):
+    with pytest.raises(BadOption, match="must have one range of numbers"):
+        remote.addresses(f"https://x.org/{ranges}.tsv")
+
+
+def test_what_cannot_be_reached_is_read_from_the_cache(monkeypatch, tmp_path, capsys):
+    class Files:
+        there = True
+
+        def info(self, path):
+            if not self.there:
+                raise ConnectionError("no network")
+            return {"size": 5}
+
+        def get_file(self, path, to):
+            Path(to).write_text("a\tb\n", "utf-8")
+
+    monkeypatch.setenv("TFZOO_CACHE", str(tmp_path))
+    monkeypatch.setattr(remote, "opened", lambda address: (Files(), address))
+    copy = remote.local_copy("https://x.org/a.tsv")
+    Files.there = False
+    assert remote.local_copy("https://x.org/a.tsv") == copy
+    assert "the copy in the cache is used" in capsys.readouterr().err
+    with pytest.raises(BadData, match="no network"):
+        remote.local_copy("https://x.org/b.tsv")

@@ -300,6 +300,6 @@ def test_a_pattern_at_an_address_is_listed_and_a_range_counted():
         assert found == [f"memory://listed/{name}" for name in names]
     with pytest.raises(BadData, match="no file matches"):
         files_of(Path(), ["memory://listed/*.csv"], form)
-    for numbers, counted in (("8..10", ["8", "9", "10"]), ("00..01", ["00", "01"]), ("5..4", [])):
+    for numbers, counted in (("8..10", ["8", "9", "10"]), ("00..01", ["00", "01"])):
         found = remote.addresses(f"https://host/{{{numbers}}}.tsv")
         assert found == [f"https://host/{one}.tsv" for one in counted]

@@ -32,7 +32,7 @@ COMMANDS = {
     "score": "score a trained run on its test sets, or on its validation text",
     "attention": "write a page that shows a trained run's attention in a text",
     "serve": "a page and a JSON API for a trained run, on this machine",
-    "plot": "draw learning curves of runs, a position encoding or attention scores",
+    "plot": "draw learning curves of runs, or a position encoding",
     "sweep": "train every combination of parts and report the differences",
     "report": "write the report of a sweep",
     "import": "make a run of a published model",

@@ -440,6 +440,8 @@ class Config:
         classes = [one["class_path"].rpartition(".")[2] for one in callbacks]
         averages = [one for one in classes if one.endswith("WeightAveraging")]
         averages += ["optim.average"] if self.recipe["optim"].get("average") else []
+        if len(averages) > 1:
+            raise BadRecipe(f"both {listing(averages)} average the weights: leave one of them out")
         if averages and SHARDING.search(name):
             raise BadRecipe(
                 f"trainer.strategy {name} shards the weights, of which {averages[0]} keeps a copy: "

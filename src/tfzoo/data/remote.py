@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.base import cache
-from tfzoo.data.hosts import refusal_of_recipe
+from tfzoo.data.hosts import Refused, refusal_of_recipe
 from tfzoo.errors import BadData, BadOption, listing
 
 PROTOCOLS = ("gs", "hf", "http", "https", "memory", "s3")
@@ -82,11 +82,13 @@ def addresses(pattern: str) -> list[str]:
     of their names.
 
     Raises:
-        BadOption, BadData: not an address, or no list of files.
+        BadOption, BadData: not an address, several ranges or an empty one, or no list of files.
     """
     check_address(pattern)
     if numbers := NUMBERS.search(pattern):
         first, last = numbers.groups()
+        if int(first) > int(last) or len(NUMBERS.findall(pattern)) > 1:
+            raise BadOption(f"{pattern!r} must have one range of numbers, the smaller one first")
         counted = (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
         return [pattern.replace(numbers[0], number) for number in counted]
     if "*" not in pattern:
@@ -97,8 +99,13 @@ def addresses(pattern: str) -> list[str]:
         return [f"{protocol}://{one.lstrip('/')}" for one in sorted(system.glob(path))]
 
 
+NOT_THERE = FileNotFoundError, PermissionError, Refused
+"""What is not asked for again, as the answer would be the same."""
+
+
 def local_copy(address: str, quiet: bool = False) -> Path:
-    """The copy of a file in the cache, made without a word if ``quiet``.
+    """The copy of a file in the cache, made without a word if ``quiet``; the last one where the
+    address cannot be reached.
 
     Raises:
         BadOption, BadData: not an address, or it cannot be read.
@@ -106,7 +113,15 @@ def local_copy(address: str, quiet: bool = False) -> Path:
     check_address(address)
     with explained(address, REMEDY):
         system, path = opened(address)
-        info = system.info(path)
+        try:
+            info = system.info(path)
+        except OSError as error:
+            copies = (cache.folder() / cache.SHELF).glob(f"download-{cache.key(address)}-*")
+            whole = sorted(filter(cache.is_whole, copies), key=lambda copy: copy.stat().st_mtime)
+            if not whole or isinstance(cause(error), NOT_THERE):
+                raise
+            print(f"data: {address} is not there; the copy in the cache is used", file=sys.stderr)
+            return whole[-1] / file_name(address)
     version = cache.key(*(f"{name} {info[name]}" for name in VERSION if name in info))
     name = file_name(address)
     entry = cache.entry("download", f"{cache.key(address)}-{version}")
@@ -160,4 +175,4 @@ def explained(what: str, remedy: str) -> Iterator[None]:
     except Exception as error:  # of many classes, from several libraries
         first = cause(error)
         why = f"{type(first).__name__}: {(str(first).splitlines() or [''])[0][:160]}"
-        raise BadData(f"cannot read {what} ({why}). {remedy}") from None
+        raise BadData(f"cannot read {what} ({why}). {remedy}") from first

@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from tfzoo.base import cache
 from tfzoo.data.batch_order import LengthBucketedSampler, batches_per_epoch
-from tfzoo.data.remote import is_address, release
+from tfzoo.data.remote import NOT_THERE, is_address, release
 from tfzoo.data.source import text_of
 from tfzoo.data.table import Text, TextFormat
 from tfzoo.errors import BadData, BadRun, TfzooError
@@ -68,6 +68,8 @@ class Files:
             try:
                 return text_of(self.root, name, self.form, quiet=True)
             except BadData as error:
+                if isinstance(error.__cause__, NOT_THERE):
+                    raise
                 print(f"data: {error}. It is asked again in {pause:g} s", file=sys.stderr)
             sleep(pause)
         return text_of(self.root, name, self.form, quiet=True)

@@ -157,6 +157,11 @@ def read(path: str | Path) -> dict[str, Any]:
     return dict(checkpoint)
 
 
+def kind_of(x: Tensor) -> tuple[object, ...]:
+    """What a stored tensor has in common with that of the model."""
+    return x.shape, x.layout, x.is_floating_point()
+
+
 def check_fit(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Check that the stored parameters are those of a task's model, which was built on the device
     ``meta``.
@@ -166,7 +171,7 @@ def check_fit(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     """
     for name, wanted in model.state_dict(prefix="model.").items():
         stored = state.get(name)
-        if stored is None or stored.shape != wanted.shape:
+        if stored is None or kind_of(stored) != kind_of(wanted):
             has = "it is missing" if stored is None else f"stored is {list(stored.shape)}"
             raise BadRun(
                 f"the checkpoint's parameters do not fit its own recipe and tokenizer: {name} "

@@ -12,10 +12,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from tfzoo.errors import BadRun
+from tfzoo.models.architectures.config import SWAPS
 from tfzoo.models.architectures.published import config_of, located, pretrained_model, tensors_of
 from tfzoo.runs import hub
 from tfzoo.runs.folder import SCHEME
-from tfzoo.swapping.swap import KEY, swap
+from tfzoo.swapping.swap import swap
 
 
 def from_pretrained(folder: str | Path) -> Any:
@@ -40,7 +41,7 @@ def from_pretrained(folder: str | Path) -> Any:
     if not folder.is_dir():
         raise BadRun(f"no folder {folder}; at the Hub it is hf://owner/name")
     config = config_of(folder)
-    if not config.get(KEY):
+    if not config.get(SWAPS):
         return pretrained_model(folder)
     with located(folder):
         return swapped_model(config, *tensors_of(folder))
@@ -61,9 +62,9 @@ def swapped_model(
     kind = getattr(transformers, str(name), None)
     if not isinstance(kind, type) or not issubclass(kind, transformers.PreTrainedModel):
         raise BadRun(f"transformers has no model {name!r}")
-    options = {key: value for key, value in config.items() if key != KEY}
+    options = {key: value for key, value in config.items() if key != SWAPS}
     model: Any = kind(transformers.AutoConfig.for_model(**options))
-    for arguments in config[KEY]:
+    for arguments in config[SWAPS]:
         swap(model, **arguments)
     state = {one: read(one) for one in names}
     model.to(next(iter(state.values())).dtype)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from tfzoo.base.registry import Spec, registry
 from tfzoo.errors import BadOption, did_you_mean, listing
+from tfzoo.models.architectures.config import SWAPS
 from tfzoo.models.stack import Stack
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.swapping import attentions, feedforwards, huggingface, positions
@@ -25,8 +26,6 @@ SWAPPED = ("norm", "attention", "weighting", "feedforward", "position")
 """The kinds of components that can take the place of parts of a model."""
 
 Patterns = str | Collection[str] | None
-KEY = "tfzoo_swaps"
-"""Of the swaps in the config of a model of ``transformers``."""
 
 
 def swap(
@@ -140,8 +139,8 @@ def note(model: nn.Module, arguments: Mapping[str, Any]) -> None:
         for name, value in arguments.items()
         if value and not callable(value)
     }
-    setattr(model.config, KEY, [*getattr(model.config, KEY, ()), kept])
-    model.register_buffer(KEY, torch.ones(1))
+    setattr(model.config, SWAPS, [*getattr(model.config, SWAPS, ()), kept])
+    model.register_buffer(SWAPS, torch.ones(1))
 
 
 Specs = Mapping[str, Spec | None]

@@ -100,7 +100,8 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
         training.prepare()
         with launching(command):
             code = training.run()
-        training.print_results()
+        if code != BadRun.code:
+            training.print_results()
         return code
 
 
@@ -202,8 +203,13 @@ class TrainingRun:
 
     def run(self) -> int:
         """Train the task, test it on built-in data, write the summary. Returns the exit code."""
+        before = read_summary(self.folder).get("fit") if self.resume_from else None
         self._write("fit", {"ended": "running", "attempts": self.attempts("running")})
         code = self._fit()
+        if before and code == BadRun.code and self.trainer.global_step <= self.resume.start:
+            if not rank():  # it was refused: the run is what it was
+                write_summary(self.folder, "fit", before)
+            return code
         self._write("fit", self.fit_section())
         ARRIVALS.held = False
         code = code or ARRIVALS.code

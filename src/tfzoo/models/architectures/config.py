@@ -44,6 +44,8 @@ MODELS: Mapping[str, type[Model]] = {
 }
 """The classes that an architecture's file names."""
 
+SWAPS = "tfzoo_swaps"
+"""The key of the swaps of :func:`tfzoo.swap`, which make it a model of ``transformers`` alone."""
 TASK_PARAMS = "task_specific_params"
 UNUSED = frozenset(
     {
@@ -105,6 +107,10 @@ def read_config(config: Mapping[str, Any]) -> Published:
     """
     if config.get("auto_map"):
         raise BadOption("it asks for code of its own (auto_map), which tfzoo never runs")
+    if config.get(SWAPS):
+        raise BadOption(
+            "tfzoo.swap changed it: it is loaded in Python, by tfzoo.from_pretrained(FOLDER)"
+        )
     name = architecture_of(config)
     said = architecture(name)
     written = check_class(name, config)
