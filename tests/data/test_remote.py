@@ -71,8 +71,9 @@ def test_a_server_is_read_once_for_each_version():
         assert "GET" not in asked
         tables.append(TABLE + b"e\tx\n")
         assert len(read(address)) == 3
+    assert len(read(address)) == 3  # the server is gone, and the copy is there
     with pytest.raises(BadData, match=r"cannot read http://127.* Check the address"):
-        read(address)
+        read(f"{address}&other")
 
 
 @pytest.mark.parametrize(
