@@ -19,6 +19,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import lightning.pytorch as L
@@ -201,17 +202,15 @@ def trainer_row(dim: int, layers: int) -> str:
         for one in data.train_dataloader()
     ]
     peer = marian(size, dim, HEADS, layers, dropout=0.1, hidden=4 * dim)
-    arguments = transformers.TrainingArguments(
-        "/tmp/host", max_steps=60, per_device_train_batch_size=1, report_to=[], disable_tqdm=True,
-        use_cpu=True, save_strategy="no", logging_strategy="no", optim="adamw_torch_fused",
-    )  # fmt: skip
-    transformers.Trainer(
-        peer,
-        arguments,
-        train_dataset=batches,
-        callbacks=[TheirClock(theirs)],
-        data_collator=lambda x: x[0],
-    ).train()
+    with TemporaryDirectory() as place:
+        arguments = transformers.TrainingArguments(
+            place, max_steps=60, per_device_train_batch_size=1, report_to=[], disable_tqdm=True,
+            use_cpu=True, save_strategy="no", logging_strategy="no", optim="adamw_torch_fused",
+        )  # fmt: skip
+        transformers.Trainer(
+            peer, arguments, train_dataset=batches, callbacks=[TheirClock(theirs)],
+            data_collator=lambda batch: batch[0],
+        ).train()  # fmt: skip
     ratio = theirs.step / ours.step
     return f"| translator | {dim} | {layers} | {ours.step:.1f} / {theirs.step:.1f} | {ratio:.2f} |"
 

@@ -119,6 +119,16 @@ def test_a_swap_survives_saving_and_is_no_secret(name, tmp_path, caplog):
     assert "tfzoo_swaps" in caplog.text
 
 
+def test_a_swapped_model_keeps_its_dtype(tmp_path):
+    """Also where the key of the swaps comes first among the tensors, before ``transformer``."""
+    config = transformers.GPT2Config(vocab_size=50, n_positions=32, n_embd=16, n_layer=1, n_head=4)
+    model = transformers.GPT2LMHeadModel(config).bfloat16()
+    tfzoo.swap(model, norm="rms")
+    model.save_pretrained(tmp_path)
+    found = tfzoo.from_pretrained(tmp_path)
+    assert {one.dtype for one in found.parameters()} == {torch.bfloat16}
+
+
 def test_a_strangers_swaps_run_no_code(tmp_path):
     model, _ = model_of("bert")
     tfzoo.swap(model, norm="rms")

@@ -14,7 +14,10 @@ from tfzoo.base.dropout import dropout as drop
 from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.soft_cap import soft_cap
 from tfzoo.contracts import Attention
-from tfzoo.masks import Mask, Pairs, dense, largest
+from tfzoo.masks import LANES, Mask, Pairs, dense, largest
+
+SHORT = 128  # keys; with fewer, and a mask to be read, plain products are the faster way on a CPU
+FEW = 2**14  # scores in training: with fewer, the calls of operators take longer than the numbers
 
 
 class InnerProducts(Attention):
@@ -71,27 +74,33 @@ def inner_product_attention(
     if flex_is_faster(q, k, v, mask, bias, cap, dropout):
         return flex(q, k, v, mask, bias, scale, cap)
     bias = dense(bias, q.shape[-2], k.shape[-2], q.device)
-    if cap is None and fused_is_faster(q, k, v, bias, dropout):
+    if cap is None and fused_is_faster(q, k, v, mask, bias, dropout):
         return fused(q, k, v, mask, bias, scale, dropout)
     scores = at_least_fp32((q * scale) @ k.mT)
     scores = scores if cap is None else soft_cap(scores, cap)
     return drop(mask.softmax(scores, bias, finite=True).to(v.dtype), dropout) @ v.contiguous()
 
 
-def fused_is_faster(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> bool:
-    """Whether to use ``F.scaled_dot_product_attention``: on an accelerator, and on a CPU for
-    several queries where its flash kernel takes the job. That has no dropout, no gradient of a
-    bias, no forward-mode and no second derivative.
+def fused_is_faster(
+    q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Tensor | None, dropout: float
+) -> bool:
+    """Whether to use ``F.scaled_dot_product_attention``: on an accelerator, and on a CPU for longer
+    text, or few scores in training, where its flash kernel takes the job. That has no dropout, no
+    gradient of a bias, no forward-mode and no second derivative.
     """
     if q.device.type != "cpu":
         return True
-    return (
-        dropout == 0.0
-        and q.shape[-2] > 1
-        and k.shape[-1] == v.shape[-1]
-        and (bias is None or not bias.requires_grad)
-        and (torch.compiler.is_compiling() or custom_functions_apply(q, k, v))
-    )
+    if dropout > 0.0 or k.shape[-1] != v.shape[-1] or q.shape[-2] == 1:
+        return False
+    if bias is not None and bias.requires_grad:
+        return False
+    if torch.compiler.is_compiling():  # one graph for all lengths
+        return True
+    if not custom_functions_apply(q, k, v):
+        return False
+    plain = bias is None and needs_no_matrix(q, k, mask)
+    few = torch.is_grad_enabled() and q.shape[:-1].numel() * k.shape[-2] <= FEW
+    return few or k.shape[-2] >= (LANES + 1 if plain else SHORT)
 
 
 def needs_no_matrix(q: Tensor, k: Tensor, mask: Mask) -> bool:

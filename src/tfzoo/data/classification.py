@@ -15,7 +15,7 @@ from tfzoo.base.registry import task_for
 from tfzoo.base.values import check_range
 from tfzoo.data.batches import ClassificationDataset, TokenDropout
 from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.module import TextData
+from tfzoo.data.module import EncodedText, TextData
 from tfzoo.data.pairs import TAB, Pair
 from tfzoo.data.prepare import Examples, SplitFingerprint, location, read_split
 from tfzoo.errors import BadData, BadOption, listing
@@ -135,22 +135,16 @@ class LabelledText(TextData):
         self.check_labels(labels)
         return labels
 
-    def set_of(
-        self,
-        name: str,
-        columns: Sequence[Sentences],
-        lines: Sequence[tuple[str, str]],
-        cells: Sequence[str],
-    ) -> ClassificationDataset:
+    def set_of(self, name: str, text: EncodedText) -> ClassificationDataset:
         """Training leaves out texts without a token. Counts those that are cut."""
         special, p = self.vocabulary.special, self.token_dropout if name == "train" else 0.0
         made = self.labelled(
             name,
-            columns,
-            self.targets(name, cells),
+            text.columns,
+            self.targets(name, text.cells),
             max_length=self.max_length,
             special=special,
-            lines=[text for text, _ in lines],
+            lines=[line for line, _ in text.lines],
             dropout=TokenDropout(p, self.seed, special),
         )
         if name == "train":

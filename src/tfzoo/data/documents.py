@@ -26,7 +26,7 @@ from tfzoo.data.batches import (
     warn_truncated,
 )
 from tfzoo.data.encoded import Sentences
-from tfzoo.data.module import TextData
+from tfzoo.data.module import EncodedText, TextData
 from tfzoo.data.prepare import encode_cells
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.masks import Mask, Pairs
@@ -289,17 +289,11 @@ class DocumentText(TextData):
         count = f"{train.documents:,} documents, {int(train.size.sum()):,} tokens"
         return f"{super().describe()}\ntrain has {count}"
 
-    def set_of(
-        self,
-        name: str,
-        columns: Sequence[Sentences],
-        lines: Sequence[tuple[str, str]],
-        cells: Sequence[str],
-    ) -> Any:
-        (ids,) = columns
+    def set_of(self, name: str, text: EncodedText) -> Any:
+        (ids,) = text.columns
         if name == "train":
             self.kept({"without a token": ids.lengths == 0})
-        return self.items_of(name, ids, [text for text, _ in lines])
+        return self.items_of(name, ids, [line for line, _ in text.lines])
 
     def items_of(self, name: str, ids: Sentences, held: list[str]) -> Any:
         """The data set of a split: its ids, and its text, which is empty for training. It has the

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import lightning.pytorch as L
 import numpy as np
@@ -40,6 +40,16 @@ from tfzoo.errors import BadData, BadOption
 
 MOST_TOKENS = 10**9
 """The upper bound of ``max_tokens`` and ``max_length``."""
+
+
+class EncodedText(NamedTuple):
+    """A split: the ids of its columns, its text, which is empty for training, and the cells of its
+    labels.
+    """
+
+    columns: Sequence[Sentences]
+    lines: Sequence[tuple[str, str]] = ()
+    cells: Sequence[str] = ()
 
 
 class TextData(L.LightningDataModule):
@@ -239,7 +249,7 @@ class TextData(L.LightningDataModule):
         for name, rows in self.splits.items():
             lines, cells = held.get(name, []), read[name].cells
             columns = encode_columns(lines or rows, read[name], encoders, spec, name)
-            sets[name] = self.set_of(name, columns, lines, cells)
+            sets[name] = self.set_of(name, EncodedText(columns, lines, cells))
             if not len(sets[name]):
                 why = f"skipped: {self._skips()}" if name == "train" else "none has a token"
                 raise BadData(f"{name}: no {self.unit} is left; {why}")
@@ -304,15 +314,8 @@ class TextData(L.LightningDataModule):
         """What a split becomes: what makes ids of which of its two columns."""
         return list(self.vocabulary.encoders)
 
-    def set_of(
-        self,
-        name: str,
-        columns: Sequence[Sentences],
-        lines: Sequence[tuple[str, str]],
-        cells: Sequence[str],
-    ) -> Any:
-        """The data set of a split: the ids of its columns, its text, which is empty for training,
-        and the cells of its labels. That of ``train`` leaves out what is :meth:`kept` from it.
+    def set_of(self, name: str, text: EncodedText) -> Any:
+        """The data set of a split. That of ``train`` leaves out what is :meth:`kept` from it.
 
         Raises:
             BadData: a label that cannot be; the message names its place.
@@ -325,7 +328,7 @@ class TextData(L.LightningDataModule):
             Sentences.of(encode_cells(encoder, [row[side] for row in rows]))
             for side, encoder in self.encoders()
         ]
-        return self.set_of("train", columns, [], [])
+        return self.set_of("train", EncodedText(columns))
 
     def kept(self, skipped: Mapping[str, NDArray[np.bool_]]) -> Integers:
         """The rows of training without those that are ``skipped``, by reason."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tfzoo.base.values import check_range
 from tfzoo.data.batches import ParallelDataset, TokenDropout
-from tfzoo.data.encoded import Sentences
-from tfzoo.data.module import TextData
+from tfzoo.data.module import EncodedText, TextData
 from tfzoo.data.prepare import Examples, SplitFingerprint, train_tokenizer
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadOption
@@ -105,18 +104,12 @@ class TranslationData(TextData):
         ]
         return TokenizerPair(tokenizers[0], tokenizers[-1], *self.direction, spec)
 
-    def set_of(
-        self,
-        name: str,
-        columns: Sequence[Sentences],
-        lines: Sequence[tuple[str, str]],
-        cells: Sequence[str],
-    ) -> ParallelDataset:
+    def set_of(self, name: str, text: EncodedText) -> ParallelDataset:
         """Training leaves out pairs that have an empty side, or one that is too long."""
-        source, target = columns
+        source, target = text.columns
         p = self.token_dropout if name == "train" else 0.0
         dropout = TokenDropout(p, self.seed, self.vocabulary.special)
-        made = ParallelDataset(source, target, dropout.special, lines, dropout)
+        made = ParallelDataset(source, target, dropout.special, text.lines, dropout)
         if name == "train":
             empty = np.minimum(source.lengths, target.lengths) == 0
             long = ~empty & (np.maximum(source.lengths, target.lengths) > self.max_length)

@@ -67,10 +67,11 @@ def swapped_model(
     for arguments in config[SWAPS]:
         swap(model, **arguments)
     state = {one: read(one) for one in names}
-    model.to(next(iter(state.values())).dtype)
+    own = (one.dtype for key, one in state.items() if key != SWAPS and one.is_floating_point())
+    model.to(next(own))
     missing, unknown = model.load_state_dict(state, strict=False)
     tied = set(getattr(model, "all_tied_weights_keys", None) or ())
-    if missing := sorted({*missing, *unknown} - tied):
-        raise BadRun(f"its weights are not those of {name} with these swaps: {missing[0]}")
+    if wrong := sorted({*missing, *unknown} - tied):
+        raise BadRun(f"its weights are not those of {name} with these swaps: {wrong[0]}")
     model.tie_weights()
     return model.eval()  # type: ignore[no-any-return]  # of transformers
