@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tfzoo.runs.folder import write_summary
-from tfzoo.sweep.run import execution, process
+from tfzoo.sweep.run import local
 from tfzoo.sweep.run.state import Run
 
 TINY = {
@@ -93,15 +93,15 @@ class Trainings:
         """What each takes."""
         self.environment: Mapping[str, str] = {}
         """Of the last one."""
-        patch.setattr(process, "start", self.start)
+        patch.setattr(local, "start", self.start)
 
     def start(self, run: Run, words: Any, environment: Mapping[str, str], imports: Any) -> Ended:
         run.folder.mkdir(parents=True, exist_ok=True)
         self.environment = environment
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(execution, "call", partial(self.fit, run))
+            patch.setattr(local, "call", partial(self.fit, run))
             try:
-                code = execution.train(run, words)
+                code = local.train(run, words)
             except Killed:
                 code = self.code(run)
         return Ended(code)

@@ -15,8 +15,7 @@ import pytest
 from tests.waiting import soon
 from tfzoo.sweep.plan.sweep_file import Plan, parse
 from tfzoo.sweep.run import cluster, state
-from tfzoo.sweep.run.creation import SWEEP
-from tfzoo.sweep.run.state import Run
+from tfzoo.sweep.run.state import SWEEP, Run
 
 CELL = """
     import json, os, pathlib, signal, sys, time
@@ -92,4 +91,4 @@ class Sweep:
         threading.Thread(target=wait, daemon=True).start()
 
     def statuses(self) -> list[str]:
-        return [state.status(run) for run in self.runs]
+        return [run.status for run in self.runs]

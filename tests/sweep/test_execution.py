@@ -1,8 +1,11 @@
-"""One run from its folder as it is to its end, with a stand-in for training."""
+"""Runs of this machine: one from its folder as it is to its end, with a stand-in for training; its
+threads, its environment, and the time that the others take.
+"""
 
 import json
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +13,8 @@ from tests.sweep.files import Ended, Trainings, sweep_file
 from tfzoo.runs.folder import read_config, write_config, write_summary
 from tfzoo.runs.lock import holding
 from tfzoo.sweep.plan.load import load
-from tfzoo.sweep.run import execution, local, process, state, tune
+from tfzoo.sweep.run import local, state, tune
+from tfzoo.sweep.run.progress import seconds_left
 
 
 @pytest.fixture
@@ -45,24 +49,24 @@ def reason(run):
 def complete(run, plan, told=lambda run, status: None):
     """What a run of this machine comes to, and whether a signal stopped it."""
     local.run(plan, run.folder.parents[1], [run], 1, told)
-    return state.status(run)
+    return run.status
 
 
 def test_a_run_is_trained_once(run, plan, trainings):
-    assert state.status(run) == "missing"
+    assert run.status == "missing"
     told = []
     for _ in range(2):
         assert complete(run, plan, lambda _, status: told.append(status)) == "completed"
     assert trainings.trained == ["norm=layer seed 1"]
     assert told[:2] == ["running", "completed"]
-    assert state.status(run) == "completed"
+    assert run.status == "completed"
 
 
 def test_a_run_that_did_not_test_is_not_complete(run, plan, trainings):
     complete(run, plan)
     summary = json.loads((run.folder / "summary.json").read_text())
     (run.folder / "summary.json").write_text(json.dumps({"fit": summary["fit"]}))
-    assert state.status(run) == "interrupted"
+    assert run.status == "interrupted"
     assert complete(run, plan) == "completed"
     assert len(trainings.trained) == 2
 
@@ -70,7 +74,7 @@ def test_a_run_that_did_not_test_is_not_complete(run, plan, trainings):
 def test_two_processes_do_not_work_on_one_run(run, plan, trainings):
     run.folder.mkdir(parents=True)
     with holding(run.folder):
-        assert state.status(run) == "running"
+        assert run.status == "running"
         assert complete(run, plan) == "running"
     assert trainings.trained == []
 
@@ -97,11 +101,11 @@ def test_a_run_that_ends_while_its_sweep_is_killed_comes_to_the_same(
         trainings.start(*args)
         raise SystemExit  # the sweep does not see how it ended
 
-    monkeypatch.setattr(process, "start", killed)
+    monkeypatch.setattr(local, "start", killed)
     with pytest.raises(SystemExit):
         complete(alone, plan)
     assert alone.outcome == watched.outcome
-    monkeypatch.setattr(process, "start", trainings.start)
+    monkeypatch.setattr(local, "start", trainings.start)
     trainings.trained.clear()
     assert complete(alone, plan) == state_of
     assert trainings.trained == []
@@ -121,17 +125,16 @@ def test_a_run_that_is_interrupted_goes_on_at_the_next_start(
             write_summary(run.folder, "fit", {"ended": "completed", "scores": {"val/loss": 1.0}})
         return Ended(code)
 
-    monkeypatch.setattr(process, "start", interrupted)
+    monkeypatch.setattr(local, "start", interrupted)
     assert complete(run, plan) == "interrupted"
-    monkeypatch.setattr(process, "start", trainings.start)
+    monkeypatch.setattr(local, "start", trainings.start)
     assert complete(run, plan) == "completed"
 
 
-def test_a_killed_run_goes_on_once_by_itself(run, plan, trainings):
+def test_a_run_that_was_killed_has_failed(run, plan, trainings):
     trainings.codes[run.folder.name] = -9
     assert complete(run, plan) == "failed"
-    assert len(trainings.trained) == 2
-    assert "SIGKILL twice" in reason(run)
+    assert "killed by SIGKILL; if nobody killed it, the system was out of memory" in reason(run)
 
 
 @pytest.mark.parametrize(("loss", "ends"), [(0.674, "diverged"), (0.67, "completed")])
@@ -169,8 +172,8 @@ def test_a_run_diverged_if_a_constant_prediction_has_no_larger_loss_in_validatio
 def test_a_run_that_could_say_nothing_itself_is_known_by_its_last_words(
     tmp_path, output, code, said
 ):
-    (tmp_path / execution.OUTPUT).write_text(output)
-    assert execution.last_words(tmp_path, code).startswith(said)
+    (tmp_path / local.OUTPUT).write_text(output)
+    assert local.last_words(tmp_path, code).startswith(said)
 
 
 def test_a_run_whose_checkpoints_cannot_be_read_begins_anew(run, plan):
@@ -209,3 +212,33 @@ def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
     assert read_config(layer.folder)["optim"]["lr"] == 0.003
     assert complete(rms, tuning) == "failed"
     assert reason(rms) == "no value could be trained: 0.001: it broke; 0.003: it broke"
+
+
+def test_threads_come_from_the_sweep_then_the_environment_then_the_cores(plan, monkeypatch):
+    def threads(plan, jobs):
+        return [slot["OMP_NUM_THREADS"] for slot in local.slots(plan, jobs)]
+
+    plan = replace(plan, threads=None)
+    monkeypatch.setattr(local, "available_cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert threads(plan, 2) == ["4", "4"]
+    monkeypatch.setenv("OMP_NUM_THREADS", "3,1")
+    assert threads(plan, 2) == ["3", "3"]
+    assert threads(replace(plan, threads=2), 1) == ["2"]
+
+
+def test_a_training_gets_its_group_its_threads_and_no_rank(tmp_path, trainings, monkeypatch):
+    monkeypatch.delenv("WANDB_RUN_GROUP", raising=False)
+    monkeypatch.setenv("RANK", "1")
+    plan, folder = load(sweep_file(tmp_path, threads=3)), tmp_path / "tiny"
+    run = state.planned_runs(plan, folder)[0]
+    assert local.command(run, plan)[3:6] == ("--run", str(run.folder), "--seed=1")
+    local.run(plan, folder, [run], 1, lambda run, status: None)
+    env = trainings.environment
+    assert (env["WANDB_RUN_GROUP"], env["OMP_NUM_THREADS"], "RANK" in env) == ("tiny", "3", False)
+
+
+def test_a_run_is_not_shared_between_jobs():
+    assert seconds_left(4, [10.0, 30.0], 2) == 40
+    assert seconds_left(1, [10.0, 30.0], 4) == 20
+    assert seconds_left(4, [], 2) is None

@@ -10,7 +10,7 @@ from tests.sweep.files import Ended
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRecipe
 from tfzoo.sweep.plan.load import load
-from tfzoo.sweep.run import execution, process
+from tfzoo.sweep.run import local
 from tfzoo.sweep.run.runs_csv import table
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -44,9 +44,9 @@ def test_each_run_has_the_score_of_its_test_set_and_those_judged_beside_it(
 ):
     def start(run, words, *rest):
         run.folder.mkdir(parents=True, exist_ok=True)
-        return Ended(execution.train(run, words))
+        return Ended(local.train(run, words))
 
-    monkeypatch.setattr(process, "start", start)
+    monkeypatch.setattr(local, "start", start)
     also = [{"name": "val/loss", "mode": "min"}]
     file = sweep(also=also, **{"data.test": str(Path("held.tsv").absolute())})
     assert main(["sweep", file]) == 0

@@ -12,7 +12,7 @@ import pytest
 
 from tests.waiting import soon
 from tfzoo.sweep.plan.sweep_file import Budget, Cell
-from tfzoo.sweep.run import process
+from tfzoo.sweep.run import local
 from tfzoo.sweep.run.state import Run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -60,7 +60,7 @@ def begin(folder, *words):
     cell = Cell({}, {}, name="a", recipes={"": {"data": {}}})
     run = Run(cell, 1, folder / "a" / f"seed-{'-'.join(words)}", ("val/loss",), Budget())
     environment = {**os.environ, "WORD": "given", "OMP_NUM_THREADS": "1"}
-    return run, process.start(run, ("training", *words), environment, [process.__name__])
+    return run, local.start(run, ("training", *words), environment, [local.__name__])
 
 
 @pytest.fixture

@@ -38,12 +38,6 @@ def set_logged_step(trainer: Any, step: int) -> None:
     trainer.fit_loop.epoch_loop._batches_that_stepped = step
 
 
-def names_of_epoch(trainer: Any) -> set[str]:
-    """The metrics that training has logged for the end of its epoch."""
-    results = trainer.fit_loop.epoch_loop._results
-    return {one.meta.name for one in results.values() if one.meta.on_epoch}
-
-
 def log_steps_from_one(trainer: Any) -> None:
     """Let loggers get the number of steps that are over, from 1, for Lightning's index from 0."""
     connector = trainer._logger_connector

@@ -17,8 +17,7 @@ from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.report import publish
 from tfzoo.sweep.report.results import gather
-from tfzoo.sweep.run import creation, execution, local, state, tune
-from tfzoo.sweep.run.outcome import FAILED
+from tfzoo.sweep.run import local, state, tune
 from tfzoo.sweep.run.progress import Progress
 from tfzoo.sweep.run.state import Run
 
@@ -45,7 +44,7 @@ def start(
     Returns 0 if every cell has an answer, 1 if a run failed or nothing was learnt, the exit code of
     a signal otherwise.
     """
-    creation.create(made, path, command(arguments))
+    state.create(made, path, command(arguments))
     runs = state.planned_runs(made, path)
     if retry:
         forget_failures(made, runs)
@@ -84,9 +83,9 @@ def start_one(
     """
     made = load(file, number, trust, seeds)
     where = sweep_folder(made, path, seeds)
-    if not creation.is_created(made, where):
+    if not state.is_created(made, where):
         made = load(file, trust=trust, seeds=seeds)
-        creation.create(made, where, command(arguments))
+        state.create(made, where, command(arguments))
     chosen = made.cells[number // len(made.seeds)]
     if chosen.refused:
         print_result(f"{chosen.name}: refused: {chosen.refused}")
@@ -96,7 +95,7 @@ def start_one(
         forget_failures(made, runs)
     progress = Progress(made, runs, 1)
     code = local.run(made, where, runs, 1, progress.update)
-    return code or int(state.status(runs[0]) not in ("completed", "diverged"))
+    return code or int(runs[0].status not in ("completed", "diverged"))
 
 
 def sweep_folder(made: Plan, path: str | None, seeds: Sequence[int]) -> Path:
@@ -107,7 +106,7 @@ def sweep_folder(made: Plan, path: str | None, seeds: Sequence[int]) -> Path:
     """
     folder = Path(path or RUNS / made.file.stem).expanduser().absolute()
     if seeds:
-        creation.check_seeds(made, folder)
+        state.check_seeds(made, folder)
     return folder
 
 
@@ -121,9 +120,9 @@ def forget_failures(made: Plan, runs: list[Run]) -> None:
             continue
         with suppress(Held), holding(one.folder):
             if is_complete(one.folder):
-                execution.clear(one.folder)
+                local.clear(one.folder)
                 continue
-            (one.folder / FAILED).unlink(missing_ok=True)
+            (one.folder / state.FAILED).unlink(missing_ok=True)
             if fit := read_summary(one.folder).get("fit"):
                 write_summary(one.folder, "fit", {**fit, "ended": "interrupted"})
 

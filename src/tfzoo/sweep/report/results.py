@@ -16,8 +16,8 @@ from tfzoo.sweep.judge.verdicts import Dependence, Judged, Verdicts, interaction
 from tfzoo.sweep.plan.layout import STATUS_COLUMNS
 from tfzoo.sweep.plan.sweep_file import Metric
 from tfzoo.sweep.report import looks
-from tfzoo.sweep.run.creation import differences
 from tfzoo.sweep.run.runs_csv import Row, SweepFolder, table
+from tfzoo.sweep.run.state import differences
 
 COMPARED_KEYS = ("recipe", "module", "data", "overrides", "budget", "devices", "tune")
 """Keys of the sweep file that must be equal in a repeat."""

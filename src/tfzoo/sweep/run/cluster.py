@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,11 +21,8 @@ from typing import Any
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.sweep.plan.sweep_file import Plan
-from tfzoo.sweep.run import state
-from tfzoo.sweep.run.creation import SWEEP
-from tfzoo.sweep.run.outcome import OVER, record_failure
-from tfzoo.sweep.run.process import Stop
-from tfzoo.sweep.run.state import STOPPED, Notify, Run, Status
+from tfzoo.sweep.run.local import Stop
+from tfzoo.sweep.run.state import OVER, STOPPED, SWEEP, Notify, Run, Status, record_failure
 
 IS_POSIX = os.name == "posix"
 CHECKPOINT_SECONDS = 60.0
@@ -35,8 +31,6 @@ POLL_SECONDS = 2.0
 """Seconds between two questions to a cluster."""
 UNSEEN, LOST, CANCELLED = 3, 1001, 1002
 """Exit codes of a job whose machine does not see the folder, was lost, or that was cancelled."""
-MAX_TRIES = 3
-"""A run that ends this often without recording a reason has failed."""
 PR_SET_PDEATHSIG = 1
 """From ``<sys/prctl.h>``."""
 
@@ -81,9 +75,9 @@ class Job:
                 self.stop()
                 raise
             output.seek(0)
-            lines = output.read().decode("utf-8", "replace").split("\n")
-        printed = [line.strip().removeprefix("tfzoo: ") for line in lines if line.strip()]
-        return Ended(self.child.returncode, host, printed[-1] if printed else "no output")
+            printed = output.read().decode("utf-8", "replace").strip()
+        last = printed.rpartition("\n")[2].removeprefix("tfzoo: ")
+        return Ended(self.child.returncode, host, last or "no output")
 
     def stop(self) -> None:
         """End the run with a checkpoint."""
@@ -114,6 +108,13 @@ def run_job(job: Job) -> Ended:
     return job()
 
 
+def gpus_per_run(plan: Plan) -> int:
+    """GPUs that a run requests: ``devices``, or 0 if any cell trains on the CPU."""
+    recipes = [recipe for cell in plan.cells for recipe in cell.recipes.values()]
+    on_cpu = any(recipe["trainer"].get("accelerator") == "cpu" for recipe in recipes)
+    return 0 if on_cpu else plan.devices or 0
+
+
 def sweep_arguments(folder: Path, run: Run, trust: bool) -> list[str]:
     """Python's arguments for one run. The sweep file is the folder's copy, which every machine
     sees.
@@ -129,7 +130,6 @@ class Cluster:
         self.folder, self.on_change, self.trust = folder, on_change, plan.trust
         self.waiting: dict[int, tuple[Run, Any]] = {}
         """Each run by its number, with its job."""
-        self.silent: Counter[int] = Counter()
 
     def submit(self, runs: Sequence[Run]) -> None:
         """Make a job of each run, and put both into ``waiting``."""
@@ -155,7 +155,7 @@ class Cluster:
                     del queue[:room]
                 time.sleep(POLL_SECONDS)
                 for number, (run, job) in [*self.waiting.items()]:
-                    if (found := state.status(run)) == "running" and number not in seen:
+                    if (found := run.status) == "running" and number not in seen:
                         seen.add(number)
                         self.on_change(run, found)
                     ended = self.ended(run, job)
@@ -163,7 +163,7 @@ class Cluster:
                         continue
                     del self.waiting[number]
                     settled = self.settle(run, ended)
-                    self.on_change(run, settled or state.status(run))
+                    self.on_change(run, settled or run.status)
                     if settled is None:
                         seen.discard(number)
                         queue.append(run)
@@ -172,8 +172,7 @@ class Cluster:
     def settle(self, run: Run, ended: Ended | None) -> Status | None:
         """The final status of a run, or None if it has to run again.
 
-        It runs again if its machine was lost or shuts down, if another process still holds it, or
-        if it ended without a reason fewer than ``MAX_TRIES`` times.
+        It runs again if its machine was lost or shuts down, or if another process still holds it.
 
         Raises:
             BadRun: the machine does not see the sweep's folder.
@@ -183,7 +182,7 @@ class Cluster:
                 f"the machine {ended.host} does not see {run.folder}: name a folder that all "
                 "machines share with --run"
             )
-        found = state.status(run)
+        found = run.status
         if ended is None or found in OVER:
             return found
         if ended.code == CANCELLED:
@@ -192,9 +191,6 @@ class Cluster:
         if ended.code == LOST:
             notify(f"{run.name}: its machine was lost; it runs again on another")
         if ended.code in (LOST, *STOPPED) or found == "running":
-            return None
-        self.silent[run.number] += 1
-        if self.silent[run.number] < MAX_TRIES:
             return None
         reason = f"on {ended.host}: {ended.message} (exit code {ended.code})"
         record_failure(run.folder, reason)

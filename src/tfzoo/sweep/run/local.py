@@ -1,25 +1,55 @@
-"""Runs of a sweep on this machine, some at a time, each with its own cores or devices."""
+"""Runs of a sweep on this machine, some at a time, each with its own cores or devices, and each in
+a process of its own. On Linux these are forks of multiprocessing's server, which imports PyTorch,
+Lightning and tfzoo once; elsewhere each is a new Python. None outlives the sweep that started it.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import sys
 import time
-from collections import Counter
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Thread
+from typing import Any, Self
 
+from tfzoo.base import adapters
 from tfzoo.base.loading import task_class
-from tfzoo.runs.lock import Held, holding
+from tfzoo.base.signals import CODES
+from tfzoo.base.terminal import notify
+from tfzoo.errors import BadRun
+from tfzoo.runs import checkpoints
+from tfzoo.runs.files import remove_leftovers
+from tfzoo.runs.folder import CONFIG, read_summary, write_config
+from tfzoo.runs.lock import LOCK, LOCK_OWNER, PASSED, Held, holding
+from tfzoo.runs.machine import available_cores
 from tfzoo.sweep.plan.sweep_file import Plan
-from tfzoo.sweep.run import execution, process, state, tune
-from tfzoo.sweep.run.process import Stop
-from tfzoo.sweep.run.resources import slots
-from tfzoo.sweep.run.state import Notify, Run
+from tfzoo.sweep.run import tune
+from tfzoo.sweep.run.state import MOMENT, OVER, STOPPED, Notify, Run, is_tested, record_failure
+from tfzoo.training.out_of_memory import WORDS
 
-KILLED = -9
-"""The exit code of a process that got SIGKILL."""
+CONTEXT: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
+LAUNCHER_VARIABLES = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "NODE_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID",
+    "TFZOO_RUN_FOLDER",
+)
+"""Environment variables that make a process one rank of several; a run does not inherit them."""
+OUTPUT = "output.txt"
+"""What ``fit`` printed, in the run's folder."""
 POLL_SECONDS = 0.5
 
 
@@ -29,9 +59,14 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, on_change: Not
     Returns 0, or the exit code of the signal that stopped it: 130 after Ctrl-C, 75 after SIGTERM.
     Running trainings then end with a checkpoint; after a second Ctrl-C they end at once.
     """
-    environments = [{**process.inherited(folder.name), **slot} for slot in slots(plan, jobs)]
+    inherited = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in LAUNCHER_VARIABLES and not key.startswith("SLURM_NTASKS")
+    }
+    common = {"WANDB_RUN_GROUP": folder.name, **inherited}
     with Stop() as stop:
-        pool = Pool(plan, environments, stop, on_change)
+        pool = Pool(plan, [common | slot for slot in slots(plan, jobs)], stop, on_change)
         if plan.tune:
             complete_trials(pool, tune.all_trials(runs, plan))
             runs = tune.decided(runs, plan, on_change)
@@ -39,11 +74,86 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, on_change: Not
     return stop.code
 
 
+def slots(plan: Plan, jobs: int) -> list[dict[str, str]]:
+    """Environment variables of each of ``jobs`` simultaneous runs: its threads and, if there are
+    accelerators, its devices.
+    """
+    threads = str(threads_per_run(plan, max(1, available_cores() // jobs)))
+    common = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    devices, each = visible_devices(), plan.devices or 1
+    if not devices:
+        return [common] * jobs
+    groups = [
+        devices[start : start + each] for start in range(0, len(devices) - each + 1, each)
+    ] or [devices]
+    return [
+        {**common, "CUDA_VISIBLE_DEVICES": ",".join(groups[job % len(groups)])}
+        for job in range(jobs)
+    ]
+
+
+def threads_per_run(plan: Plan, default: int = 1) -> int:
+    """CPU threads of each run: ``threads`` of the sweep file, else ``OMP_NUM_THREADS``, else
+    ``default``.
+    """
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return plan.threads or (int(given) if given.isdecimal() else 0) or default
+
+
+def visible_devices() -> list[str]:
+    """Names of the CUDA devices that this process may use."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name for name in named.split(",") if name]
+    import torch
+
+    return [str(index) for index in range(torch.cuda.device_count())]
+
+
+class Stop:
+    """Context in which signals stop the trainings of this process: the first with a checkpoint, a
+    second Ctrl-C at once. ``code`` is the exit code of the sweep, 0 while no signal came.
+    """
+
+    def __init__(self) -> None:
+        self.code = 0
+        self.processes: set[BaseProcess] = set()
+
+    def __enter__(self) -> Self:
+        self.before = {number: signal.signal(number, self.request) for number in CODES}
+        return self
+
+    def __exit__(self, error: object, *more: object) -> None:
+        if error:
+            self.request(signal.SIGTERM)
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def request(self, number: int, frame: object = None) -> None:
+        """Stop all trainings.
+
+        Ctrl-C is passed on as SIGTERM: after Ctrl-C ``fit`` validates, and an additional validation
+        could change which checkpoint is best.
+        """
+        at_once = bool(self.code) and number == signal.SIGINT
+        if self.processes and not self.code:
+            notify(
+                "stopping: running trainings end with a checkpoint; a second Ctrl-C ends them at "
+                "once"
+            )
+        self.code = max(self.code, CODES[signal.Signals(number)])
+        for process in self.processes:
+            process.kill() if at_once else process.terminate()
+            if at_once and hasattr(os, "killpg"):
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid or 0, signal.SIGKILL)
+
+
 def complete_trials(pool: Pool, trials: Sequence[Run]) -> None:
     """Complete the trials of tuning, and wait for those that another process is training."""
     while not pool.stop.code:
-        found = {trial.folder: state.status(trial) for trial in trials}
-        left = [trial for trial in trials if found[trial.folder] not in state.OVER]
+        found = {trial.folder: trial.status for trial in trials}
+        left = [trial for trial in trials if found[trial.folder] not in OVER]
         pool.complete([trial for trial in left if found[trial.folder] != "running"])
         if "running" not in found.values():
             return
@@ -63,7 +173,6 @@ class Pool:
         self.plan, self.stop, self.on_change = plan, stop, on_change
         self.free = list(environments)
         self.running: dict[int, tuple[Run, BaseProcess, Mapping[str, str]]] = {}
-        self.kills: Counter[str] = Counter()
 
     def complete(self, runs: Sequence[Run]) -> None:
         """Train runs until all have ended, or a signal came and the running ones have stopped."""
@@ -73,41 +182,168 @@ class Pool:
                 self.start(queue.pop(0))
             ready = wait([*self.running], timeout=1)
             for sentinel in [one for one in self.running if one in ready]:
-                queue += self.end(sentinel)
+                self.end(sentinel)
 
     def start(self, run: Run) -> None:
         """Start the process of a run."""
         environment = self.free.pop(0)
-        words = execution.command(run, self.plan)
-        child = process.start(run, words, environment, imports(run, self.plan))
-        self.running[child.sentinel] = run, child, environment
-        self.stop.processes.add(child)
+        process = start(run, command(run, self.plan), environment, imports(run, self.plan))
+        self.running[process.sentinel] = run, process, environment
+        self.stop.processes.add(process)
         if self.stop.code:  # by a signal that came meanwhile
-            child.terminate()
+            process.terminate()
         self.on_change(run, "running")
 
-    def end(self, sentinel: int) -> list[Run]:
-        """Report a run whose process has ended; returns it if it is to be trained again, as one
-        is, once, that was killed.
-        """
-        run, child, environment = self.running.pop(sentinel)
-        child.join()
-        self.stop.processes.discard(child)
+    def end(self, sentinel: int) -> None:
+        """Report a run whose process has ended."""
+        run, process, environment = self.running.pop(sentinel)
+        process.join()
+        self.stop.processes.discard(process)
         self.free.append(environment)
-        code = child.exitcode or 0
-        self.kills[run.name] += code == KILLED
-        if code == KILLED and self.kills[run.name] == 1 and not self.stop.code:
-            return [run]
-        if code not in (0, *state.STOPPED) and not self.stop.code:
-            with suppress(Held), holding(run.folder, state.MOMENT):
-                execution.fail(run, code)
-        self.on_change(run, state.status(run))
-        return []
+        code = process.exitcode or 0
+        if code not in (0, *STOPPED) and not self.stop.code:
+            with suppress(Held), holding(run.folder, MOMENT):
+                fail(run, code)
+        self.on_change(run, run.status)
+
+
+def command(run: Run, plan: Plan) -> tuple[str, ...]:
+    """The module whose ``main`` trains a run, and its arguments."""
+    if plan.module:
+        own = (str(run.folder), plan.module, plan.data, *run.metrics)
+        return ("tfzoo.sweep.run.train_module", *own)
+    recipe, *options = plan.fit_arguments(run.cell, run.tuned)
+    place = ("--run", str(run.folder), f"--seed={run.seed}")
+    return ("tfzoo.commands.main", "fit", recipe, *place, *options)
 
 
 def imports(run: Run, plan: Plan) -> list[str]:
     """The modules that all trainings of a sweep import, but for those of a user."""
     if plan.module:
-        return [process.__name__, "tfzoo.sweep.run.train_module"]
+        return [__name__, "tfzoo.sweep.run.train_module"]
     task = task_class(next(iter(run.cell.recipes.values()))["task"]).__module__
-    return [process.__name__, "tfzoo.training.train", task, "matplotlib.backends.backend_agg"]
+    return [__name__, "tfzoo.training.train", task, "matplotlib.backends.backend_agg"]
+
+
+def start(
+    run: Run, words: Sequence[str], environment: Mapping[str, str], imports: Sequence[str]
+) -> BaseProcess:
+    """Start a training. The fork server, which imports modules when the first one starts, and a new
+    Python read their number of threads from ``environment`` then.
+    """
+    run.folder.mkdir(parents=True, exist_ok=True)
+    before = dict(os.environ)
+    os.environ.update(environment)
+    try:
+        if sys.platform == "linux":
+            CONTEXT.set_forkserver_preload([*imports])
+        process: BaseProcess = CONTEXT.Process(target=main, args=(run, words, environment))
+        process.start()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    return process
+
+
+def main(run: Run, words: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Train a run in this process, which leads a process group of its own; what it prints goes to
+    a file of the run's folder.
+    """
+    Thread(target=end_with_parent, daemon=True).start()
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)
+    with (run.folder / OUTPUT).open("ab") as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    os.environ.clear()
+    os.environ.update(environment)
+    import torch
+
+    torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
+    code = train(run, words)
+    adapters.run_exit_functions()
+    sys.exit(code)
+
+
+def end_with_parent() -> None:
+    """Wait until the sweep ends, then kill this process, with the workers of data loaders and
+    further ranks.
+    """
+    if parent := parent_process():
+        wait([parent.sentinel])
+        if hasattr(os, "killpg"):
+            os.killpg(0, signal.SIGKILL)
+        os._exit(1)
+
+
+def train(run: Run, words: Sequence[str]) -> int:
+    """Train a run by its :func:`command`; returns the exit code. Afterwards the folder says what it
+    came to. A run that is over, or that another process trains, is left alone.
+    """
+    try:
+        with holding(run.folder) as passed:
+            if run.outcome.is_over:
+                return 0
+            os.environ[PASSED] = passed
+            prepare(run)
+            code = call(words)
+            if not code and is_tested(run.metrics) and "test" not in read_summary(run.folder):
+                code = call(("tfzoo.commands.main", "score", str(run.folder)))
+            if code not in (0, *STOPPED):
+                fail(run, code)
+            return code
+    except Held:
+        return 0
+
+
+def prepare(run: Run) -> None:
+    """Prepare the folder: clear a run that cannot be resumed, and write the configuration."""
+    remove_leftovers(run.folder)
+    try:
+        checkpoints.newest(run.folder)
+    except BadRun:
+        clear(run.folder)
+    if not (run.folder / CONFIG).is_file():
+        write_config(run.folder, run.recipe)
+
+
+def clear(path: Path) -> None:
+    """Remove everything from a run's folder except its lock and what is being printed."""
+    for inner in path.iterdir():
+        if inner.name not in (LOCK, LOCK_OWNER, OUTPUT):
+            shutil.rmtree(inner) if inner.is_dir() else inner.unlink()
+
+
+def call(words: Sequence[str]) -> int:
+    """Call the ``main`` of a module; returns the exit code."""
+    module, *arguments = words
+    try:
+        code: int = import_module(module).main(arguments)
+    except Exception:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
+
+
+def fail(run: Run, code: int) -> None:
+    """Record why a run failed, unless its folder says so already."""
+    if not run.outcome.is_over:
+        record_failure(run.folder, last_words(run.folder, code))
+
+
+def last_words(run_folder: Path, code: int) -> str:
+    """Why a process ended with this exit code, by the last line that it printed."""
+    if code == -9:
+        return "killed by SIGKILL; if nobody killed it, the system was out of memory"
+    output = run_folder / OUTPUT
+    printed = output.read_text("utf-8", "replace") if output.is_file() else ""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith("tfzoo: ")]
+    message = "".join((own or lines)[-1:]).removeprefix("tfzoo: ")
+    if any(words in message for words in (*WORDS, "MemoryError")):
+        message = f"out of memory: {message}"
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}: {message}"
+    return message or f"ended with exit code {code}"

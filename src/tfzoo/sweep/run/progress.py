@@ -4,8 +4,7 @@ a dry run.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from statistics import fmean
@@ -14,9 +13,8 @@ from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify, relative_path
 from tfzoo.runs.folder import read_summary
 from tfzoo.sweep.plan.sweep_file import Plan
-from tfzoo.sweep.run import state, tune
-from tfzoo.sweep.run.outcome import scores
-from tfzoo.sweep.run.state import Run
+from tfzoo.sweep.run import tune
+from tfzoo.sweep.run.state import OVER, Run, planned_runs, scores
 
 
 class Progress:
@@ -24,8 +22,8 @@ class Progress:
 
     def __init__(self, plan: Plan, runs: Sequence[Run], jobs: int) -> None:
         self.plan, self.runs, self.jobs = plan, runs, jobs
-        self.statuses: dict[str, str] = {run.name: state.status(run) for run in runs}
-        self.times = [(run, taken(run)) for run in runs if self.statuses[run.name] == "completed"]
+        self.statuses: dict[str, str] = {run.name: run.status for run in runs}
+        self.times = [taken(run) for run in runs if self.statuses[run.name] == "completed"]
 
     def update(self, run: Run, status: str) -> None:
         """Print a line such as ``[3/27] norm=rms seed 1: completed, val/loss 0.512, 0:00:38, about
@@ -33,7 +31,7 @@ class Progress:
         """
         if run.number >= 0:
             self.statuses[run.name] = status
-        over = sum(one in state.OVER for one in self.statuses.values())
+        over = sum(one in OVER for one in self.statuses.values())
         line = f"[{over}/{len(self.runs)}] {run.name}: {status}"
         if status in ("diverged", "failed"):
             line += f": {run.outcome.reason}"
@@ -42,10 +40,9 @@ class Progress:
             score = scores(run.folder).get(name)
             line += "" if score is None else f", {name} {format_score(name, score)}"
         if status == "completed" and run.number >= 0:
-            self.times.append((run, taken(run)))
-            waiting = [one for one in self.runs if self.statuses[one.name] not in state.OVER]
-            left = seconds_left(waiting, self.times, self.jobs)
-            line += f", {clock(self.times[-1][1])}"
+            self.times.append(taken(run))
+            left = seconds_left(len(self.runs) - over, self.times, self.jobs)
+            line += f", {clock(self.times[-1])}"
             line += f", about {clock(left)} left" if left else ""
         notify(line)
 
@@ -54,8 +51,8 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
     """Lines: each cell with the numbers of its runs, refused cells with their reasons, the number
     of runs left, and the estimated time.
     """
-    runs, count = state.planned_runs(plan, folder), len(plan.seeds)
-    statuses = {run.number: state.status(run) for run in runs}
+    runs, count = planned_runs(plan, folder), len(plan.seeds)
+    statuses = {run.number: run.status for run in runs}
     for index, cell in enumerate(plan.cells):
         numbers = range(index * count, index * count + count)
         done = sum(statuses.get(number) == "completed" for number in numbers)
@@ -66,39 +63,29 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
     failed = sum(status == "failed" for status in statuses.values())
     firsts = [run for run in runs if run.seed == plan.seeds[0]]
     trials = [one for run in firsts for one in tune.trials(run, plan) if not one.outcome.is_over]
-    left = [run for run in runs if statuses[run.number] not in state.OVER] + trials
+    left = [run for run in runs if statuses[run.number] not in OVER] + trials
     tuning = f", {len(trials)} of them to tune {plan.tune.key}" if plan.tune and trials else ""
     retry = f"; {failed} failed, repeated only with --retry failed" if failed else ""
     yield (
         f"{len(plan.cells) - refused} cells x {count} seeds in {relative_path(folder)}, "
         f"{refused} cells refused; {len(left)} runs left{tuning}{retry}"
     )
-    times = [(run, taken(run)) for run in runs if statuses[run.number] == "completed"]
-    total = seconds_left(left, times, jobs)
+    times = [taken(run) for run in runs if statuses[run.number] == "completed"]
+    total = seconds_left(len(left), times, jobs)
     if total is None:
         yield "no estimate of the time: no run is completed yet; run --cell 0 alone to get one"
     else:
         yield (
-            f"about {clock(total)} with --jobs {jobs}: {clock(fmean(one for _, one in times))} a "
+            f"about {clock(total)} with --jobs {jobs}: {clock(fmean(times))} a "
             f"run, the mean of {len(times)} completed runs"
         )
 
 
-def seconds_left(
-    left: Iterable[Run], completed: Iterable[tuple[Run, float]], jobs: int
-) -> float | None:
-    """Seconds until all of ``left`` are done, ``jobs`` at a time; None if no run is completed.
-
-    A run takes the mean time of its cell's completed runs, or of all if its cell has none.
+def seconds_left(left: int, completed: Sequence[float], jobs: int) -> float | None:
+    """Seconds until as many runs are done, ``jobs`` at a time, each of which takes the mean of the
+    completed ones; None if there are none.
     """
-    by_cell: dict[str, list[float]] = defaultdict(list)
-    for run, seconds in completed:
-        by_cell[run.cell.name].append(seconds)
-    if not by_cell:
-        return None
-    every = [seconds for found in by_cell.values() for seconds in found]
-    each = [0.0, *(fmean(by_cell.get(run.cell.name, every)) for run in left)]
-    return max(sum(each) / jobs, *each)  # no run is faster for other processes being idle
+    return -(-left // jobs) * fmean(completed) if completed else None
 
 
 def taken(run: Run) -> float:

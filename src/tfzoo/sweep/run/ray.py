@@ -14,12 +14,12 @@ from tfzoo.sweep.run.cluster import (
     LOST,
     Cluster,
     Ended,
+    gpus_per_run,
     load_library,
     run_job,
 )
-from tfzoo.sweep.run.outcome import record_failure
-from tfzoo.sweep.run.resources import gpus_per_run, threads_per_run
-from tfzoo.sweep.run.state import Notify, Run
+from tfzoo.sweep.run.local import threads_per_run
+from tfzoo.sweep.run.state import Notify, Run, record_failure
 
 
 def run(

@@ -20,8 +20,7 @@ from tfzoo.runs.logged import logged_curves
 from tfzoo.sweep.plan.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS
 from tfzoo.sweep.plan.sweep_file import Budget
 from tfzoo.sweep.run import tune
-from tfzoo.sweep.run.creation import CELLS, SWEEP
-from tfzoo.sweep.run.outcome import outcome, scores
+from tfzoo.sweep.run.state import CELLS, SWEEP, outcome, scores
 
 FILE = "runs.csv"
 Row = dict[str, Any]

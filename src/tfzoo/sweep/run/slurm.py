@@ -16,8 +16,8 @@ from tfzoo.base.terminal import notify
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep.plan.sweep_file import Plan
-from tfzoo.sweep.run.cluster import CANCELLED, LOST, Cluster, Ended, load_library
-from tfzoo.sweep.run.resources import gpus_per_run, threads_per_run
+from tfzoo.sweep.run.cluster import CANCELLED, LOST, Cluster, Ended, gpus_per_run, load_library
+from tfzoo.sweep.run.local import threads_per_run
 from tfzoo.sweep.run.state import Notify, Run
 
 FILE = "slurm.json"

@@ -1,24 +1,65 @@
-"""The runs of a sweep and their status, as the files in the sweep's folder show them."""
+"""The folder of a sweep: what is planned in it, its creation, and what became of each run, judged
+from the files in the run's own folder, whoever asks and whenever.
+"""
 
 from __future__ import annotations
 
+import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from tfzoo.base.bounded_files import object_of
+from tfzoo.errors import BadRun
+from tfzoo.runs.files import remove_leftovers, replace_text
+from tfzoo.runs.folder import (
+    CONFIG,
+    SCORELESS,
+    as_yaml,
+    is_complete,
+    plain,
+    read_config,
+    read_summary,
+    set_values,
+)
 from tfzoo.runs.lock import Held, holding
+from tfzoo.runs.logged import logged_curves
+from tfzoo.sweep.judge.diverged import why_diverged
 from tfzoo.sweep.plan.sweep_file import Budget, Cell, Plan
-from tfzoo.sweep.run.outcome import OVER as OVER
-from tfzoo.sweep.run.outcome import Outcome, outcome
 
+SWEEP, CELLS = "sweep.yaml", "cells.json"
+FAILED = "failed.json"
+"""Why a run failed that could not write it into its summary, in the run's folder."""
+OVER = ("completed", "diverged", "failed")
+"""The states of a run that is not trained further."""
 STOPPED = (75, 130, -signal.SIGTERM, -signal.SIGINT)
 """Exit codes of a training that somebody stopped: it can go on."""
 MOMENT = 0.1
 """Seconds that the look for a status waits for a lock."""
 Status = Literal["completed", "diverged", "failed", "running", "interrupted", "missing"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        state: ``diverged`` is a run that ended, or was ended, by
+            :func:`tfzoo.sweep.judge.diverged.why_diverged`; it keeps its scores. An ``interrupted``
+            one can go on, a ``missing`` one has not begun.
+        reason: why it diverged or failed.
+    """
+
+    state: Literal["completed", "diverged", "failed", "interrupted", "missing"]
+    reason: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run is not trained further."""
+        return self.state in OVER
 
 
 @dataclass(frozen=True)
@@ -56,6 +97,17 @@ class Run:
         """What it came to."""
         return outcome(self.folder, self.metrics, self.budget)
 
+    @property
+    def status(self) -> Status:
+        """What it came to, unless a process is training it."""
+        if self.folder.is_dir():
+            try:
+                with holding(self.folder, MOMENT):
+                    pass
+            except Held:
+                return "running"
+        return self.outcome.state
+
 
 Notify = Callable[[Run, str], object]
 """Is told that a run has another status."""
@@ -81,12 +133,134 @@ def planned_runs(plan: Plan, folder: Path) -> list[Run]:
     ]
 
 
-def status(run: Run) -> Status:
-    """The status of a run: what it came to, unless a process is training it."""
-    if run.folder.is_dir():
-        try:
-            with holding(run.folder, MOMENT):
-                pass
-        except Held:
-            return "running"
-    return run.outcome.state
+def create(plan: Plan, folder: Path, command: str) -> None:
+    """Create the sweep's folder, or update its sweep file and list of cells.
+
+    Raises:
+        BadRun: it holds something else, or runs with other settings.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()) and not (folder / SWEEP).is_file():
+            raise BadRun(f"{folder} is not empty and holds no sweep. Name another with --run")
+        remove_leftovers(folder)
+        for run in planned_runs(plan, folder):
+            check_unchanged(run, plan)
+        replace_text(folder / SWEEP, as_yaml(plan.to_dict()))
+        kept = ("name", "labels", "settings", "refused")
+        records = [{key: getattr(cell, key) for key in kept} for cell in plan.cells]
+        cells = {"command": command, "cells": records}
+        replace_text(folder / CELLS, json.dumps(cells, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise BadRun(f"cannot make the sweep's folder {folder}: {error.strerror}") from None
+
+
+def is_created(plan: Plan, folder: Path) -> bool:
+    """Whether the folder was created for this plan; which cells are refused is not compared."""
+    file = folder / SWEEP
+    made = file.is_file() and (folder / CELLS).is_file()
+    return made and file.read_text("utf-8") == as_yaml(plan.to_dict())
+
+
+def check_unchanged(run: Run, plan: Plan) -> None:
+    """Check that a run in the folder has the settings that the sweep file asks for now.
+
+    Raises:
+        BadRun: naming what differs.
+    """
+    before = read_config(run.folder)
+    if not before:
+        return
+    recipes = run.cell.recipes
+    wanted = {**recipes.get(run.tuned, next(iter(recipes.values()))), "seed": run.seed}
+    found = differences(before, wanted, plan.tune.key if plan.tune and not run.tuned else "")
+    if found:
+        listed = "; ".join(f"{name} was {old}, is {new}" for name, old, new in found[:3])
+        raise BadRun(
+            f"{run.folder} was run with other settings: {listed}. "
+            "Name another folder with --run, or remove that run"
+        )
+
+
+def check_seeds(plan: Plan, folder: Path) -> None:
+    """Check that a folder has no runs of other seeds than the plan's, which would leave them out
+    of its report.
+
+    Raises:
+        BadRun: it has.
+    """
+    runs = [path.name for cell in plan.cells for path in (folder / cell.name).glob("seed-*")]
+    if left_out := {int(name.removeprefix("seed-")) for name in runs} - {*plan.seeds}:
+        raise BadRun(
+            f"{folder} has runs of seed {', '.join(map(str, sorted(left_out)))}, which --seeds "
+            "leaves out. Name them too, or another folder with --run"
+        )
+
+
+def differences(
+    one: Mapping[str, Any], other: Mapping[str, Any], *ignored: str
+) -> list[tuple[str, Any, Any]]:
+    """The keys in which two recipes differ and that change scores, with both values."""
+    old, new = (set_values(plain(recipe)) for recipe in (one, other))
+    pairs = [
+        (name, old.get(name, "not set"), new.get(name, "not set"))
+        for name in sorted(old.keys() | new.keys())
+        if name not in (*SCORELESS, *ignored) and not name.startswith("trainer.logger.")
+    ]
+    return [pair for pair in pairs if pair[1] != pair[2]]
+
+
+def outcome(folder: Path, metrics: Sequence[str], budget: Budget) -> Outcome:
+    """What the run in a folder came to, which is to measure ``metrics``, the first of which
+    decides whether it diverged, and to use its budget.
+    """
+    summary = read_summary(folder)
+    fit = summary.get("fit", {})
+    word, _, why = str(fit.get("ended", "")).partition(": ")
+    if word == "diverged":
+        return Outcome("diverged", why)
+    if word == "failed":
+        return Outcome("failed", why)
+    if recorded := object_of(folder / FAILED):
+        return Outcome("failed", str(recorded.get("reason", "no reason was recorded")))
+    if not is_complete(folder) or (is_tested(metrics) and "test" not in summary):
+        return Outcome("interrupted" if (folder / CONFIG).is_file() else "missing")
+    if reason := unused_budget(folder, fit, budget):
+        return Outcome("failed", reason)
+    measured = scores(folder)
+    if metrics[0] not in measured:
+        return Outcome("failed", f"it measured no {metrics[0]}")
+    why = why_diverged(measured, logged_curves(folder), fit.get("constant_loss"), metrics[0])
+    return Outcome("diverged", why) if why else Outcome("completed")
+
+
+def is_tested(metrics: Sequence[str]) -> bool:
+    """Whether a run is scored on its test sets."""
+    return any(name.startswith("test/") for name in metrics)
+
+
+def unused_budget(folder: Path, fit: dict[str, Any], budget: Budget) -> str:
+    """Why a run that ended did not use the budget that all cells have; ``""`` if it did."""
+    steps, tokens = fit.get("steps", 0), fit.get("tokens", 0)
+    max_steps = (read_config(folder).get("trainer") or {}).get("max_steps") or -1
+    unfinished = steps < max_steps or tokens < (budget.tokens or 0)
+    if fit.get("seconds", 0) >= budget.seconds and unfinished:
+        return f"budget.time {budget.time} was over after {steps:,} steps"
+    if budget.tokens and tokens < budget.tokens and steps >= max_steps > 0:
+        return (
+            f"trainer.max_steps ended it after {tokens:,} of {budget.tokens:,} tokens "
+            "(budget.tokens): raise it"
+        )
+    return ""
+
+
+def scores(folder: Path) -> dict[str, float | None]:
+    """All ``val/*`` and ``test/*`` scores of a run; None stands for one that was not finite."""
+    found = read_summary(folder)
+    return {**found.get("fit", {}).get("scores", {}), **found.get("test", {}).get("scores", {})}
+
+
+def record_failure(folder: Path, reason: str) -> None:
+    """Record why a run failed, in one line."""
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_text(folder / FAILED, json.dumps({"reason": " ".join(reason.split())}) + "\n")

@@ -16,7 +16,6 @@ from typing import Any
 
 import lightning.pytorch as L
 from lightning.pytorch.loggers import CSVLogger
-from lightning.pytorch.utilities.model_helpers import is_overridden
 
 from tfzoo.base import adapters
 from tfzoo.base.allocator import keep_freed_memory
@@ -33,8 +32,8 @@ QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
 
 
 class LogsMetrics(L.Callback):
-    """Ends training after the first validation, and the hooks of an epoch's end where the module
-    has one, unless all of these metrics were logged.
+    """Ends training at the first epoch after a validation, unless all of these metrics were logged
+    by then.
 
     Raises:
         BadRecipe: one was not.
@@ -47,15 +46,9 @@ class LogsMetrics(L.Callback):
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.validated |= not trainer.sanity_checking
 
-    def on_train_batch_start(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
-        waits = trainer.current_epoch == 0 and is_overridden("on_train_epoch_end", pl_module)
-        if self.validated and not waits:
-            self.validated = False
-            check_metrics(
-                self.metrics, {*logged_scores(trainer), *adapters.names_of_epoch(trainer)}
-            )
+    def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self.validated:
+            check_metrics(self.metrics, logged_scores(trainer))
 
 
 def check_metrics(metrics: Sequence[str], known: Collection[str]) -> None:

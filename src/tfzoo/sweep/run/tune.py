@@ -13,8 +13,7 @@ from tfzoo.errors import BadRun
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep.plan import layout
 from tfzoo.sweep.plan.sweep_file import Metric, Plan
-from tfzoo.sweep.run.outcome import record_failure, scores
-from tfzoo.sweep.run.state import Notify, Run
+from tfzoo.sweep.run.state import Notify, Run, record_failure, scores
 
 FILE = "tuned.json"
 
@@ -84,14 +83,14 @@ def decided(runs: Sequence[Run], plan: Plan, on_change: Notify) -> list[Run]:
     """
     found = []
     for run in runs:
-        chosen = tuned(run, plan)
-        if chosen is None and not all(trial.outcome.is_over for trial in trials(run, plan)):
+        tried = [] if (chosen := tuned(run, plan)) else trials(run, plan)
+        if not all(trial.outcome.is_over for trial in tried):
             continue
         chosen = chosen or decide(run, plan)
         if chosen.tuned:
             found.append(chosen)
         else:
-            reasons = [f"{one.tuned}: {one.outcome.reason}" for one in trials(run, plan)]
+            reasons = [f"{one.tuned}: {one.outcome.reason}" for one in tried]
             record_failure(run.folder, f"no value could be trained: {'; '.join(reasons)}")
             on_change(run, "failed")
     return found
