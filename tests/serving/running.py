@@ -9,9 +9,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from tfzoo.serving import server
+from tfzoo.serving import Limits, server
 from tfzoo.serving.app import make_app
-from tfzoo.serving.limits import Limits
 
 JSON = {"Content-Type": "application/json"}
 

@@ -16,7 +16,7 @@ from tests.tasks.test_attention import classifier, translator
 from tests.waiting import soon
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.plots.pages import attention
-from tfzoo.serving import answers
+from tfzoo.serving import app
 
 EVIL = "</script><script>document.title='taken'</script><img src=x onerror=\"alert(1)\">"
 
@@ -133,10 +133,10 @@ def test_the_page_shows_the_answer_and_its_attention_and_no_markup_of_a_text(tra
 
 
 def test_a_page_says_what_it_leaves_out(monkeypatch):
-    assert '"layer": 0' in answers.answer_page(translator(), "one", "run")
+    assert '"layer": 0' in app.answer_page(translator(), "one", "run")
     monkeypatch.setattr(attention, "MAX_BYTES", 1000)
-    assert "would be too large" in answers.answer_page(translator(), "one", "run")
-    without = answers.answer_page(classifier(mixer="fourier", position="none"), "one", "run")
+    assert "would be too large" in app.answer_page(translator(), "one", "run")
+    without = app.answer_page(classifier(mixer="fourier", position="none"), "one", "run")
     assert "<dt>label</dt>" in without
     assert "NUM 0." in without
     assert "no layer has an attention map" in without

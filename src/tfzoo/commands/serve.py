@@ -9,7 +9,7 @@ from tfzoo.base.terminal import notify, print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
 from tfzoo.runs.folder import check_exists
-from tfzoo.serving.limits import Limits
+from tfzoo.serving import Limits
 
 MOST = 10**9
 LIMITS = {

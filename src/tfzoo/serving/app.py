@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -23,14 +25,16 @@ from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoin
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import tfzoo
-from tfzoo.data.pairs import joined
+from tfzoo.data.pairs import joined, title
+from tfzoo.errors import BadOption
 from tfzoo.learning.task import Task
+from tfzoo.plots.pages.attention import TooLarge, attention_page
 from tfzoo.plots.pages.render import render
-from tfzoo.serving.answers import answer_page, answers, message_page
-from tfzoo.serving.limits import Limits
+from tfzoo.serving import Limits
 from tfzoo.serving.model import Model
 
 PAGE = Path(__file__).parent / "serve.html"
+ANSWER = Path(__file__).parent / "answer.html"
 EXPECTED = 'send {"text": "..."} or {"texts": ["...", "..."]}'
 API, SHOW = "/predict", "/show"
 """Where the page sends its form; all that is answered there is a page."""
@@ -174,3 +178,34 @@ def on_invalid(request: Request, error: Any) -> Response:
     where = ".".join(str(part) for part in first["loc"] if part != "body")
     why = f"{where}: {first['msg']}; {EXPECTED}" if where else EXPECTED
     return refusal(request, HTTPException(422, why))
+
+
+# Pages -------------------------------------------------------------------------------------------
+
+
+def answers(task: Any, texts: Sequence[str]) -> list[Any]:
+    """The answer to each text, which says itself whether the text is truncated."""
+    return task.predict(texts, on_truncated=lambda *_: None)  # type: ignore[no-any-return]
+
+
+def message_page(title: str, facts: Mapping[str, str], *notes: str) -> str:
+    """A page without maps."""
+    return render(ANSWER, title=title, facts=facts, notes=notes)
+
+
+def answer_page(task: Any, text: str, run: str) -> str:
+    """The page of one text: what the task makes of it, and the attention if there is any, and it is
+    not too large.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the notes of the page say the same
+            maps = task.attention(text)
+        maps.run = run
+        return attention_page(maps)
+    except TooLarge:
+        return message_page(title(text), maps.facts, "the page of its attention would be too large")
+    except BadOption as error:
+        (answer,) = answers(task, [text])
+        cut = ["the text is longer than the model reads: its end is ignored"]
+        return message_page(title(text), task.facts(answer), str(error), *cut[: answer.truncated])

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from tfzoo.base.terminal import notify
 from tfzoo.errors import TfzooError
 from tfzoo.models.transformer_layer import TransformerLayer
-from tfzoo.serving.limits import Limits
+from tfzoo.serving import Limits
 
 T = TypeVar("T")
 

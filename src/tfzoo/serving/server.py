@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 
 from tfzoo.errors import TfzooError
-from tfzoo.serving.limits import Limits
+from tfzoo.serving import Limits
 
 
 def listen(host: str, port: int) -> socket.socket:
