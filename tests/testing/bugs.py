@@ -669,7 +669,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         OPTIONS + "test_embeddings_are_tied_as_told",
     ),
     "label smoothing gives mass to padding": (
-        "plain_chunk",
+        "chunk_losses",
         replace("other * logits[:, pad]", "0.0"),
         "tests/tasks/test_cross_entropy.py::test_smoothing_is_what_other_toolkits_compute_when_padding_gets_nothing",
     ),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tfzoo.base import kernels
 from tfzoo.base.precision import without_autocast
 from tfzoo.base.products import goes_by_onednn, linear
-from tfzoo.base.soft_cap import soft_cap
+from tfzoo.errors import BadOption
 from tfzoo.learning.loss import class_losses, share
 
 
@@ -32,23 +29,22 @@ def cross_entropy(
     OpenNMT-py and JoeyNMT; without ``pad``, ``smoothing / (v - 1)``. Szegedy et al. 2016 (section
     7), whose idea it is, give ``smoothing / v`` to every class, the target too: over the ``v - 1``
     that are no padding, they have with ``smoothing`` what this has with ``smoothing (v - 2) / (v -
-    1)``. Only the sum has gradients.
+    1)``. Only the sum has gradients. These have none, and ``torch.func`` takes none of it: second
+    derivatives are those of :func:`cross_entropy_of_logits`.
 
     The gradients are computed together with the loss, one chunk of tokens at a time, so that the
     memory for logits does not grow with ``t``. Losses and gradients are accumulated in fp32, or in
-    float64 for float64 inputs, and the accumulated gradient is rounded to the dtype of its input.
-    On CUDA the factors of the matrix products have the dtype of the inputs or of autocast, and a
-    kernel in Triton, where that is installed, makes loss and gradient of a chunk in one. Second
-    derivatives and ``torch.func.grad`` work; they compute the gradient again, from all logits at
-    once.
+    float64 for float64 inputs. On CUDA the factors of the matrix products have the dtype of the
+    inputs or of autocast. (``F.linear_cross_entropy`` of PyTorch 2.13 is as fast, but rounds the
+    loss to the dtype of the inputs.)
     """
     dtype = torch.promote_types(hidden.dtype, weight.dtype)
     if torch.is_autocast_enabled(hidden.device.type) and dtype != torch.float64:
         dtype = torch.get_autocast_dtype(hidden.device.type)
-    loss, nll, _, _ = CrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    found: tuple[Tensor, Tensor] = CrossEntropy.apply(  # type: ignore[no-untyped-call]  # of torch
         hidden, weight, target, smoothing, pad, cap, dtype, torch.is_grad_enabled()
     )
-    return loss, nll
+    return found
 
 
 def cross_entropy_of_logits(
@@ -59,16 +55,7 @@ def cross_entropy_of_logits(
     return smoothed.sum(), nll.detach()
 
 
-def chunk_function(hidden: Tensor, weight: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
-    """How to go from logits to losses and gradients: in one kernel on CUDA, where it applies."""
-    if not kernels.triton_applies(hidden, weight):
-        return plain_chunk
-    from tfzoo.learning._cross_entropy_triton import triton_chunk
-
-    return triton_chunk
-
-
-def plain_chunk(
+def chunk_losses(
     logits: Tensor,
     target: Tensor,
     out: Tensor,
@@ -114,6 +101,7 @@ class CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
+        ctx: Any,
         hidden: Tensor,
         weight: Tensor,
         target: Tensor,
@@ -122,28 +110,22 @@ class CrossEntropy(torch.autograd.Function):
         cap: float | None,
         dtype: torch.dtype,
         train: bool,
-    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    ) -> tuple[Tensor, Tensor]:
         acc_dtype = torch.promote_types(dtype, torch.float32)
         if not hidden.is_cuda:  # only CUDA multiplies bf16 matrices into an fp32 result (out_dtype)
             dtype = acc_dtype
         hidden, weight = hidden.to(dtype), weight.to(dtype)
-        v, device = len(weight), hidden.device
-        other = share(smoothing, v, pad)
-        loss = torch.zeros((), dtype=acc_dtype, device=device)
-        nll = torch.empty(len(target), dtype=acc_dtype, device=device)
-        d_hidden = torch.empty(hidden.shape, dtype=acc_dtype, device=device) if train else None
-        d_weight = torch.zeros(weight.shape, dtype=acc_dtype, device=device) if train else None
-        rows, of_chunk = chunk_rows(device, v), chunk_function(hidden, weight)
-        buffer = None  # of what takes the logits' place
-        if of_chunk is plain_chunk or dtype != acc_dtype:
-            kind = acc_dtype if of_chunk is plain_chunk else dtype
-            buffer = torch.empty(min(rows, len(target)), v, dtype=kind, device=device)
+        t, v, other = len(target), len(weight), share(smoothing, len(weight), pad)
+        loss, nll = hidden.new_zeros((), dtype=acc_dtype), hidden.new_empty(t, dtype=acc_dtype)
+        d_hidden = torch.empty_like(hidden, dtype=acc_dtype) if train else None
+        d_weight = torch.zeros_like(weight, dtype=acc_dtype) if train else None
+        rows = chunk_rows(hidden.device, v)
+        buffer = hidden.new_empty(min(rows, t), v, dtype=acc_dtype)
         with without_autocast(hidden):
-            for start in range(0, len(target), rows):
+            for start in range(0, t, rows):
                 h, y = hidden[start : start + rows], target[start : start + rows]
-                logits = matmul(h, weight.mT, acc_dtype)
-                p = logits if buffer is None else buffer[: len(y)]
-                each = of_chunk(logits, y, p, train, smoothing, other, pad, cap)
+                p, logits = buffer[: len(y)], matmul(h, weight.mT, acc_dtype)
+                each = chunk_losses(logits, y, p, train, smoothing, other, pad, cap)
                 del logits
                 nll[start : start + rows] = each[0]
                 loss += each[1].sum()
@@ -157,36 +139,18 @@ class CrossEntropy(torch.autograd.Function):
                 if d_hidden is not None and d_weight is not None:
                     d_hidden -= other * weight_sum
                     d_weight -= other * hidden_sum
-        return loss, nll, d_hidden, d_weight
+        ctx.mark_non_differentiable(nll)
+        ctx.save_for_backward(d_hidden, d_weight)
+        return loss, nll
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        hidden, weight, target, *ctx.given, _, _ = inputs
-        _, nll, d_hidden, d_weight = output
-        ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*(x for x in (nll, d_hidden, d_weight) if x is not None))
-        ctx.save_for_backward(hidden, weight, target, d_hidden, d_weight)
-
-    @staticmethod
-    def backward(ctx: Any, scale: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
-        none = (None,) * 6
-        if scale is None:
-            return None, None, *none
-        hidden, weight, target, d_hidden, d_weight = ctx.saved_tensors
-        if torch.is_grad_enabled():  # create_graph=True: the gradient must be differentiable
-            formula = partial(loss_of_all, target=target, given=ctx.given)
-            pull: Any = torch.func.vjp(formula, hidden, weight)[1]
-            return *pull(scale), *none
-        return (d_hidden * scale).to(hidden.dtype), (d_weight * scale).to(weight.dtype), *none
-
-
-def loss_of_all(hidden: Tensor, weight: Tensor, target: Tensor, given: Any) -> Tensor:
-    """The loss from all logits at once, in operations that autograd can differentiate."""
-    smoothing, pad, cap = given
-    acc_dtype = torch.promote_types(torch.promote_types(hidden.dtype, weight.dtype), torch.float32)
-    logits = hidden.to(acc_dtype) @ weight.to(acc_dtype).mT
-    logits = logits if cap is None else soft_cap(logits, cap)
-    return cross_entropy_of_logits(logits, target, smoothing, pad)[0]
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph=True
+            raise BadOption(
+                "cross_entropy has no second derivatives: take cross_entropy_of_logits for these"
+            )
+        d_hidden, d_weight = ctx.saved_tensors
+        return d_hidden * scale, d_weight * scale, *(None,) * 6
 
 
 def chunk_rows(device: torch.device, vocab_size: int) -> int:
