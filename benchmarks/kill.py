@@ -56,7 +56,7 @@ class Events:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        from tfzoo.training import checkpoint_io
+        from tfzoo.training import trainer
 
         events = self
 
@@ -84,7 +84,7 @@ class Events:
             real(old, new)
 
         with (
-            patch.object(checkpoint_io, "open", opened, create=True),
+            patch.object(trainer, "open", opened, create=True),
             patch("os.fsync", synced),
             patch("os.replace", replaced),
         ):
@@ -104,7 +104,7 @@ def undisturbed() -> Iterator[None]:
 @contextmanager
 def at_event(number: int, of_save: int, seen: Path | None = None) -> Iterator[None]:
     """Die at a file event of a certain save; with ``seen``, only note the events of that save."""
-    from tfzoo.training.checkpoint_io import AtomicCheckpointIO
+    from tfzoo.training.trainer import AtomicCheckpointIO
 
     saves, save = 0, AtomicCheckpointIO.save_checkpoint
 

@@ -26,8 +26,7 @@ from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
 from tfzoo.models.fsdp import full_tensor, shard
 from tfzoo.runs import checkpoints
-from tfzoo.training.fsdp_strategy import Sharded
-from tfzoo.training.trainer import launching
+from tfzoo.training.trainer import Sharded, launching
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 

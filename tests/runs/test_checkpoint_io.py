@@ -14,7 +14,7 @@ from benchmarks.kill import Events
 from tfzoo.errors import BadRun
 from tfzoo.runs.checkpoints import newest, read
 from tfzoo.runs.files import remove_leftovers
-from tfzoo.training.checkpoint_io import AtomicCheckpointIO
+from tfzoo.training.trainer import AtomicCheckpointIO
 
 
 def content(batches, value=1.0):
@@ -109,7 +109,7 @@ def test_ctrl_c_in_the_middle_of_a_save_stays_one(folder, writes, monkeypatch):
                 raise KeyboardInterrupt
             return super().write(data)
 
-    monkeypatch.setattr("tfzoo.training.checkpoint_io.open", Interrupted, raising=False)
+    monkeypatch.setattr("tfzoo.training.trainer.open", Interrupted, raising=False)
     with pytest.raises(KeyboardInterrupt):
         AtomicCheckpointIO().save_checkpoint(content(2), folder / "last.ckpt")
     assert [path.name for path in folder.iterdir()] == ["last.ckpt"]

@@ -16,7 +16,7 @@ from tfzoo.runs.folder import (
     write_config,
     write_summary,
 )
-from tfzoo.training.metrics_file import MetricsFile
+from tfzoo.training.progress import MetricsFile
 
 RANKS = (
     *("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "LOCAL_WORLD_SIZE"),

@@ -11,7 +11,7 @@ from tests.typed import typed
 from tfzoo import TranslationTask
 from tfzoo.commands.main import main
 from tfzoo.runs.checkpoints import newest, read, unfit
-from tfzoo.training.checkpoint_io import AtomicCheckpointIO
+from tfzoo.training.trainer import AtomicCheckpointIO
 
 pytestmark = pytest.mark.usefixtures("no_pictures", "own_folder")
 

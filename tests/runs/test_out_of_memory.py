@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tfzoo.training.out_of_memory import is_out_of_memory
+from tfzoo.training.train import is_out_of_memory
 
 pytest.importorskip("resource", reason="limits of a process are Unix's")
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tfzoo.training import throughput
-from tfzoo.training.throughput import Throughput
+from tfzoo.training import progress
+from tfzoo.training.progress import Throughput
 
 
 class Clock:
@@ -22,7 +22,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(throughput, "perf_counter", made)
+    monkeypatch.setattr(progress, "perf_counter", made)
     return made
 
 

@@ -15,7 +15,7 @@ from tfzoo.base.registry import registry
 from tfzoo.learning import explain as explain_module
 from tfzoo.learning.explain import Explain, statistics, variance
 from tfzoo.masks import Mask
-from tfzoo.training.metrics_file import MetricsFile
+from tfzoo.training.progress import MetricsFile
 
 MODEL: dict[str, Any] = {
     "dim": 16,

@@ -14,7 +14,7 @@ import tfzoo
 from tests import forked
 from tests.trainers import quiet
 from tfzoo.base.registry import registry
-from tfzoo.training.fsdp_strategy import Sharded
+from tfzoo.training.trainer import Sharded
 
 pytestmark = forked.requires_fork
 ITEMS = 41

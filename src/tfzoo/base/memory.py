@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 """The files with the limit of a container, by version 2 and 1 of Linux's control groups."""
+RAN_OUT = (
+    *("out of memory", "can't allocate memory", "not enough memory"),
+    *("bad_alloc", "Cannot allocate memory"),
+)
+"""Words in errors of PyTorch and of the system that say that memory ran out."""
 ADDRESSES = 2**47
 """The bytes that a process can address, where a system does not say what it has."""
 

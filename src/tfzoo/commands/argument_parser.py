@@ -66,9 +66,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def add_device(self, default: str = "the first GPU, else the CPU") -> None:
         """Add the option ``--device``."""
-        from tfzoo.training.device import DEVICES
-
-        self.add_argument("--device", metavar="D", help=f"{DEVICES}; default: {default}")
+        devices = "cpu, cuda, cuda:N or mps"
+        self.add_argument("--device", metavar="D", help=f"{devices}; default: {default}")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """The values of the command's own arguments; ``words``, with the command before them; and

@@ -101,10 +101,6 @@ def run(given: Namespace) -> int:
         )
         return 0
     keep_freed_memory()
-    if given.dry_run:
-        from tfzoo.training.dry_run import dry_run
+    from tfzoo.training.train import dry_run, train  # after the checks: it takes seconds
 
-        return dry_run(config, given.words)
-    from tfzoo.training.train import train  # imports lightning, so only after the checks
-
-    return train(config, given.run, given.words)
+    return dry_run(config, given.words) if given.dry_run else train(config, given.run, given.words)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import FORMATS, notify, print_table, relative_path, row_line
@@ -21,7 +20,7 @@ from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import write_summary
 from tfzoo.runs.machine import environment, peak_memory
 from tfzoo.runs.run import Run
-from tfzoo.training.device import trainer_device
+from tfzoo.training.load import load, trainer_device
 
 SETS = {"test": "test", "validation": "validate"}
 """What can be scored, and the method of Lightning's Trainer that does it."""
@@ -46,10 +45,9 @@ def evaluate(given: Namespace) -> int:
         notify(f"{relative_path(folder)} may not be written: nothing is kept there")
         folder = None
     check_predictions(given, shown, folder)
-    keep_freed_memory()
     notify(f"checkpoint: {shown}")
     config = configuration(run, given)
-    task, data = run.load(), config.data
+    task, data = load(run, device=given.device), config.data
     setattr(data, task.tokenizer_of_data, task.tokenizer)
     data.prepare_data()
     data.setup("test")

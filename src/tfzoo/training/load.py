@@ -1,15 +1,16 @@
-"""A trained run, ready to be applied."""
+"""A trained run, ready to be applied on a device."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import relative_path, silence_lightning
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs.run import Run
-from tfzoo.training.device import find_device
 
 if TYPE_CHECKING:
     from tfzoo.learning.task import Task
@@ -45,3 +46,31 @@ def load(run: str | Path | Run, *, device: str | None = None, model: Any = None)
             f"{relative_path(trained.path)}: {part} is not finite: its training has diverged"
         )
     return task.to(place)
+
+
+def find_device(name: str | None) -> torch.device:
+    """The device of a name; of None the first GPU, or the CPU if there is none.
+
+    Raises:
+        TfzooError: there is no such device.
+    """
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=name).device
+    except (AssertionError, RuntimeError, NotImplementedError) as error:  # PyTorch knows best
+        why = str(error).strip().partition("\n")[0][:150]
+        raise TfzooError(f"--device {name}: no such device ({why})") from None
+
+
+def trainer_device(name: str) -> dict[str, Any]:
+    """The arguments of Lightning's Trainer for a device.
+
+    Raises:
+        TfzooError: there is no such device.
+    """
+    device = find_device(name)
+    return {
+        "accelerator": device.type,
+        "devices": [device.index or 0] if device.type == "cuda" else 1,
+    }

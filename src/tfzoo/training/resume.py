@@ -8,7 +8,7 @@ import lightning.pytorch as L
 
 from tfzoo.base import adapters
 from tfzoo.errors import BadRun
-from tfzoo.training.metrics_file import MetricsFile
+from tfzoo.training.progress import MetricsFile
 
 
 class Resume(L.Callback):

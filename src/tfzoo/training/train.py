@@ -1,25 +1,33 @@
 """A training, read from top to bottom: its folder, data and task, the Trainer and its callbacks,
-the first step, how it ended, test scores, the summary, and the table that is printed.
+the first step, how it ended, test scores, the summary, and the table that is printed; and a dry
+run, which is the beginning of one.
 
 What is difficult stands beside it: ``last_checkpoint`` (save and stop between two steps),
-``resume`` (go on exactly), ``processes`` (several of them), ``fsdp_strategy`` (sharded models).
+``resume`` (go on exactly), ``processes`` (several of them).
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
+import subprocess
 import traceback
-from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
+from math import inf
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import lightning.pytorch as L
+import torch
+from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import Checkpoint
 
 from tfzoo.base import adapters
+from tfzoo.base.memory import RAN_OUT
 from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_score, format_scores, logged_scores
 from tfzoo.base.signals import ARRIVALS, INTERRUPTED, STOPPED
@@ -50,16 +58,12 @@ from tfzoo.runs.folder import (
     write_summary,
 )
 from tfzoo.runs.machine import environment, versions
-from tfzoo.training.cost import check_model, check_step
+from tfzoo.training.cost import check_model, check_step, cost_of, longest_batch
 from tfzoo.training.last_checkpoint import LastCheckpoint
-from tfzoo.training.metrics_file import MetricsFile
-from tfzoo.training.out_of_memory import advice, is_out_of_memory
 from tfzoo.training.processes import Processes
-from tfzoo.training.progress import progress_bar
-from tfzoo.training.requeue import requeue
+from tfzoo.training.progress import MetricsFile, Throughput, progress_bar
 from tfzoo.training.resume import Resume
 from tfzoo.training.start import load, trained, vocabularies
-from tfzoo.training.throughput import Throughput
 from tfzoo.training.trainer import (
     best_checkpoint,
     launching,
@@ -73,6 +77,14 @@ REFUSED = ("conditioned on metric", "`val_check_interval`")
 """
 AT_ONCE = "interrupted at once"
 """How a training ended that a second Ctrl-C stopped."""
+WARMUP = 3
+"""Batches that are not timed: the first ones are slower, since memory is allocated and kernels are
+loaded.
+"""
+MIN_BATCHES, MAX_BATCHES = 2, 50
+"""Minimum and maximum number of batches that are timed."""
+MAX_SECONDS = 4.0
+"""Seconds after which timing ends, once :data:`MIN_BATCHES` are timed."""
 
 
 def train(config: Config, run: str | None, command: list[str]) -> int:
@@ -264,7 +276,9 @@ class TrainingRun:
     def _on_error(self, error: Exception) -> int:
         code, words = 1, " ".join(str(error).split())
         if is_out_of_memory(error):
-            message = advice(self.data.max_tokens)
+            most = self.data.max_tokens
+            message = f"out of memory. Lower data.max_tokens, which is {most}: "
+            message += f"--data.max_tokens {max(1, most // 2)}"
         elif cause := self.processes.cause(error, self.trainer):
             message = cause
         elif isinstance(error, MisconfigurationException | OSError) or any(
@@ -343,12 +357,11 @@ class TrainingRun:
         folder = relative_path(self.folder)
         if self.checkpoint:
             text = self.task.to_try(example_text(self.data))
-            words = [*written(text), "|", f"tfzoo predict {shlex.quote(folder)}"]
-            print_result(f"to predict:\n{in_lines(words)}")
+            print_result(f"to predict:\n  {written(text)} | tfzoo predict {shlex.quote(folder)}")
         if (self.last.folder / checkpoints.LAST).exists():
             has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in self.command)
             words = [*self.command, *([] if has_folder else ["--run", folder])]
-            print_result(f"to go on:\n{in_lines(['tfzoo', *map(shlex.quote, words)])}")
+            print_result(f"to go on:\n  {shlex.join(['tfzoo', *words])}")
 
     def _table(self) -> list[tuple[str, str]]:
         section = self.fit_section()
@@ -382,25 +395,98 @@ def example_text(data: Any) -> str:
     return next((text for text in texts if text.strip() and not set(text) & set('"$`\\!')), "text")
 
 
-def written(text: str) -> list[str]:
-    """The words of the command that writes a text, in which a pair has its tab.
+def written(text: str) -> str:
+    """The command that writes a text, in which a pair has its tab.
 
     >>> written("one two"), written("a\\tb")
-    (['echo', '"one two"'], ['printf', '"%s\\\\t%s\\\\n"', '"a"', '"b"'])
+    ('echo "one two"', 'printf "%s\\\\t%s\\\\n" "a" "b"')
     """
     if TAB not in text:
-        return ["echo", f'"{text}"']
+        return f'echo "{text}"'
     first, second = parts(text)
-    return ["printf", r'"%s\t%s\n"', f'"{first}"', f'"{second}"']
+    return rf'printf "%s\t%s\n" "{first}" "{second}"'
 
 
-def in_lines(words: Sequence[str]) -> str:
-    """A command in lines of at most 80 columns, as far as its words allow, which a shell reads as
-    one.
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error or one of its causes says that memory ran out."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    if isinstance(error, RuntimeError | OSError) and any(words in str(error) for words in RAN_OUT):
+        return True
+    return error.__cause__ is not None and is_out_of_memory(error.__cause__)
+
+
+def requeue() -> str:
+    """Ask SLURM to requeue this job, which is about to reach its time limit. Returns a message;
+    ``""`` where this is no job of srun.
     """
-    lines = [" "]
-    for word in words:
-        if len(lines[-1]) + len(word) > 77:
-            lines.append("   ")
-        lines[-1] += f" {word}"
-    return " \\\n".join(lines)
+    job = os.environ.get("SLURM_JOB_ID", "")
+    if not job or not SLURMEnvironment.detect():
+        return ""
+    if "SLURM_ARRAY_JOB_ID" in os.environ:
+        job = f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
+    command = ["scontrol", "requeue", job]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return f"job {job} could not be requeued: {done.stderr.strip()[:200]}"
+    return f"job {job} is requeued"
+
+
+# A dry run ----------------------------------------------------------------------------------------
+
+
+class Stopwatch(Checkpoint):
+    """Times batches, and ends the training when it has timed enough of them. Being a
+    ``Checkpoint``, it keeps Lightning from adding one that writes files.
+    """
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+        """When training began, and when each batch was over."""
+        self.limit = inf
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.ends = [perf_counter()]
+        self.steps = float(trainer.estimated_stepping_batches)
+        self.limit = seconds_left(trainer)
+
+    def on_train_batch_end(self, trainer: L.Trainer, *args: Any, **kwargs: Any) -> None:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        self.ends.append(perf_counter())
+        timed, seconds = len(self.ends) - 1 - WARMUP, self.ends[-1] - self.ends[0]
+        over = timed >= (MIN_BATCHES if seconds > MAX_SECONDS else MAX_BATCHES)
+        if trainer.strategy.reduce_boolean_decision(over, all=False):
+            trainer.fit_loop.epoch_loop.max_steps = trainer.global_step
+
+    def seconds(self) -> float:
+        """Of a batch."""
+        first = min(WARMUP, len(self.ends) - 2)
+        return (self.ends[-1] - self.ends[first]) / (len(self.ends) - 1 - first)
+
+
+def dry_run(config: Config, command: list[str]) -> int:
+    """Prepare the data, train a few steps, and print what the whole training will take. Nothing is
+    written except to the cache. Returns the exit code.
+    """
+    alone = {"callbacks": [], "limit_val_batches": 0, "enable_progress_bar": False}
+    stopwatch = Stopwatch()
+    trainer = make_trainer({**config.recipe["trainer"], **alone}, None, [stopwatch])
+    task, data = prepared(config, trainer)
+    notify(data.describe())
+    with launching(command):
+        trainer.fit(task, datamodule=data)
+    step = stopwatch.seconds() * trainer.accumulate_grad_batches
+    time, steps = f"{step:.3g} s a step; validation comes on top", stopwatch.steps
+    if (seconds := min(steps * step, stopwatch.limit)) < inf:
+        time = f"about {timedelta(seconds=round(seconds))}: {time}"
+    rows = [
+        ("parameters", f"{sum(parameter.numel() for parameter in task.parameters()):,}"),
+        ("batches", f"{trainer.num_training_batches:,} an epoch"),
+        ("steps", "until it is stopped" if steps == inf else f"{steps:,.0f}"),
+        ("time", time),
+    ]
+    if (batch := longest_batch(data)) and (cost := cost_of(config, trainer, task.tokenizer, batch)):
+        rows.append(("memory", f"about {cost}"))
+    print_table(rows, f"{config.recipe['task']} {config.name}: dry run")
+    return 0

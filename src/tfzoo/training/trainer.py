@@ -1,6 +1,8 @@
-"""Lightning's Trainer and the callback that saves the best checkpoint, from a resolved
-configuration, and the processes that it runs on. All that torchrun or srun started are used:
-otherwise each would train alone, in the same folder.
+"""Lightning's Trainer from a resolved configuration: the processes that it runs on, how it writes
+and reads checkpoints, the callback that saves the best one, and the strategy ``fsdp2``.
+
+All processes that torchrun or srun started are used: otherwise each would train alone, in the same
+folder.
 """
 
 from __future__ import annotations
@@ -18,16 +20,19 @@ import lightning.pytorch as L
 import torch
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import callbacks as lightning_callbacks
 from lightning.pytorch.callbacks import ModelCheckpoint, Timer
+from lightning.pytorch.strategies import ModelParallelStrategy, StrategyRegistry
 
 from tfzoo.base import adapters
 from tfzoo.base.arguments import arguments
 from tfzoo.config.lightning import load, make
 from tfzoo.errors import BadRecipe
-from tfzoo.training import fsdp_strategy
-from tfzoo.training.checkpoint_io import AtomicCheckpointIO
+from tfzoo.models.fsdp import reshard, unshard
+from tfzoo.runs import checkpoints
+from tfzoo.runs.files import replacing
 
 DISABLED_BY = {
     "enable_progress_bar": lightning_callbacks.ProgressBar,
@@ -71,7 +76,7 @@ def make_trainer(
     Raises:
         BadRecipe: Lightning rejects the configuration.
     """
-    fsdp_strategy.register()
+    StrategyRegistry.register("fsdp2", Sharded, override=True, save_distributed_checkpoint=False)
     disabled = tuple(cls for key, cls in DISABLED_BY.items() if settings.get(key) is False)
     enabled = [one for one in callbacks if not isinstance(one, disabled)]
     logger = settings.get("logger") or []
@@ -183,3 +188,68 @@ def seconds_left(trainer: L.Trainer) -> float:
     callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]  # a Trainer has them
     left = [one.time_remaining() for one in callbacks if isinstance(one, Timer)]
     return min((seconds for seconds in left if seconds is not None), default=inf)
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Writes and reads the checkpoints of a Trainer, which takes it as a plug-in.
+
+    A file is renamed to its final name once all of it is on the disk. A kill, a full disk or a
+    power cut therefore leaves the checkpoint before it untouched.
+    """
+
+    def save_checkpoint(
+        self, checkpoint: Mapping[str, Any], path: str | Path, storage_options: Any | None = None
+    ) -> None:
+        """Write a checkpoint, and make its folder.
+
+        Raises:
+            OSError: the file system's.
+        """
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with replacing(path) as temporary, open(temporary, "wb") as stream:
+                torch.save(checkpoint, stream)
+        except RuntimeError as error:  # of torch.save, where a full disk or Ctrl-C cut it off
+            if isinstance(error.__context__, OSError | KeyboardInterrupt):
+                raise error.__context__ from None
+            raise
+
+    def load_checkpoint(
+        self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
+        """Load to the CPU, whatever the arguments say: checksums are checked, and only tensors and
+        plain values accepted.
+        """
+        return checkpoints.read(path)
+
+
+class Sharded(ModelParallelStrategy):
+    """The strategy ``fsdp2``: parameters, gradients and optimiser states are sharded over all
+    processes (FSDP2). Checkpoints are whole files, as those of other strategies: what is sharded is
+    gathered when one is written.
+
+    During validation, test and prediction every process holds the unsharded parameters: processes
+    may have unequal numbers of batches and decode for unequal numbers of steps.
+    """
+
+    def setup_environment(self) -> None:
+        adapters.set_parallel_sizes(self, data=self.num_nodes * self.num_processes)
+        super().setup_environment()
+
+    def on_validation_start(self) -> None:
+        # what is gathered here may be trained on later
+        with torch.inference_mode(False), torch.no_grad():
+            unshard(self._module)
+
+    def on_validation_end(self) -> None:
+        reshard(self._module)
+
+    on_test_start = on_predict_start = on_validation_start
+    on_test_end = on_predict_end = on_validation_end
+
+    @property
+    def _module(self) -> L.LightningModule:
+        if self.lightning_module is None:
+            raise RuntimeError("the strategy has no module yet")
+        return self.lightning_module

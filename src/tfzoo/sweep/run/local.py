@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from tfzoo.base import adapters
 from tfzoo.base.loading import task_class
+from tfzoo.base.memory import RAN_OUT
 from tfzoo.base.signals import CODES
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun
@@ -34,7 +35,6 @@ from tfzoo.runs.machine import available_cores
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import tune
 from tfzoo.sweep.run.state import MOMENT, OVER, STOPPED, Notify, Run, is_tested, record_failure
-from tfzoo.training.out_of_memory import WORDS
 
 CONTEXT: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
 LAUNCHER_VARIABLES = (
@@ -342,7 +342,7 @@ def last_words(run_folder: Path, code: int) -> str:
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     own = [line for line in lines if line.startswith("tfzoo: ")]
     message = "".join((own or lines)[-1:]).removeprefix("tfzoo: ")
-    if any(words in message for words in (*WORDS, "MemoryError")):
+    if any(words in message for words in (*RAN_OUT, "MemoryError")):
         message = f"out of memory: {message}"
     if code < 0:
         return f"killed by {signal.Signals(-code).name}: {message}"
