@@ -35,8 +35,14 @@ from tfzoo.sweep.judge.repeats import Repeat, Repetition, repeats, summary
 from tfzoo.sweep.judge.sentences import format_p
 from tfzoo.sweep.judge.verdicts import Judged, interactions, judge
 from tfzoo.sweep.plan.sweep_file import Metric, Plan, parse
-from tfzoo.sweep.report.numbers import NONE, format_interval, format_mean, format_memory
-from tfzoo.sweep.report.sections import difference, sign
+from tfzoo.sweep.report.sections import (
+    NONE,
+    difference,
+    format_interval,
+    format_mean,
+    format_memory,
+    sign,
+)
 from tfzoo.sweep.run.runs_csv import FILE, Row
 
 ROOT = Path(__file__).parent.parent

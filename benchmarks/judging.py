@@ -32,8 +32,8 @@ from tfzoo.sweep.judge.paired import (
     power,
     standing,
 )
+from tfzoo.sweep.judge.sentences import shapes
 from tfzoo.sweep.judge.sequential import FIRST
-from tfzoo.sweep.judge.shape import shapes
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from tfzoo.sweep.plan import layout
+
 EFFECTS = {
     "layer": 0.0,
     "rms": 0.01,
@@ -38,7 +40,7 @@ def make(
     for norm, position in itertools.product(norms, positions):
         labels = {"model.norm": norm, "model.position": position}
         refused = LEAKY if (norm, position) == ("batch", "rotary") else ""
-        name = f"norm={norm},position={position}"
+        name = layout.name(labels)
         cells.append({"name": name, "labels": labels, "settings": labels, "refused": refused})
         for seed in () if refused else seeds:
             run = folder / name / f"seed-{seed}"
@@ -56,7 +58,7 @@ def make(
     )
     file = {
         "recipe": "translation/numbers",
-        "overrides": {"trainer.max_steps": 300, "model.dim": 64},
+        "overrides": {"model.dim": 64},
         "axes": {"model.norm": list(norms), "model.position": list(positions)},
         "mode": "grid",
         "baseline": {"model.norm": "layer", "model.position": "sinusoidal"},

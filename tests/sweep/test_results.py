@@ -1,10 +1,13 @@
 """What a report is made of: folders put together, cells by name, metrics by direction."""
 
+from dataclasses import replace
+
 import pytest
 import yaml
 
 from tests.sweep.made import make
 from tfzoo.errors import BadRun, UnknownName
+from tfzoo.sweep.plan.sweep_file import Metric, Plan
 from tfzoo.sweep.report.results import gather, title
 
 NORMS, POSITIONS = ("layer", "rms"), ("sinusoidal", "rotary")
@@ -94,7 +97,10 @@ def test_a_cells_title_says_what_would_not_be_understood_alone():
         "model.heads": ["1", "4"],
     }
     baseline = {"model.norm": "layer", "model.position": "rotary", "model.heads": "1"}
+    named = {axis: {label: {} for label in labels} for axis, labels in axes.items()}
+    grid = Plan(named, [1], Metric("val/loss", "min"), baseline=baseline)
+    around = replace(grid, mode="one_at_a_time")
     cell = {"model.norm": "layer", "model.position": "none", "model.heads": "4"}
-    assert title(cell, axes, baseline, {"mode": "grid"}) == "layer · position none · heads 4"
-    assert title(cell, axes, baseline, {"mode": "one_at_a_time"}) == "position none · heads 4"
-    assert title(baseline, axes, baseline, {"mode": "one_at_a_time"}) == "baseline"
+    assert title(cell, grid) == "layer · position none · heads 4"
+    assert title(cell, around) == "position none · heads 4"
+    assert title(baseline, around) == "baseline"

@@ -29,7 +29,7 @@ def test_each_run_has_a_row_in_the_order_of_the_plan(folder):
     ]
     assert [row["seed"] for row in rows[:5]] == [1, 2, 3, 4, 5]
     assert list(dict.fromkeys(row["cell"] for row in rows)) == [
-        cell["name"] for cell in SweepFolder.open(folder).cells
+        cell.name for cell in SweepFolder.open(folder).plan.cells
     ]
     first = rows[0]
     assert (first["model.norm"], first["model.position"], first["status"], first["reason"]) == (

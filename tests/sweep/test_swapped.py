@@ -11,8 +11,7 @@ from tfzoo.commands.main import main
 from tfzoo.config.files import find_recipe
 from tfzoo.errors import BadRecipe
 from tfzoo.sweep.plan.load import load
-from tfzoo.sweep.report.markdown import markdown
-from tfzoo.sweep.report.page import page
+from tfzoo.sweep.report.files import markdown, page
 from tfzoo.sweep.report.results import gather
 from tfzoo.sweep.report.sections import sections, swapped
 

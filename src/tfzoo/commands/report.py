@@ -37,7 +37,7 @@ def make_parser() -> CommandParser:
 
 def run(given: Namespace) -> int:
     """Compare, print the answer and the sentences of the report, and write it."""
-    from tfzoo.sweep.report import publish
+    from tfzoo.sweep.report.files import publish
     from tfzoo.sweep.report.results import gather
 
     results = gather(given.folder, given.metric, given.again)

@@ -15,7 +15,7 @@ from tfzoo.runs.folder import RUNS, is_complete, read_summary, write_summary
 from tfzoo.runs.lock import Held, holding
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.plan.sweep_file import Plan
-from tfzoo.sweep.report import publish
+from tfzoo.sweep.report.files import publish
 from tfzoo.sweep.report.results import gather
 from tfzoo.sweep.run import local, state, tune
 from tfzoo.sweep.run.progress import Progress

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfzoo.errors import BadRecipe
-from tfzoo.sweep.judge.effects import Comparison
-from tfzoo.sweep.judge.scores_by_seed import listed
+from tfzoo.sweep.judge.effects import Comparison, listed
 
 Seeds = Sequence[int]
 

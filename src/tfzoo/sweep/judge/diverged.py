@@ -10,9 +10,8 @@ import scipy
 
 from tfzoo.sweep.judge import effects, sequential
 from tfzoo.sweep.judge.design import Design
-from tfzoo.sweep.judge.effects import Axes
+from tfzoo.sweep.judge.effects import Axes, Scores, Setting
 from tfzoo.sweep.judge.paired import ALPHA, EQUAL, holm
-from tfzoo.sweep.judge.scores_by_seed import Scores, Setting
 from tfzoo.sweep.judge.sentences import format_p, hint
 
 Count = tuple[int, int]

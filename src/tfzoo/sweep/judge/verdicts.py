@@ -15,7 +15,7 @@ from tfzoo.errors import UnknownName
 from tfzoo.sweep.judge import effects, sentences
 from tfzoo.sweep.judge.design import UNDECLARED, Design
 from tfzoo.sweep.judge.diverged import Rate, rates
-from tfzoo.sweep.judge.effects import Axes, Comparison
+from tfzoo.sweep.judge.effects import Axes, Comparison, Mode, Scores, Setting, scores_by_seed
 from tfzoo.sweep.judge.paired import (
     ALPHA,
     Interval,
@@ -28,8 +28,6 @@ from tfzoo.sweep.judge.paired import (
     permutation,
     standing,
 )
-from tfzoo.sweep.judge.scores_by_seed import Mode, Scores, Setting, scores_by_seed
-from tfzoo.sweep.judge.shape import shape
 
 Verdict = Literal["baseline", "better", "worse", "equivalent", "not yet known", "not judged"]
 DECIDED = ("better", "worse", "equivalent")
@@ -341,7 +339,7 @@ def conclude(
         depends=depends,
         why_open=why,
         sentence=sentence,
-        notes=[*one.notes, *(shape(one) if test else ())],
+        notes=[*one.notes, *(sentences.shape(one) if test else ())],
     )
 
 

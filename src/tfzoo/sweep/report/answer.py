@@ -15,14 +15,13 @@ def answer(results: Results) -> list[str]:
     and one for what to do next.
     """
     judged = results.verdicts[0]
-    values = "; ".join(
-        f"{results.axis_name(axis)} ({', '.join(labels)})" for axis, labels in results.axes.items()
-    )
+    axes = results.plan.axes
+    values = "; ".join(f"{results.axis_name(axis)} ({', '.join(axes[axis])})" for axis in axes)
     lower = "lower" if judged.mode == "min" else "higher"
     seeds = max((one.seeds for one in judged.cells), default=0)
     return [
         f"{values}: which has the {lower} {judged.metric}, with {seeds} seeds a cell?",
-        *(choice(results, axis) for axis in results.axes),
+        *(choice(results, axis) for axis in axes),
         left_out(results),
         go_on(results),
     ]
@@ -31,7 +30,7 @@ def answer(results: Results) -> list[str]:
 def choice(results: Results, axis: str) -> str:
     """``norm: take rms: better than layer by 0.12 (...)``, or that the baseline may be kept."""
     judged = results.verdicts[0]
-    base, name = results.baseline[axis], results.axis_name(axis)
+    base, name = results.plan.baseline[axis], results.axis_name(axis)
     values = [one for one in judged.axes if axis in one.labels and one.verdict != "baseline"]
     by_verdict: dict[str, list[Judged]] = {}
     for one in values:
@@ -97,7 +96,7 @@ def go_on(results: Results) -> str:
     if "completed" not in statuses:
         diverged = "every run diverged: train for more steps, or with a lower learning rate"
         return diverged if "diverged" in statuses else "every cell is refused: vary other parts"
-    seeds, last = results.folder.seeds, max(results.folder.seeds)
+    seeds, last = results.plan.seeds, max(results.plan.seeds)
     smallest = f"{judged.smallest}. " if judged.smallest else ""
     if later := [look for look in judged.design.looks if look > len(seeds)]:
         every = ",".join(map(str, [*seeds, *range(last + 1, last + 1 + later[0] - len(seeds))]))

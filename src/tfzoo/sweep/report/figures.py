@@ -54,10 +54,10 @@ def best_cells(results: Results) -> list[CellResult]:
     def rank(cell: CellResult) -> tuple[bool, float]:
         judged = cell.judged[0]
         mean = math.inf if judged is None or judged.mean is None else sign * judged.mean
-        return cell.labels != results.baseline, mean
+        return cell.labels != results.plan.baseline, mean
 
-    names = {cell.name for cell in sorted(results.cells, key=rank)[:MAX_CELLS]}
-    return [cell for cell in results.cells if cell.name in names]
+    best = sorted(results.cells, key=rank)[:MAX_CELLS]
+    return [cell for cell in results.cells if cell in best]
 
 
 def forest(results: Results, verdicts: Verdicts, cells: Sequence[CellResult]) -> Markup | None:
@@ -113,7 +113,8 @@ def curves(results: Results, cells: Sequence[CellResult]) -> Markup | None:
     shown = [cell for cell in cells if runs[cell.name]]
     if not shown:
         return None
-    base = [one for cell in shown if cell.labels == results.baseline for one in runs[cell.name]]
+    baseline = results.plan.baseline
+    base = [one for cell in shown if cell.labels == baseline for one in runs[cell.name]]
     every = [point for own in runs.values() for curve in own for point in curve.items()]
     end = max(step for step, _ in every)
     late = [value for step, value in every if step >= EARLY * end]

@@ -1,26 +1,34 @@
-"""The results of a sweep: its runs, judged, and what a repeat says of the verdicts."""
+"""The results of a sweep: its runs, judged, what a repeat says of the verdicts, and with which
+seeds it was judged before: ``judged.json`` in its folder. Whoever adds seeds after a verdict was
+seen stops when the verdict suits, so the sample is then not the planned one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.bounded_files import object_of
 from tfzoo.errors import BadRun, UnknownName
+from tfzoo.runs.files import replace_text
+from tfzoo.runs.folder import read_config
 from tfzoo.sweep.judge import effects
-from tfzoo.sweep.judge.design import parse_margin
+from tfzoo.sweep.judge.design import Design, parse_margin
+from tfzoo.sweep.judge.effects import listed
 from tfzoo.sweep.judge.repeats import Repeat, repeats
-from tfzoo.sweep.judge.scores_by_seed import listed
+from tfzoo.sweep.judge.sequential import FIRST
 from tfzoo.sweep.judge.verdicts import Dependence, Judged, Verdicts, interactions, judge
 from tfzoo.sweep.plan.layout import STATUS_COLUMNS
-from tfzoo.sweep.plan.sweep_file import Metric
-from tfzoo.sweep.report import looks
+from tfzoo.sweep.plan.sweep_file import Metric, Plan
 from tfzoo.sweep.run.runs_csv import Row, SweepFolder, table
 from tfzoo.sweep.run.state import differences
 
+LOOKS = "judged.json"
 COMPARED_KEYS = ("recipe", "module", "data", "overrides", "budget", "devices", "tune")
-"""Keys of the sweep file that must be equal in a repeat."""
+"""Keys of the sweep file that must be equal in a repeat, as must be the cells."""
 PATH_KEYS = ("data.root", "data.train", "data.val")
 """Keys of the recipe that may differ between machines."""
 LOWER_IS_BETTER = (
@@ -70,17 +78,15 @@ class Results:
 
     folder: SweepFolder
     rows: list[Row]
-    axes: dict[str, list[str]]
-    baseline: dict[str, str]
     verdicts: list[Verdicts]
     dependences: dict[str, list[Dependence]]
     cells: list[CellResult]
     repeats: dict[str, list[Repeat]]
 
     @property
-    def file(self) -> dict[str, Any]:
-        """The resolved sweep file."""
-        return self.folder.file
+    def plan(self) -> Plan:
+        """The sweep file."""
+        return self.folder.plan
 
     @property
     def name(self) -> str:
@@ -89,12 +95,12 @@ class Results:
 
     def axis_name(self, axis: str) -> str:
         """The last part of an axis's key, or the key if another axis ends the same."""
-        return effects.axis_name(self.axes, axis)
+        return effects.axis_name(self.plan.axes, axis)
 
     def title(self, judged: Judged) -> str:
         """The title of a cell, or the name of an axis and its value."""
         if len(judged.labels) > 1:
-            return title(judged.labels, self.axes, self.baseline, self.file)
+            return title(judged.labels, self.plan)
         ((axis, label),) = judged.labels.items()
         return f"{self.axis_name(axis)} {label}"
 
@@ -113,35 +119,33 @@ def gather(
     again = None if repeated is None else SweepFolder.open(repeated)
     if again:
         check_repeat(folder, again)
-    rows, cells, file = table(folder), folder.cells, folder.file
-    axes = {axis: [*{cell["labels"][axis]: None for cell in cells}] for axis in cells[0]["labels"]}
-    baseline = dict(zip(axes, effects.baseline(axes, file.get("baseline") or {}), strict=True))
-    sample = looks.design(folder)
+    rows, plan, sample = table(folder), folder.plan, design(folder)
+    axes = {axis: [*labels] for axis, labels in plan.axes.items()}
     verdicts, dependences, repeats_of = [], {}, {}
-    for one in metrics(file, rows, metric):
+    for one in [column(plan, rows, metric)] if metric else plan.metrics:
         how = (replace(sample, margin=parse_margin(one.margin)), untrained(folder, one.name))
-        found = judge(rows, axes, baseline, one.name, one.mode, *how)
+        found = judge(rows, axes, plan.baseline, one.name, one.mode, *how)
         verdicts.append(found)
-        if own := interactions(rows, axes, baseline, one.name, *how):
+        if own := interactions(rows, axes, plan.baseline, one.name, *how):
             dependences[one.name] = own
         if again:
-            second = judge(table(again), axes, baseline, one.name, one.mode, *how)
+            second = judge(table(again), axes, plan.baseline, one.name, one.mode, *how)
             repeats_of[one.name] = repeats(found, second)
     results = [
         CellResult(
-            cell["name"],
-            title(cell["labels"], axes, baseline, file),
-            cell["labels"],
-            cell["refused"],
-            [row for row in rows if row["cell"] == cell["name"]],
+            cell.name,
+            title(cell.labels, plan),
+            cell.labels,
+            cell.refused,
+            [row for row in rows if row["cell"] == cell.name],
             [
-                next((one for one in found.cells if one.labels == cell["labels"]), None)
+                next((one for one in found.cells if one.labels == cell.labels), None)
                 for found in verdicts
             ],
         )
-        for cell in cells
+        for cell in plan.cells
     ]
-    return Results(folder, rows, axes, baseline, verdicts, dependences, results, repeats_of)
+    return Results(folder, rows, verdicts, dependences, results, repeats_of)
 
 
 def untrained(folder: SweepFolder, metric: str) -> float | None:
@@ -157,72 +161,92 @@ def check_repeat(first: SweepFolder, again: SweepFolder) -> None:
     Raises:
         BadRun: naming what differs.
     """
-    found = differences(compared(first), compared(again))
-    tuned = (first.file.get("tune") or {}).get("key", "")
-    for cell in first.cells:
-        recipes = [folder.recipe(cell["name"]) for folder in (first, again)]
+    found = differences(compared(first.plan), compared(again.plan))
+    tuned = first.plan.tune.key if first.plan.tune else ""
+    for cell in first.plan.cells:
+        recipes = [recipe(folder, cell.name) for folder in (first, again)]
         if all(recipes):
             changed = differences(recipes[0], recipes[1], "seed", tuned, *PATH_KEYS)
-            found += [(f"in {cell['name']}, {key}", one, two) for key, one, two in changed]
+            found += [(f"in {cell.name}, {key}", one, two) for key, one, two in changed]
     for key, one, two in found:
         raise BadRun(
             f"{again.path} does not repeat {first.path}: {key} is {one} in one, {two} in the "
             "other. Report each separately"
         )
-    if both := {*first.seeds} & {*again.seeds}:
+    if both := {*first.plan.seeds} & {*again.plan.seeds}:
         raise BadRun(
             f"{listed(sorted(both))} in both folders: a repeat has other seeds "
             "(tfzoo sweep FILE --seeds 6-10 --run FOLDER)"
         )
 
 
-def compared(folder: SweepFolder) -> dict[str, Any]:
+def compared(plan: Plan) -> dict[str, Any]:
     """What must be equal in two folders: keys of the sweep file, and the settings of the cells."""
-    keys = {key: folder.file.get(key) or None for key in COMPARED_KEYS}
-    return {**keys, "cells": {cell["name"]: cell["settings"] or "none" for cell in folder.cells}}
+    file = plan.to_dict()
+    cells = {cell.name: cell.settings or "none" for cell in plan.cells}
+    return {**{key: file.get(key) for key in COMPARED_KEYS}, "cells": cells}
 
 
-def metrics(file: Mapping[str, Any], rows: Sequence[Row], chosen: str | None) -> Iterator[Metric]:
-    """``chosen``, or the sweep file's metrics if it is None.
+def recipe(folder: SweepFolder, cell: str) -> dict[str, Any]:
+    """The configuration of a cell's runs; empty if it has none."""
+    configs = (read_config(run.folder) for run in folder.runs if run.cell.name == cell)
+    return next(filter(None, configs), {})
+
+
+def column(plan: Plan, rows: Sequence[Row], name: str) -> Metric:
+    """The metric in a column of ``runs.csv``, as the sweep file declares it if it does.
 
     Raises:
         UnknownName: no run has a number in this column.
     """
-    judged = [file["metric"], *(file.get("also") or [])]
-    own = {
-        (name := str(one["name"])): Metric(name, one["mode"], one.get("margin")) for one in judged
-    }
-    if chosen is None:
-        yield from own.values()
-        return
-    columns = rows[0] if rows else ()
     known = [
         key
-        for key in columns
+        for key in rows[0]
         if key not in STATUS_COLUMNS and any(isinstance(row[key], int | float) for row in rows)
     ]
-    if chosen not in known:
-        raise UnknownName("metric", chosen, known, "the columns of runs.csv")
-    lower = chosen.endswith(LOWER_IS_BETTER) and chosen != "train_tokens"
-    yield own.get(chosen, Metric(chosen, "min" if lower else "max"))
+    if name not in known:
+        raise UnknownName("metric", name, known, "the columns of runs.csv")
+    lower = name.endswith(LOWER_IS_BETTER) and name != "train_tokens"
+    own = {metric.name: metric for metric in plan.metrics}
+    return own.get(name, Metric(name, "min" if lower else "max"))
 
 
-def title(
-    labels: Mapping[str, str],
-    axes: Mapping[str, Sequence[str]],
-    baseline: Mapping[str, str],
-    file: Mapping[str, Any],
-) -> str:
+def title(labels: Mapping[str, str], plan: Plan) -> str:
     """A short name of a cell: ``rms · rotary``. In a sweep around its baseline it names only what
     differs from the baseline.
     """
     shown = dict(labels)
-    if file.get("mode") == "one_at_a_time":
-        shown = {axis: label for axis, label in labels.items() if label != baseline[axis]}
+    if plan.mode == "one_at_a_time":
+        shown = {axis: label for axis, label in labels.items() if label != plan.baseline[axis]}
     words = []
     for axis, label in shown.items():
-        unique = sum(label in others for others in axes.values()) == 1
+        unique = sum(label in others for others in plan.axes.values()) == 1
         is_word = label.lower() not in AMBIGUOUS_LABELS and any(map(str.isalpha, label))
         clear = unique and is_word
-        words.append(label if clear else f"{effects.axis_name(axes, axis)} {label}")
+        words.append(label if clear else f"{effects.axis_name(plan.axes, axis)} {label}")
     return " · ".join(words) or "baseline"
+
+
+def design(folder: SweepFolder) -> Design:
+    """At how many seeds the runs of a folder may be judged, and with how many they were judged
+    before, unless the sweep had declared the same looks already then. A look with too few seeds for
+    a verdict does not count at the first number that has one.
+    """
+    looks, seeds = tuple(folder.plan.looks), sorted(folder.plan.seeds)
+    fewest = FIRST if len(seeds) == FIRST else 1
+    earlier = {
+        len(look["seeds"])
+        for look in object_of(folder.path / LOOKS).get("looks", [])
+        if look["seeds"] != seeds
+        and len(look["seeds"]) >= fewest
+        and (not looks or look.get("looks") != [*looks])
+    }
+    return Design(looks=() if earlier else looks, earlier=tuple(sorted(earlier)))
+
+
+def record_look(folder: SweepFolder) -> None:
+    """Record that somebody has seen the verdicts of a folder."""
+    look = {"seeds": sorted(folder.plan.seeds), "looks": folder.plan.looks}
+    before = object_of(folder.path / LOOKS).get("looks", [])
+    if look not in before:
+        replace_text(folder.path / LOOKS, json.dumps({"looks": [*before, look]}) + "\n")

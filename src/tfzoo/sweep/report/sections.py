@@ -1,32 +1,86 @@
 """What a report shows after its answer, as sections that the page and the text print alike: a table
-of all cells, a picture of the effects, then details.
+of all cells, a picture of the effects, then details, the last of which is how the sweep was made.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from statistics import mean
+from typing import Any
 
 from markupsafe import Markup
 
+from tfzoo.sweep.judge.effects import listed
 from tfzoo.sweep.judge.repeats import summary
-from tfzoo.sweep.judge.scores_by_seed import listed
-from tfzoo.sweep.judge.sentences import format_p
+from tfzoo.sweep.judge.sentences import decimals, format_p
 from tfzoo.sweep.judge.verdicts import DECIDED, Judged, Verdicts
+from tfzoo.sweep.plan.layout import text
 from tfzoo.sweep.report import figures
-from tfzoo.sweep.report.facts import facts
-from tfzoo.sweep.report.numbers import (
-    NONE,
-    format_difference,
-    format_ends,
-    format_interval,
-    format_mean,
-    format_memory,
-    format_value,
-)
 from tfzoo.sweep.report.results import CellResult, Results
+
+NONE = "–"
+
+
+def format_value(value: float | None) -> str:
+    """Four significant digits; large numbers with commas."""
+    if value is None:
+        return NONE
+    if math.isfinite(value) and abs(value) >= 10_000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
+
+
+def format_mean(mean: float | None, low: float | None, high: float | None) -> str:
+    """A mean with half the width of its interval: ``2.013 ± 0.04``."""
+    if mean is None:
+        return NONE
+    if low is None or high is None:
+        return format_value(mean)
+    half = (high - low) / 2
+    digits = decimals(-half, half)
+    return f"{mean:,.{digits}f} ± {half:,.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def format_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """A difference with its interval: ``-0.12 (-0.20 to -0.04)``."""
+    if value is None or low is None or high is None:
+        return format_difference(value, low, high)
+    return f"{format_difference(value, low, high)} ({format_ends(low, high)})"
+
+
+def format_ends(low: float | None, high: float | None) -> str:
+    """An interval: ``-0.20 to -0.04``; ``""`` if there is none."""
+    if low is None or high is None:
+        return ""
+    return " to ".join(format_signed(end, decimals(low, high)) for end in (low, high))
+
+
+def format_difference(value: float | None, low: float | None, high: float | None) -> str:
+    """A difference, rounded by the width of its interval."""
+    return (
+        NONE
+        if value is None
+        else format_signed(value, 3 if low is None or high is None else decimals(low, high))
+    )
+
+
+def format_signed(value: float, digits: int) -> str:
+    """A number with its sign; 0 without one."""
+    rounded = round(value, digits) + 0.0
+    return (
+        f"{rounded:+,.{digits}f}".replace("-", "\N{MINUS SIGN}") if rounded else f"{0:.{digits}f}"
+    )
+
+
+def format_memory(size: float | None) -> str:
+    """Bytes in MiB or GiB."""
+    if size is None:
+        return NONE
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
+
 
 COSTS: dict[str, tuple[str, Callable[[float | None], str]]] = {
     "parameters": ("Parameters", format_value),
@@ -102,13 +156,13 @@ def cells(results: Results) -> Table:
     """A row for each cell: its labels, how many runs ended, its score and difference to the
     baseline by each metric, and what it costs.
     """
-    tuned = str((results.file.get("tune") or {}).get("key", ""))
+    tuned = results.plan.tune.key if results.plan.tune else ""
     costs = {
         key: cost
         for key, cost in COSTS.items()
         if any(cell.mean(key) is not None for cell in results.cells)
     }
-    heads = [*map(results.axis_name, results.axes), "Runs", *([tuned] if tuned else [])]
+    heads = [*map(results.axis_name, results.plan.axes), "Runs", *([tuned] if tuned else [])]
     for found in results.verdicts:
         sequential = "sequential " * bool(found.design.looks)
         heads += [found.metric, f"Difference (95 % CI), {sequential}p after Holm"]
@@ -207,7 +261,7 @@ def swapped(results: Results) -> Section:
     metric, found = figures.validated(results)
     curves = {run: curve for run, curve in found.items() if 0 in curve}
     sign = 1 if metric.endswith("loss") or judged.mode == "min" else -1
-    baseline = [cell.name for cell in results.cells if cell.labels == results.baseline]
+    baseline = [cell.name for cell in results.cells if cell.labels == results.plan.baseline]
     same = metric.rpartition("/")[2] == judged.metric.rpartition("/")[2]
     margin = judged.design.margin if same else None
     goals = {
@@ -258,3 +312,75 @@ def troubles(results: Results) -> list[tuple[str, str]]:
         ("", f"{', '.join([title, *([listed(seeds)] if seeds else [])])}: {status}: {why}")
         for (title, status, why), seeds in alike.items()
     ]
+
+
+def facts(results: Results) -> list[tuple[str, str]]:
+    """The title and the text of each line. Values that differ between runs are listed with the
+    number of runs.
+    """
+    plan, design = results.plan, results.verdicts[0].design
+    of_runs = [one.get("fit", {}) for one in results.folder.summaries()]
+    baseline = [f"{results.axis_name(axis)} {label}" for axis, label in plan.baseline.items()]
+    seeds = sorted({row["seed"] for row in results.rows if row["seed"] is not None})
+    before = " and ".join(map(str, design.earlier))
+    found = {
+        "Recipe": plan.recipe or f"{plan.module} on {plan.data}",
+        "Baseline": ", ".join(baseline),
+        "Seeds": ", ".join(map(str, seeds)),
+        "Budget": budget(results),
+        "Tuned": plan.tune
+        and f"{plan.tune.key}, for each cell, among {text([*plan.tune.values.values()])}",
+        "Grown": before
+        and f"judged with {before} seeds before; the sweep did not declare that it would grow "
+        "(looks), so what it says now is an estimate and no verdict",
+        "Command": results.folder.command,
+        **{key: text(value) for key, value in plan.overrides.items()},
+        "Versions": counted(
+            ", ".join(f"{name} {of}" for name, of in one.get("versions", {}).items())
+            for one in of_runs
+        ),
+        "Hardware": counted(machine(one.get("hardware") or {}) for one in of_runs),
+        "How to read it": legend(results),
+    }
+    return [(name, words) for name, words in found.items() if words]
+
+
+def legend(results: Results) -> str:
+    """How verdicts and intervals are to be read."""
+    looks = results.verdicts[0].design.looks
+    return (
+        "all 95 % intervals of a metric's differences together hold in 95 of 100 sweeps (each has "
+        "the level 1 - 0.05 / comparisons). p and verdicts are corrected for all comparisons of a "
+        "metric (Holm's method, which is sharper than the intervals; family-wise error rate 5 %)."
+    ) + (
+        f" The sweep declared that it would be judged with {', '.join(map(str, looks))} seeds: "
+        "verdicts and intervals hold at all of these looks together; p is sequential, the smallest "
+        "so far."
+        if looks
+        else ""
+    )
+
+
+def budget(results: Results) -> str:
+    """The limit of each run, and the steps that the runs took."""
+    given = asdict(results.plan.budget)
+    limits = [f"{key} {value}" for key, value in given.items() if value is not None]
+    steps = sorted({row["steps"] for cell in results.cells for row in cell.done if row["steps"]})
+    taken = " to ".join(f"{one:,}" for one in dict.fromkeys([*steps[:1], *steps[-1:]]))
+    said = ", ".join(limits) or "that of the recipe"
+    return said + f" (taken: {taken} steps)" * bool(steps)
+
+
+def machine(hardware: dict[str, Any]) -> str:
+    """``AMD EPYC, 2 cores, 1 threads``."""
+    parts = [str(hardware.get("cpu") or ""), *hardware.get("gpus", [])]
+    parts += [f"{hardware[key]} {key}" for key in ("cores", "threads") if hardware.get(key)]
+    return ", ".join(filter(None, parts))
+
+
+def counted(words: Iterable[str]) -> str:
+    """The common value, or each value with the number of runs that have it."""
+    kinds = Counter(word for word in words if word)
+    if len(kinds) < 2:
+        return "".join(kinds)
+    return "; ".join(f"{word} ({count} runs)" for word, count in kinds.most_common())

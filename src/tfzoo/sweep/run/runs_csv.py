@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import yaml
-
 from tfzoo.base.bounded_files import object_of
+from tfzoo.config.files import read_yaml
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import replacing
-from tfzoo.runs.folder import read_config, read_summary
+from tfzoo.runs.folder import read_summary
 from tfzoo.runs.logged import logged_curves
 from tfzoo.sweep.plan.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS
-from tfzoo.sweep.plan.sweep_file import Budget
+from tfzoo.sweep.plan.sweep_file import Plan, parse
 from tfzoo.sweep.run import tune
-from tfzoo.sweep.run.state import CELLS, SWEEP, outcome, scores
+from tfzoo.sweep.run.state import CELLS, SWEEP, Run, planned_runs, scores
 
 FILE = "runs.csv"
 Row = dict[str, Any]
@@ -28,16 +27,11 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """A sweep's folder: the command that created it, the resolved sweep file, the cells, and what
-    each run is to measure and to use.
-    """
+    """A sweep's folder: the command that created it, and its plan, with the cells refused then."""
 
     path: Path
     command: str
-    file: dict[str, Any]
-    cells: list[dict[str, Any]]
-    metrics: list[str]
-    budget: Budget
+    plan: Plan
 
     @classmethod
     def open(cls, given: str | Path) -> SweepFolder:
@@ -45,46 +39,33 @@ class SweepFolder:
 
         Raises:
             BadRun: the folder does not exist, is not a sweep's, or is damaged.
+            BadRecipe, BadOption, UnknownName: its sweep file has a mistake.
         """
         path = Path(given)
         if not (path / CELLS).is_file():
             inside = sorted(str(found.parent) for found in path.glob(f"*/{CELLS}"))
             hint = f"Did you mean {inside[0]}?" if inside else "tfzoo sweep FILE creates one"
             raise BadRun(f"{given} is not the folder of a sweep: it has no {CELLS}. {hint}")
+        plan = parse(path / SWEEP, read_yaml(path / SWEEP))
         try:
-            cells = json.loads((path / CELLS).read_text("utf-8"))
-            file = yaml.safe_load((path / SWEEP).read_text("utf-8"))
-            return cls(
-                path,
-                str(cells["command"]),
-                dict(file),
-                list(cells["cells"]),
-                [str(one["name"]) for one in [file["metric"], *(file.get("also") or [])]],
-                Budget(**(file.get("budget") or {})),
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
-            why = " ".join(str(error).split())[:120]
+            made = json.loads((path / CELLS).read_text("utf-8"))
+            refused = {str(one["name"]): str(one["refused"]) for one in made["cells"]}
+            cells = [replace(cell, refused=refused[cell.name]) for cell in plan.cells]
+            return cls(path, str(made["command"]), replace(plan, cells=cells))
+        except (ValueError, KeyError, TypeError) as error:
             raise BadRun(
-                f"{given} is damaged: {type(error).__name__}: {why}. "
+                f"{path / CELLS} is damaged: {type(error).__name__}: {error}. "
                 "Its tfzoo sweep command writes it again"
             ) from None
 
     @property
-    def seeds(self) -> list[int]:
-        """The seeds of the sweep file."""
-        return [int(seed) for seed in self.file.get("seeds") or []]
-
-    def recipe(self, cell: str) -> dict[str, Any]:
-        """The configuration of a cell's runs; empty if it has none."""
-        found = (read_config(self.path / cell / f"seed-{seed}") for seed in self.seeds)
-        return next(filter(None, found), {})
+    def runs(self) -> list[Run]:
+        """The planned runs, cell by cell."""
+        return sorted(planned_runs(self.plan, self.path), key=lambda run: run.number)
 
     def summaries(self) -> Iterator[dict[str, Any]]:
         """The summaries of all runs that have one, without tuning trials."""
-        for cell in self.cells:
-            for seed in self.seeds:
-                if found := read_summary(self.path / cell["name"] / f"seed-{seed}"):
-                    yield found
+        yield from filter(None, (read_summary(run.folder) for run in self.runs))
 
 
 def table(folder: str | Path | SweepFolder) -> list[Row]:
@@ -95,42 +76,39 @@ def table(folder: str | Path | SweepFolder) -> list[Row]:
     None.
     """
     opened = folder if isinstance(folder, SweepFolder) else SweepFolder.open(folder)
-    rows = [
-        row(opened, cell, seed)
-        for cell in opened.cells
-        for seed in ([None] if cell["refused"] else opened.seeds)
-    ]
-    first = (*CELL_COLUMNS, *opened.cells[0]["labels"], *STATUS_COLUMNS)
+    by_cell: dict[str, list[Row]] = {
+        cell.name: [{"cell": cell.name, **cell.labels, "status": "refused", "reason": cell.refused}]
+        * bool(cell.refused)
+        for cell in opened.plan.cells
+    }
+    for run in opened.runs:
+        by_cell[run.cell.name].append(row(run, run.folder.relative_to(opened.path).as_posix()))
+    rows = [row for own in by_cell.values() for row in own]
+    first = (*CELL_COLUMNS, *opened.plan.axes, *STATUS_COLUMNS)
     scores = sorted({key for row in rows for key in row} - {*first, *MEASURED_COLUMNS})
     columns = (*first, *scores, *MEASURED_COLUMNS)
     return [{key: row.get(key) for key in columns} for row in rows]
 
 
-def row(folder: SweepFolder, cell: Mapping[str, Any], seed: int | None) -> Row:
-    """The row of one run. Paths are relative to the sweep's folder, which may be moved."""
-    first = {"cell": cell["name"], **cell["labels"], "seed": seed}
-    if seed is None:
-        return {**first, "status": "refused", "reason": cell["refused"]}
-    place = f"{cell['name']}/seed-{seed}"
-    path = folder.path / place
-    fit = read_summary(path).get("fit", {})
-    found = outcome(path, folder.metrics, folder.budget)
+def row(run: Run, place: str) -> Row:
+    """The row of one run, which lies at this place in the sweep's folder, which may be moved."""
+    fit, found = read_summary(run.folder).get("fit", {}), run.outcome
     status = found.state if found.is_over else "missing"
-    values = {**scores(path), **explained(path)} if status in ("completed", "diverged") else {}
+    ended = status in ("completed", "diverged")
     peak, checkpoint = fit.get("peak_memory") or {}, fit.get("checkpoint")
-    measured = {key: fit.get(key) for key in MEASURED_COLUMNS} | {
+    return {
+        "cell": run.cell.name,
+        **run.cell.labels,
+        "seed": run.seed,
+        "tuned": object_of(run.folder.parent / tune.FILE).get("value"),
+        "status": status,
+        "reason": found.reason,
+        **({**scores(run.folder), **explained(run.folder)} if ended else {}),
+        **{key: fit.get(key) for key in MEASURED_COLUMNS},
         "train_tokens": fit.get("tokens"),
         "peak_memory": peak.get("gpu", peak.get("process")),
         "checkpoint_path": checkpoint and f"{place}/checkpoints/{Path(checkpoint).name}",
         "run_folder": place if fit else None,
-    }
-    return {
-        **first,
-        "tuned": object_of(path.parent / tune.FILE).get("value"),
-        "status": status,
-        "reason": found.reason,
-        **values,
-        **measured,
     }
 
 

@@ -1,0 +1,82 @@
+"""The report of a sweep: ``runs.csv``, ``report.html`` and ``report.md``, and what is printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tfzoo.base.terminal import print_result, relative_path
+from tfzoo.plots.pages.render import render
+from tfzoo.runs.files import replace_text
+from tfzoo.sweep.report.answer import answer
+from tfzoo.sweep.report.results import Results, record_look
+from tfzoo.sweep.report.sections import MADE, SIGNS, Section, Table, sections
+from tfzoo.sweep.run.runs_csv import FILE, write_csv
+
+TEMPLATE = Path(__file__).parent / "page.html"
+SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
+
+
+def publish(results: Results) -> None:
+    """Print the answer and the sentences of a report, and write its files."""
+    shown = sections(results)
+    for line in answer(results):
+        print_result(line)
+    for section in shown:
+        if section.lines and section.title != MADE:
+            print_result("\n".join([section.title, *(f"  {line}" for _, line in section.lines)]))
+    top = results.folder.path
+    write_csv(results.rows, top / FILE)
+    texts = {"report.html": page(results, shown), "report.md": markdown(results, shown)}
+    for name, text in texts.items():
+        replace_text(top / name, text)
+    for name in (FILE, *texts):
+        print_result(relative_path(top / name))
+    if any(one.difference is not None for found in results.verdicts for one in found.cells):
+        record_look(results.folder)
+
+
+def page(results: Results, shown: Sequence[Section]) -> str:
+    """``report.html``: one self-contained page, which opens from disk without a network. Text from
+    files is escaped; no script but the page's own can run.
+    """
+    return render(TEMPLATE, results=results, answer=answer(results), sections=shown, signs=SIGNS)
+
+
+def markdown(results: Results, shown: Sequence[Section]) -> str:
+    """``report.md``: the text and tables of the page, for a paper or a pull request. Text from
+    files is escaped and cannot create links or markup.
+    """
+    lines = [
+        f"# {escape(results.name)}",
+        "",
+        *(f"- {escape(one)}" for one in answer(results)),
+    ]
+    if results.plan.claim:
+        lines += ["", escape(results.plan.claim)]
+    for section in shown:
+        if section.lines or section.table:
+            lines += ["", f"## {escape(section.title)}", ""]
+            lines += [f"- {escape(line)}" for _, line in section.lines]
+        if section.table:
+            lines += [*([""] if section.lines else []), *table(section.table)]
+    links = "Plots: [report.html](report.html). One row per run: [runs.csv](runs.csv)."
+    return "\n".join([*lines, "", links, ""])
+
+
+def table(shown: Table) -> Iterator[str]:
+    """The lines of a table; numbers are aligned to the right."""
+    yield f"| {' | '.join(map(escape, shown.heads))} |"
+    yield f"|{'|'.join('---:' if one else '---' for one in shown.numeric)}|"
+    for row in shown.rows:
+        entries = [f"{one.text} ({one.below})" if one.below else one.text for one in row]
+        yield f"| {' | '.join(map(escape, entries))} |"
+
+
+def escape(text: str) -> str:
+    """Escaped text on one line. Underscores within words need no escape."""
+    shown = SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    shown = re.sub(r"(?<=\w)\\_(?=\w)", "_", shown)
+    # A sign that is followed by a space opens no tag.
+    return re.sub(r"\\([<>])(?=\s)", r"\1", shown).replace("\\<", "&lt;").replace("\\>", "&gt;")
