@@ -25,7 +25,7 @@ from .models.language_model import LanguageModel as LanguageModel
 from .models.masked_language_model import MaskedLanguageModel as MaskedLanguageModel
 from .models.torch_attention import MultiheadAttention as MultiheadAttention
 from .models.transformer import Transformer as Transformer
-from .plots.maps import attention_maps as attention_maps
+from .plots.attention import attention_maps as attention_maps
 from .search import Search as Search
 from .swapping.saved import from_pretrained as from_pretrained
 from .swapping.swap import swap as swap

@@ -9,7 +9,7 @@ from tests.pages.test_attention import data_of
 from tests.results import saved
 from tests.tasks.test_attention import translator
 from tfzoo.commands.main import main
-from tfzoo.plots.pages import attention
+from tfzoo.plots import attention
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 

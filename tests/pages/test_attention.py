@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.browser import opened
-from tfzoo.plots.pages.attention import AttentionMap, AttentionMaps, attention_page, packed
+from tfzoo.plots.attention import AttentionMap, AttentionMaps, attention_page, packed
 
 EVIL = "</script><script>document.title='taken'</script><img src=x onerror=\"alert(1)\">"
 SOURCE = ["one", " two", EVIL, "<eos>"]

@@ -15,7 +15,7 @@ from tests.serving.running import JSON, serving
 from tests.tasks.test_attention import classifier, translator
 from tests.waiting import soon
 from tfzoo.models.transformer_layer import TransformerLayer
-from tfzoo.plots.pages import attention
+from tfzoo.plots import attention
 from tfzoo.serving import app
 
 EVIL = "</script><script>document.title='taken'</script><img src=x onerror=\"alert(1)\">"

@@ -11,7 +11,7 @@ from tfzoo.data.tokenizer import TokenizerPair, Vocabulary
 from tfzoo.errors import BadOption
 from tfzoo.learning.attention import layers_without_map, token_strings
 from tfzoo.masks import Mask
-from tfzoo.plots.pages.attention import attention_page
+from tfzoo.plots.attention import attention_page
 from tfzoo.testing.samples import COMPONENT_KINDS
 
 TEXT = "one two"

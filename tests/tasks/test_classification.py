@@ -7,11 +7,12 @@ import torch
 
 import tfzoo
 from tests.daily import sampled
+from tests.scored import task_with
 from tests.tiny import ready
 from tests.trainers import quiet
 from tfzoo.errors import BadData, BadOption, BadRun
 from tfzoo.learning.loss import class_losses
-from tfzoo.tasks.classification import confusion
+from tfzoo.tasks.classification import ClassificationTask, confusion, reliability
 
 WORDS = {"colour": ["red", "green", "blue"], "NUM": ["one", "two", "three", "four"]}
 
@@ -229,3 +230,19 @@ def test_a_checkpoint_of_another_tokenizer_is_refused(folder, data, tmp_path):
 def test_rows_of_the_confusion_matrix_are_the_true_classes():
     label, predicted = torch.tensor([[0, 0, 0, 1, 1, 2], [0, 0, 1, 1, 2, 2]])
     assert confusion(label, predicted, 3).tolist() == [[2, 1, 0], [0, 1, 1], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("texts", [1, 500])
+def test_a_text_is_counted_in_the_interval_of_its_probability(texts):
+    draw = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(texts, 4, generator=draw)
+    label = torch.randint(4, (texts,), generator=draw)
+    confidence, predicted = logits.double().softmax(-1).max(-1)
+    count, sure, accuracy = reliability(confidence, predicted == label).T
+    task = task_with(ClassificationTask, labels=range(4))
+    scores = task.compute_scores(confidence, predicted, label)
+    error = float((count / texts * (sure - accuracy).abs()).sum())
+    assert error == pytest.approx(float(scores["calibration_error"]), abs=1e-6)
+    some, ends = count > 0, torch.arange(1, 16) / 15
+    assert (sure[some] <= ends[some] + 1e-6).all()
+    assert (sure[some] >= ends[some] - 1 / 15 - 1e-6).all()

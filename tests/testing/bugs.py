@@ -34,7 +34,6 @@ MASKED = "tests/tasks/test_masked_language_modeling.py::"
 WORDS = "tests/tasks/test_token_classification.py::"
 SCORES = "tests/tasks/test_scores.py::"
 INTERVALS = "tests/tasks/test_resampling.py::"
-PICTURES = "tests/plots/test_decisions.py::"
 INFLUENCE = "a_token_has_influence_on_itself_and_whatever_may_look_at_it"
 
 CHANGES: dict[str, tuple[str, Change, str]] = {
@@ -866,17 +865,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "a text is counted in the interval of probability below its own": (
         "tasks/classification:reliability",
         replace("_.ceil()", "_.floor()"),
-        PICTURES + "test_the_distance_from_the_diagonal_is_the_calibration_error",
-    ),
-    "what a model is sure of is drawn as what is right": (
-        "calibration_figure",
-        replace("confidence, accuracy = _", "accuracy, confidence = _"),
-        PICTURES + "test_the_distance_from_the_diagonal_is_the_calibration_error",
-    ),
-    "F1 is drawn half as large": (
-        "threshold_figure",
-        replace("2 * right / _", "right / _"),
-        PICTURES + "test_the_curve_at_the_threshold_is_the_score",
+        "tests/tasks/test_classification.py::test_a_text_is_counted_in_the_interval_of_its_probability",
     ),
     "the model goes on when the time of a request is over": (
         "Model._check",

@@ -17,7 +17,7 @@ from tfzoo.errors import BadData, BadOption, TfzooError
 from tfzoo.runs.run import Run
 
 if TYPE_CHECKING:
-    from tfzoo.plots.pages.attention import AttentionMaps
+    from tfzoo.plots.attention import AttentionMaps
 
 FILE = "attention.html"
 PAGE = ".html"
@@ -53,7 +53,7 @@ def run(given: Namespace) -> int:
                 + ", ".join(map(str, own))
             )
     runs = [maps.of_layers(given.layers) for maps in runs] if given.layers else runs
-    from tfzoo.plots.pages.attention import attention_page
+    from tfzoo.plots.attention import attention_page
 
     with open_output(None if given.output == "-" else given.output) as out:
         out.write(attention_page(*runs))

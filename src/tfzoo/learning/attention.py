@@ -13,8 +13,7 @@ from tfzoo.data.tokenizer import Tokenizer, token_texts
 from tfzoo.errors import BadData, BadOption
 from tfzoo.models.mixer import Mixer
 from tfzoo.models.transformer_layer import TransformerLayer
-from tfzoo.plots.maps import attention_maps
-from tfzoo.plots.pages.attention import AttentionMap, AttentionMaps, Side
+from tfzoo.plots.attention import AttentionMap, AttentionMaps, Side, attention_maps
 
 Tokens = Mapping[Side, tuple[list[str], list[str]]]
 """The query tokens and the key tokens of each side."""

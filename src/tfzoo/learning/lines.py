@@ -16,7 +16,7 @@ from tfzoo.data.batches import OnTruncated, warn_truncated
 from tfzoo.data.pairs import parts
 from tfzoo.errors import BadRun
 from tfzoo.learning.attention import Record, page_of, token_strings
-from tfzoo.plots.pages.attention import AttentionMaps
+from tfzoo.plots.attention import AttentionMaps
 
 SHOWN = 5
 """The most labels of which a page shows the probability."""

@@ -104,6 +104,11 @@ def read_run(folder: Path, name: str = "") -> RunMetrics:
     """
     folder = folder.expanduser()
     check_exists(folder)
+    found = {name: one for name, one in logged_curves(folder).items() if name[:5] != "test/"}
+    if not found:
+        inside = similar_runs(folder / "x")
+        known = f"; runs in it: {', '.join(inside)}" if inside else ""
+        raise BadRun(f"{folder} has no {METRICS} with values of training{known}")
     recipe, fit = read_config(folder), read_summary(folder).get("fit", {})
     settings: Mapping[str, Any] = recipe.get("checkpoint") or {}
     monitor = settings.get("monitor") or next(iter(fit.get("best") or {}), None)
@@ -111,27 +116,13 @@ def read_run(folder: Path, name: str = "") -> RunMetrics:
         monitor = None
     return RunMetrics(
         name or "/".join(folder.absolute().parts[-2:]),
-        read_curves(folder),
+        {
+            name: (np.array(sorted(curve)), np.array([curve[step] for step in sorted(curve)]))
+            for name, curve in found.items()
+        },
         monitor,
         settings.get("mode", "max"),
     )
-
-
-def read_curves(folder: Path) -> dict[str, Curve]:
-    """Each metric that was logged in training. The last of several values of one step counts.
-
-    Raises:
-        BadRun: there is no file, it cannot be read, or it has no values yet.
-    """
-    found = {name: one for name, one in logged_curves(folder).items() if name[:5] != "test/"}
-    if not found:
-        inside = similar_runs(folder / "x")
-        known = f"; runs in it: {', '.join(inside)}" if inside else ""
-        raise BadRun(f"{folder} has no {METRICS} with values of training{known}")
-    return {
-        name: (np.array(sorted(curve)), np.array([curve[step] for step in sorted(curve)]))
-        for name, curve in found.items()
-    }
 
 
 def draw_curves(folder: Path, loggers: Sequence[Any], step: int) -> None:

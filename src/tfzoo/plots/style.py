@@ -1,7 +1,11 @@
-"""What all pictures share: colours, sizes, file formats, and how they reach loggers."""
+"""What all pictures share: colours, sizes, file formats, and how they reach loggers; and what all
+pages share: their style, and a policy that lets no script but the page's own run.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from tfzoo.base.terminal import notify
@@ -20,6 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUFFIXES = ("png", "svg", "pdf")
+PAGES = Path(__file__).parent / "pages"
+"""The folder of what all pages begin with."""
 INK, SOFT, GRID = "#1c2127", "#5f6b77", "#e3e7eb"
 """Text, text of less weight, lines behind the data."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c2127")
@@ -187,3 +195,43 @@ def log_figure(loggers: Iterable[Any], name: str, draw: Callable[[], Figure], st
 def board(logger: Any) -> Any:
     """TensorBoard's writer, where the logger has one."""
     return getattr(logger, "experiment", None)
+
+
+def render(template: Path, *, served: bool = False, **given: object) -> str:
+    """The page of a Jinja template ``NAME.html`` with the files ``NAME.css`` and ``NAME.js`` beside
+    it, if there are any. The template begins with ``head.html``, which has policy and style, and
+    writes ``script`` where it belongs. All other text is escaped.
+
+    Args:
+        served: the page may ask its own server, show the answer in a frame, and have the icon
+            that browsers ask for.
+    """
+    style = (PAGES / "base.css").read_text("utf-8") + beside(template, ".css")
+    script = beside(template, ".js")
+    own = "'self'" if served else "'none'"
+    pictures = own if served else "data:"
+    policy = (
+        f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; "
+        f"frame-src {own}; img-src {pictures}; connect-src {own}; base-uri 'none'; "
+        f"form-action {own}"
+    )
+    environment = Environment(
+        loader=FileSystemLoader(PAGES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = environment.from_string(template.read_text("utf-8"))
+    return page.render(policy=policy, style=Markup(style), script=Markup(script), **given)
+
+
+def beside(template: Path, suffix: str) -> str:
+    """The text of the file beside a template; "" if there is none."""
+    path = template.with_suffix(suffix)
+    return path.read_text("utf-8") if path.exists() else ""
+
+
+def digest(text: str) -> str:
+    """The hash by which the page's security policy allows a script or a style."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -28,8 +28,8 @@ import tfzoo
 from tfzoo.data.pairs import joined, title
 from tfzoo.errors import BadOption
 from tfzoo.learning.task import Task
-from tfzoo.plots.pages.attention import TooLarge, attention_page
-from tfzoo.plots.pages.render import render
+from tfzoo.plots.attention import TooLarge, attention_page
+from tfzoo.plots.style import render
 from tfzoo.serving import Limits
 from tfzoo.serving.model import Model
 

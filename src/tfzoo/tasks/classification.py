@@ -22,7 +22,7 @@ from tfzoo.learning.loss import Loss, class_losses, constant_loss
 from tfzoo.learning.scoring import Figures, on_cpu
 from tfzoo.learning.settings import Settings
 from tfzoo.learning.text_task import TextTask
-from tfzoo.plots.decisions import calibration_figure, confusion_figure
+from tfzoo.plots.confusion import confusion_figure
 
 BINS = 15
 """Intervals of probability in which confidence and accuracy are compared."""
@@ -164,14 +164,10 @@ class ClassificationTask(TextTask):
         }
 
     def figures(self, columns: Sequence[Tensor], title: str) -> Figures:
-        """The confusion matrix, and the accuracy by the model's confidence."""
-        confidence, predicted, label = columns
+        """The confusion matrix."""
+        _, predicted, label = columns
         matrix = confusion(label, predicted, len(self.labels))
-        bins = reliability(confidence, predicted == label)
-        return {
-            "confusion": partial(confusion_figure, matrix, self.labels, title),
-            "calibration": partial(calibration_figure, bins, title),
-        }
+        return {"confusion": partial(confusion_figure, matrix, self.labels, title)}
 
     def answers_of(
         self, batch: ClassificationBatch, options: Any = None

@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import compress
 from typing import Any, ClassVar
 from unicodedata import normalize
@@ -26,9 +25,7 @@ from tfzoo.data.prepare import location
 from tfzoo.data.table import Lists
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadData, BadOption
-from tfzoo.learning.scoring import Figures
 from tfzoo.learning.text_task import TextTask
-from tfzoo.plots.decisions import threshold_figure
 
 
 class MultilabelData(LabelledText):
@@ -252,12 +249,6 @@ class MultilabelClassificationTask(TextTask):
         if self.trainer.state.fn == "fit" and not self.trainer.sanity_checking:
             self.threshold.fill_(best_threshold(*self.scores[0].columns))
         super().on_validation_epoch_end()
-
-    def figures(self, columns: Sequence[Tensor], title: str) -> Figures:
-        """Precision, recall and F1 by the threshold."""
-        logits, label = columns
-        threshold = float(self.threshold)
-        return {"threshold": partial(threshold_figure, logits.sigmoid(), label, threshold, title)}
 
     def answers_of(self, batch: ClassificationBatch, options: Any = None) -> list[MultilabelAnswer]:
         answers = []

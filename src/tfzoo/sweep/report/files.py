@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfzoo.base.terminal import print_result, relative_path
-from tfzoo.plots.pages.render import render
+from tfzoo.plots.style import render
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep.report.answer import answer
 from tfzoo.sweep.report.results import Results, record_look

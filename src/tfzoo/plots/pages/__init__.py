@@ -1,1 +1,0 @@
-"""Self-contained HTML pages, which open from disk without a network."""
