@@ -1,7 +1,7 @@
 """Additive attention against its formula written plainly: time forward and backward, and peak
 memory.
 
-    python benchmarks/additive.py --pairs 5 > benchmarks/additive.md
+    python benchmarks/additive.py --pairs 5     # the table of additive.md
 
 Both run in turn in one process, each with the same weights, mask and dropout, after their outputs
 and gradients without dropout were
@@ -118,14 +118,6 @@ def main() -> None:
     parser.add_argument("--lengths", type=int, nargs="+", default=[64, 512])
     parser.add_argument("--pairs", type=int, default=5)
     options = parser.parse_args()
-    print("# Additive attention, forward and backward\n")
-    print(
-        f"Batch {BATCH}, {HEADS} heads of {WIDTH}, causal mask and padding, dropout {DROPOUT}, "
-        f"fp32; torch {torch.__version__}, "
-        f"{torch.get_num_threads()} thread(s), {options.pairs} pairs in turn. Ratio: median "
-        "(least to largest).\n"
-    )
-    print("    python benchmarks/additive.py --pairs", options.pairs, "\n")
     print(
         "| length | plain | tfzoo | plain / tfzoo | peak plain | peak tfzoo "
         "|\n|---|---|---|---|---|---|"

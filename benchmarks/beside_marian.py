@@ -1,18 +1,17 @@
 """Training steps and decoding against `transformers`' MarianMTModel of equal weights, or against
 another version of tfzoo: speed, and peak memory.
 
-    python benchmarks/beside_marian.py step                    # prints a row of beside_marian.md
+    python benchmarks/beside_marian.py step                    # prints a row
     python benchmarks/beside_marian.py step --dim 512 --layers 6
     python benchmarks/beside_marian.py step --bf16             # both under autocast
     python benchmarks/beside_marian.py greedy "beam 5"
     python benchmarks/beside_marian.py step "beam 5" --against OTHER/src
 
-Four processes take turns, batch by batch, in an order that changes: tfzoo with the memory setting
-of our commands (`tfzoo.keep_freed_memory`), MarianMT as people run it, MarianMT with our memory
-setting, and the matrix products of a tfzoo step or search alone (attention kernels are counted with
-them), on tensors of the same shapes: the limit. Equal losses, or equal sentences, are asserted
-first. Neither side may end a sentence before ``LENGTH`` tokens, so that both do the same work. The
-peak is that of the process, less what it holds before any model is built.
+Three processes take turns, batch by batch, in an order that changes: tfzoo with the memory setting
+of our commands (`tfzoo.keep_freed_memory`), MarianMT as people run it, and MarianMT with our memory
+setting. Equal losses, or equal sentences, are asserted first. Neither side may end a sentence
+before ``LENGTH`` tokens, so that both do the same work. The peak is that of the process, less what
+it holds before any model is built.
 
 ``--against`` takes the ``src`` of another checkout and runs that version in a process of its own,
 with its own ``benchmarks/marian.py``.
@@ -33,8 +32,6 @@ from pathlib import Path
 import torch
 from marian import PAD, Endless, batches, our_loss, pair, their_loss
 from scipy import stats
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
 
 from tfzoo import keep_freed_memory
 from tfzoo.base.allocator import READ_AT_IMPORT
@@ -45,11 +42,10 @@ HERE = Path(__file__).resolve().parents[1] / "src"
 VOCAB, TOKENS, MEAN, BATCHES = 8000, 4096, 14.0, 5
 SENTENCES, SOURCE, LENGTH = 32, 14, 20
 BEAMS = {"step": 0, "greedy": 1, "beam 5": 5}
-OURS, THEIRS, KEPT, LIMIT = "tfzoo", "MarianMT", "MarianMT, freed memory kept", "limit"
-PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "scaled_dot_product", "linear_pointwise")
+OURS, THEIRS, KEPT = "tfzoo", "MarianMT", "MarianMT, freed memory kept"
 HEAD = (
     "| work | dim | layers | tfzoo, per s | MarianMT, per s | ratio (95 % interval) "
-    "| MarianMT with our memory setting | of the limit | peak memory, MiB | ratio |"
+    "| MarianMT with our memory setting | peak memory, MiB | ratio |"
 )
 
 
@@ -75,15 +71,15 @@ def main() -> None:
     elif options.against:
         compare_versions(options)
     else:
-        print(HEAD, "|---" * 10 + "|", sep="\n")
+        print(HEAD, "|---" * 9 + "|", sep="\n")
         for work in options.works:
             print(row_of(work, options), flush=True)
 
 
 def row_of(work: str, options: argparse.Namespace) -> str:
-    """A row of beside_marian.md."""
+    """A row of the table."""
     seconds, units, peaks = measure(
-        {name: start(HERE, work, name, options) for name in (OURS, THEIRS, KEPT, LIMIT)},
+        {name: start(HERE, work, name, options) for name in (OURS, THEIRS, KEPT)},
         work,
         options.rounds,
     )
@@ -91,13 +87,12 @@ def row_of(work: str, options: argparse.Namespace) -> str:
         name: statistics.median(u / s for u, s in zip(units, seconds[name], strict=True))
         for name in (OURS, THEIRS)
     }
-    limit = statistics.mean(a / b for a, b in zip(seconds[LIMIT], seconds[OURS], strict=True))
     dtype = ", bf16" if options.bf16 else ""
     return (
         f"| {work}{dtype} | {options.dim} | {options.layers}+{options.layers} "
         f"| {rate[OURS]:,.0f} | {rate[THEIRS]:,.0f} "
         f"| {ratio(seconds[THEIRS], seconds[OURS])} | {ratio(seconds[KEPT], seconds[OURS])} "
-        f"| {limit:.0%} | {peaks[OURS]} / {peaks[THEIRS]} | {peaks[OURS] / peaks[THEIRS]:.2f} |"
+        f"| {peaks[OURS]} / {peaks[THEIRS]} | {peaks[OURS] / peaks[THEIRS]:.2f} |"
     )
 
 
@@ -197,12 +192,11 @@ def prepared(work: str, name: str, dim: int, layers: int, made) -> Callable[[int
     """What does the work once, on the batch of a number."""
     ours, theirs = pair(VOCAB, dim, dim // 64, layers, dropout=0.0 if BEAMS[work] else 0.1)
     same = same_sentences if BEAMS[work] else same_loss
-    if name == LIMIT:
+    if name == KEPT:  # whose peak is not shown
         same(ours, theirs, BEAMS[work], made)
-    run = {OURS: ours_of, LIMIT: ours_of}.get(name, theirs_of)(
-        ours if name in (OURS, LIMIT) else theirs, BEAMS[work], made
+    return (
+        ours_of(ours, BEAMS[work], made) if name == OURS else theirs_of(theirs, BEAMS[work], made)
     )
-    return products_of(run, 1 if BEAMS[work] else BATCHES) if name == LIMIT else run
 
 
 def ours_of(model, beam: int, made) -> Callable[[int], object]:
@@ -258,47 +252,6 @@ def stepper(model, loss, made) -> Callable[[int], object]:
     return step
 
 
-def products_of(run: Callable[[int], object], count: int) -> Callable[[int], object]:
-    """The matrix products of each of so many runs, on tensors of the same shapes."""
-    found = []
-    for index in range(count):
-        with Products() as seen:
-            run(index)
-        found.append(seen.calls)
-
-    @torch.no_grad()
-    def replay(index: int) -> None:
-        with torch.autocast("cpu", enabled=False):
-            for product, arguments, options in found[index % count]:
-                product(*arguments, **options)
-
-    return replay
-
-
-class Products(TorchDispatchMode):
-    """Notes each matrix product, with one tensor for each shape, strides and dtype."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls = []
-        self.tensors = {}
-
-    def __torch_dispatch__(self, function, types, arguments=(), options=None):
-        options = options or {}
-        if any(name in function.name() for name in PRODUCTS):
-            self.calls.append((function, *tree_map(self.stand_in, (arguments, options))))
-        return function(*arguments, **options)
-
-    def stand_in(self, value):
-        if not isinstance(value, torch.Tensor) or value.is_mkldnn:  # oneDNN's own order
-            return value
-        key = (value.shape, value.stride(), value.dtype)
-        if key not in self.tensors:
-            room = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
-            self.tensors[key] = room.copy_(value.detach())
-        return self.tensors[key]
-
-
 def same_loss(ours, theirs, _, made) -> None:
     ours.eval(), theirs.eval()
     with torch.autocast("cpu", enabled=False):
@@ -310,7 +263,7 @@ def same_loss(ours, theirs, _, made) -> None:
 def same_sentences(ours, theirs, beam: int, made) -> None:
     found, wanted = ours_of(ours, beam, made)(0), theirs_of(theirs, beam, made)(0)
     same = statistics.mean(a == b for a, b in zip(found, wanted, strict=True))
-    if same < 0.9:
+    if same < 0.8:  # random weights have ties
         raise SystemExit(f"only {same:.0%} of the sentences are the same")
 
 

@@ -1,6 +1,6 @@
 """What becomes of a training under each fault: a real signal, process, disk, limit of memory, host.
 
-    python -m benchmarks.faults --write      # all of them; writes faults.md
+    python -m benchmarks.faults              # all of them, as in faults.md
     python -m benchmarks.faults SIGTERM      # those whose name has the words
 
 Needs ``tfzoo`` to be importable, and Linux; a disk of its own for a process needs ``unshare -Urm``.
@@ -358,33 +358,20 @@ FROM_WITHIN: dict[str, Callable[[Path], Outcome]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("words", nargs="*")
-    parser.add_argument("--write", action="store_true", help="faults.md beside this script")
     options = parser.parse_args()
-    lines = [
+    print(
         "| fault | what happened | seconds | exit code | processes left |",
-        "|---|---|---|---|---|",
-    ]
-    print("\n".join(lines))
+        "|---" * 5 + "|",
+        sep="\n",
+    )
     for name, happen in (FAULTS | FROM_WITHIN).items():
         if all(word in name for word in options.words):
             with tempfile.TemporaryDirectory() as folder:
                 outcome = happen(Path(folder))
             step = f"; checkpoint of step {outcome.step}" if outcome.step else ""
             said = f"{outcome.line.replace(folder, '')}{step}".replace("|", "/")
-            lines.append(
-                f"| {name} | {said} | {outcome.seconds:.1f} | {outcome.code} | {outcome.left} |"
-            )
-            print(lines[-1], flush=True)
-    if options.write:
-        command = " ".join(["python -m benchmarks.faults", *sys.argv[1:]])
-        head = f"# What becomes of a training under each fault\n\n{SAYS}\n\n    {command}\n\n"
-        Path(__file__).with_suffix(".md").write_text(head + "\n".join(lines) + "\n", "utf-8")
-
-
-SAYS = """\
-Trainings of a small model, on two CPU processes (gloo) where the name says a process or a signal,
-else on one. Seconds are from the fault until no process was left. A process that hangs is given 20
-seconds here (`timeout`)."""
+            ended = f"{outcome.seconds:.1f} | {outcome.code} | {outcome.left}"
+            print(f"| {name} | {said} | {ended} |", flush=True)
 
 
 if __name__ == "__main__":

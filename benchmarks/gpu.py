@@ -1,10 +1,10 @@
 """What one GPU makes of tfzoo, beside PyTorch and `transformers`: training steps, attention, norms,
-rotary positions, the loss, beam search, memory.
+the loss, beam search, memory.
 
-    python -m benchmarks.gpu --write                   # benchmarks/gpu.md, at most 4 minutes
+    python -m benchmarks.gpu > benchmarks/gpu.md       # at most 4 minutes
     python -m benchmarks.gpu --device cpu --small      # prints, in seconds: to see that it runs
 
-Each part has a time limit of its own, and each row is written as soon as it is measured. The two
+Each part has a time limit of its own, and each row is printed as soon as it is measured. The two
 sides of a ratio take turns.
 """
 
@@ -16,7 +16,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -38,7 +37,6 @@ from tfzoo.search import Search, search
 
 EOS, PAD = OWN.eos, OWN.pad
 
-PAGE = Path(__file__).with_name("gpu.md")
 BASE = {"vocab_size": 37000, "dim": 512, "heads": 8, "layers": 6, "dropout": 0.1, "hidden": 2048}
 BIG = {"vocab_size": 37000, "dim": 1024, "heads": 16, "layers": 6, "dropout": 0.3, "hidden": 4096}
 TINY = {"vocab_size": 100, "dim": 32, "heads": 2, "layers": 1, "dropout": 0.1, "hidden": 64}
@@ -55,8 +53,6 @@ class Run:
     ends: float = 0.0
     products: float = float("nan")
     """Floating-point operations per second of a large matrix product in bf16."""
-    bandwidth: float = float("nan")
-    """Bytes per second of a large copy, read and written."""
 
     @property
     def half(self) -> torch.dtype:
@@ -148,23 +144,6 @@ def products(run: Run) -> Rows:
         yield [str(size), f"{speed / 1e12:.3f}"]
 
 
-def copies(run: Run) -> Rows:
-    """The speed of memory alone."""
-    x = torch.empty(2**20 if run.small else 2**30, dtype=torch.int8, device=run.device)
-    y = torch.empty_like(x)
-    times = [run.seconds(lambda: y.copy_(x)) for _ in range(12)][2:]
-    run.bandwidth = 2 * x.nbytes / statistics.median(times)
-    yield [f"{2 * x.nbytes / 1e6:.0f}", f"{run.bandwidth / 1e9:.0f}"]
-
-
-def roof(run: Run, operations: float, moved: float) -> list[str]:
-    """Of what has to be done at least, the operations, the bytes, and the time: that of whichever
-    takes longer, at the speed of products or of copies.
-    """
-    least = max(operations / run.products, moved / run.bandwidth)
-    return [f"{operations / 1e9:.3g}", f"{moved / 1e6:.3g}", f"{1e3 * least:.3g}"]
-
-
 def training_step(sizes: dict[str, Any], most: int = TOKENS) -> Callable[[Run], Rows]:
     """Forward, backward and AdamW under autocast to bf16, as ``precision: bf16-mixed``."""
 
@@ -250,20 +229,15 @@ def both_ways(run: Callable[[], Tensor], inputs: list[Tensor]) -> Callable[[], o
 
 
 def attention(run: Run) -> Rows:
-    """Causal, without padding, against SDPA. Operations are those of 2 products forward and 5
-    backward; of additive attention, 40 for each hidden unit beside 4 products.
-    """
+    """Causal, without padding, against SDPA."""
     for length in (16,) if run.small else (128, 512, 2048):
         shape = (2, 2, length, 16) if run.small else (8, 8, length, 64)
-        pairs_seen = shape[0] * shape[1] * length * (length + 1) // 2
         for name in registry("attention").names():
             part = create("attention", name, heads=shape[1], head_dim=shape[3], layer=0)
             part = part.to(run.device, run.half)
             q, k, v = (draw(run, *shape) for _ in range(3))
             through = [q, k, v]
-            operations = (48 if name == "additive" else 14) * shape[3] * pairs_seen
-            moved = 12 * q.numel() * q.element_size()  # q k v o, then these and dq dk dv do
-            yield [name, str(length), *roof(run, operations, moved), *measured(
+            yield [name, str(length), *measured(
                 run,
                 both_ways(lambda p=part, a=(q, k, v): p(*a, mask=Mask(causal=True)), through),
                 both_ways(
@@ -273,9 +247,7 @@ def attention(run: Run) -> Rows:
 
 
 def flex(run: Run) -> Rows:
-    """Through FlexAttention, against PyTorch's other operations, and what it has to do at least:
-    the operations of the pairs that are seen, and each input, output and gradient moved once.
-    """
+    """Through FlexAttention, against PyTorch's other operations."""
     length, window = (300, 20) if run.small else (4096, 512)
     b, h, c = (1, 2, 16) if run.small else (2, 8, 64)
     place = torch.arange(length, device=run.device)[None]
@@ -284,21 +256,16 @@ def flex(run: Run) -> Rows:
     q, k, v = (draw(run, b, h, length, c) for _ in range(3))
     for name, seen in FLEX:
         given: dict[str, Any] = {"mask": Mask(causal=True)}
-        pairs_of_text = length * (length + 1) // 2
         if seen == "window":
             given = {"mask": Mask(causal=True, allowed=near)}
-            pairs_of_text = window * length - window * (window - 1) // 2
         elif seen == "cap":
             given["cap"] = 50.0
         else:
             options = {"dim": c * h, "heads": h, "causal": True}
             position = create("position", name, **options).to(run.device).requires_grad_(False)
             given["bias"] = bias_of_distance(position, place, place)
-        operations = 14 * c * b * h * pairs_of_text  # products: 2 forward, 5 backward
-        moved = 12 * q.numel() * q.element_size()  # q k v o, then these and dq dk dv do
         step = both_ways(lambda given=given: attention(q, k, v, **given), [q, k, v])
-        cells = measured(run, step, without_kernels(step))
-        yield [name, *roof(run, operations, moved), *cells]
+        yield [name, *measured(run, step, without_kernels(step))]
 
 
 FLEX = [("soft cap", "cap"), ("window", "window"), ("alibi", ""), ("relative_bias", "")]
@@ -315,7 +282,7 @@ def without_kernels(step: Callable[[], object]) -> Callable[[], object]:
 
 
 def norms(run: Run) -> Rows:
-    """Against torch's layer norm of as many features; x, y, dy, x again and dx are moved."""
+    """Against torch's layer norm of as many features."""
     shape = (2, 8, 32) if run.small else (64, 128, 1024)
     valid = torch.ones(shape[:2], dtype=torch.bool, device=run.device)
     for name in registry("norm").names():
@@ -323,41 +290,15 @@ def norms(run: Run) -> Rows:
             continue
         part = create("norm", name, dim=shape[2]).to(run.device, run.half)
         x, other = draw(run, *shape), nn.LayerNorm(shape[2]).to(run.device, run.half)
-        yield [name, *roof(run, 20 * x.numel(), 5 * x.nbytes), *measured(
+        yield [name, *measured(
             run,
             both_ways(lambda p=part, x=x: p(x, valid), [x]),
             both_ways(lambda o=other, x=x: o(x), [x]),
         )]  # fmt: skip
 
 
-def rotary(run: Run) -> Rows:
-    """Queries and keys, against the form of Llama in ``transformers``: ``x cos + rotate_half(x)
-    sin``. Each is read and written forward and backward.
-    """
-    for length in (16,) if run.small else (128, 2048):
-        shape = (2, 2, length, 16) if run.small else (8, 8, length, 64)
-        q, k = draw(run, *shape), draw(run, *shape)
-        for layout in ("interleaved", "half"):
-            part = create("position", {"name": "rotary", "layout": layout}, head_dim=shape[3])
-            part = part.to(run.device)
-            angles = part.angles(torch.arange(length, device=run.device)[None])
-            cos, sin = (torch.randn(length, shape[3], device=run.device).to(run.half) for _ in "cs")
-
-            def halves(x: Tensor, cos: Tensor = cos, sin: Tensor = sin) -> Tensor:
-                one, two = x.chunk(2, -1)
-                return x * cos + torch.cat((-two, one), -1) * sin
-
-            yield [layout, str(length), *roof(run, 12 * q.numel(), 8 * q.nbytes), *measured(
-                run,
-                both_ways(lambda a=angles, q=q, k=k: torch.cat((a(q), a(k))), [q, k]),
-                both_ways(lambda h=halves, q=q, k=k: torch.cat((h(q), h(k))), [q, k]),
-            )]  # fmt: skip
-
-
 def loss(run: Run) -> Rows:
-    """Against a linear layer and ``F.cross_entropy`` in fp32, label smoothing 0.1: three products;
-    hidden states, weights and their gradients moved once.
-    """
+    """Against a linear layer and ``F.cross_entropy`` in fp32, label smoothing 0.1."""
     dim, vocabulary = (16, 50) if run.small else (512, 37000)
     for tokens in (32,) if run.small else (1024, 8192, 32768):
         hidden = draw(run, tokens, dim)
@@ -367,8 +308,7 @@ def loss(run: Run) -> Rows:
         def plain(h: Tensor = hidden, w: Tensor = weight, y: Tensor = wanted) -> Tensor:
             return F.cross_entropy(F.linear(h, w).float(), y, reduction="sum", label_smoothing=0.1)
 
-        least = roof(run, 6 * hidden.numel() * vocabulary, 2 * (hidden.nbytes + weight.nbytes))
-        yield [str(tokens), *least, *measured(
+        yield [str(tokens), *measured(
             run,
             both_ways(
                 lambda h=hidden, w=weight, y=wanted: cross_entropy(h, w, y, 0.1, PAD)[0],
@@ -379,9 +319,7 @@ def loss(run: Run) -> Rows:
 
 
 def beam_search(run: Run) -> Rows:
-    """32 sentences of 20 tokens against ``generate``, at the base size, in bf16. A step reads the
-    weights of decoder and output at least, and multiplies them with each hypothesis.
-    """
+    """32 sentences of 20 tokens against ``generate``, at the base size, in bf16."""
     given = {**(TINY if run.small else BASE), "dropout": 0.0}
     length = 4 if run.small else 20
     ours, theirs = (model.to(run.device, run.half).eval() for model in pair(**given))
@@ -391,8 +329,6 @@ def beam_search(run: Run) -> Rows:
     )
     source[:, -1] = EOS
     source = source.to(run.device)
-    weights = [*ours.decoder.parameters(), ours.output_weight]
-    size, held = sum(x.numel() for x in weights), sum(x.nbytes for x in weights)
     for beam in (1, 5):
         how = Search(beam=beam, max_length=1000.0, length_penalty=0.0)
 
@@ -409,8 +345,7 @@ def beam_search(run: Run) -> Rows:
                 lambda how=how: search(Endless(ours, length), source, how, special=OWN),
                 generate,
             )
-        operations = 2 * size * len(source) * beam * length
-        yield [str(beam), *roof(run, operations, length * held), *cells]
+        yield [str(beam), *cells]
 
 
 def measured(run: Run, ours: Callable[[], object], theirs: Callable[[], object]) -> list[str]:
@@ -428,44 +363,29 @@ def draw(run: Run, *shape: int) -> Tensor:
 
 TIMES = ["tfzoo, ms", "other, ms", "times as fast (95 % interval)", "peak memory, GiB"]
 TIMES += ["kernels alone, ms"]
-ROOF = ["10^9 operations", "10^6 bytes", "ms at least"]
 STEPS = ["tfzoo, tokens/s", "transformers, tokens/s", "times as fast (95 % interval)"]
 STEPS += ["share of the speed of products", "peak memory, GiB", "kernels alone, ms"]
 PARTS = [
     Part("Matrix products in bf16", ["size", "10^12 operations/s"], products, 5, 3),
-    Part("Copies", ["10^6 bytes", "10^9 bytes/s"], copies, 3, 1),
     Part("Training step, wmt14_base", STEPS, training_step(BASE), 25, 1),
     Part("Training step, wmt14_base, 32,768 tokens", STEPS, training_step(BASE, 32768), 25, 1),
     Part("Training step, wmt14_big", STEPS, training_step(BIG), 25, 1),
-    Part(
-        "Attention, causal, against SDPA", ["attention", "length", *ROOF, *TIMES], attention, 35, 24
-    ),
-    Part("FlexAttention against all pairs", ["what", *ROOF, *TIMES], flex, 45, 4),
-    Part("Norms against torch's LayerNorm", ["norm", *ROOF, *TIMES], norms, 10, 6),
-    Part("Rotary against rotate_half", ["layout", "length", *ROOF, *TIMES], rotary, 8, 4),
-    Part("Loss against F.cross_entropy", ["tokens", *ROOF, *TIMES], loss, 15, 3),
-    Part("Beam search against generate", ["beam", *ROOF, *TIMES], beam_search, 30, 2),
+    Part("Attention, causal, against SDPA", ["attention", "length", *TIMES], attention, 35, 24),
+    Part("FlexAttention against all pairs", ["what", *TIMES], flex, 45, 4),
+    Part("Norms against torch's LayerNorm", ["norm", *TIMES], norms, 10, 6),
+    Part("Loss against F.cross_entropy", ["tokens", *TIMES], loss, 15, 3),
+    Part("Beam search against generate", ["beam", *TIMES], beam_search, 30, 2),
 ]
 assert sum(part.limit for part in PARTS) <= 230  # 4 minutes, with the imports
 
 
-class Page:
-    """The tables as they grow: on stdout, or in a file that is written anew after each row."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.path, self.lines = path, list[str]()
-
-    def add(self, *lines: str) -> None:
-        self.lines += lines
-        if self.path is None:
-            print(*lines, sep="\n", flush=True)
-        else:
-            self.path.write_text("\n".join(self.lines) + "\n", "utf-8")
+def show(*lines: str) -> None:
+    print(*lines, sep="\n", flush=True)
 
 
-def measure(part: Part, run: Run, page: Page) -> None:
-    page.add("", f"## {part.title}", "")
-    page.add(f"| {' | '.join(part.columns)} |", "|" + "---|" * len(part.columns))
+def measure(part: Part, run: Run) -> None:
+    show("", f"## {part.title}", "")
+    show(f"| {' | '.join(part.columns)} |", "|" + "---|" * len(part.columns))
     began = time.monotonic()
     rows = part.rows(run)
     while True:
@@ -475,11 +395,11 @@ def measure(part: Part, run: Run, page: Page) -> None:
         except StopIteration:
             return
         except (RuntimeError, AssertionError) as error:
-            page.add("", f"Stopped: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+            show("", f"Stopped: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
             return
-        page.add(f"| {' | '.join(row)} |")
+        show(f"| {' | '.join(row)} |")
         if time.monotonic() - began > part.limit:
-            page.add("", f"Stopped after {part.limit:g} seconds.")
+            show("", f"Stopped after {part.limit:g} seconds.")
             return
 
 
@@ -489,21 +409,17 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--small", action="store_true", help="sizes at which all runs in seconds")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     options = parser.parse_args(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("there is no GPU here; --device cpu --small shows that the parts run")
-    if options.write and (options.device == "cpu" or options.small):
-        parser.error(f"{PAGE.name} holds figures of a GPU at full size: leave --write out")
     device = torch.device(options.device)
     torch.manual_seed(0)
     card = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
-    page = Page(PAGE if options.write else None)
-    page.add("# tfzoo on one GPU", "")
-    page.add(f"{card}, torch {torch.__version__}, bf16: `python -m benchmarks.gpu --write`. {AIM}")
+    show("# tfzoo on one GPU", "")
+    show(f"{card}, torch {torch.__version__}, bf16: `python -m benchmarks.gpu`. {AIM}")
     run = Run(device, options.small)
     for part in PARTS:
-        measure(part, run, page)
+        measure(part, run)
         if device.type == "cuda":
             torch.cuda.empty_cache()
     return 0

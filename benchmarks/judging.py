@@ -19,7 +19,6 @@ from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
 from tfzoo.sweep.judge.diverged import boschloo
 from tfzoo.sweep.judge.paired import (
@@ -29,7 +28,6 @@ from tfzoo.sweep.judge.paired import (
     has_variance,
     holm,
     interval,
-    power,
     standing,
 )
 from tfzoo.sweep.judge.sentences import shapes
@@ -211,7 +209,7 @@ def row(name: str, line: Sequence[str]) -> None:
 
 
 def tables(sweeps: int, seeds: Sequence[int]) -> None:
-    """One line a world: the highest of all numbers of cells, then a table a number of seeds."""
+    """One line a world: the highest of all numbers of cells."""
     what = ("false", "equivalent", "power")
     found = {
         (name, count): 100
@@ -240,15 +238,6 @@ def tables(sweeps: int, seeds: Sequence[int]) -> None:
             else:
                 line.append("")
         row(name, line)
-    for count in seeds:
-        head(
-            f"**{count} seeds** and 1, 3, 8 cells, in %",
-            [f"{one}, {cells}" for one in what for cells in CELLS],
-        )
-        for name in WORLDS:
-            if (name, count) in found:
-                pairs = [(at, pair) for at, line in enumerate(found[name, count]) for pair in line]
-                row(name, [shown(name, at, pair) for at, pair in pairs])
 
 
 def rates(sweeps: int, seeds: Sequence[int]) -> None:
@@ -295,49 +284,6 @@ def levels(sweeps: int, seeds: Sequence[int]) -> None:
             row(name, line)
 
 
-def powers() -> None:
-    """The probability of a verdict on one of four comparisons, by the formula."""
-    counts = (3, 4, 5, 6, 8, 10, 15, 20)
-    head("**Power** by effect, four comparisons, in %", [f"{count} seeds" for count in counts])
-    for effect in (0.5, 1, 1.5, 2, 3, 4, 6):
-        row(f"{effect}", [f"{100 * power(effect, 2**0.5, count, 4):.0f}" for count in counts])
-
-
-def other_tests(sweeps: int, seeds: Sequence[int]) -> None:
-    """Family-wise error rate and power of the paired t test beside two others: Welch's (1947) of
-    the two cells without pairing, and an analysis of variance with factors cell and seed and one
-    common variance.
-    """
-    head(
-        "**Other tests**, 4 cells: paired t, Welch t, two-way analysis of variance, in %",
-        [f"{count} seeds" for count in seeds],
-    )
-    lines = {"equal noise": (0, 1), "the baseline 4 times as noisy": (0, 4), "power for 2": (2, 1)}
-    for name, (effect, spread) in lines.items():
-        line = []
-        for count in seeds:
-            y, _ = simulate(WORLDS["normal"], sweeps, 4, count)
-            random = np.random.default_rng(count)
-            y[:, 0] += (spread**2 - 1) ** 0.5 * normal(random, y[:, 0].shape)
-            y[:, 1] += effect
-            d, variances = (y[:, 1:] - y[:, :1]).mean(-1), y.var(-1, ddof=1)
-            rest = y - y.mean(-1, keepdims=True) - y.mean(1, keepdims=True)
-            rest += y.mean((1, 2), keepdims=True)
-            free = (y.shape[1] - 1) * (count - 1)
-            common = 2 * (rest**2).sum((1, 2))[:, None] / free / count
-            own, base = variances[:, 1:], variances[:, :1]
-            welch = (own + base) ** 2 * (count - 1) / (own**2 + base**2)
-            found = [
-                interval(y[:, 1:] - y[:, :1]).p,
-                2 * stdtr(welch, -np.abs(d) / np.sqrt((own + base) / count)),
-                2 * stdtr(free, -np.abs(d) / np.sqrt(common)),
-            ]
-            said = [holm(p) < ALPHA for p in found]
-            shown = [one[:, 0] if effect else one.any(1) for one in said]
-            line.append(" / ".join(f"{100 * one.mean():.1f}" for one in shown))
-        row(name, line)
-
-
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(
@@ -349,8 +295,6 @@ def main() -> None:
     tables(given.sweeps, given.seeds)
     rates(given.sweeps, given.seeds)
     levels(given.sweeps, given.seeds)
-    powers()
-    other_tests(given.sweeps, given.seeds)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,20 @@
 """Structure of the source in figures: rooms, floors, circles, size.
 
-python -m benchmarks.structure
-python -m benchmarks.structure --source OTHER/src                  # of another checkout
+    python -m benchmarks.structure
+    python -m benchmarks.structure --draw                  # docs/images/house.svg as well
+    python -m benchmarks.structure --source OTHER/src      # of another checkout
 
 - *Rooms* are the folders and files directly under ``src/tfzoo``; *floors* the rooms on the longest
   chain of imports between them. Imports within functions count, those for type checkers do not.
 - *Circles* are files of which each imports each, directly or through others; imports within
   functions and for type checkers count, too: who reads one file has to read the other.
-- *Statements* are ``ast.stmt`` without docstrings.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -139,21 +139,6 @@ def floors(graph: Graph) -> dict[str, int]:
     return level
 
 
-def own_text(node: ast.stmt) -> bool:
-    """Whether a statement is a docstring."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def sizes(source: Source) -> dict[str, int]:
-    """Files, functions and statements."""
-    nodes = [node for tree in source.trees.values() for node in ast.walk(tree)]
-    return {
-        "files": len(source.trees),
-        "functions": sum(isinstance(node, FUNCTIONS) for node in nodes),
-        "statements": sum(isinstance(node, ast.stmt) and not own_text(node) for node in nodes),
-    }
-
-
 def lines(folder: Path) -> int:
     return sum(len(path.read_text("utf-8").splitlines()) for path in folder.rglob("*.py"))
 
@@ -169,15 +154,78 @@ def show(source: Source, root: Path) -> None:
     print(f"circles of rooms: {len(circles(rooms))}; of files: {len(files)}")
     for group in files:
         print("  " + ", ".join(group))
-    print(", ".join(f"{count:,} {name}" for name, count in sizes(source).items()))
+    print(f"{len(source.trees)} files")
     print(f"{lines(root / 'src'):,} lines of source, {lines(root / 'tests'):,} of tests")
+
+
+PICTURE = HERE / "docs/images/house.svg"
+GAP, HEIGHT = 0.012, 0.52
+LEAST = 0.075
+"""The width of a room in which its name can be read."""
+
+
+def places(
+    floor_of: dict[str, int], lines: Mapping[str, int]
+) -> dict[str, tuple[float, float, float]]:
+    """Left edge, floor and width of each room; the widest floor has width 1."""
+    rows: dict[int, list[str]] = {}
+    for name, floor in sorted(floor_of.items()):
+        rows.setdefault(floor, []).append(name)
+    widths = {name: max(LEAST, (lines[name] / 60_000) ** 0.5 / 2) for name in floor_of}
+    found = {}
+    for floor, names in rows.items():
+        left = 0.5 - (sum(widths[name] + GAP for name in names) - GAP) / 2
+        for name in names:
+            found[name] = (left, float(floor), widths[name])
+            left += widths[name] + GAP
+    return found
+
+
+def draw(source: Source, folder: Path) -> None:
+    """Write docs/images/house.svg: rooms stand on their floors, as wide as they have lines; an
+    arrow leads to a room on the next floor below that is imported.
+    """
+    import matplotlib as mpl
+    from matplotlib import pyplot as plt
+    from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+    graph = {name: used for name, used in source.rooms().items() if not name.startswith("__")}
+    floor_of = {name: floor for name, floor in floors(graph).items() if name in graph}
+    count: Counter[str] = Counter()
+    for file in source.trees:
+        count[room(file)] += len((folder / file).read_text("utf-8").splitlines())
+    place = places(floor_of, count)
+    mpl.rcParams["svg.hashsalt"] = "house"
+    figure, axes = plt.subplots(figsize=(11, 6.5))
+    for name, (left, floor, width) in sorted(place.items()):
+        box = FancyBboxPatch(
+            (left, floor), width, HEIGHT, "round,pad=0,rounding_size=0.008", fc="#e8eef7", ec="#345"
+        )
+        axes.add_patch(box)
+        axes.text(left + width / 2, floor + HEIGHT / 2, name, ha="center", va="center", size=8)
+        for other in sorted(graph[name] & place.keys()):
+            x, below, w = place[other]
+            if floor - below == 1:
+                ends = (left + width / 2, floor), (x + w / 2, below + HEIGHT)
+                style = {"arrowstyle": "-|>", "mutation_scale": 7, "lw": 0.6, "color": "#8a97a8"}
+                axes.add_patch(FancyArrowPatch(*ends, **style))
+    left = min(x for x, _, _ in place.values())
+    right = max(x + width for x, _, width in place.values())
+    axes.set_xlim(left - GAP, right + GAP)
+    axes.set_ylim(0.8, max(floor_of.values()) + 1)
+    axes.set_axis_off()
+    figure.savefig(PICTURE, bbox_inches="tight", metadata={"Date": None})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--source", type=Path, default=HERE / "src", help="the folder of tfzoo")
+    parser.add_argument("--draw", action="store_true", help=f"write {PICTURE.name}")
     given = parser.parse_args()
-    show(Source(given.source / "tfzoo"), given.source.parent)
+    source = Source(given.source / "tfzoo")
+    show(source, given.source.parent)
+    if given.draw:
+        draw(source, given.source / "tfzoo")
 
 
 if __name__ == "__main__":

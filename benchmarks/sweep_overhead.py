@@ -1,11 +1,10 @@
-"""What a sweep takes besides training: 12 runs of 20 seconds, two at a time.
+"""What a sweep takes besides training: 12 runs, two at a time.
 
-    python benchmarks/sweep_overhead.py                 # five minutes on 2 cores
-    python benchmarks/sweep_overhead.py --steps 300     # without the run that sets the steps
+    python benchmarks/sweep_overhead.py --steps 300     # of each run
 
 Prints the wall time of ``tfzoo sweep``, start-up and report included, over the training time
 divided by the jobs. The training time is the sum of what each run's ``fit`` took, validation
-included (``seconds`` in ``summary.json``). A short run before sets the number of steps.
+included (``seconds`` in ``summary.json``).
 """
 
 from __future__ import annotations
@@ -24,9 +23,6 @@ import yaml
 
 SMALL = {"data.dataset.val": 100, "data.dataset.test": 100, "data.dataset.long": 50}
 AXES = {"model.norm": ["layer", "rms"], "model.position": ["sinusoidal", "rotary", "none"]}
-SEEDS = [1, 2]
-TRIAL = 60
-"""Steps of the run that sets the number of steps."""
 
 
 def tfzoo(folder: Path, *words: str) -> float:
@@ -48,26 +44,18 @@ def summaries(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text())["fit"] for path in sorted(folder.rglob("summary.json"))]
 
 
-def steps_of(folder: Path, seconds: float) -> int:
-    """Steps that take so many seconds while a second run trains beside this one."""
-    file = sweep_file(folder, "trial", TRIAL, {"model.norm": AXES["model.norm"]}, [1])
-    tfzoo(folder, "sweep", file, "--jobs", "2")
-    found = summaries(folder / "runs/trial")
-    return round(TRIAL * seconds * len(found) / sum(one["train_seconds"] for one in found))
-
-
-def sweep_file(folder: Path, name: str, steps: int, axes: Any, seeds: list[int]) -> str:
+def sweep_file(folder: Path, steps: int) -> str:
     """Write a sweep file; returns its name."""
     tree = {
         "recipe": "translation/numbers",
         "overrides": {**SMALL, "trainer.accelerator": "cpu", "trainer.val_check_interval": steps},
-        "axes": axes,
-        "seeds": seeds,
+        "axes": AXES,
+        "seeds": [1, 2],
         "budget": {"steps": steps},
         "metric": {"name": "val/loss", "mode": "min"},
     }
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
-    return f"{name}.yaml"
+    (folder / "sweep.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
+    return "sweep.yaml"
 
 
 def main() -> None:
@@ -75,20 +63,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=20.0, help="of training of each run")
-    parser.add_argument("--steps", type=int, help="of each run, instead of --seconds")
+    parser.add_argument("--steps", type=int, default=300, help="of each run")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        steps = given.steps or steps_of(folder, given.seconds)
-        file = sweep_file(folder, "sweep", steps, AXES, SEEDS)
+        file = sweep_file(folder, given.steps)
         wall = tfzoo(folder, "sweep", file, "--jobs", str(given.jobs))
         found = summaries(folder / "runs/sweep")
     seconds = [one["seconds"] for one in found]
     peaks = [one["peak_memory"]["process"] / 2**20 for one in found]
     ratio = wall * given.jobs / sum(seconds)
-    print(f"{len(found)} runs of {steps} steps, {given.jobs} at a time")
+    print(f"{len(found)} runs of {given.steps} steps, {given.jobs} at a time")
     print(f"wall time of the sweep, start-up and report included   {wall:6.1f} s")
     print(f"training time of all runs                              {sum(seconds):6.1f} s")
     print(f"  of a run: {min(seconds):.1f} to {max(seconds):.1f} s")

@@ -1,50 +1,28 @@
-"""When does the square of the length matter: products as formulas, time and memory as measured.
+"""When does the square of the length matter? Products as formulas, counted by
+``tfzoo.training.cost``.
 
-    python -m benchmarks.claims.quadratic --write              # the formulas
-    python -m benchmarks.claims.quadratic --measure --write    # time and memory too
-
-Formulas are counted by ``tfzoo.training.cost``. Time and memory are those of one encoder
-layer, forward and backward, in fp32 on one thread; memory is that of a process for each size.
+    python -m benchmarks.claims.quadratic --write
 """
 
 from __future__ import annotations
 
-import math
-import multiprocessing
-import os
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from scipy import stats
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.additive import highest, seconds
 from benchmarks.claims.shared import Found, arguments, publish, table
-from tfzoo import EncoderLayer, Transformer, TransformerClassifier
+from tfzoo import Transformer, TransformerClassifier
 from tfzoo.plots.style import SOFT, line_style, new_figure, styled
-from tfzoo.runs.machine import processor
 from tfzoo.training.cost import BACKWARD, OUTPUT, example_loss, step_cost
 
 LENGTHS, DIMS = (14, 128, 512, 2048, 8192, 32768), (64, 512, 2048)
 """Of the table of shares."""
 COUNTED = (64, 128, 256)
 """From which the growth of FLOPs is found."""
-TIMED = (256, 512, 1024, 2048)
-WIDTHS = (64, 128, 256, 512)
-"""Lengths and widths that are measured."""
-HEAD = 64
-KINDS: Mapping[str, Mapping[str, Any]] = {"fused kernel": {}, "weights kept": {"cap": 50.0}}
-"""A soft cap needs the whole matrix of scores, which the kernel of PyTorch never holds."""
 BOTH = "encoder layer and decoder layer"
-PROCESSES = multiprocessing.get_context("forkserver")
-PAGE_SIZE = 4096 / 2**30
-"""In GB: what cannot be seen is not 0, which has no logarithm."""
-Costs = dict[tuple[int, int], float]
-"""By length and width."""
 
 
 @dataclass(frozen=True)
@@ -128,125 +106,6 @@ def shares() -> list[list[str]]:
     ]
 
 
-class Step:
-    """Forward and backward of one encoder layer, as a text of a batch of its own."""
-
-    def __init__(self, length: int, dim: int, kind: str) -> None:
-        torch.manual_seed(0)
-        heads = max(1, dim // HEAD)
-        self.layer = EncoderLayer(dim, heads=heads, feedforward="relu", **KINDS[kind])
-        self.x = torch.randn(1, length, dim, requires_grad=True)
-
-    def __call__(self) -> Tensor:
-        y: Tensor = self.layer(self.x)
-        y.sum().backward()
-        return y
-
-
-def time_of(length: int, dim: int, kind: str, repeats: int) -> float:
-    """Seconds of a step, the median."""
-    step = Step(length, dim, kind)
-    step()
-    return statistics.median(seconds(step) for _ in range(repeats))
-
-
-def report_peak(length: int, dim: int, kind: str, report: multiprocessing.Queue[float]) -> None:
-    torch.set_num_threads(1)
-    step = Step(length, dim, kind)
-    Step(16, dim, kind)()  # what the first call of any size needs
-    before = highest()
-    step()
-    report.put(max(highest() - before, PAGE_SIZE))
-
-
-def memory_of(length: int, dim: int, kind: str) -> float:
-    """GB that a step needs beyond what stands before it."""
-    report: multiprocessing.Queue[float] = PROCESSES.Queue()
-    process = PROCESSES.Process(target=report_peak, args=(length, dim, kind, report))
-    process.start()
-    needed = report.get()
-    process.join()
-    return needed
-
-
-def exponent(sizes: Sequence[float], costs: Sequence[float]) -> str:
-    """The slope of a straight line through the logarithms, with its 95 % interval.
-
-    >>> exponent([1, 2, 4, 8], [3, 12, 48, 192])
-    '2.00 (2.00 to 2.00)'
-    """
-    fit = stats.linregress([math.log(one) for one in sizes], [math.log(one) for one in costs])
-    half = stats.t.ppf(0.975, len(sizes) - 2) * fit.stderr
-    return f"{fit.slope:.2f} ({fit.slope - half:.2f} to {fit.slope + half:.2f})"
-
-
-def fits(costs: Costs, lengths: Sequence[int], dims: Sequence[int]) -> list[list[str]]:
-    """Exponents in the length at each width, and in the width at each length."""
-    by_length = [
-        [f"L, at D {dim}", exponent(lengths, [costs[length, dim] for length in lengths])]
-        for dim in (dims[0], dims[-1])
-    ]
-    by_width = [
-        [f"D, at L {length:,}", exponent(dims, [costs[length, dim] for dim in dims])]
-        for length in (lengths[0], lengths[-1])
-    ]
-    return by_length + by_width
-
-
-def measure(
-    lengths: Sequence[int], dims: Sequence[int], repeats: int
-) -> tuple[dict[str, Costs], dict[str, Costs]]:
-    """Seconds and GB by kind, length and width."""
-    torch.set_num_threads(1)
-    # Each process says that this module, which is preloaded, is loaded once more as its main one.
-    os.environ.setdefault("PYTHONWARNINGS", "ignore::RuntimeWarning:runpy")
-    PROCESSES.set_forkserver_preload([__spec__.name])
-    sizes = [(length, dim) for length in lengths for dim in dims]
-    times = {kind: {size: time_of(*size, kind, repeats) for size in sizes} for kind in KINDS}
-    memory = {kind: {size: memory_of(*size, kind) for size in sizes} for kind in KINDS}
-    return times, memory
-
-
-def measured_tables(
-    times: Mapping[str, Costs],
-    memory: Mapping[str, Costs],
-    lengths: Sequence[int],
-    dims: Sequence[int],
-) -> dict[str, list[str]]:
-    """Time and memory by length, and the fitted exponents."""
-    columns = [
-        f"{what}, {kind}, D {dim}"
-        for dim in (dims[0], dims[-1])
-        for what in ("s", "GB")
-        for kind in KINDS
-    ]
-    rows = [
-        [
-            f"{length:,}",
-            *(
-                f"{costs[kind][length, dim]:.3g}"
-                for dim in (dims[0], dims[-1])
-                for costs in (times, memory)
-                for kind in KINDS
-            ),
-        ]
-        for length in lengths
-    ]
-    names = [row[0] for row in fits(times["fused kernel"], lengths, dims)]
-    columns_of_fits = [
-        [fit for _, fit in fits(costs[kind], lengths, dims)]
-        for costs in (times, memory)
-        for kind in KINDS
-    ]
-    fitted = [[name, *cells] for name, *cells in zip(names, *columns_of_fits, strict=True)]
-    heads = [f"{what}, {kind}" for what in ("time", "memory") for kind in KINDS]
-    said = f"torch {torch.__version__}, one thread of {processor()}; exponents with 95 % intervals:"
-    return {
-        "time and memory": table(["L", *columns], rows),
-        "exponents": [said, "", *table(["exponent of", *heads], fitted)],
-    }
-
-
 def draw() -> Any:
     """The share of the products with L^2, by the length."""
     lengths = [2**power for power in range(3, 18)]
@@ -283,12 +142,4 @@ def find() -> Found:
 
 
 if __name__ == "__main__":
-    given = arguments(
-        __doc__,
-        measure={"action": "store_true", "help": "time and memory, on a quiet machine"},
-        repeats={"type": int, "default": 5, "help": "steps, of which the median is taken"},
-    )
-    everything = find()
-    if given.measure:
-        everything.tables |= measured_tables(*measure(TIMED, WIDTHS, given.repeats), TIMED, WIDTHS)
-    publish(everything, given.write)
+    publish(find(), arguments(__doc__).write)

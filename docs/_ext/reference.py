@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ablations
-from docs._ext import api, collections, combinations, parts, pictures, swaps
+from docs._ext import api, collections, combinations, parts, pictures
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import Entry, registry
 
@@ -22,7 +22,6 @@ def pages() -> Mapping[str, Callable[[], str]]:
         "combinations.md": combinations.page,
         "recipes.md": collections.recipes,
         "architectures.md": collections.architectures_page,
-        "swap_transformers.md": swaps.page,
         "api/index.md": api.index,
     }
     for name in api.names():

@@ -33,4 +33,4 @@ def test_the_page_and_its_picture_have_the_rooms_that_there_are():
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == rooms
     picture = (ROOT / "docs/images/house.svg").read_text("utf-8")
     drawn = set(re.findall(r"<!-- (\w+) -->", picture))
-    assert drawn == rooms, "python -m benchmarks.house draws it again"
+    assert drawn == rooms, "python -m benchmarks.structure --draw"

@@ -17,18 +17,14 @@ LITTLE = {
     "kill": ["--processes", "1", "--kills", "1", "--events", "1", "--no-borders", "--steps", "10"],
     "products": [],
     "published": ["--dim", "32", "--layers", "1"],
-    "recurrent": ["--lengths", "32", "--pairs", "1"],
-    "swap_transformers": ["bert"],
-    "sweep_overhead": ["--steps", "5", "--jobs", "1"],
+    "sweep_overhead": ["--steps", "40", "--jobs", "1"],
     "beside_marian": ["--dim", "64", "--layers", "1", "--rounds", "2"],
 }
 NEEDS = {
     "ablations": "sweeps that were run",
     "architectures": "nothing: models are compared in each run of the tests",
     "multi30k": "its text",
-    "dependencies": "an environment with nothing else in it",
     "host": "minutes of a machine that does nothing else",
-    "house": "the source alone, which it draws",
     "structure": "the source alone: it measures no time",
     "yarn": "a sweep that was run",
 }
@@ -39,8 +35,7 @@ PARTS = {"marian"}
 
 def test_every_benchmark_is_known():
     scripts = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
-    folders = {path.parent.name for path in (ROOT / "benchmarks").glob("*/__main__.py")}
-    assert scripts | folders == LITTLE.keys() | NEEDS.keys() | PARTS
+    assert scripts == LITTLE.keys() | NEEDS.keys() | PARTS
 
 
 @pytest.mark.nightly
@@ -48,8 +43,7 @@ def test_every_benchmark_is_known():
 def test_a_benchmark_runs_and_prints_what_it_measured(name, tmp_path):
     """As its first lines say, ``python benchmarks/NAME.py`` or ``python -m benchmarks.NAME``."""
     script = ROOT / f"benchmarks/{name}.py"
-    source = script if script.is_file() else ROOT / f"benchmarks/{name}/__main__.py"
-    asked = f"-m benchmarks.{name}" if f"python -m benchmarks.{name}" in source.read_text() else ""
+    asked = f"-m benchmarks.{name}" if f"python -m benchmarks.{name}" in script.read_text() else ""
     command = [sys.executable, *(asked.split() or [str(script)])]
     environment = {**os.environ, "TFZOO_CACHE": str(tmp_path), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(

@@ -43,8 +43,12 @@ def model_of(name):
         model = transformers.T5Model(config)
         batch = {**batch, "decoder_input_ids": IDS[:, :5]}
     else:
-        made = {"llama": "LlamaConfig", "gemma": "GemmaConfig"}[name]
-        config = getattr(transformers, made)(**SIZE, num_key_value_heads=2, head_dim=4)
+        made = {"llama": "Llama", "gemma": "Gemma", "gemma2": "Gemma2", "gpt_oss": "GptOss"}[name]
+        few = {"num_key_value_heads": 2, "head_dim": 4}
+        few |= {"sliding_window": 3} if name in ("gemma2", "gpt_oss") else {}
+        few |= {"num_local_experts": 2, "num_experts_per_tok": 1} if name == "gpt_oss" else {}
+        config = getattr(transformers, f"{made}Config")(**SIZE, **few)
+        config._experts_implementation = "eager"  # others refuse float64
         model = transformers.AutoModelForCausalLM.from_config(config)
         batch["attention_mask"] = RIGHT.flip(1)
     for parameter in model.parameters():
@@ -65,7 +69,9 @@ def output(model, batch):
     [
         ("bert", "layer", SCALED, 1e-9),
         ("vit", "layer", SCALED, 1e-9),
-        ("llama", "rms", SCALED, 1e-5),  # these three round to fp32 where they normalise
+        ("llama", "rms", SCALED, 1e-5),  # these round to fp32 where they normalise
+        ("gemma2", "rms", SCALED, 1e-5),  # windows, and scores with a cap
+        ("gpt_oss", "rms", SCALED, 1e-5),  # windows and sinks
         ("gemma", "rms", SCALED, 1e-5),
         ("t5", "rms", SCALED, 1e-5),
     ],

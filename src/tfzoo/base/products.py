@@ -82,7 +82,7 @@ def by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 class KeptWeights:
     """Weights that stay the same for many products, such as those of a decoder's steps. Products
     inside :meth:`used` read a copy in oneDNN's order from their second time on, which costs about
-    as much as a product. ``benchmarks/beside_marian.md`` has the speed of decoding.
+    as much as a product.
     """
 
     def __init__(self) -> None:
