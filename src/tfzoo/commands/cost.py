@@ -10,7 +10,7 @@ from tfzoo.base.values import check_range, readable
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.config import Config
 from tfzoo.config.files import load_recipe
-from tfzoo.errors import BadOption
+from tfzoo.errors import BadOption, TfzooError
 
 EPILOG = """\
 Nothing is trained, no data is read. --SECTION.KEY V overrides a value of the recipe, as in
@@ -59,25 +59,24 @@ def run(given: Namespace) -> int:
 def vocabulary_of(config: Config) -> int:
     """The size of the vocabulary that the recipe asks of its tokenizer."""
     entry, options = registry("tokenizer").options(config.recipe["data"]["tokenizer"])
-    defaults = {key: option.default for key, option in entry.options.items()}
-    if (size := {**defaults, **options}.get("vocab_size")) is None:
+    if "vocab_size" not in entry.options:
         raise BadOption(
             "the recipe does not say how many tokens its vocabulary has; give --vocabulary N"
         )
-    return int(size)
+    return int(options.get("vocab_size", entry.options["vocab_size"].default))
 
 
 def report(config: Config, length: int, rows: int, vocabulary: int) -> list[str]:
     """The lines of the table, and the memory of a step."""
-    from tfzoo.training.cost import Cost, example_loss, optimizer_of, step_cost
+    from tfzoo.training.cost import Cost, cost_of
 
     sizes = config.task.model_arguments(data=config.recipe["data"])
     sizes |= {key: vocabulary for key, size in sizes.items() if size and "vocab" in key}
-    cost = step_cost(
-        lambda: config.task.Model(**sizes, **config.recipe["model"]),
-        lambda model: example_loss(model, rows, length),
-        optimizer_of(config),
-    )
+    if (cost := cost_of(config, sizes, rows, length)) is None:
+        raise TfzooError(
+            "not known of a model with an adapter, or with a part that looks at data to know what "
+            "to do"
+        )
     costs = {**cost.parts, "forward": cost.forward, "backward": Cost(flops=cost.backward)}
     table = [("part", "parameters", "FLOPs", "activations")] + [
         (part, f"{one.parameters:,}", scaled(one.flops), readable(one.activations))

@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any
 
 import lightning.pytorch as L
-import numpy as np
 import torch
 import torch.nn.functional as F
+from lightning.pytorch.plugins.precision import Precision
 from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -42,9 +42,6 @@ MODEL, BACKWARD = "the model itself", "backward"
 MOST_STATE = 8
 """No optimiser keeps so many times the parameters."""
 CPU = torch.device("cpu")
-
-Loss = Callable[[Any], Tensor]
-"""The loss of a model."""
 
 
 # The cost of a step -------------------------------------------------------------------------------
@@ -112,7 +109,7 @@ class StepCost:
 
 def step_cost(
     make: Callable[[], nn.Module],
-    loss: Loss | None = None,
+    loss: Callable[[Any], Tensor] | None = None,
     optimizer: Callable[[nn.Module], torch.optim.Optimizer] | None = None,
     *,
     device: torch.device = CPU,
@@ -143,13 +140,11 @@ def step_cost(
             made.zero_grad()
             kept = [tensor for values in made.state.values() for tensor in values.values()]
             state = sum(tensor.nbytes for tensor in kept if isinstance(tensor, Tensor))
-        if loss is not None:
-            counter.inside = [OUTPUT]
-            total = loss(model)
-            parts, counter.inside = counter.parts(), [BACKWARD]
+        counter.inside = [OUTPUT]
+        total = None if loss is None else loss(model)
+        parts, counter.inside = counter.parts(), [BACKWARD]
+        if total is not None:
             total.backward()
-        else:
-            parts = counter.parts()
     return StepCost(
         model,
         parts,
@@ -311,35 +306,71 @@ def example_loss(model: Any, rows: int, length: int) -> Tensor:
     return F.cross_entropy(logits.flatten(0, -2), labels.flatten())
 
 
-# Whether a training fits --------------------------------------------------------------------------
+# Of a recipe --------------------------------------------------------------------------------------
 
 
-def check_model(config: Config, tokenizer: Any = None) -> int:
-    """Check that the parameters and tables of a recipe's model fit into this machine: before data
-    is read, and with the tokenizer's vocabulary when it is known. Returns their bytes.
+def cost_of(
+    config: Config,
+    sizes: Mapping[str, Any],
+    rows: int = 0,
+    length: int = 0,
+    precision: Precision | None = None,
+    device: torch.device = CPU,
+) -> StepCost | None:
+    """The cost of a recipe's training step on ``rows`` texts of ``length`` tokens; of none, what it
+    holds in each step. None where it is not known: a part must see its data to know what to do, or
+    PEFT cannot add its adapter to tensors without data.
+
+    Args:
+        sizes: the arguments of the model that follow from the tokenizer.
+        device: where it is trained; anywhere but on a GPU it takes what it takes on a CPU.
+    """
+    recipe, classes, plugin = config.recipe, config.task.settings(), precision or Precision()
+    optim, compute, adapter = (
+        classes[key](**(recipe[key] or {})) for key in ("optim", "compute", "adapter")
+    )
+
+    def make() -> nn.Module:
+        model: nn.Module = config.task.Model(**sizes, **recipe["model"])
+        adapter.apply(model, seed=0)
+        for parameter in () if optim.freeze_steps else optim.frozen(model):
+            parameter.requires_grad_(False)
+        replace(compute, compile=False).apply(model)
+        return plugin.convert_module(model)
+
+    def loss(model: nn.Module) -> Tensor:
+        with plugin.forward_context():
+            return example_loss(model, rows, length)
+
+    def optimizer(model: nn.Module) -> torch.optim.Optimizer:
+        made: torch.optim.Optimizer = optim.optimizer_and_schedule(model, 1)["optimizer"]
+        return made
+
+    try:
+        on = device if device.type == "cuda" else CPU
+        return step_cost(make, loss if rows else None, optimizer, device=on)
+    except Exception:  # of any kind
+        return None
+
+
+def check(config: Config, trainer: L.Trainer, tokenizer: Any = None) -> None:
+    """Check that a training fits: the model into this machine; and parameters, gradients and the
+    optimiser's state on the GPU that it uses, or in the memory of this machine once for each
+    process. A strategy that shards the model is not counted. Before data is read, the vocabulary
+    counts as small.
 
     Raises:
         BadRecipe: naming what is needed, what there is and the largest tensor.
     """
-    supplied = config.task.model_arguments(tokenizer, data=config.recipe["data"])
-    make = partial(config.task.Model, **supplied)
-    return memory.size(memory.check_model(make, config.recipe["model"]))
-
-
-def check_step(config: Config, trainer: L.Trainer, tokenizer: Any, size: int) -> None:
-    """Check that parameters, gradients and the optimiser's state of a training fit: on the GPU that
-    it uses, or in the memory of this machine once for each process. A strategy that shards the
-    model, of ``size`` bytes, is not counted.
-
-    Raises:
-        BadRecipe: naming what is needed, what there is and the largest tensor.
-    """
+    sizes = config.task.model_arguments(tokenizer, data=config.recipe["data"])
+    model = memory.check_model(partial(config.task.Model, **sizes), config.recipe["model"])
     copies, there, place = room(trainer)
-    kept = cost_of(config, trainer, tokenizer) if MOST_STATE * copies * size > there else None
-    if kept and (need := copies * kept.kept) > there:
-        times = f"trainer.devices={copies}: that many times" if kept.kept <= there else "model:"
+    may_not_fit = MOST_STATE * copies * memory.size(model) > there
+    cost = cost_of(config, sizes, precision=trainer.precision_plugin) if may_not_fit else None
+    if cost and (need := copies * cost.kept) > there:
+        times = f"trainer.devices={copies}: that many times" if cost.kept <= there else "model:"
         what = f"{times} parameters, gradients and the optimiser's state"
-        raise BadRecipe(memory.too_large(what, kept.model, need, there, place))
+        raise BadRecipe(memory.too_large(what, cost.model, need, there, place))
 
 
 def room(trainer: L.Trainer) -> tuple[int, int, str]:
@@ -350,51 +381,3 @@ def room(trainer: L.Trainer) -> tuple[int, int, str]:
     if (device := trainer.strategy.root_device).type == "cuda":
         return int(known), torch.cuda.mem_get_info(device)[1], "GPU"
     return trainer.num_devices * known, memory.machine(), "machine"
-
-
-def cost_of(
-    config: Config, trainer: L.Trainer, tokenizer: Any, batch: Any = None
-) -> StepCost | None:
-    """The cost of a training's step on a batch, or without one, of what it holds in each step; None
-    if it is not known, such as that of a model that looks at data.
-    """
-    device = trainer.strategy.root_device
-    if batch is None or device.type != "cuda":  # memory is the same elsewhere
-        device = CPU
-
-    def make() -> Any:
-        task = config.task.build(config.recipe, tokenizer)
-        task.choose_trained()
-        replace(task.compute, compile=False).apply(task.model)
-        return trainer.precision_plugin.convert_module(task)
-
-    def loss(task: Any) -> Tensor:
-        with trainer.precision_plugin.forward_context():
-            output: Any = task.forward_batch(batch.to(device))
-        results = output if isinstance(output, tuple) else (output,)
-        total: Tensor = next(one for one in results if one.requires_grad).sum()
-        return total
-
-    try:
-        of_batch = None if batch is None else loss
-        return step_cost(make, of_batch, optimizer_of(config), device=device)
-    except Exception:  # of any kind
-        return None
-
-
-def longest_batch(data: Any) -> Any:
-    """The longest batch of training, of as many rows as ``max_tokens`` allows; None of a
-    stream, or of data of another package.
-    """
-    if not hasattr(data, "sets") or data.stream is not None:
-        return None
-    source, target = data.sets["train"].lengths()
-    longer = np.maximum(source, target) + 1  # EOS
-    rows = max(1, min(len(longer), data.max_tokens // int(longer.max())))
-    return data.sets["train"][np.argsort(-longer, kind="stable")[:rows]]
-
-
-def optimizer_of(config: Config) -> Callable[[nn.Module], torch.optim.Optimizer]:
-    """Makes the optimiser of a training."""
-    optim = config.task.settings()["optim"](**config.recipe["optim"])
-    return lambda module: optim.optimizer_and_schedule(module, 1)["optimizer"]

@@ -40,6 +40,7 @@ from tfzoo.base.terminal import (
 )
 from tfzoo.base.values import convert
 from tfzoo.config.config import Config
+from tfzoo.data.module import TextData
 from tfzoo.data.pairs import TAB, parts
 from tfzoo.errors import BadRun, NotFinite, TfzooError
 from tfzoo.learning.explain import Explain
@@ -58,7 +59,7 @@ from tfzoo.runs.folder import (
     write_summary,
 )
 from tfzoo.runs.machine import environment, versions
-from tfzoo.training.cost import check_model, check_step, cost_of, longest_batch
+from tfzoo.training import cost
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.processes import Processes
 from tfzoo.training.progress import MetricsFile, Throughput, progress_bar
@@ -119,14 +120,14 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
 
 def prepared(config: Config, trainer: L.Trainer) -> tuple[Any, Any]:
     """The task, with its new model, and its data, which is prepared."""
-    check_model(config)
+    cost.check(config, trainer)
     data = config.data
     if config.start:
         data.tokenizer_states = vocabularies(config.start, config.recipe["data"])
     data.prepare_data()
     data.setup("fit")
     tokenizer = getattr(data, config.task.tokenizer_of_data)
-    check_step(config, trainer, tokenizer, check_model(config, tokenizer))
+    cost.check(config, trainer, tokenizer)
     task = config.task.build(config.recipe, tokenizer)
     task.check(data)
     return task, data
@@ -486,7 +487,16 @@ def dry_run(config: Config, command: list[str]) -> int:
         ("steps", "until it is stopped" if steps == inf else f"{steps:,.0f}"),
         ("time", time),
     ]
-    if (batch := longest_batch(data)) and (cost := cost_of(config, trainer, task.tokenizer, batch)):
-        rows.append(("memory", f"about {cost}"))
+    if isinstance(data, TextData) and data.stream is None:
+        sizes = config.task.model_arguments(task.tokenizer)
+        on = trainer.precision_plugin, trainer.strategy.root_device
+        if found := cost.cost_of(config, sizes, *longest(data), *on):
+            rows.append(("memory", f"about {found}"))
     print_table(rows, f"{config.recipe['task']} {config.name}: dry run")
     return 0
+
+
+def longest(data: TextData) -> tuple[int, int]:
+    """Rows and tokens of the longest batch of training: as many rows as ``max_tokens`` allows."""
+    lengths = [int(side.max()) + 1 for side in data.sets["train"].lengths()]  # EOS
+    return max(1, min(len(data.sets["train"]), data.max_tokens // max(lengths))), max(lengths)
