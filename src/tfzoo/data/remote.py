@@ -2,21 +2,23 @@
 the library fsspec. A file is copied into the cache, and copied again when it changes there.
 
 A recipe may come from a stranger, so only a fixed list of protocols is allowed. None of them reads
-files of this machine, runs a program, or writes outside the cache.
+files of this machine, runs a program, or writes outside the cache. Over ``https://`` a recipe names
+public hosts alone, and no redirect leads to what it could not name: another protocol, this machine,
+its network, a cloud's metadata server.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from tfzoo.base import cache
-from tfzoo.data.hosts import Refused, refusal_of_recipe
 from tfzoo.errors import BadData, BadOption, listing
 
 PROTOCOLS = ("gs", "hf", "http", "https", "memory", "s3")
@@ -34,7 +36,14 @@ VERSION = (
 NUMBERS = re.compile(r"\{(\d{1,6})\.\.(\d{1,6})\}")
 """A range of numbers in an address, such as ``{000..127}``."""
 
+SILENCE = 30.0
+"""Seconds after which a server that sends nothing is given up."""
+
 REMEDY = "Check the address and the network; or download the file and give its path"
+
+
+class Refused(Exception):
+    """A request that is not sent; the message says why."""
 
 
 def is_address(path: str) -> bool:
@@ -46,7 +55,7 @@ def refusal(address: str, trusted: bool = True) -> str:
     """The reason why an address is refused; ``""`` if it is not. ``http://`` and hosts that are not
     public are refused in a recipe that is not ``trusted``.
     """
-    protocol, separator, rest = address.partition("://")
+    protocol, separator, _ = address.partition("://")
     if protocol not in PROTOCOLS or not separator or "::" in address:
         return (
             f"{address!r} is no address that tfzoo reads: it begins with one of "
@@ -58,16 +67,68 @@ def refusal(address: str, trusted: bool = True) -> str:
             f"{address!r}: here is no list of files for a pattern; write a range of numbers, "
             "part-{000..127}.tsv, or a list of addresses"
         )
-    if protocol in WEB and not trusted:
-        why = refusal_of_recipe(protocol, re.split(r"[/?#]", rest)[0])
-        return why and f"{address!r}: {why}"
-    return ""
+    return "" if trusted or protocol not in WEB else refusal_of_stranger(address)
 
 
-def check_address(address: str) -> None:
-    """Raise BadOption for an address that is not read."""
-    if reason := refusal(address):
-        raise BadOption(reason)
+def refusal_of_stranger(address: str) -> str:
+    """Why a recipe or a redirect may not name an address of the web; ``""`` if it may. Over
+    ``http://`` others on the network can change the text, and the metadata servers of clouds give
+    out a machine's credentials.
+    """
+    from yarl import URL
+
+    try:
+        url = URL(address)
+    except ValueError as error:
+        return f"{address!r} is no address: {error}"
+    if url.scheme != "https":
+        return f"{address!r}: a recipe does not read {url.scheme}://, only https://"
+    public = may_be_public(url.raw_host or "")
+    return "" if public else f"{address!r}: no public host, and a recipe reads no other"
+
+
+def may_be_public(host: str) -> bool:
+    """Whether a host, as it is written, may be a public one: a name other than ``localhost``, or
+    a public IP address in any form that the system reads, such as ``127.1``.
+    """
+    try:
+        number = socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)[0][4][0]
+    except (OSError, UnicodeError):
+        return host.rstrip(".").lower().rpartition(".")[2] not in ("", "localhost")  # a name
+    return ip_address(number).is_global
+
+
+def client(address: str) -> Callable[..., Awaitable[Any]]:
+    """What fsspec calls to make the client for an address of the web. Each of its requests is
+    checked. One to another protocol, host or port, where a redirect leads, must be one that a
+    recipe could name, and its host must have public IP addresses alone.
+    """
+    import aiohttp
+    from aiohttp.resolver import ThreadedResolver
+    from yarl import URL
+
+    first = URL(address)
+
+    class Resolver(ThreadedResolver):
+        async def resolve(self, host: str, port: int = 0, family: Any = socket.AF_INET) -> Any:
+            found = await super().resolve(host, port, family)
+            public = all(ip_address(one["host"]).is_global for one in found)
+            if not public and (host, port) != (first.raw_host, first.port):
+                raise Refused(f"a redirect is refused: {host}:{port} is on no public host")
+            return found
+
+    async def check(request: Any, send: Any) -> Any:
+        same = request.url.origin() == first.origin()
+        if not same and (why := refusal_of_stranger(str(request.url))):
+            raise Refused(f"a redirect is refused: {why}")
+        return await send(request)
+
+    async def make(**_: Any) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(resolver=Resolver())
+        timeout = aiohttp.ClientTimeout(sock_connect=SILENCE, sock_read=SILENCE)
+        return aiohttp.ClientSession(connector=connector, timeout=timeout, middlewares=[check])
+
+    return make
 
 
 def file_name(address: str) -> str:
@@ -84,7 +145,8 @@ def addresses(pattern: str) -> list[str]:
     Raises:
         BadOption, BadData: not an address, several ranges or an empty one, or no list of files.
     """
-    check_address(pattern)
+    if reason := refusal(pattern):
+        raise BadOption(reason)
     if numbers := NUMBERS.search(pattern):
         first, last = numbers.groups()
         if int(first) > int(last) or len(NUMBERS.findall(pattern)) > 1:
@@ -108,9 +170,8 @@ def local_copy(address: str, quiet: bool = False) -> Path:
     address cannot be reached.
 
     Raises:
-        BadOption, BadData: not an address, or it cannot be read.
+        BadData: it cannot be read.
     """
-    check_address(address)
     with explained(address, REMEDY):
         system, path = opened(address)
         try:
@@ -139,23 +200,10 @@ def opened(address: str) -> tuple[Any, str]:
 
     options: dict[str, Any] = {}
     if address.partition("://")[0] in WEB:
-        from tfzoo.data.http_client import client
-
         # A client belongs to one address: that of another must not be used again.
         options = {"get_client": client(address), "skip_instance_cache": True}
     system, path = url_to_fs(address, **options)
     return system, path
-
-
-def release(file: Path) -> None:
-    """Remove the copy of a file of a stream, which has been read to its end."""
-    if file.parent.parent == shelf():
-        shutil.rmtree(file.parent, ignore_errors=True)
-
-
-def shelf() -> Path:
-    """The folder of the cache that holds the copies."""
-    return cache.folder() / cache.SHELF
 
 
 def cause(error: BaseException) -> BaseException:

@@ -10,6 +10,7 @@ there are, and a place in it is a few numbers for each reader.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,7 +26,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from tfzoo.base import cache
 from tfzoo.data.batch_order import LengthBucketedSampler, batches_per_epoch
-from tfzoo.data.remote import NOT_THERE, is_address, release
+from tfzoo.data.remote import NOT_THERE, is_address
 from tfzoo.data.source import text_of
 from tfzoo.data.table import Text, TextFormat
 from tfzoo.errors import BadData, BadRun, TfzooError
@@ -192,8 +193,8 @@ class TextStream(IterableDataset[Any]):
                 text = self.files.open(self.files.names[name])
                 for at, pair in enumerate(islice(iter(text), row, None), row + 1):
                     yield Place(place.passes, file, at), pair
-                for path in text.files:
-                    release(path)
+                for path in text.files if is_address(self.files.names[name]) else ():
+                    shutil.rmtree(path.parent, ignore_errors=True)  # the copy in the cache
             place = Place(place.passes + 1)
             yield place, None
 
@@ -250,6 +251,7 @@ class StreamLoader:
             self._items = iter(self._loader())
         for item in islice(self._items, self.per_epoch - self.stream.done % self.per_epoch):
             if isinstance(item, TfzooError):
+                self._items = None  # ends its workers
                 raise item
             number, self.stream.places[number], batch = item
             self.stream.done += 1
