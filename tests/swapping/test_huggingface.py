@@ -1,7 +1,9 @@
 """Models of transformers keep their output, and train with every part."""
 
+import copy
 import json
 import logging
+import pickle
 
 import pytest
 import torch
@@ -105,15 +107,17 @@ def test_every_part_trains(name):
                 assert parameter.grad.isfinite().all(), (attention, norm, part)
 
 
-@pytest.mark.parametrize("name", ["bert", "llama"])
+@pytest.mark.parametrize("name", ["bert", "llama", "vit", "t5"])
 def test_a_swap_survives_saving_and_is_no_secret(name, tmp_path, caplog):
-    """With trained parts, options, and one swap after another; transformers alone names the key."""
+    """With trained parts, options, and one swap after another, also where transformers saves under
+    other names (ViT) or a tensor once for several; transformers alone names the key.
+    """
     model, batch = model_of(name)
     tfzoo.swap(model, {"name": "rms", "eps": 0.1}, skip="*layer*0*")
     tfzoo.swap(model, attention="additive", allow=["unrotatable-attention"])
     for parameter in model.parameters():
         nn.init.normal_(parameter)
-    model.double().save_pretrained(tmp_path)
+    pickle.loads(pickle.dumps(copy.deepcopy(model.double()))).save_pretrained(tmp_path)
     found = tfzoo.from_pretrained(tmp_path)
     assert type(found) is type(model)
     torch.testing.assert_close(output(found, batch), output(model, batch), rtol=0.0, atol=0.0)
@@ -144,6 +148,7 @@ def test_a_strangers_swaps_run_no_code(tmp_path):
         ({"architectures": ["os.system"]}, "no model"),
         ({"architectures": ["AutoModel"]}, "no model"),
         ({"tfzoo_swaps": [{"norm": "os.system"}]}, "no norm named"),
+        ({"attn_implementation": "kernels-community/flash-attn"}, "code at the Hub"),
     ):
         (tmp_path / "config.json").write_text(json.dumps(config | change))
         with pytest.raises(BadRun, match=message):

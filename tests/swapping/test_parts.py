@@ -104,7 +104,7 @@ def test_the_same_positions_leave_the_output_and_others_do_not(name):
 
 
 REFUSED = {
-    ("bert", "feedforward", "relu"): "BertIntermediate is one half of it",
+    ("bert", "feedforward", "relu"): "BertModel has no feedforward that is known",
     ("opt", "feedforward", "relu"): "fc1 and fc2 of OPTDecoderLayer stand among other parts",
     ("llama", "feedforward", "mixture"): "'mixture' has a loss of its own",
     ("llama", "position", "learned"): "it rotates queries and keys inside of the attentions",

@@ -194,12 +194,6 @@ def test_padding_may_be_a_function_of_the_arguments():
     ("options", "error", "message"),
     [
         ({}, BadOption, "say what to swap"),
-        (
-            {"pooling": "mean"},
-            BadOption,
-            "pooling=... cannot be swapped. What can: attention, feed",
-        ),
-        ({"attn": "cosine"}, BadOption, "Did you mean 'attention'"),
         ({"norm": "rmz"}, UnknownName, "Did you mean 'rms'"),
         ({"norm": {"name": "rms", "epz": 1}}, BadOption, "has no option 'epz'"),
         ({"norm": "rms", "only": "block*"}, BadOption, r"It has:\n.*kept  layers.*not in only"),

@@ -1,50 +1,130 @@
-"""Finds the attentions of a model and makes their replacements."""
+"""Finds the attentions of a model and makes their replacements.
+
+A model of ``transformers`` calls an attention function by the name in its configuration, and hands
+it the attention module with queries, keys and values. The function registered here looks for
+:class:`InterfaceAttention` in that module. ``transformers`` is imported when such a model is
+swapped, and by nothing else.
+"""
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from importlib import import_module
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from tfzoo.base.registry import Spec
+from tfzoo.attention.scaled_dot_product import ScaledDotProduct
+from tfzoo.base import adapters
+from tfzoo.base.registry import Spec, create
+from tfzoo.contracts import Attention, Weighting
+from tfzoo.errors import BadOption
+from tfzoo.masks import Mask
+from tfzoo.models.clashes import check_clashes
+from tfzoo.models.multihead import repeat_kv
+from tfzoo.models.options import StackOptions
 from tfzoo.models.torch_attention import MultiheadAttention
-from tfzoo.swapping import huggingface
-from tfzoo.swapping.norms import NotSwappable
+
+NAME = "tfzoo"
+"""The name of the function in ``transformers``, and of the component in an attention module."""
+
+FLOAT_MASKS = "tfzoo_float_masks"
+"""The name of the function for models that add to their masks, and therefore lack ``sdpa``."""
+
+HEADS = ("num_heads", "num_attention_heads", "n_heads")
+HEAD_DIMS = ("qk_head_dim", "head_dim", "attention_head_size", "key_value_proj_dim", "head_size")
+OWN_OPTIONS = ("head_dim", "value_head_dim", "kv_heads", "temperature", "cap")
+"""Options of :class:`MultiheadAttention`, kept when it is replaced."""
+
+
+class NotSwappable(Exception):
+    """A module cannot be replaced; the message is the reason."""
 
 
 def is_attention(module: nn.Module) -> bool:
     """Whether a module is PyTorch's, tfzoo's, or one of ``transformers``."""
     known = isinstance(module, nn.MultiheadAttention | MultiheadAttention)
-    return known or huggingface.calls_interface(module)
+    return known or calls_interface(type(module))
 
 
-def check_attention(model: nn.Module, name: str) -> None:
-    """Raise :class:`NotSwappable` where no component can take the place of that module."""
-    module = model.get_submodule(name)
-    if huggingface.calls_interface(module):
-        huggingface.check(model, name)
-        return
-    if isinstance(module, MultiheadAttention):
-        return
-    if type(module) is not nn.MultiheadAttention:
-        raise NotSwappable("it is a subclass, which may compute something else")
-    if module.bias_k is not None or module.add_zero_attn:
-        raise NotSwappable("it has add_bias_kv or add_zero_attn")
+def calls_interface(kind: type[nn.Module]) -> bool:
+    """Whether the forward of a class calls the attention interface of ``transformers``."""
+    code = getattr(inspect.unwrap(kind.forward), "__code__", None)
+    return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names
 
 
-def attention_replacement(old: Any, spec: Spec | None, weighting: Spec | None) -> nn.Module:
-    """A :class:`MultiheadAttention` with these components and the projections of ``old``, a
-    ``torch.nn.MultiheadAttention`` or a :class:`MultiheadAttention`. None keeps what it has.
+def within(name: str, modules: Collection[str]) -> bool:
+    """Whether the module ``name`` is one of ``modules`` or a submodule of one."""
+    return any(not one or name == one or name.startswith(f"{one}.") for one in modules)
+
+
+def pretrained_models(model: nn.Module) -> list[str]:
+    """The names of the ``PreTrainedModel`` modules in ``model``, ``""`` for itself."""
+    return [name for name, one in model.named_modules() if hasattr(one, "set_attn_implementation")]
+
+
+def decoders(model: nn.Module) -> Iterator[str]:
+    """The names of the causal modules that can be recognised: PyTorch's decoders, and models of
+    ``transformers`` whose attention has ``is_causal``.
     """
+    for name, module in model.named_modules():
+        if isinstance(module, nn.TransformerDecoder | nn.TransformerDecoderLayer):
+            yield name
+        elif calls_interface(type(module)) and getattr(module, "is_causal", False):
+            around = [one for one in pretrained_models(model) if within(name, [one])]
+            yield max(around, key=len, default=name)
+
+
+def check_attention_fits(
+    model: nn.Module, attention: Spec | None, weighting: Spec | None, allow: Collection[str]
+) -> None:
+    """Check an attention and a weighting, of which None is left as it is, against each other and
+    the positions of the model.
+
+    Raises:
+        Clash: the attention does not have the trait ``rotatable``, and the model has rotary
+            positions; or the weighting has no use for the scores of the attention.
+    """
+    rotary = any(re.search("(?i)rotary|rope", type(one).__name__) for one in model.modules())
+    options = StackOptions(
+        attention=attention or "scaled_dot_product",  # type: ignore[arg-type]  # any mapping
+        weighting=weighting or "softmax",  # type: ignore[arg-type]  # likewise
+        position="rotary" if rotary else "none",
+    )
+    check_clashes(options.parts(causal=False), allow)
+
+
+def attention_replacement(
+    model: nn.Module, name: str, spec: Spec | None, weighting: Spec | None
+) -> nn.Module:
+    """What takes the place of the attention of that name, with these components; None keeps what it
+    has.
+
+    Raises:
+        NotSwappable: no component can.
+    """
+    old = model.get_submodule(name)
+    if not calls_interface(type(old)):
+        return multihead_attention(old, spec, weighting)
+    if not within(name, pretrained_models(model)):
+        raise NotSwappable("it needs its transformers model: swap in that, not in a part of it")
+    return interface_attention(old, spec, weighting)
+
+
+def multihead_attention(old: Any, spec: Spec | None, weighting: Spec | None) -> MultiheadAttention:
+    """A :class:`MultiheadAttention` with the projections of ``old``, a
+    ``torch.nn.MultiheadAttention`` or a :class:`MultiheadAttention`.
+    """
+    own = isinstance(old, MultiheadAttention)
+    if not own and type(old) is not nn.MultiheadAttention:
+        raise NotSwappable("it is a subclass, which may compute something else")
+    if not own and (old.bias_k is not None or old.add_zero_attn):
+        raise NotSwappable("it has add_bias_kv or add_zero_attn")
     like = old.out_proj.weight
-    options: dict[str, Any] = {}
-    if isinstance(old, MultiheadAttention):
-        options = {
-            "head_dim": old.head_dim,
-            "value_head_dim": old.value_head_dim,
-            "kv_heads": old.kv_heads,
-            "temperature": old.temperature,
-        }
     new = MultiheadAttention(
         old.embed_dim,
         old.num_heads,
@@ -53,23 +133,217 @@ def attention_replacement(old: Any, spec: Spec | None, weighting: Spec | None) -
         kdim=old.kdim,
         vdim=old.vdim,
         batch_first=old.batch_first,
-        device=like.device,
-        dtype=like.dtype,
-        attention=spec if isinstance(spec, str) else dict(spec or {"name": "scaled_dot_product"}),
-        **options,
+        attention=spec or "scaled_dot_product",  # type: ignore[arg-type]  # as any mapping
+        **{name: getattr(old, name) for name in OWN_OPTIONS if own},
     )
-    kept = None
-    if isinstance(old, MultiheadAttention):
-        new.cap, kept = old.cap, old.weighting
-        new.attention = old.attention if spec is None else new.attention
-    new.weighting = huggingface.made_weighting(weighting, old.num_heads, kept)
+    if own and spec is None:
+        new.attention = old.attention
+    new.weighting = made_weighting(weighting, old.num_heads, old.weighting if own else None)
     new.to(device=like.device, dtype=like.dtype)
-    projections = {
-        name: value for name, value in old.state_dict().items() if not name.startswith("attention.")
-    }
-    new.load_state_dict(projections, strict=False)
-    trained = {name: one.requires_grad for name, one in old.named_parameters()}
-    for name, parameter in new.named_parameters():
-        if name in projections:
-            parameter.requires_grad_(trained[name])
+    kept = {key: one for key, one in old.state_dict().items() if not key.startswith("attention.")}
+    new.load_state_dict(kept, strict=False)
+    for name, parameter in old.named_parameters():
+        if name in kept:
+            new.get_parameter(name).requires_grad_(parameter.requires_grad)
     return new.train(old.training)
+
+
+# The interface of transformers ------------------------------------------------------------------
+
+
+class InterfaceAttention(nn.Module):
+    """A component in the place of the attention function of a ``transformers`` attention module.
+    ``weighting`` None is a softmax.
+    """
+
+    def __init__(self, attention: Attention, weighting: Weighting | None) -> None:
+        super().__init__()
+        self.attention, self.weighting = attention, weighting
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        register()  # it may be unpickled in a process that has swapped nothing
+
+
+def softmax_with_sinks(scores: Tensor, mask: Mask, sinks: Tensor) -> Tensor:
+    """The softmax over the visible keys and one more, whose weight is left out: ``(b h q k), mask,
+    (h) | (b h q 1) -> (b h q k)``.
+    """
+    q, k = scores.shape[-2:]
+    visible = mask.boolean(q, k, scores.device)
+    if visible is not None:
+        scores = scores.masked_fill(~visible, float("-inf"))
+    column = sinks if sinks.dim() == 4 else sinks.view(1, -1, 1, 1)
+    column = column.to(scores.dtype).expand(*scores.shape[:-1], 1)
+    return torch.cat((scores, column), -1).softmax(-1)[..., :-1]
+
+
+def mask_and_bias(
+    q: Tensor, k: Tensor, mask: Tensor | None, causal: bool
+) -> tuple[Mask, Tensor | None]:
+    """Which query may look at which key, and what is added to the scores."""
+    if mask is None:
+        return Mask(causal=causal, start=0), None
+    mask = mask[(None,) * (4 - mask.dim())]
+    if mask.dtype != torch.bool:
+        return Mask(), mask.to(q.dtype)
+    if mask.shape[-1] not in (1, k.shape[2]) and mask.all():  # hides nothing, of fewer keys
+        return Mask(), None
+    if mask.shape[1] == 1 and (mask.shape[2] == 1 or mask.stride(2) == 0):  # padding alone
+        return Mask(keys=mask[:, 0, 0]), None
+    return Mask(allowed=mask.expand(-1, -1, q.shape[2], k.shape[2])), None
+
+
+def attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    softcap: float | None = None,
+    position_bias: Tensor | None = None,
+    sinks: Tensor | None = None,
+    s_aux: Tensor | None = None,
+    **others: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """The attention function that ``transformers`` calls: ``(b h q c), (b kv_heads k c), (b
+    kv_heads k e) -> (b q h e)``. A module in which no component was swapped computes
+    ``scaled_dot_product``.
+
+    A model may scale its queries itself and call with ``scaling=1``. Therefore the attention gets
+    the queries times ``scaling * sqrt(c)``: those that nobody has scaled. Scores that it divides by
+    ``sqrt(c)`` are the model's.
+
+    Args:
+        attention_mask: as ``transformers`` makes it, ``(b|1 h|1 q|1 k)`` or less: boolean and True
+            where a query may look, or numbers to add to the scores.
+        scaling: the factor of the scores; None is ``c ** -0.5``.
+        is_causal: if there is no mask, query ``i`` may look at keys 0 to ``i``.
+        softcap: the limit of a soft cap on the scores.
+        position_bias: is added to the scores.
+        sinks, s_aux: ``(h)`` or ``(b h q 1)``, the score of a key of each head that has no value.
+        others: what the model's own function does not read.
+    """
+    part: InterfaceAttention | None = getattr(module, NAME, None)
+    weighting: Any = None if part is None else part.weighting
+    sinks = s_aux if sinks is None else sinks
+    if sinks is not None:
+        if weighting is not None:
+            raise BadOption(
+                f"weighting {weighting.entry.name!r} takes the place of a softmax, but the "
+                "model's attention has sinks in its softmax: leave this attention out with skip"
+            )
+        weighting = partial(softmax_with_sinks, sinks=sinks)
+    heads, width = query.shape[1], query.shape[3]
+    if scaling is not None and scaling != width**-0.5:
+        query = query * (scaling * width**0.5)
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    visible, bias = mask_and_bias(query, key, attention_mask, causal and query.shape[2] > 1)
+    if position_bias is not None:
+        bias = position_bias if bias is None else bias + position_bias
+    y: Tensor = (ScaledDotProduct() if part is None else part.attention)(
+        query,
+        repeat_kv(key, heads),
+        repeat_kv(value, heads),
+        mask=visible,
+        bias=bias,
+        dropout=dropout,
+        cap=softcap,
+        weighting=weighting,
+    )
+    return y.transpose(1, 2).contiguous(), None
+
+
+def attend_with_float_masks(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+    """:func:`attend` where a mask that is None hides nothing."""
+    return attend(*args, **{**kwargs, "is_causal": False})
+
+
+def boolean_mask(*args: Any, **kwargs: Any) -> Tensor | None:
+    """The mask of ``sdpa``, which is None where it is causal and nothing else. Where nothing at all
+    is hidden, it is a mask of True: a module may say that it is causal and not be.
+    """
+    masks = import_module("transformers.masking_utils")
+    made: Tensor | None = masks.sdpa_mask(*args, **kwargs | {"allow_is_bidirectional_skip": False})
+    return made
+
+
+def register() -> None:
+    """Make these functions known to ``transformers``, with the masks of ``sdpa`` and ``eager``."""
+    transformers = import_module("transformers")
+    eager_mask = import_module("transformers.masking_utils").eager_mask
+    for name, function, mask in (
+        (NAME, attend, boolean_mask),
+        (FLOAT_MASKS, attend_with_float_masks, eager_mask),
+    ):
+        transformers.AttentionInterface.register(name, function)
+        transformers.AttentionMaskInterface.register(name, mask)
+
+
+def heads_of(module: Any) -> tuple[int, int]:
+    """Number and width of the heads of queries.
+
+    Raises:
+        NotSwappable: they are not known.
+    """
+    places = (module, module.config)
+    heads = next((getattr(at, key) for at in places for key in HEADS if hasattr(at, key)), None)
+    width = next((getattr(module, key) for key in HEAD_DIMS if hasattr(module, key)), None)
+    hidden = getattr(module.config, "hidden_size", None)
+    if width is None and isinstance(heads, int) and isinstance(hidden, int):
+        width = hidden // heads
+    if not isinstance(heads, int) or not isinstance(width, int) or not heads * width:
+        raise NotSwappable("the number or the width of its heads is not known")
+    return heads, width
+
+
+def interface_attention(
+    module: Any, attention: Spec | None, weighting: Spec | None
+) -> InterfaceAttention:
+    """Components for an attention module; None keeps what it has."""
+    heads, head_dim = heads_of(module)
+    like = next(module.parameters())
+    old: InterfaceAttention | None = getattr(module, NAME, None)
+    if attention is None and old is not None:
+        scores = old.attention
+    else:
+        layers = getattr(module.config, "num_hidden_layers", 1)
+        layer = getattr(module, "layer_idx", None) or 0
+        sizes = {"heads": heads, "head_dim": head_dim, "layer": layer, "layers": layers}
+        scores = create("attention", attention or "scaled_dot_product", **sizes)
+    weights = made_weighting(weighting, heads, None if old is None else old.weighting)
+    made = InterfaceAttention(scores, weights)
+    return made.to(device=like.device, dtype=like.dtype).train(module.training)
+
+
+def made_weighting(spec: Spec | None, heads: int, old: Weighting | None) -> Weighting | None:
+    """The weighting of a spec, or ``old``; None is a softmax, which attention computes faster."""
+    if spec is None:
+        return old
+    made: Weighting = create("weighting", spec, heads=heads)
+    return None if "softmax" in made.entry.traits else made
+
+
+def use_interface(model: nn.Module, attentions: Sequence[Any]) -> None:
+    """Make the models that contain these attention modules call :func:`attend`.
+
+    Raises:
+        BadOption: ``transformers`` does not let a module's attention be chosen.
+    """
+    if not attentions:
+        return
+    register()
+    for path in pretrained_models(model):
+        pretrained: Any = model.get_submodule(path)
+        if not {*attentions}.isdisjoint(pretrained.modules()):
+            name = NAME if adapters.supports_sdpa(pretrained) else FLOAT_MASKS
+            pretrained.set_attn_implementation(name)
+    for one in attentions:
+        if adapters.attention_implementation(one.config) not in (NAME, FLOAT_MASKS):
+            raise BadOption(
+                f"transformers does not let the attention of {type(one).__name__} be chosen: "
+                "swap the norms alone"
+            )

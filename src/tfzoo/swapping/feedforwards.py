@@ -15,13 +15,10 @@ from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import FeedForward
 from tfzoo.errors import BadOption
 from tfzoo.feedforward._layers import Gated, Plain
-from tfzoo.swapping.norms import NotSwappable
+from tfzoo.swapping.attentions import NotSwappable
+from tfzoo.swapping.norms import equal
 
 TORCH_LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
-SAMPLE = 3
-"""Tokens on which a layer is tried."""
-
-
 Map = tuple[Tensor, Tensor | None]
 """The weight ``(out in)`` and the bias of a linear map."""
 
@@ -56,11 +53,6 @@ class SwappedFeedForward(nn.Module):
         return F.dropout(y, self.output_dropout, self.training)
 
 
-def is_map(module: nn.Module) -> bool:
-    """Whether a module is a linear map: torch's, or the ``Conv1D`` of ``transformers``."""
-    return type(module) is nn.Linear or type(module).__name__ == "Conv1D"
-
-
 def matrix(module: Any) -> Tensor:
     """``(out in)``"""
     weight: Tensor = module.weight
@@ -68,40 +60,36 @@ def matrix(module: Any) -> Tensor:
 
 
 def joined(*maps: Any) -> Map:
-    """Linear maps, one below the other; those without a bias have one of zeros beside others."""
-    weights, biases = [matrix(one) for one in maps], [getattr(one, "bias", None) for one in maps]
-    if all(bias is None for bias in biases):
-        return torch.cat(weights), None
-    zeros = [weight.new_zeros(len(weight)) for weight in weights]
-    each = [zero if bias is None else bias for bias, zero in zip(biases, zeros, strict=True)]
-    return torch.cat(weights), torch.cat(each)
+    """Linear maps, one below the other; without bias unless all have one."""
+    biases = [one.bias for one in maps if getattr(one, "bias", None) is not None]
+    bias = torch.cat(biases) if len(biases) == len(maps) else None
+    return torch.cat([matrix(one) for one in maps]), bias
 
 
-def maps_of(module: nn.Module) -> list[tuple[str, nn.Module]]:
-    """The linear maps among the children, by name."""
-    return [(name, child) for name, child in module.named_children() if is_map(child)]
+def maps_of(module: nn.Module) -> dict[str, nn.Module]:
+    """The linear maps among the children: torch's, or the ``Conv1D`` of ``transformers``."""
+    return {
+        name: one
+        for name, one in module.named_children()
+        if type(one) is nn.Linear or type(one).__name__ == "Conv1D"
+    }
 
 
 def pairs(module: nn.Module) -> Iterator[tuple[str, str]]:
     """The names of two maps among the children, from ``d`` to a width over it and back."""
     maps = maps_of(module)
-    for name, inner in maps:
-        for other, outer in maps:
+    for name, inner in maps.items():
+        for other, outer in maps.items():
             wide, narrow = matrix(inner).shape
             if wide > narrow and matrix(outer).shape == (narrow, wide):
                 yield name, other
 
 
 def is_feedforward(module: nn.Module) -> bool:
-    """Whether a module contains two maps that could be those of a feed-forward layer, or one of
-    them (BERT's ``Intermediate``).
-    """
-    if isinstance(module, SwappedFeedForward):
-        return True
+    """Whether a module contains two maps that could be those of a feed-forward layer."""
     if isinstance(module, TORCH_LAYERS):
         return isinstance(module.linear1, nn.Linear)
-    half = type(module).__name__.endswith("Intermediate") and len(maps_of(module)) == 1
-    return half or any(pairs(module))
+    return isinstance(module, SwappedFeedForward) or any(pairs(module))
 
 
 def find_feedforward(module: Any) -> FoundFeedForward:
@@ -111,7 +99,6 @@ def find_feedforward(module: Any) -> FoundFeedForward:
         NotSwappable: it is part of a larger module, or computes something else than the components
             do.
     """
-    kind = type(module).__name__
     if isinstance(module, SwappedFeedForward):
         inner, outer = (getattr(module.component, name, None) for name in ("inner", "outer"))
         if not isinstance(inner, nn.Linear) or not isinstance(outer, nn.Linear):
@@ -119,16 +106,15 @@ def find_feedforward(module: Any) -> FoundFeedForward:
         drops = module.dropout, module.output_dropout
         return FoundFeedForward(joined(inner), joined(outer), *drops)
     if type(module) in TORCH_LAYERS:
-        maps = joined(module.linear1), joined(module.linear2)
-        return FoundFeedForward(*maps, float(module.dropout.p))
-    if not any(pairs(module)):
-        raise NotSwappable(f"{kind} is one half of it; the other is in a module with a residual")
-    children = maps_of(module)
-    known = {id(one) for _, child in children for one in child.parameters()}
-    if known != {id(one) for one in module.parameters()}:
+        inner, outer = joined(module.linear1), joined(module.linear2)
+        return FoundFeedForward(inner, outer, float(module.dropout.p))
+    maps = maps_of(module)
+    known = {one for child in maps.values() for one in child.parameters()}
+    if known != {*module.parameters()}:
         names = " and ".join(dict.fromkeys(name for pair in pairs(module) for name in pair))
+        kind = type(module).__name__
         raise NotSwappable(f"{names} of {kind} stand among other parts, not in a module alone")
-    return tried(module, [child for _, child in children])
+    return tried(module, [*maps.values()])
 
 
 @torch.no_grad()
@@ -138,7 +124,7 @@ def tried(module: nn.Module, maps: list[nn.Module]) -> FoundFeedForward:
     if like.is_meta:
         raise NotSwappable("its weights are on the device meta")
     width = min(like.shape)
-    x = torch.arange(SAMPLE * width, device=like.device).view(1, SAMPLE, width).sin().to(like.dtype)
+    x = torch.arange(3 * width, device=like.device).view(1, 3, width).sin().to(like.dtype)
     seen: list[tuple[float, int]] = []
     drops = [one for one in module.children() if isinstance(one, nn.Dropout)]
     hooks = [
@@ -155,7 +141,7 @@ def tried(module: nn.Module, maps: list[nn.Module]) -> FoundFeedForward:
         for hook in hooks:
             hook.remove()
     for found in orders(maps):
-        if any(same(y, expected) for expected in outputs(found, x)):
+        if any(equal(y, expected) for expected in outputs(found, x)):
             hidden = found.outer[0].shape[1]
             inside, after = ([p for p, n in seen if (n == hidden) is hid] for hid in (True, False))
             return replace(
@@ -182,14 +168,6 @@ def outputs(found: FoundFeedForward, x: Tensor) -> Iterator[Tensor]:
             yield F.linear(hidden, *found.outer)
 
 
-def same(y: Any, expected: Tensor) -> bool:
-    """Whether two outputs are equal up to rounding."""
-    if not isinstance(y, Tensor) or y.shape != expected.shape:
-        return False
-    tolerance = 20 * max(torch.finfo(dtype).eps for dtype in (y.dtype, torch.float32))
-    return torch.allclose(y, expected, rtol=tolerance, atol=tolerance)
-
-
 def orders(maps: list[Any]) -> Iterator[FoundFeedForward]:
     """The maps in the orders that their shapes allow."""
     outer = [one for one in maps if matrix(one).shape[1] > matrix(one).shape[0]]
@@ -199,14 +177,36 @@ def orders(maps: list[Any]) -> Iterator[FoundFeedForward]:
             yield FoundFeedForward(joined(*one), joined(*outer))
 
 
-def component_of(found: FoundFeedForward, spec: Spec) -> tuple[FeedForward, str]:
-    """A component with the weights of a layer, and a note on whether it has them. Weights carry
-    over where it has maps of the same shapes; without options, it has the layer's width and biases.
+@torch.no_grad()
+def load(made: Any, found: FoundFeedForward) -> bool:
+    """Copy the maps of a layer into a component; False if it has no maps of these shapes."""
+    layers: list[Any] = [getattr(made, name, None) for name in ("inner", "outer")]
+    pairs = list(zip(layers, (found.inner, found.outer), strict=True))
+    if not all(
+        isinstance(layer, nn.Linear)
+        and layer.weight.shape == weight.shape
+        and (bias is None or layer.bias is not None)
+        for layer, (weight, bias) in pairs
+    ):
+        return False
+    for layer, (weight, bias) in pairs:
+        layer.weight.copy_(weight)
+        if layer.bias is not None:
+            layer.bias.copy_(torch.zeros_like(layer.bias) if bias is None else bias)
+    return True
+
+
+def feedforward_replacement(module: Any, spec: Spec) -> tuple[SwappedFeedForward, str]:
+    """What takes the place of a feed-forward layer, and a note for the report. Weights carry over
+    where the component has maps of the same shapes; without options, it has the layer's width and
+    biases.
 
     Raises:
+        NotSwappable: as :func:`find_feedforward`.
         BadOption: it has a loss of its own, which the model would not add to its loss.
     """
     entry, options = registry("feedforward").options(spec)
+    found = find_feedforward(module)
     if "auxiliary_loss" in entry.traits:
         raise BadOption(
             f"feedforward {entry.name!r} has a loss of its own, which the model would not add: "
@@ -217,47 +217,19 @@ def component_of(found: FoundFeedForward, spec: Spec) -> tuple[FeedForward, str]
     for name, value in (("hidden", hidden), ("bias", biased)):
         if name in entry.options:
             options = {name: value, **options}
-    made: Any = create("feedforward", {"name": entry.name, **options}, dim=dim)
-    made.to(found.outer[0])
-    return made, "" if load(made, found) else "new weights"
-
-
-@torch.no_grad()
-def load(made: Any, found: FoundFeedForward) -> bool:
-    """Copy the maps of a layer into a component; False if it has no maps of these shapes."""
-    names = ("inner", "outer")
-    pairs: list[tuple[Any, Map]] = [
-        (getattr(made, one, None), getattr(found, one)) for one in names
-    ]
-    for layer, (weight, bias) in pairs:
-        fits = isinstance(layer, nn.Linear) and layer.weight.shape == weight.shape
-        if not fits or (bias is not None and layer.bias is None):
-            return False
-    for layer, (weight, bias) in pairs:
-        layer.weight.copy_(weight)
-        if layer.bias is not None:
-            layer.bias.copy_(torch.zeros_like(layer.bias) if bias is None else bias)
-    return True
-
-
-def feedforward_replacement(
-    module: Any, found: FoundFeedForward, spec: Spec
-) -> tuple[SwappedFeedForward, str]:
-    """The module in the place of a feed-forward layer, and a note for the report."""
-    component, note = component_of(found, spec)
+    component: Any = create("feedforward", {"name": entry.name, **options}, dim=dim)
+    component.to(found.outer[0])
+    loaded = load(component, found)
     made = SwappedFeedForward(component, found.dropout, found.output_dropout)
-    whole = type(module) not in TORCH_LAYERS
-    maps = [module] if whole else [module.linear1, module.linear2]
+    maps = [module.linear1, module.linear2] if type(module) in TORCH_LAYERS else [module]
     trains = any(one.requires_grad for part in maps for one in part.parameters())
-    return made.train(module.training).requires_grad_(trains), note
+    made.train(module.training).requires_grad_(trains)
+    return made, "" if loaded else "new weights"
 
 
-def place(model: nn.Module, name: str, old: Any, new: SwappedFeedForward) -> None:
-    """Put a replacement into the model. One of torch's layers calls its maps itself: the first
-    becomes the replacement, the activation, the dropout and the second map do nothing.
+def place_in_layer(layer: Any, new: SwappedFeedForward) -> None:
+    """Put a replacement into one of torch's layers, which calls its maps itself: the first becomes
+    the replacement, the activation, the dropout and the second map do nothing.
     """
-    if type(old) not in TORCH_LAYERS:
-        model.set_submodule(name, new)
-        return
-    old.linear1, old.linear2 = new, nn.Identity()
-    old.activation, old.dropout = nn.Identity(), nn.Identity()
+    layer.linear1, layer.linear2 = new, nn.Identity()
+    layer.activation, layer.dropout = nn.Identity(), nn.Identity()

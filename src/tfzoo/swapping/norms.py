@@ -1,8 +1,11 @@
-"""Finds the norms of a model and makes their replacements."""
+"""Finds the norms of a model and makes their replacements; passes the padding mask of the model's
+forward pass to those that mix tokens.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +15,10 @@ from torch import Tensor, nn
 
 from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Norm
+from tfzoo.errors import BadOption, did_you_mean, listing
+from tfzoo.models.clashes import check_clashes
+from tfzoo.models.options import StackOptions
+from tfzoo.swapping.attentions import NotSwappable, decoders, within
 
 ENDINGS = ("RMSNorm", "LayerNorm")
 """Ends of the class names of norms in other packages."""
@@ -19,9 +26,8 @@ ENDINGS = ("RMSNorm", "LayerNorm")
 EPS = ("eps", "variance_epsilon", "epsilon")
 """Names of the attribute that holds a norm's epsilon."""
 
-
-class NotSwappable(Exception):
-    """A module cannot be replaced; the message is the reason."""
+Valid = str | bool | Callable[..., Tensor]
+"""How to get the padding mask; see :func:`tfzoo.swap`."""
 
 
 @dataclass(frozen=True)
@@ -58,32 +64,20 @@ def find_norm(module: nn.Module, like: Tensor) -> FoundNorm:
     """
     shape = tuple(getattr(module, "normalized_shape", ()))
     weight, bias = (getattr(module, name, None) for name in ("weight", "bias"))
-    like = weight if isinstance(weight, Tensor) else like
-    if isinstance(weight, Tensor) and not weight.numel():  # see `norm_replacement`
-        weight = None
-    if isinstance(weight, Tensor) and is_centred(module):
-        weight = 1 + weight
-    if len(shape) > 1 or (isinstance(weight, Tensor) and weight.dim() != 1):
+    if isinstance(weight, Tensor):
+        like, shape = weight, (*weight.shape, *shape[1:])
+        weight = 1 + weight if is_centred(module) else weight
+    if len(shape) > 1:
         raise NotSwappable("it normalises over more than one axis")
-    dim = len(weight) if isinstance(weight, Tensor) else (*shape, getattr(module, "dim", 0))[0]
+    dim = (*shape, getattr(module, "dim", 0))[0]
     if not dim:
         raise NotSwappable("its width is not known")
     eps = next((getattr(module, name) for name in EPS if hasattr(module, name)), None)
     if eps is None and isinstance(module, nn.RMSNorm):
-        eps = default_eps(like)
+        eps = torch.finfo(torch.promote_types(like.dtype, torch.float32)).eps
     found = FoundNorm(dim, eps, weight, bias, like)
     known = isinstance(module, Norm) or type(module) in (nn.LayerNorm, nn.RMSNorm)
     return found if known else check_by_computing(module, found)
-
-
-def default_eps(like: Tensor) -> float:
-    """What ``nn.RMSNorm(eps=None)`` adds to the mean square: the epsilon of the dtype, or that of
-    fp32 for narrower ones. Versions of PyTorch differ, so it is tried.
-    """
-    x = torch.full((1,), 2.0**-12, dtype=like.dtype, device="cpu" if like.is_meta else like.device)
-    expected = F.rms_norm(x, (1,))
-    known = {torch.finfo(dtype).eps for dtype in (like.dtype, torch.float32)}
-    return min(known, key=lambda eps: float((F.rms_norm(x, (1,), eps=eps) - expected).abs()))
 
 
 @torch.no_grad()
@@ -103,25 +97,21 @@ def check_by_computing(module: nn.Module, found: FoundNorm) -> FoundNorm:
         y = module(x)
     except Exception as error:  # of any kind: it is somebody else's
         raise NotSwappable(f"it does not take (b n d): {type(error).__name__}") from None
-    tolerance = 20 * max(torch.finfo(dtype).eps for dtype in (x.dtype, torch.float32))
-    for name, weight in candidates(found):
-        if name == "layer":
-            expected = F.layer_norm(x, (found.dim,), weight, found.bias, found.eps)
-        else:
-            expected = F.rms_norm(x, (found.dim,), weight, found.eps)
-            expected = expected if found.bias is None else expected + found.bias
-        same = isinstance(y, Tensor) and y.shape == x.shape
-        if same and torch.allclose(y.to(x.dtype), expected, rtol=tolerance, atol=tolerance):
+    for weight in (found.weight, 1 + found.weight):
+        rms = F.rms_norm(x, (found.dim,), weight, found.eps)
+        rms = rms if found.bias is None else rms + found.bias
+        layer = F.layer_norm(x, (found.dim,), weight, found.bias, found.eps)
+        if any(equal(y, expected) for expected in (rms, layer)):
             return replace(found, weight=weight)
     raise NotSwappable("it computes neither layer norm nor RMS norm")
 
 
-def candidates(found: FoundNorm) -> Iterator[tuple[str, Tensor]]:
-    """The norms to compare with, ``layer`` or ``rms``, each with its weight."""
-    if found.weight is not None:
-        for name in ("layer", "rms"):
-            yield name, found.weight
-            yield name, 1 + found.weight
+def equal(y: Any, expected: Tensor) -> bool:
+    """Whether the output of somebody else's module is this, up to rounding."""
+    if not isinstance(y, Tensor) or y.shape != expected.shape:
+        return False
+    tolerance = 20 * max(torch.finfo(dtype).eps for dtype in (expected.dtype, torch.float32))
+    return torch.allclose(y.to(expected.dtype), expected, rtol=tolerance, atol=tolerance)
 
 
 def norm_replacement(module: nn.Module, found: FoundNorm, spec: Spec) -> tuple[Norm, str]:
@@ -136,9 +126,6 @@ def norm_replacement(module: nn.Module, found: FoundNorm, spec: Spec) -> tuple[N
     norm: Any = create("norm", {"name": entry.name, **options}, dim=found.dim)
     norm.to(device=found.like.device, dtype=found.like.dtype).train(module.training)
     norm.dim = found.dim  # read by `find_norm` in a later swap: norm "none" has no weight
-    if not hasattr(norm, "weight"):  # some models read its dtype, such as Mamba
-        empty = torch.empty(0, dtype=found.like.dtype, device=found.like.device)
-        norm.register_buffer("weight", empty, persistent=False)
     lost = []
     for name, old in (("weight", found.weight), ("bias", found.bias)):
         new = getattr(norm, name, None)
@@ -151,3 +138,104 @@ def norm_replacement(module: nn.Module, found: FoundNorm, spec: Spec) -> tuple[N
         else:
             lost.append(name)
     return norm, f"{' and '.join(lost)} dropped" if lost else ""
+
+
+# Padding ------------------------------------------------------------------------------------------
+
+
+def check_mixing_norm(
+    model: nn.Module,
+    norm: Spec,
+    names: Sequence[str],
+    valid: Valid | None,
+    allow: Collection[str],
+) -> None:
+    """Check a norm that mixes tokens and takes the place of the norms of these names.
+
+    Raises:
+        BadOption: ``valid`` does not say which tokens are padding, or a module has
+            ``batch_first=False``.
+        Clash: it is in a decoder.
+    """
+    name = registry("norm").options(norm)[0].name
+    if not valid:
+        arguments = listing(inspect.signature(model.forward).parameters)
+        raise BadOption(
+            f"norm {name!r} mixes tokens, so swap must know which are padding: valid='...' names "
+            f"the argument of {type(model).__name__}.forward that is true at tokens, valid='~...' "
+            f"one that is true at padding (it has: {arguments}); valid=True says that there is none"
+        )
+    for path, module in model.named_modules():
+        if getattr(module, "batch_first", None) is False:
+            raise BadOption(
+                f"norm {name!r} mixes tokens and takes (b n d), but {path} has batch_first=False"
+            )
+    causal = list(decoders(model))
+    if any(within(one, causal) for one in names):
+        options = StackOptions(norm=norm, position="none")  # type: ignore[arg-type]  # any mapping
+        check_clashes(options.parts(causal=True), allow)
+
+
+class Padding:
+    """The padding mask of a forward pass. A pre-hook of the model's ``forward`` sets it from the
+    arguments, and pre-hooks of the norms that mix tokens read it.
+
+    ``known`` is True during the model's ``forward``; ``valid`` is then the mask ``(b n)``, True at
+    tokens, or None without padding.
+
+    Raises:
+        BadOption: the model's ``forward`` has no such argument.
+    """
+
+    def __init__(self, model: nn.Module, source: str | Callable[..., Tensor]) -> None:
+        self.model, self.source = type(model).__name__, source
+        self.known = False
+        self.valid: Tensor | None = None
+        parameters = inspect.signature(model.forward).parameters
+        self.names = list(parameters)
+        takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        if isinstance(source, str) and not takes_any and source.removeprefix("~") not in self.names:
+            name = source.removeprefix("~")
+            raise BadOption(
+                f"valid: {self.model}.forward has no argument {name!r}."
+                f"{did_you_mean(name, parameters)} It has: {listing(parameters)}"
+            )
+        model.register_forward_pre_hook(self.set, with_kwargs=True)
+        model.register_forward_hook(self.clear, always_call=True)
+
+    def set(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Pre-hook of the model's ``forward``."""
+        self.known = True
+        if not isinstance(self.source, str):
+            self.valid = self.source(*args, **kwargs)
+            return
+        given = dict(zip(self.names, args, strict=False)) | kwargs
+        mask = given.get(self.source.removeprefix("~"))
+        if mask is not None:
+            mask = mask.bool()  # additive masks too: -inf, at padding, becomes True
+            self.valid = ~mask if self.source.startswith("~") else mask
+
+    def clear(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        """Hook after the model's ``forward``."""
+        self.valid, self.known = None, False
+
+    def add_to(self, name: str, norm: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Pre-hook of the ``forward`` of a norm of this name: ``x`` -> ``x, valid``.
+
+        Raises:
+            BadOption: the model's ``forward`` is not running, or the mask does not fit ``x``.
+        """
+        x = args[0]
+        if not self.known:
+            raise BadOption(
+                f"{name} mixes tokens and runs outside of {self.model}.forward, so it is not known "
+                "which tokens are padding: swap the parts of the module whose forward is called "
+                "(activation checkpointing is not possible with such a norm)"
+            )
+        if self.valid is not None and self.valid.shape != x.shape[:2]:
+            raise BadOption(
+                f"{name} mixes tokens and got {tuple(x.shape)}, but the padding mask is "
+                f"{tuple(self.valid.shape)}: it must be (b n) for (b n d). Leave this norm out "
+                f"with skip={name!r}"
+            )
+        return x, self.valid

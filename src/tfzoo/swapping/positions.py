@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
-from tfzoo.swapping.norms import NotSwappable
+from tfzoo.models.traits import acts_on_scores
+from tfzoo.swapping.attentions import NotSwappable
 
 TABLE = re.compile(r"(^|_)(pos|position|positions|positional)(_|$)|^wpe$")
 """Names of the tables of positions."""
@@ -51,28 +52,23 @@ def is_position(name: str, module: nn.Module) -> bool:
     return isinstance(module, nn.Embedding) and bool(named)
 
 
-def check_position(name: str, module: Any) -> None:
-    """Raise :class:`NotSwappable` where a module is no table that is called with positions."""
-    kind = type(module).__name__
-    if isinstance(module, SwappedPosition) or kind == "Embedding":
-        if name.endswith("relative_attention_bias"):
-            raise NotSwappable("it is a bias of the scores inside of the attention")
-        return
-    if isinstance(module, nn.Embedding):
-        raise NotSwappable(f"{kind} is called with something else than positions")
-    raise NotSwappable("it rotates queries and keys inside of the attentions")
-
-
-def position_replacement(old: Any, spec: Spec) -> tuple[SwappedPosition, str]:
+def position_replacement(name: str, old: Any, spec: Spec) -> tuple[SwappedPosition, str]:
     """The replacement of a table of positions, and a note for the report. The table carries over to
     ``learned``.
 
     Raises:
+        NotSwappable: the module of that name is no table that is called with positions.
         BadOption: the component does not add a vector to each token, or needs to know lengths.
     """
+    swapped, kind = isinstance(old, SwappedPosition), type(old).__name__
+    if name.endswith("relative_attention_bias"):
+        raise NotSwappable("it is a bias of the scores inside of the attention")
+    if not isinstance(old, nn.Embedding | SwappedPosition):
+        raise NotSwappable("it rotates queries and keys inside of the attentions")
+    if not swapped and kind != "Embedding":
+        raise NotSwappable(f"{kind} is called with something else than positions")
     entry = registry("position").options(spec)[0]
-    cls: Any = entry.cls
-    if cls.angles is not Position.angles or cls.bias is not Position.bias:
+    if acts_on_scores(entry):
         raise BadOption(
             f"position {entry.name!r} acts in the attentions, and a table of positions is added to "
             "tokens: swap in one that does the same (sinusoidal, learned, none)"
@@ -80,11 +76,8 @@ def position_replacement(old: Any, spec: Spec) -> tuple[SwappedPosition, str]:
     if "needs_length" in entry.traits:
         raise BadOption(f"position {entry.name!r} needs lengths, which no table is called with")
     length, dim = old.num_embeddings, old.embedding_dim
-    swapped = isinstance(old, SwappedPosition)
-    like = old.like if swapped else old.weight
-    known = {"dim": dim, "max_length": length}
-    supplied = {name: value for name, value in known.items() if name in entry.supplied}
-    made: Any = create("position", spec, **supplied)
+    like: Tensor = old.like if swapped else old.weight  # type: ignore[assignment]  # of a module
+    made: Any = create("position", spec, dim=dim, max_length=length)
     new = SwappedPosition(made, length, dim).to(device=like.device, dtype=like.dtype)
     table = getattr(old.component, "table", None) if swapped else old.weight
     if isinstance(table, Tensor) and entry.name == "learned":

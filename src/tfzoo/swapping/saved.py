@@ -62,6 +62,8 @@ def swapped_model(
     kind = getattr(transformers, str(name), None)
     if not isinstance(kind, type) or not issubclass(kind, transformers.PreTrainedModel):
         raise BadRun(f"transformers has no model {name!r}")
+    if "_implementation" in str(config):  # transformers writes none
+        raise BadRun("it names an implementation, which may be code at the Hub: remove that key")
     options = {key: value for key, value in config.items() if key != SWAPS}
     model: Any = kind(transformers.AutoConfig.for_model(**options))
     for arguments in config[SWAPS]:
@@ -70,8 +72,8 @@ def swapped_model(
     own = (one.dtype for key, one in state.items() if key != SWAPS and one.is_floating_point())
     model.to(next(own))
     missing, unknown = model.load_state_dict(state, strict=False)
-    tied = set(getattr(model, "all_tied_weights_keys", None) or ())
-    if wrong := sorted({*missing, *unknown} - tied):
+    tied = getattr(model, "all_tied_weights_keys", None) or ()
+    if wrong := sorted({*missing, *unknown}.difference(tied)):
         raise BadRun(f"its weights are not those of {name} with these swaps: {wrong[0]}")
     model.tie_weights()
     return model.eval()  # type: ignore[no-any-return]  # of transformers

@@ -2,30 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
+from itertools import zip_longest
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from tfzoo.base.registry import Spec, registry
-from tfzoo.errors import BadOption, did_you_mean, listing
+from tfzoo.errors import BadOption
 from tfzoo.models.architectures.config import SWAPS
 from tfzoo.models.stack import Stack
+from tfzoo.models.traits import mixes_tokens
 from tfzoo.models.transformer_layer import TransformerLayer
-from tfzoo.swapping import attentions, feedforwards, huggingface, positions
-from tfzoo.swapping.checks import check_attention_fits, check_norm_fits, spec_mixes_tokens
+from tfzoo.swapping import attentions, feedforwards, norms, positions
+from tfzoo.swapping.attentions import InterfaceAttention, NotSwappable, within
 from tfzoo.swapping.feedforwards import SwappedFeedForward
-from tfzoo.swapping.norms import NotSwappable, find_norm, is_norm, norm_replacement
-from tfzoo.swapping.padding import Valid, pass_padding, record_padding
-from tfzoo.swapping.report import SwappedModule, SwapReport
 
 SWAPPED = ("norm", "attention", "weighting", "feedforward", "position")
 """The kinds of components that can take the place of parts of a model."""
 
 Patterns = str | Collection[str] | None
+
+
+@dataclass(frozen=True)
+class SwappedModule:
+    """A part of a model: what it was, what became of it, and why.
+
+    Args:
+        kind: the kind of components that it may be replaced by.
+        name: the path of the module in the model.
+        was: its class.
+        outcome: ``replaced``; ``kept``, because of ``only`` or ``skip``; or ``refused``.
+        now: the component's name; the class, if it was not replaced.
+        reason: why it was kept or refused; of a replaced one, what did not carry over.
+    """
+
+    kind: str
+    name: str
+    was: str
+    outcome: Literal["replaced", "kept", "refused"]
+    now: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class SwapReport:
+    """What :func:`tfzoo.swap` replaced, kept and refused. Prints as a table, with one row for
+    modules whose names differ in numbers alone.
+    """
+
+    modules: tuple[SwappedModule, ...]
+
+    @property
+    def replaced(self) -> list[str]:
+        """The names of the modules that were replaced."""
+        return self.names("replaced")
+
+    @property
+    def kept(self) -> list[str]:
+        """The names of those that ``only`` or ``skip`` left as they were."""
+        return self.names("kept")
+
+    @property
+    def refused(self) -> list[str]:
+        """The names of those that could not be replaced."""
+        return self.names("refused")
+
+    def names(self, outcome: str) -> list[str]:
+        """The names of the modules with this outcome."""
+        return [one.name for one in self.modules if one.outcome == outcome]
+
+    def __str__(self) -> str:
+        rows = [("", "modules", "", "was", "now", ""), *self._rows()]
+        widths = [max(map(len, column)) for column in zip_longest(*rows)]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        )
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for one in self.modules:
+            pattern = re.sub(r"(?<![^.])\d+(?![^.])", "*", one.name)
+            key = (pattern, one.outcome, one.was, one.now, one.reason)
+            alike.setdefault(key, []).append(one.name)
+        for (pattern, outcome, *rest), names in alike.items():
+            several = len(names) > 1
+            yield outcome, pattern if several else names[0], f"x {len(names)}" * several, *rest
 
 
 def swap(
@@ -35,12 +103,11 @@ def swap(
     *,
     only: Patterns = None,
     skip: Patterns = None,
-    valid: Valid | None = None,
+    valid: norms.Valid | None = None,
     allow: Collection[str] = (),
     weighting: Spec | None = None,
     feedforward: Spec | None = None,
     position: Spec | None = None,
-    **others: Spec,
 ) -> SwapReport:
     """Replace parts of any model by components of tfzoo, in place.
 
@@ -80,7 +147,6 @@ def swap(
         weighting: the component that makes weights from scores in every attention.
         feedforward: the component that replaces every feed-forward layer.
         position: the component that replaces every table of positions, and adds vectors as well.
-        others: refused; other kinds of components cannot be told in any model.
 
     Returns:
         What was replaced, kept and refused, with the reasons; ``print`` shows it as a table.
@@ -99,40 +165,44 @@ def swap(
     replaced  1          LayerNorm  rms  bias dropped
     """
     specs = dict(zip(SWAPPED, (norm, attention, weighting, feedforward, position), strict=True))
-    if others:
-        other = next(iter(others))
-        raise BadOption(
-            f"swap: {other}=... cannot be swapped.{did_you_mean(other, specs)} What can: "
-            f"{listing(specs)}"
-        )
     kinds = [kind for kind, spec in specs.items() if spec and registry(kind).options(spec)]
     if not kinds:
         raise BadOption("swap: say what to swap: norm=..., attention=..., or others")
-    matches = list(find(model, kinds, only, skip))
-    chosen = [match for match in matches if not match.outcome]
+    parts = list(find(model, {kind: specs[kind] or "" for kind in kinds}, only, skip))
+    report = SwapReport(tuple(entry for entry, *_ in parts))
     for kind in kinds:
-        if not any(match.kind == kind for match in chosen):
-            raise BadOption(
-                nothing_to_replace(model, [one for one in matches if one.kind == kind], kind)
-            )
-    if norm:
-        names = [match.name for match in chosen if match.kind == "norm"]
-        check_norm_fits(model, norm, names, valid, allow)
+        found = tuple(one for one in report.modules if one.kind == kind)
+        if not any(one.outcome == "replaced" for one in found):
+            raise BadOption(nothing_to_replace(model, found, kind))
+    padding = None
+    if norm is not None and mixes_tokens(registry("norm").options(norm)[0]):
+        names = [one.name for one, _, new in parts if one.kind == "norm" and new is not None]
+        norms.check_mixing_norm(model, norm, names, valid, allow)
+        padding = norms.Padding(model, valid) if valid and valid is not True else None
     if attention or weighting:
-        check_attention_fits(model, attention, weighting, allow)
-    notes = replace_modules(model, chosen, specs, valid)
+        attentions.check_attention_fits(model, attention, weighting, allow)
+    calling = {old: None for _, old, new in parts if isinstance(new, InterfaceAttention)}
+    attentions.use_interface(model, list(calling))
+    for part, old, new in parts:
+        if new is not None:
+            place(model, part.name, old, new)
+        if new is not None and padding is not None and part.kind == "norm":
+            new.register_forward_pre_hook(partial(padding.add_to, part.name))
     switch_off_fast_path(model)
     note(model, {**specs, "only": only, "skip": skip, "valid": valid, "allow": allow})
-    return SwapReport(tuple(report_entry(match, specs, notes) for match in matches))
+    return report
 
 
 def note(model: nn.Module, arguments: Mapping[str, Any]) -> None:
-    """Write a swap into the config of a model of ``transformers``, which ``save_pretrained`` keeps.
+    """Write a swap into the config of a model of ``transformers``, which ``save_pretrained`` keeps,
+    with weights under the names that they have in the model: some classes have others in files,
+    which could be names of swapped parts too.
 
     A buffer is saved beside the weights, so that a plain ``from_pretrained``, which would load a
     model without the swap, says that it does not know it.
     """
-    if not hasattr(model, "save_pretrained"):
+    save: Any = getattr(model, "save_pretrained", None)
+    if save is None:
         return
     kept = {
         name: value if isinstance(value, str | bool | Mapping) else list(value)
@@ -141,74 +211,50 @@ def note(model: nn.Module, arguments: Mapping[str, Any]) -> None:
     }
     setattr(model.config, SWAPS, [*getattr(model.config, SWAPS, ()), kept])
     model.register_buffer(SWAPS, torch.ones(1))
-
-
-Specs = Mapping[str, Spec | None]
-Made = tuple[nn.Module, str]
-"""A replacement, and a note for the report."""
-
-
-@dataclass
-class Match:
-    """A part of a model, and what makes its replacement. ``outcome`` is set if it is not to be
-    replaced.
-    """
-
-    name: str
-    module: nn.Module
-    kind: str
-    build: Callable[[Specs], Made] | None = None
-    outcome: Literal["", "kept", "refused"] = ""
-    reason: str = ""
-
-    @property
-    def place(self) -> Place:
-        """Where the replacement goes."""
-        return self.module, "attention" if self.kind == "weighting" else self.kind
-
-
-Place = tuple[nn.Module, str]
-"""A module, and what of it is replaced: a layer of torch contains its feed-forward layer."""
+    model.save_pretrained = partial(save, save_original_format=False)  # type: ignore[assignment]  # no module
 
 
 def find(
-    model: nn.Module, kinds: Collection[str], only: Patterns, skip: Patterns
-) -> Iterator[Match]:
-    """Yield the modules of these kinds, each with whether and why it is not to be replaced. Changes
-    nothing.
+    model: nn.Module, specs: Mapping[str, Spec], only: Patterns, skip: Patterns
+) -> Iterator[tuple[SwappedModule, nn.Module, nn.Module | None]]:
+    """Yield the parts of these kinds, each with its module and the replacement, which is None where
+    it stays. Changes nothing. A module that is shared under two names gets one shared replacement,
+    and so do the attention and the weighting of one module.
     """
-    like = next(model.parameters(), None)
-    built = [
-        name for name, one in model.named_modules() if isinstance(one, Stack | TransformerLayer)
-    ]
+    like = next(model.parameters(), torch.empty(0))
+    modules = dict(model.named_modules(remove_duplicate=False))
+    built = [name for name, one in modules.items() if isinstance(one, Stack | TransformerLayer)]
     wrappers = SwappedFeedForward | positions.SwappedPosition
-    own = [name for name, one in model.named_modules() if isinstance(one, wrappers)]
-    if like is None:
-        return
-    for name, module in model.named_modules(remove_duplicate=False):
-        for kind in kinds_of(name, module):
-            if kind not in kinds or any(
-                name != one and huggingface.within(name, one) for one in own
-            ):
+    swapped = [name for name, one in modules.items() if isinstance(one, wrappers)]
+    made: dict[tuple[nn.Module, str], tuple[nn.Module, str]] = {}
+    for name, old in modules.items():
+        if name not in swapped and within(name, swapped):
+            continue
+        for kind in filter(specs.__contains__, kinds_of(name, old)):
+            entry = SwappedModule(kind, name, type(old).__name__, "kept", type(old).__name__)
+            if not fits(name, only or "*"):
+                yield replace(entry, reason="not in only"), old, None
                 continue
-            match = Match(name, module, kind)
+            if fits(name, skip):
+                yield replace(entry, reason="in skip"), old, None
+                continue
+            place = old, "attention" if kind == "weighting" else kind
             try:
-                if only is not None and not fits(name, only):
-                    match.outcome, match.reason = "kept", "not in only"
-                elif skip is not None and fits(name, skip):
-                    match.outcome, match.reason = "kept", "in skip"
-                elif any(huggingface.within(name, one) for one in built):
+                if within(name, built):
                     raise NotSwappable(f"a model of tfzoo takes {kind}= when it is built")
-                else:
-                    match.build = builder(model, match, like)
-            except NotSwappable as why:
-                match.outcome, match.reason = "refused", str(why)
-            yield match
+                if place not in made:
+                    made[place] = replacement(model, name, old, kind, specs, like)
+            except NotSwappable as reason:
+                yield replace(entry, outcome="refused", reason=str(reason)), old, None
+                continue
+            spec, (new, note) = specs[kind], made[place]
+            now = spec if isinstance(spec, str) else spec["name"]
+            yield replace(entry, outcome="replaced", now=now, reason=note), old, new
 
 
 def kinds_of(name: str, module: nn.Module) -> Iterator[str]:
     """The kinds of components that a module may be replaced by."""
-    if is_norm(module):
+    if norms.is_norm(module):
         yield "norm"
     if attentions.is_attention(module):
         yield from ("attention", "weighting")
@@ -218,69 +264,41 @@ def kinds_of(name: str, module: nn.Module) -> Iterator[str]:
         yield "position"
 
 
-def builder(model: nn.Module, match: Match, like: Tensor) -> Callable[[Specs], Made]:
-    """What makes the replacement of a module.
+def replacement(
+    model: nn.Module, name: str, old: nn.Module, kind: str, specs: Mapping[str, Spec], like: Tensor
+) -> tuple[nn.Module, str]:
+    """What takes the place of a module, and a note for the report.
 
     Raises:
         NotSwappable: it cannot be replaced.
+        BadOption: the component cannot replace any.
     """
-    name, module, kind = match.name, match.module, match.kind
-    if not name and not (kind == "feedforward" and type(module) in feedforwards.TORCH_LAYERS):
+    if not name and not (kind == "feedforward" and type(old) in feedforwards.TORCH_LAYERS):
         raise NotSwappable("it is the model itself")
     if kind == "norm":
-        norm = find_norm(module, like)
-        return lambda specs: norm_replacement(module, norm, specs[kind] or "")
+        return norms.norm_replacement(old, norms.find_norm(old, like), specs[kind])
     if kind == "feedforward":
-        layer = feedforwards.find_feedforward(module)
-        return lambda specs: feedforwards.feedforward_replacement(module, layer, specs[kind] or "")
+        return feedforwards.feedforward_replacement(old, specs[kind])
     if kind == "position":
-        positions.check_position(name, module)
-        return lambda specs: positions.position_replacement(module, specs[kind] or "")
-    attentions.check_attention(model, name)
-    made: Callable[..., nn.Module] = attentions.attention_replacement
-    if huggingface.calls_interface(module):
-        made = huggingface.interface_attention
-    return lambda specs: (made(module, specs["attention"], specs["weighting"]), "")
+        return positions.position_replacement(name, old, specs[kind])
+    both = specs.get("attention"), specs.get("weighting")
+    return attentions.attention_replacement(model, name, *both), ""
+
+
+def place(model: nn.Module, name: str, old: nn.Module, new: nn.Module) -> None:
+    """Put a replacement into the model."""
+    if isinstance(new, InterfaceAttention):
+        old.add_module(attentions.NAME, new)
+    elif isinstance(new, SwappedFeedForward) and type(old) in feedforwards.TORCH_LAYERS:
+        feedforwards.place_in_layer(old, new)
+    else:
+        model.set_submodule(name, new)
 
 
 def fits(name: str, patterns: Patterns) -> bool:
     """Whether a name matches a pattern."""
     patterns = [patterns] if isinstance(patterns, str) else patterns or ()
     return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def replace_modules(
-    model: nn.Module, chosen: Sequence[Match], specs: Specs, valid: Valid | None
-) -> dict[Place, str]:
-    """Replace these modules; return the report's note on each. A module that is shared under two
-    names gets one shared replacement, and so do the attention and the weighting of one module.
-    """
-    made = {match.place: match.build(specs) for match in chosen if match.build}
-    mixing = specs["norm"] is not None and spec_mixes_tokens(specs["norm"])
-    padding = record_padding(model, valid) if mixing else None
-    modules = {match.module: None for match in chosen}
-    huggingface.use_interface(model, [one for one in modules if huggingface.calls_interface(one)])
-    for match in chosen:
-        new, _ = made[match.place]
-        if match.kind == "norm" and padding is not None:
-            pass_padding(new, match.name, padding)
-        if isinstance(new, huggingface.InterfaceAttention):
-            match.module.add_module(huggingface.NAME, new)
-        elif isinstance(new, SwappedFeedForward):
-            feedforwards.place(model, match.name, match.module, new)
-        else:
-            model.set_submodule(match.name, new)
-    return {place: note for place, (_, note) in made.items()}
-
-
-def report_entry(match: Match, specs: Specs, notes: Mapping[Place, str]) -> SwappedModule:
-    """The report's entry for a module."""
-    was = type(match.module).__name__
-    if match.outcome:
-        return SwappedModule(match.name, was, match.outcome, was, match.reason)
-    spec = specs[match.kind] or ""
-    now = spec if isinstance(spec, str) else spec["name"]
-    return SwappedModule(match.name, was, "replaced", now, notes[match.place])
 
 
 KNOWN = {
@@ -293,13 +311,12 @@ KNOWN = {
 }
 
 
-def nothing_to_replace(model: nn.Module, matches: Sequence[Match], kind: str) -> str:
+def nothing_to_replace(model: nn.Module, parts: tuple[SwappedModule, ...], kind: str) -> str:
     """The error message if no part of a kind can be replaced."""
     where = type(model).__name__
-    if not matches:
+    if not parts:
         return f"swap: {where} has no {kind} that is known. Known are {KNOWN[kind]}"
-    report = SwapReport(tuple(report_entry(match, {}, {}) for match in matches))
-    return f"swap: no {kind} of {where} can be replaced. It has:\n{report}"
+    return f"swap: no {kind} of {where} can be replaced. It has:\n{SwapReport(parts)}"
 
 
 def switch_off_fast_path(model: nn.Module) -> None:

@@ -16,8 +16,7 @@ from tfzoo.base.registry import (
     WeightingSpec,
 )
 from tfzoo.errors import BadOption
-from tfzoo.swapping.report import SwapReport
-from tfzoo.swapping.swap import swap
+from tfzoo.swapping.swap import SwapReport, swap
 
 
 class SwapParts(L.Callback):
@@ -31,7 +30,7 @@ class SwapParts(L.Callback):
         module: the name of the submodule to swap in, such as ``model``; ``""`` is the
             LightningModule itself. ``valid`` names an argument of its forward.
 
-    ``report`` is the :class:`~tfzoo.swapping.report.SwapReport`, None before training starts.
+    ``report`` is the :class:`~tfzoo.swapping.swap.SwapReport`, None before training starts.
 
     Raises:
         BadOption: (when training starts) there is no such submodule, or nothing to swap; or
