@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import get_args
 
-from tfzoo.config.files import read_yaml
+from tfzoo.config.recipe import read_yaml
 from tfzoo.sweep.judge.design import Design, parse_margin
 from tfzoo.sweep.judge.effects import axis_name
 from tfzoo.sweep.judge.repeats import Repeat, Repetition, repeats, summary

@@ -10,7 +10,7 @@ from typing import Any
 from docs._ext.docstrings import one_line
 from docs._ext.tables import code, table
 from tfzoo.base.registry import Entry
-from tfzoo.config import files
+from tfzoo.config.recipe import find_recipe, packaged_recipes
 from tfzoo.models import architectures
 
 HEADINGS = ("attention", "norm", "position", "feedforward", "residual", "mixer")
@@ -19,7 +19,7 @@ HEADINGS = ("attention", "norm", "position", "feedforward", "residual", "mixer")
 
 def recipes() -> str:
     """All recipes with what their headers say."""
-    names = files.packaged_recipes()
+    names = packaged_recipes()
     return "\n\n".join(
         [
             "# Recipes and their numbers",
@@ -39,7 +39,7 @@ def anchor(name: str) -> str:
 
 def header(name: str) -> str:
     """The comment at the head of a recipe."""
-    lines = files.find_recipe(name).read_text("utf-8").splitlines()
+    lines = find_recipe(name).read_text("utf-8").splitlines()
     return "\n".join(
         line[2:] if line.startswith("# ") else line[1:]
         for line in takewhile(lambda line: line.startswith("#"), lines)
@@ -54,7 +54,7 @@ def measured(name: str) -> str:
 
 def recipe(name: str) -> Iterator[str]:
     """A section: the header, and the file."""
-    text = files.find_recipe(name).read_text("utf-8")
+    text = find_recipe(name).read_text("utf-8")
     body = text.partition("\n\n")[2]
     title, *paragraphs = header(name).split("\n")
     yield f"## {name}"

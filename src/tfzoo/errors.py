@@ -9,7 +9,8 @@ from difflib import get_close_matches
 
 class TfzooError(Exception):
     """Bad input. The command line prints the message alone and exits with ``code``. ``key`` is the
-    key of a recipe that it is about, if that is known.
+    key of a recipe that it is about, if that is known, and the message goes on after it:
+    ``BadOption("=-1 must be over 0", key="lr")``.
     """
 
     code = 2
@@ -17,6 +18,9 @@ class TfzooError(Exception):
     def __init__(self, message: str = "", *, key: str = "") -> None:
         super().__init__(message)
         self.key = key
+
+    def __str__(self) -> str:
+        return f"{self.key}{super().__str__()}"
 
 
 class UnknownName(TfzooError):
@@ -88,12 +92,27 @@ class NoNextToken(TfzooError):
 @contextmanager
 def within(where: str) -> Iterator[None]:
     """Context in which the message of a :class:`TfzooError` begins with ``where``, such as the name
-    of a file or of a section.
+    of a file.
     """
     try:
         yield
     except TfzooError as error:
-        error.args = (f"{where}: {error}",)
+        error.args, error.key = (f"{where}: {error}",), ""
+        raise
+
+
+@contextmanager
+def under(key: str) -> Iterator[None]:
+    """Context in which a :class:`TfzooError` is about a key of a recipe, or one below it, which
+    may already have its full name.
+    """
+    try:
+        yield
+    except TfzooError as error:
+        if not error.key:
+            error.args, error.key = (f": {error}",), key
+        elif not error.key.startswith(f"{key}."):
+            error.key = f"{key}.{error.key}"
         raise
 
 

@@ -5,7 +5,7 @@ import json
 import tfzoo
 from tfzoo.commands.main import main
 from tfzoo.config.config import Config
-from tfzoo.config.files import load_recipe, parse_options
+from tfzoo.config.recipe import parse_options, read
 from tfzoo.models import architectures
 
 
@@ -20,7 +20,7 @@ def resolved(folder, model, *words):
     """The section ``model`` of a recipe on built-in data."""
     path = folder / "mine.yaml"
     path.write_text(f"base: translation/numbers\nmodel: {model}\n", "utf-8")
-    found = Config.read(load_recipe(str(path)), parse_options(words), make_data=False)
+    found = Config.parse(read(str(path), parse_options(words)), make_data=False)
     section = found.recipe["model"]
     return section
 

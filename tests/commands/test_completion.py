@@ -9,7 +9,7 @@ import pytest
 from tfzoo.base.registry import registry
 from tfzoo.commands.completion import every_command
 from tfzoo.commands.main import COMMANDS
-from tfzoo.config import files
+from tfzoo.config.recipe import packaged_recipes
 
 
 @cache
@@ -34,7 +34,7 @@ def completed(words):
 def test_what_can_follow_is_offered():
     assert completed("tfzoo ") == set(COMMANDS)
     assert completed("tfzoo fit translation/n") == {
-        name for name in files.packaged_recipes() if name.startswith("translation/n")
+        name for name in packaged_recipes() if name.startswith("translation/n")
     }
     assert completed("tfzoo fit x --model.norm ") == set(registry("norm").names())
     assert completed("tfzoo fit x --optim.l") == {"--optim.lr", "--optim.label_smoothing"}

@@ -6,8 +6,7 @@ from tfzoo.base.registry import registry
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.main import main
 from tfzoo.config import help
-from tfzoo.config.config import sections
-from tfzoo.config.files import TOP
+from tfzoo.config.config import TOP, sections
 from tfzoo.errors import TfzooError
 
 

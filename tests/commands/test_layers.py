@@ -8,7 +8,7 @@ import yaml
 from tests.typed import typed
 from tfzoo import Transformer
 from tfzoo.commands.main import main
-from tfzoo.config.files import find_recipe
+from tfzoo.config.recipe import find_recipe
 
 
 @pytest.fixture

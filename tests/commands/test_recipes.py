@@ -10,10 +10,10 @@ from tests.results import summary
 from tests.typed import typed
 from tfzoo.base.registry import create, describe
 from tfzoo.commands.main import main
-from tfzoo.config import files
+from tfzoo.config.recipe import find_recipe, packaged, packaged_recipes, packaged_sweeps
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
-NAMES = files.packaged_recipes()
+NAMES = packaged_recipes()
 ROOT = Path(__file__).parents[2] / "recipes"
 SMALL = typed(
     "--model.dim 16 --model.layers 1 --model.heads 2 --model.head_dim 8 --data.workers 0",
@@ -25,16 +25,16 @@ SIZES = {"train": 200, "val": 4, "test": 4}
 def test_all_recipes_are_found():
     assert (
         sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.y*ml"))
-        == files.packaged()
+        == packaged()
     )
     assert len(NAMES) >= 7
-    assert sorted(NAMES + files.packaged_sweeps()) == files.packaged()
+    assert sorted(NAMES + packaged_sweeps()) == packaged()
 
 
 @pytest.mark.parametrize("name", sampled(NAMES, NAMES[::4]))
 def test_a_recipe_trains(name, own_folder):
     """Small, on a few lines in the form in which it wants its text."""
-    tree = yaml.safe_load(files.find_recipe(name).read_text("utf-8"))
+    tree = yaml.safe_load(find_recipe(name).read_text("utf-8"))
     give = translated if tree["task"] == "translation" else classified
     labels = {"regression": "{number}", "token_classification": "B-{word} O O"}
     given = give(tree["data"], *([labels[tree["task"]]] if tree["task"] in labels else []))

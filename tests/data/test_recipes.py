@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tfzoo.config import files
+from tfzoo.config.recipe import header_of
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 RECIPES = sorted(path for path in FOLDER.glob("*/*.yaml") if path.parent.name != "ablations")
@@ -25,7 +25,7 @@ def test_a_header_has_the_command_and_measured_scores_have_their_steps(path):
     header = path.read_text("utf-8").partition("\ntask:")[0]
     name = f"{path.parent.name}/{path.stem}"
     assert re.search(rf"^#   tfzoo fit {name}\b", header, re.MULTILINE)
-    assert files.header_of(name).endswith(".")
+    assert header_of(name).endswith(".")
     assert all(line.startswith("#") for line in header.strip().splitlines())
     assert all(len(line) <= 100 for line in header.splitlines())
     if "Measured" in header:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.data.servers import respond, served
-from tfzoo.config.files import Source
+from tfzoo.config.recipe import Source
 from tfzoo.data import remote
 from tfzoo.errors import BadData, BadRecipe
 

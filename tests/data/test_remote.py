@@ -10,7 +10,7 @@ import pytest
 from tests.data.servers import respond, served
 from tests.typed import typed
 from tfzoo.commands.main import main
-from tfzoo.config.files import Source
+from tfzoo.config.recipe import Source
 from tfzoo.data import remote
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.source import find_texts

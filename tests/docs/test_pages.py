@@ -17,7 +17,7 @@ from tests.docs.pages import PAGES, ROOT, TRANSLATED, blocks, commands, run
 from tests.sweep.made import make
 from tfzoo.base.registry import describe
 from tfzoo.commands.main import main
-from tfzoo.config import files
+from tfzoo.config.recipe import packaged
 
 TINY = (
     *("--data.dataset.train", "200", "--data.dataset.val", "4", "--data.dataset.test", "4"),
@@ -196,7 +196,7 @@ def test_the_readme_begins_with_two_commands():
     assert first.startswith(f"{start}-c constraints.txt -e . && ")
     assert second.startswith(start)
     recipe = first.rpartition(".venv/bin/tfzoo fit ")[2]
-    assert recipe in files.packaged()
+    assert recipe in packaged()
     assert second in (ROOT / ".ci/run").read_text("utf-8").splitlines()
 
 

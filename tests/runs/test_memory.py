@@ -16,7 +16,7 @@ from tests.typed import typed
 from tfzoo.base import memory
 from tfzoo.commands.main import main
 from tfzoo.config.config import Config
-from tfzoo.config.files import load_recipe, parse_options
+from tfzoo.config.recipe import parse_options, read
 from tfzoo.errors import BadRecipe
 from tfzoo.search import Search
 from tfzoo.training import cost
@@ -85,7 +85,7 @@ def is_refused(code, err, line):
 
 def resolved(options):
     given = parse_options(typed(f"{TINY} {options}"))
-    return Config.read(load_recipe(RECIPE), given)
+    return Config.parse(read(RECIPE, given))
 
 
 def checked(options):

@@ -11,10 +11,10 @@ import torch
 from tests.daily import sampled
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
-from tfzoo.config import files
+from tfzoo.config.recipe import find_recipe, packaged_sweeps
 from tfzoo.sweep.plan.load import load
 
-NAMES = files.packaged_sweeps()
+NAMES = packaged_sweeps()
 TRAINED = "ablations/swapped"
 """It begins with trained runs, and has tests of its own (test_swapped.py)."""
 SHORT = [name.partition("/")[2] for name in NAMES if name != TRAINED]
@@ -58,7 +58,7 @@ def test_a_sweep_is_valid_and_says_what_it_is_about(name):
         )
         assert not recipe["trainer"].get("max_time"), "the budget is in steps"
         assert (steps or 0) % recipe["trainer"]["log_every_n_steps"] == 0
-    header = files.find_recipe(f"ablations/{name}").read_text("utf-8").partition("\n\nrecipe:")[0]
+    header = find_recipe(f"ablations/{name}").read_text("utf-8").partition("\n\nrecipe:")[0]
     assert all(line.startswith("#") for line in header.splitlines())
     assert f"tfzoo sweep ablations/{name} --jobs 2" in header
     assert "\n# Measured" in header

@@ -8,7 +8,7 @@ import yaml
 from tests.sweep.files import sweep_file
 from tests.sweep.made import make
 from tfzoo.commands.main import main
-from tfzoo.config.files import find_recipe
+from tfzoo.config.recipe import find_recipe
 from tfzoo.errors import BadRecipe
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.report.files import markdown, page

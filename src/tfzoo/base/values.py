@@ -152,7 +152,7 @@ def check_range(
         }
         wanted = " and ".join(f"{word} {text}" for word, text in shown.items())
         what = f"a {'whole' if whole else 'finite'} number {wanted}".rstrip()
-        raise BadOption(f"{key}={value!r} must be {what}", key=key)
+        raise BadOption(f"={value!r} must be {what}", key=key)
 
 
 def check_number(path: tuple[str, ...], value: Any, where: str, layers: int = LAYERS) -> None:

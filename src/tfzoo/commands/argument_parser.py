@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from tfzoo.base.terminal import print_result
 from tfzoo.base.values import parse_number
-from tfzoo.config.files import Option, Source, next_option, read_yaml
+from tfzoo.config.recipe import Option, Source, next_option, read_yaml
 from tfzoo.errors import TfzooError, did_you_mean
 
 

@@ -9,9 +9,8 @@ from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.main import COMMANDS, command
-from tfzoo.config import files
-from tfzoo.config.config import sections
-from tfzoo.config.files import TOP
+from tfzoo.config.config import TOP, sections
+from tfzoo.config.recipe import packaged_recipes, packaged_sweeps
 from tfzoo.errors import TfzooError
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -42,7 +41,7 @@ def run(given: Namespace) -> int:
 
 def every_command() -> ArgumentParser:
     """One parser of all commands, with the words that can follow each."""
-    recipes, sweeps = files.packaged_recipes(), files.packaged_sweeps()
+    recipes, sweeps = packaged_recipes(), packaged_sweeps()
     tasks = [registry("task").entry(name).cls for name in registry("task").own_names()]
     keys = {
         f"{name}.{key}": section.slots.get(key)

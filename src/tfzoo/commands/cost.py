@@ -9,7 +9,7 @@ from tfzoo.base.terminal import print_result
 from tfzoo.base.values import check_range, readable
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.config import Config
-from tfzoo.config.files import load_recipe
+from tfzoo.config.recipe import read
 from tfzoo.errors import BadOption, TfzooError
 
 EPILOG = """\
@@ -47,8 +47,8 @@ def run(given: Namespace) -> int:
     """Print the costs of a recipe's parts."""
     for name in OPTIONS:
         check_range(f"--{name}", getattr(given, name), ge=1, whole=True, optional=True)
-    files = load_recipe(given.recipe, given.trust)
-    config = Config.read(files, given.overrides, make_data=False)
+    recipe = read(given.recipe, given.overrides, given.trust)
+    config = Config.parse(recipe, make_data=False)
     length = given.length or LENGTH
     rows = given.batch or max(1, config.recipe["data"]["max_tokens"] // length)
     for line in report(config, length, rows, given.vocabulary or vocabulary_of(config)):

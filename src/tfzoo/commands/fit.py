@@ -8,8 +8,8 @@ from tfzoo.base.allocator import keep_freed_memory
 from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.config import Config
-from tfzoo.config.files import load_recipe
 from tfzoo.config.help import help_text
+from tfzoo.config.recipe import read
 from tfzoo.errors import TfzooError
 from tfzoo.runs.folder import as_yaml
 
@@ -93,8 +93,8 @@ def run(given: Namespace) -> int:
             "fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)"
         )
     prints = given.help or given.print_config
-    files = load_recipe(given.recipe, given.trust)
-    config = Config.read(files, given.overrides, given.run, make_data=not prints)
+    recipe = read(given.recipe, given.overrides, given.trust, given.run)
+    config = Config.parse(recipe, make_data=not prints)
     if prints:
         print_result(
             help_text(config, given.help) if given.help else as_yaml(config.recipe).rstrip()

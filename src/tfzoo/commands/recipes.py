@@ -8,7 +8,13 @@ from pathlib import Path
 
 from tfzoo.base.terminal import notify, print_result
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.config import files
+from tfzoo.config.recipe import (
+    SWEEPS,
+    find_recipe,
+    header_of,
+    packaged_recipes,
+    packaged_sweeps,
+)
 from tfzoo.errors import TfzooError
 
 
@@ -40,14 +46,14 @@ def run(given: Namespace) -> int:
                 "tfzoo recipes translation/numbers --copy mine.yaml"
             )
         print_result("tfzoo fit ...")
-        list_names(files.packaged_recipes())
-        print_result(f"Sweeps, which vary a recipe: tfzoo recipes {files.SWEEPS}")
+        list_names(packaged_recipes())
+        print_result(f"Sweeps, which vary a recipe: tfzoo recipes {SWEEPS}")
         return 0
-    if given.name == files.SWEEPS:
+    if given.name == SWEEPS:
         print_result("tfzoo sweep ...")
-        list_names(files.packaged_sweeps())
+        list_names(packaged_sweeps())
         return 0
-    text = files.find_recipe(given.name).read_text("utf-8")
+    text = find_recipe(given.name).read_text("utf-8")
     if given.copy is None:
         print_result(text.rstrip())
         return 0
@@ -60,7 +66,7 @@ def run(given: Namespace) -> int:
         raise TfzooError(f"{path} exists already: name another file, or remove it") from None
     except OSError as error:
         raise TfzooError(f"cannot copy to {path}: {error.strerror}") from None
-    command = "sweep" if given.name in files.packaged_sweeps() else "fit"
+    command = "sweep" if given.name in packaged_sweeps() else "fit"
     notify(f"copied to {path}; run it with: tfzoo {command} {path}")
     return 0
 
@@ -69,4 +75,4 @@ def list_names(names: Sequence[str]) -> None:
     """Print names with a line of description."""
     width = max(map(len, names), default=0)
     for name in names:
-        print_result(f"  {name:<{width}}  {files.header_of(name)}")
+        print_result(f"  {name:<{width}}  {header_of(name)}")

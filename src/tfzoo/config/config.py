@@ -10,27 +10,34 @@ the earlier sources; another name replaces the component together with its optio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from tfzoo.base import memory
-from tfzoo.base.arguments import arguments
+from tfzoo.base.arguments import arguments, check_arguments
 from tfzoo.base.registry import registry
-from tfzoo.base.values import check_range, convert, members
-from tfzoo.config.files import TOP, Option, Source
-from tfzoo.config.lightning import CLASSES, as_list, as_mapping, check_classes
-from tfzoo.config.start import Start, find_task, start_from
+from tfzoo.base.values import check_range, convert, is_plain, members
+from tfzoo.config.recipe import CLASSES, Option, Recipe, Source, Start, nested
 from tfzoo.data.remote import is_address
 from tfzoo.data.source import is_saved
-from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing
-from tfzoo.models.architectures import options_like
+from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing, under
 from tfzoo.models.options import option_types
 
+TOP: dict[str, Any] = {
+    "task": str,
+    "from": str | None,
+    "seed": int,
+    "timeout": float,
+    "explain": bool,
+    "train_tokens": int | None,
+    "samples": int | None,
+}
+"""The keys that belong to no section, with their types."""
 DEFAULTS = {"seed": 0, "timeout": 1800.0, "explain": False}
 RANGES: dict[str, dict[str, Any]] = {
     "seed": {"ge": 0, "le": 2**32 - 1},
@@ -63,8 +70,6 @@ SYNONYMS = {
 """Names that other libraries use, and the keys that are suggested for them."""
 SPLITS = ("train", "val", "test")
 """The keys of the section ``data`` whose values are paths, unless :func:`splits_have_names`."""
-FIRST = ("model.like", "data.name", "data.root", "trainer.callbacks")
-"""The options that are merged first, as they change what others mean."""
 SHARDING = re.compile("fsdp|deepspeed|modelparallel", re.IGNORECASE)
 """In the names of strategies by which each process holds a part of each parameter."""
 OPEN = ("explain/", "train/expert_share/")
@@ -109,12 +114,22 @@ class Section:
         return hint if not inner else values[0] if values else Any
 
     def merged(self, key: str, earlier: Any, later: Any) -> Any:
-        """The value of a key of two sources, of which the later one overrides the earlier one."""
+        """The value of a key of two sources, of which the later one overrides the earlier one.
+
+        Options without a name or class are added to the component or class that is there, of a list
+        of classes to the last; another name or class, or a list, replaces it.
+        """
         if key in self.slots:
             return merge_spec(earlier, later)
+        if not isinstance(later, Mapping):
+            return later
         if self.takes_class(key):
-            return merge_class(earlier, later)
-        if not isinstance(earlier, Mapping) or not isinstance(later, Mapping):
+            *others, last = as_list(earlier) or [None]
+            merged = merge_spec(last, later, "class_path")
+            return (
+                [*others, merged] if isinstance(earlier, list) and merged is not later else merged
+            )
+        if not isinstance(earlier, Mapping):
             return later
         if key in self.parts:
             later = {
@@ -137,13 +152,13 @@ class Section:
                 for inner, spec in value.items()
             }
             return {inner: self.converted(own, inner, f"{path}.{inner}") for inner in own}
-        with about(path):
+        with under(path):
             if self.takes_class(key):
                 return check_classes(key, value)
             if key in self.slots and not (value is None and type(None) in members(hint)):
                 entry, options = registry(self.slots[key]).options(value)
                 return {"name": entry.name, **options} if options else entry.name
-            return convert_value(value, hint, path)
+        return convert_value(value, hint, path)
 
 
 def sections(task: Any) -> dict[str, Section]:
@@ -188,17 +203,6 @@ def merge_spec(earlier: Any, later: Any, name: str = "name") -> Any:
     return {**old, **new} if new.get(name, old.get(name)) == old.get(name) else later
 
 
-def merge_class(earlier: Any, later: Any) -> Any:
-    """Merge a class of Lightning's, or options without a class, into an earlier one; if that is a
-    list of classes, into the last one. Another class, or a list, replaces it.
-    """
-    if not isinstance(later, Mapping):
-        return later
-    *others, last = as_list(earlier) or [None]
-    merged = merge_spec(last, later, "class_path")
-    return [*others, merged] if isinstance(earlier, list) and merged is not later else merged
-
-
 def convert_value(value: Any, hint: Any, key: str) -> Any:
     """Convert the value of a key to the type ``hint``, and check its range. Times stay texts, as a
     recipe holds them.
@@ -206,28 +210,10 @@ def convert_value(value: Any, hint: Any, key: str) -> Any:
     try:
         converted = convert(value, hint)
     except ValueError as error:
-        raise BadRecipe(f"{key} {error}", key=key) from None
+        raise BadRecipe(f" {error}", key=key) from None
     if key in RANGES and isinstance(converted, int | float):
         check_range(key, converted, **RANGES[key])
     return value if isinstance(converted, timedelta) else converted
-
-
-@contextmanager
-def about(key: str) -> Iterator[None]:
-    """Context in which the messages of errors begin with a key, or with the key within it that they
-    are about.
-    """
-    try:
-        yield
-    except TfzooError as error:
-        said, inner = str(error), error.key.removeprefix(f"{key}.")
-        error.key = key if inner in ("", key) else f"{key}.{inner}"
-        if not said.startswith((f"{key}.", f"{key}=", f"{key} ", f"{key}:")):
-            dot = "." if inner and said.startswith(inner) else ": "
-            error.args = (f"{key}{dot}{said}",)
-        raise
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise BadRecipe(f"{key}: {' '.join(str(error).split())[:300]}", key=key) from None
 
 
 def unknown(known: Mapping[str, Section], key: str, section: str = "") -> str:
@@ -270,46 +256,28 @@ class Config:
     recipe: dict[str, Any] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     data: Any = None
-    like: str = ""
-    """The origin of the options that the last ``like`` set."""
 
     @classmethod
-    def read(
-        cls,
-        files: Sequence[Source],
-        overrides: Sequence[Source] = (),
-        run: str | None = None,
-        make_data: bool = True,
-    ) -> Config:
-        """The configuration of a recipe's files and of the files and options that override it.
+    def parse(cls, recipe: Recipe, make_data: bool = True) -> Config:
+        """The configuration that a recipe's files and options say.
 
-        ``run`` is the folder of a run that goes on, see
-        :func:`~tfzoo.config.start.start_from`. The constructors of all sections are called, because
-        they check ranges and combinations; without ``make_data``, that of ``data`` is not, and a
-        recipe may lack paths that ``data`` requires. No data is read.
+        The constructors of all sections are called, because they check ranges and combinations;
+        without ``make_data``, that of ``data`` is not, and a recipe may lack paths that ``data``
+        requires. No data is read.
 
         Raises:
             BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and the file
                 or option that it is in.
-            BadRun: what it starts from is not there or cannot be read.
         """
-        sources = [*files, *overrides]
-        task = find_task(sources)
-        sources, start = start_from(sources, len(files), task, run)
-        config = cls(Path(files[-1].origin).stem, task, sections(task), start)
+        config = cls(recipe.name, recipe.task, sections(recipe.task), recipe.start)
+        for source in recipe.sources:
+            config.merge(source)
         try:
-            for source in sorted(sources, key=order):
-                config.merge(source)
             config.convert()
             config.check_meaning()
             config.construct(make_data)
         except TfzooError as error:
-            if origin := config.origin(error.key):
-                said = f"--{error}"
-                if not said.startswith(origin):  # which it names already
-                    own = origin.startswith("--") and f"{error.key}: "
-                    said = f"{origin}: {str(error).removeprefix(own or '')}"
-                error.args = (said,)
+            error.args, error.key = (config.located(error),), ""
             raise
         return config
 
@@ -329,46 +297,38 @@ class Config:
         }
         return self.origins.get(key) or (found.pop() if len(found) == 1 else "")
 
-    def merge(self, source: Source) -> None:
-        """Put the values of a source over those of earlier ones.
+    def located(self, error: TfzooError) -> str:
+        """The message of an error, after the file or option that it is about."""
+        origin, key = self.origin(error.key), f"--{error.key}"
+        if origin and key.startswith(origin):
+            return f"--{error}"
+        said = error.args[0] if origin.startswith(key) else f": {error}"
+        return f"{origin}{said}" if origin else str(error)
 
-        In ``model``, ``like`` comes first, so that the other keys override the architecture's
-        options.
-        """
+    def merge(self, source: Source) -> None:
+        """Put the values of a source over those of earlier ones."""
         values = source.values
         if isinstance(source, Option):
-            section, *keys = source.key.split(".")
-            known = self.sections.get(section)
-            hint = known.type_of(*keys) if known and keys else TOP.get(section, Any)
-            values = source.of_type(hint)
+            values = nested(source.key, self.typed(source))
         for name, value in values.items():
             if name in TOP:
                 self.recipe[name], self.origins[name] = value, source.origin
                 continue
-            if name not in self.sections or not isinstance(value, Mapping | None):
-                self.origins[name] = source.origin
-                raise BadRecipe(
-                    f"{name} is a section of keys, not {value!r}"
-                    if name in self.sections
-                    else unknown(self.sections, name),
-                    key=name,
-                )
-            for key in sorted(value or {}, key=lambda key: key != "like"):
+            if name not in self.sections:
+                raise BadRecipe(f"{source.origin}: {unknown(self.sections, name)}")
+            if not isinstance(value, Mapping | None):
+                raise BadRecipe(f"{source.origin}: {name} is a section of keys, not {value!r}")
+            for key in value or {}:
                 self.set(name, key, (value or {})[key], source)
 
     def set(self, name: str, key: str, value: Any, source: Source) -> None:
         """Set a key of a section, or merge a component or a mapping into what is there. Paths of
         data in options start at the working directory, and an option with a ``+`` adds to a list.
         """
-        path, section = f"{name}.{key}", self.sections[name]
+        section = self.sections[name]
         values = self.recipe.setdefault(name, {})
-        self.origins[path] = source.origin
         if key not in section.hints:
-            raise BadRecipe(unknown(self.sections, key, name), key=path)
-        if path == "model.like":
-            if value is not None:
-                self.be_like(value, source.origin)
-            return
+            raise BadRecipe(f"{source.origin}: {unknown(self.sections, key, name)}")
         before = values.get(key, section.defaults.get(key))
         if isinstance(source, Option):
             if name == "data" and key in SPLITS and not splits_have_names(values):
@@ -376,19 +336,28 @@ class Config:
             if source.adds:
                 value = [*as_list(before), value]
         values[key] = section.merged(key, before, value)
+        self.origins[f"{name}.{key}"] = source.origin
 
-    def be_like(self, name: Any, origin: str) -> None:
-        """Set the options of ``like: NAME`` in the section ``model``, in place of those of an
-        earlier ``like``.
+    def typed(self, option: Option) -> Any:
+        """The value of an option: the text as it was typed if the key takes a string, or if YAML
+        reads the text as another type than the key's (it is converted later); otherwise the text
+        parsed as YAML.
+
+        Raises:
+            BadRecipe: no value, and the key is no boolean.
         """
-        with about("model.like"):
-            options = options_like(name, self.sections["model"].cls)
-        values = self.recipe["model"]
-        for key in [key for key in values if self.origins[f"model.{key}"] == self.like]:
-            del values[key], self.origins[f"model.{key}"]
-        self.like = f"{origin} (like: {name})"
-        values.update(options)
-        self.origins |= {f"model.{key}": self.like for key in options}
+        name, *keys = option.key.split(".")
+        section = self.sections.get(name)
+        hint = section.type_of(*keys) if section and keys else TOP.get(name, Any)
+        kinds, value = members(hint), option.value
+        if option.text is None and bool not in kinds and hint is not Any:
+            raise BadRecipe(f"--{option.key} needs a value")
+        if option.text in ("null", "None"):
+            return option.text if is_plain(hint) and type(None) not in kinds else None
+        if type(value) not in kinds or isinstance(value, str):
+            is_text = is_plain(hint) or (str in kinds and not isinstance(value, list | dict))
+            return option.text if is_text else value
+        return value
 
     def convert(self) -> None:
         """Convert the values of the top level and of all sections. Keys that are not set get their
@@ -415,7 +384,7 @@ class Config:
         best = values["checkpoint"]
         if self.task.mode(best.get("monitor") or self.task.monitor) == "min":
             best.setdefault("mode", "min")
-        values["model"].pop("like", None)  # its options have been merged
+        values["model"].pop("like", None)  # its options are among the others
         data = values["data"]
         for key in ("root",) if data.get("root") else () if data.get("name") else SPLITS:
             data |= {key: absolute_path(data[key])} if key in data else {}
@@ -429,10 +398,10 @@ class Config:
         for key in ("max_steps", "max_epochs", "limit_train_batches"):
             if trainer.get(key) == 0:
                 key = f"trainer.{key}"
-                raise BadRecipe(f"{key}=0 trains nothing: it must be at least 1", key=key)
+                raise BadRecipe("=0 trains nothing: it must be at least 1", key=key)
         if self.recipe.get("samples") is not None and self.task.samples is None:
             raise BadRecipe(
-                f"samples: task {self.task.entry.name!r} prints no texts; leave it out",
+                f": task {self.task.entry.name!r} prints no texts; leave it out",
                 key="samples",
             )
         strategy, callbacks = trainer.get("strategy"), as_list(trainer.get("callbacks"))
@@ -444,7 +413,7 @@ class Config:
             raise BadRecipe(f"both {listing(averages)} average the weights: leave one of them out")
         if averages and SHARDING.search(name):
             raise BadRecipe(
-                f"trainer.strategy {name} shards the weights, of which {averages[0]} keeps a copy: "
+                f" {name} shards the weights, of which {averages[0]} keeps a copy: "
                 "leave one of them out",
                 key="trainer.strategy",
             )
@@ -467,12 +436,11 @@ class Config:
             if name and name not in known and not name.startswith(OPEN):
                 key = f"{key}.monitor"
                 raise BadRecipe(
-                    f"{key}: no metric {name!r}.{did_you_mean(name, known)} "
-                    f"Known: {listing(known, 30)}",
+                    f": no metric {name!r}.{did_you_mean(name, known)} Known: {listing(known, 30)}",
                     key=key,
                 )
             if name and mode:
-                with about(f"{key}.mode"):
+                with under(f"{key}.mode"):
                     self.task.check_mode(name, mode)
 
     def construct(self, make_data: bool) -> None:
@@ -490,27 +458,25 @@ class Config:
             if name in LIGHTNING or (name == "data" and not make_data):
                 continue
             make = partial(section.cls, **supplied.get(name, {}))
-            with about(name):
-                if name == "model":
-                    model = memory.without_data(make, values[name])
-                    self.task.check_model(model)
-                    continue
-                made = make(**values[name])
-                if check := getattr(made, "check_model", None):
-                    check(model)
-                if name == "optim":
-                    self.task.check_optim(made, default=0.0)
-                if name == "data":
-                    self.data = made
-
-
-def order(source: Source) -> int:
-    """When a source is merged: files before options, a component before its options, whatever their
-    order on the command line; but options of a callback belong to the callback before them.
-    """
-    if not isinstance(source, Option):
-        return -1
-    return 0 if source.key.startswith(FIRST) else source.key.count(".")
+            try:
+                with under(name):
+                    made: Any = (
+                        memory.without_data(make, values[name])
+                        if name == "model"
+                        else make(**values[name])
+                    )
+                    if name == "model":
+                        model = made
+                        self.task.check_model(model)
+                    if check := getattr(made, "check_model", None):
+                        check(model)
+                    if name == "optim":
+                        self.task.check_optim(made, default=0.0)
+                    if name == "data":
+                        self.data = made
+            except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+                message = " ".join(str(error).split())[:300]
+                raise BadRecipe(f": {message}", key=name) from None
 
 
 def splits_have_names(data: Mapping[str, Any]) -> bool:
@@ -533,3 +499,103 @@ def absolute_path(value: Any) -> Any:
     if not isinstance(value, str) or is_address(value):
         return value
     return str(Path(value).expanduser().resolve())
+
+
+# Classes of Lightning -----------------------------------------------------------------------------
+
+LISTS = ("callbacks", "logger", "plugins")
+"""Those that are lists."""
+NAMES = ("strategy", "profiler", "accelerator")
+"""Those for which Lightning has other names than those of classes, such as ``ddp``."""
+
+
+def check_classes(key: str, value: Any) -> Any:
+    """The value of an argument of the Trainer in :data:`CLASSES`, as a recipe keeps it: with the
+    import path of each class, and its options in their types.
+
+    Raises:
+        BadRecipe, BadOption: a class that cannot be imported, or an option that it does not have or
+            that is of the wrong type.
+    """
+    if value is None or (key == "logger" and isinstance(value, bool)):
+        return value
+    if key in LISTS:
+        return [check_class(key, one) for one in as_list(value)]
+    return check_class(key, value)
+
+
+def check_class(key: str, value: Any) -> Any:
+    """As :func:`check_classes`, of one class."""
+    options = as_mapping(value, "class_path")
+    what = key.removesuffix("s")
+    if "class_path" not in options:
+        raise BadRecipe(f"name the {what} first (--trainer.{key} NAME), then its options")
+    module, _, name = str(options.pop("class_path")).rpartition(".")
+    path = f"{module or CLASSES[key]}.{name}"
+    try:
+        cls = load(path)
+    except Exception as error:  # of any kind, if it is not Lightning's
+        raise BadRecipe(f"cannot import {path}: {type(error).__name__}: {error}") from None
+    own = path.startswith("lightning.")
+    if not isinstance(cls, type) or (own and not cls.__module__.startswith("lightning.")):
+        if isinstance(value, str) and key in NAMES and not module:
+            return value
+        package = vars(import_module(CLASSES[key]))
+        known = [one for one in package if isinstance(package[one], type)]
+        raise BadRecipe(
+            f"no {what} named {name!r}.{did_you_mean(name, known)} Known: {listing(known, 40)}"
+        )
+    supplied = {"save_dir": ""} if "save_dir" in arguments(cls) else {}
+    check_arguments(cls, {**supplied, **options})
+    for option, one in options.items():
+        if isinstance(one, Mapping) and "class_path" in one:
+            options[option] = check_class(key, one)
+        else:
+            converted = convert_option(cls, option, one)
+            options[option] = one if isinstance(converted, timedelta) else converted
+    return {"class_path": path, **({"init_args": options} if options else {})}
+
+
+def make(value: Any, **supplied: Any) -> Any:
+    """What a value that :func:`check_classes` has returned stands for: instances of classes, which
+    take ``supplied`` where nothing else is given.
+    """
+    if isinstance(value, list):
+        return [make(one) for one in value]
+    if not isinstance(value, Mapping) or "class_path" not in value:
+        return value
+    cls = load(value["class_path"])
+    options = {**supplied, **value.get("init_args", {})}
+    return cls(**{option: convert_option(cls, option, make(options[option])) for option in options})
+
+
+def convert_option(cls: type, option: str, value: Any) -> Any:
+    """The value of an option of a class in its type. Other classes' instances stay what they are.
+
+    Raises:
+        BadRecipe: it is of another type.
+    """
+    known = arguments(cls)
+    try:
+        return convert(value, known[option].annotation if option in known else Any)
+    except ValueError as error:
+        raise BadRecipe(f"{cls.__name__}: {option} {error}") from None
+
+
+def load(path: str) -> Any:
+    """What an import path names; None if its module has nothing of that name."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name, None)
+
+
+def as_mapping(spec: Any, name: str) -> dict[str, Any]:
+    """What a class or a component is called, under the key ``name``, and its options."""
+    if not isinstance(spec, Mapping):
+        return {name: spec}
+    options = spec.get("init_args") or {}
+    return {**{key: value for key, value in spec.items() if key != "init_args"}, **options}
+
+
+def as_list(value: Any) -> list[Any]:
+    """A list as it is, None as an empty list, and any other value in a list of its own."""
+    return value if isinstance(value, list) else [] if value is None else [value]

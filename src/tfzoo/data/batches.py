@@ -109,7 +109,9 @@ class TokenDropout:
 
     def __post_init__(self) -> None:
         if self.p and self.special.unk is None:
-            raise BadOption("data.token_dropout: this tokenizer has no unknown token; set it to 0")
+            raise BadOption(
+                ": this tokenizer has no unknown token; set it to 0", key="data.token_dropout"
+            )
 
     def __call__(self, ids: NDArray[np.int64], rows: Integers, epoch: int) -> NDArray[np.int64]:
         """``(b n)`` the ids after dropout; ``ids`` ``(b n)`` are those of the examples ``rows``

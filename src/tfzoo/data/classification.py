@@ -82,8 +82,8 @@ class LabelledText(TextData):
         check_range("data.token_dropout", token_dropout, ge=0, lt=1)
         if not isinstance(label_column, str):
             raise BadOption(
-                "data.label_column takes one column. For several labels of a text in it, set "
-                f"{task_for('several')}"
+                f" takes one column. For several labels of a text in it, set {task_for('several')}",
+                key="data.label_column",
             )
         self.token_dropout = token_dropout
         if self.built_in is not None and not hasattr(self.built_in, "labels"):

@@ -281,7 +281,7 @@ class MaskedData(DocumentText):
         check_range("data.max_length", self.max_length, ge=3, whole=True)
         check_range("data.mask_share", mask_share, gt=0, lt=1)
         if mask not in get_args(Words):
-            raise BadOption(f"data.mask must be {type_name(Words)}, not {mask!r}")
+            raise BadOption(f" must be {type_name(Words)}, not {mask!r}", key="data.mask")
         self.mask, self.mask_share = mask, mask_share
 
     def items_of(self, name: str, ids: Sentences, held: list[str]) -> MaskedDataset:

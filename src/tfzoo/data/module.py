@@ -128,8 +128,9 @@ class TextData(L.LightningDataModule):
         check_range("data.val_fraction", val_fraction, gt=0, lt=1, optional=True)
         if stream is not None and not self.streams:
             raise BadOption(
-                "data.stream: what labels there are is known when all of training is read, so that "
-                "text with labels is prepared as a whole; leave it out"
+                ": what labels there are is known when all of training is read, so that "
+                "text with labels is prepared as a whole; leave it out",
+                key="data.stream",
             )
         create("tokenizer", tokenizer)  # its options are checked now, not after reading
         self.text = TextSource(

@@ -73,8 +73,9 @@ class TextSource:
         self.train: Any = "train" if train is None else train
         if stream and (given is not None or name is not None or paths_of(self.train) is None):
             raise BadOption(
-                "data.stream reads files: paths or addresses as data.train, or in data.root. Leave "
-                "it out for other text, which is prepared as a whole"
+                " reads files: paths or addresses as data.train, or in data.root. Leave "
+                "it out for other text, which is prepared as a whole",
+                key="data.stream",
             )
         # the spec of a built-in data set has a name
         named = isinstance(given, Mapping) and "name" not in given
@@ -82,8 +83,9 @@ class TextSource:
         built_in = given is not None and not named
         if built_in and not train is val is test is None:
             raise BadOption(
-                "data.train, data.val and data.test are paths, but data.dataset has its own "
-                "splits: set it to null (--data.dataset null)"
+                ", data.val and data.test are paths, but data.dataset has its own "
+                "splits: set it to null (--data.dataset null)",
+                key="data.train",
             )
         self.built_in: Any = create("dataset", given) if built_in else None
         self.name, self.header, self.stream = name, header, stream
@@ -347,8 +349,9 @@ def named_tests(test: Any) -> Mapping[str, Any] | None:
     for name in named or ():
         if name in ("train", "val") or not re.fullmatch(r"\w[\w .+-]*", name):
             raise BadOption(
-                f"data.test: a test set cannot be named {name!r}; give it a name: "
-                "data.test: {NAME: path}, NAME of letters, digits, - _ ."
+                f": a test set cannot be named {name!r}; give it a name: "
+                "data.test: {NAME: path}, NAME of letters, digits, - _ .",
+                key="data.test",
             )
     return named
 

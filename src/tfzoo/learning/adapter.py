@@ -61,12 +61,14 @@ class Adapter:
         if self.name is None:
             for key in ("rank", "targets", "train", "options"):
                 if getattr(self, key):
-                    raise BadOption(f"adapter.{key} needs adapter.name, such as lora")
+                    raise BadOption(" needs adapter.name, such as lora", key=f"adapter.{key}")
             return
         if self.name not in METHODS:
             raise UnknownName("adapter", self.name, METHODS)
         if not self.targets:
-            raise BadOption("adapter.targets: name the linear maps that get one: [query, value]")
+            raise BadOption(
+                ": name the linear maps that get one: [query, value]", key="adapter.targets"
+            )
         require("peft", "adapter")
         self._config([])
 
@@ -111,8 +113,9 @@ class Adapter:
             if not any(matches(name, [pattern], whole=True) for name in linear):
                 known = list(dict.fromkeys(name.rpartition(".")[2] for name in linear))
                 raise BadOption(
-                    f"adapter.targets: the model has no linear map {pattern!r}."
-                    f"{did_you_mean(pattern, known)} It has: {listing(known, 20)}"
+                    f": the model has no linear map {pattern!r}."
+                    f"{did_you_mean(pattern, known)} It has: {listing(known, 20)}",
+                    key="adapter.targets",
                 )
         return [name for name in linear if matches(name, wanted, whole=True)]
 

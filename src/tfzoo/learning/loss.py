@@ -39,8 +39,9 @@ class Loss:
             }
         elif self.class_weights not in (None, "balanced"):
             raise BadOption(
-                f"loss.class_weights={self.class_weights!r} is neither 'balanced' nor weights by "
-                "label such as {NUM: 2.0}"
+                f"={self.class_weights!r} is neither 'balanced' nor weights by "
+                "label such as {NUM: 2.0}",
+                key="loss.class_weights",
             )
 
     def weights(self, labels: Sequence[str], counts: Sequence[int] | None = None) -> Tensor | None:
@@ -55,12 +56,12 @@ class Loss:
         if isinstance(self.class_weights, Mapping):
             for label in self.class_weights.keys() - set(labels):
                 raise BadOption(
-                    f"loss.class_weights: no label {label!r}.{did_you_mean(label, labels)} "
-                    f"Labels: {listing(labels)}"
+                    f": no label {label!r}.{did_you_mean(label, labels)} Labels: {listing(labels)}",
+                    key="loss.class_weights",
                 )
             weights = torch.tensor([self.class_weights.get(label, 1.0) for label in labels])
             if not bool(weights.any()):
-                raise BadOption("loss.class_weights: every weight is 0")
+                raise BadOption(": every weight is 0", key="loss.class_weights")
             return weights
         if counts is None:
             return None

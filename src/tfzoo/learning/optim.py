@@ -128,7 +128,7 @@ class Optim:
     def __post_init__(self) -> None:
         check_range("optim.lr", self.lr, gt=0)
         if len(self.betas) != 2:
-            raise BadOption(f"optim.betas={self.betas} must be two numbers")
+            raise BadOption(f"={self.betas} must be two numbers", key="optim.betas")
         for index, beta in enumerate(self.betas):
             check_range(f"optim.betas[{index}]", beta, ge=0, lt=1)
         self.betas = (float(self.betas[0]), float(self.betas[1]))
@@ -139,7 +139,9 @@ class Optim:
         check_range("optim.average", self.average, gt=0, lt=1, optional=True)
         check_range("optim.freeze_steps", self.freeze_steps, ge=1, whole=True, optional=True)
         if self.freeze_steps and not self.freeze:
-            raise BadOption("optim.freeze_steps needs optim.freeze, the names of what waits")
+            raise BadOption(
+                " needs optim.freeze, the names of what waits", key="optim.freeze_steps"
+            )
         # Checks the names and options of schedule and optimiser before data is read.
         create("schedule", self.schedule, max_steps=1)
         self._create_optimizer()
@@ -147,8 +149,9 @@ class Optim:
         for key in {"betas", "eps"}.difference(entry.supplied):
             if getattr(self, key) != getattr(type(self), key):
                 raise BadOption(
-                    f"optim.{key}: optimizer {entry.name!r} has no {key}. "
-                    f"Its options: {listing(entry.options)}"
+                    f": optimizer {entry.name!r} has no {key}. "
+                    f"Its options: {listing(entry.options)}",
+                    key=f"optim.{key}",
                 )
 
     def check_model(self, model: nn.Module) -> None:
@@ -160,7 +163,7 @@ class Optim:
         names = [name for name, _ in model.named_parameters()]
         check_patterns("optim.freeze", self.freeze, names)
         if not self.freeze_steps and len([*self.frozen(model)]) == len(names):
-            raise BadOption(f"optim.freeze={self.freeze} leaves nothing to train")
+            raise BadOption(f"={self.freeze} leaves nothing to train", key="optim.freeze")
 
     def frozen(self, model: nn.Module) -> Iterator[nn.Parameter]:
         """The parameters that ``freeze`` names."""

@@ -159,8 +159,9 @@ class Task(Lines, Scored, Stored):
         """
         if not cls.smooths_labels and optim.label_smoothing not in (0, default):
             raise BadOption(
-                f"optim.label_smoothing: task {cls.entry.name!r} does not choose among classes, "
-                "so there is nothing to smooth; leave it out, or set it to 0"
+                f": task {cls.entry.name!r} does not choose among classes, "
+                "so there is nothing to smooth; leave it out, or set it to 0",
+                key="optim.label_smoothing",
             )
 
     def check(self, data: Any) -> None:

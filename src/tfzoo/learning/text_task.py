@@ -47,8 +47,9 @@ class TextTask(Task):
     def check_model(cls, model: TransformerClassifier) -> None:
         if model.pooling is None:
             raise BadOption(
-                "model.pooling is null, which classifies each token: name a pooling (tfzoo list "
-                f"pooling), or set {task_for('words')}"
+                " is null, which classifies each token: name a pooling (tfzoo list "
+                f"pooling), or set {task_for('words')}",
+                key="model.pooling",
             )
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from tfzoo.base.registry import registry
-from tfzoo.errors import BadOption, Clash, UnknownName, listing, within
+from tfzoo.errors import BadOption, Clash, UnknownName, listing, under
 from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
 from tfzoo.models.rules import RULES, Parts
 from tfzoo.models.traits import names_that_fit, options_read
@@ -61,7 +61,7 @@ def check_attention_options(module: nn.Module, config: Mapping[str, Any]) -> Non
     check_pattern_read(module, config, config)
     for side in ("encoder", "decoder"):
         if options := config.get(side):
-            with within(side):
+            with under(side):
                 check_read(getattr(module, side), options, config)
                 check_pattern_read(getattr(module, side), options, config)
 
@@ -75,7 +75,7 @@ def check_pattern_read(
     stacks = [one for one in lists if all(isinstance(part, TransformerLayer) for part in one)]
     for number, entry in enumerate(pattern):
         layers = [layer for stack in stacks for layer in stack[number :: len(pattern)]]
-        with within(f"pattern[{number}]"):
+        with under(f"pattern.{number}"):
             check_read(nn.ModuleList(layers), entry, {**config, **options})
 
 

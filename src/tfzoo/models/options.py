@@ -19,7 +19,7 @@ from tfzoo.base.registry import (
     registry,
 )
 from tfzoo.base.values import check_range, convert, is_plain
-from tfzoo.errors import BadOption, did_you_mean, listing, within
+from tfzoo.errors import BadOption, did_you_mean, listing, under
 from tfzoo.models.rules import Parts
 
 SMALLEST_CAP = 1e-3
@@ -158,7 +158,7 @@ class StackOptions:
                     f"{stack} has no option {key!r}.{did_you_mean(key, option_types())} "
                     f"Options: {listing(option_types(), 99)}"
                 )
-        with within(stack):
+        with under(stack):
             return replace(self, **changes)
 
     def each_layer(self) -> list[StackOptions]:
@@ -166,9 +166,7 @@ class StackOptions:
         if not self.pattern:
             return [self] * self.layers
         plain = replace(self, pattern=None)
-        entries = [
-            plain.updated(changes, f"pattern[{i}]") for i, changes in enumerate(self.pattern)
-        ]
+        entries = [plain.updated(changes, f"pattern.{i}") for i, changes in enumerate(self.pattern)]
         return [entries[layer % len(entries)] for layer in range(self.layers)]
 
     def last_layer(self) -> StackOptions:

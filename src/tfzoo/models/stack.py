@@ -13,7 +13,7 @@ from tfzoo.base.dropout import dropout
 from tfzoo.base.linear import Linear
 from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Norm
-from tfzoo.errors import BadOption, within
+from tfzoo.errors import BadOption, under
 from tfzoo.masks import Mask
 from tfzoo.models.cache import DecoderCache
 from tfzoo.models.context import Context
@@ -171,7 +171,7 @@ class Stack(WithCache):
         """
         names: dict[tuple[object, ...], str] = {}
         for layer, one in enumerate([options, *each], -1):
-            with within(f"pattern[{layer}]"):
+            with under(f"pattern.{layer}"):
                 parts = one.parts(self.causal)
                 if one != options and one not in each[:layer]:
                     self.check_layer(parts, allow)

@@ -12,9 +12,8 @@ from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import FORMATS, notify, print_table, relative_path, row_line
 from tfzoo.base.values import leaves
-from tfzoo.config.config import Config
-from tfzoo.config.files import TOP, Source
-from tfzoo.config.start import FROM
+from tfzoo.config.config import TOP, Config
+from tfzoo.config.recipe import FROM, Source, combine
 from tfzoo.errors import BadRun, TfzooError, UnknownName
 from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import write_summary
@@ -109,7 +108,7 @@ def configuration(run: Run, given: Namespace) -> Config:
             f"{relative_path(run.path)} names no data, as it was trained elsewhere or in Python. "
             "Name files, such as --data.root FOLDER, or stay in Python: trainer.test(task, data)"
         )
-    config = Config.read([source], given.overrides)
+    config = Config.parse(combine([source], given.overrides))
     run.entry["recipe"] = config.recipe
     return config
 
@@ -123,8 +122,8 @@ def check_overrides(sources: Sequence[Source], task: Any) -> None:
     of_training = {"model", "adapter", "checkpoint", *TOP, *task.training_settings} - {"samples"}
     for source in sources:
         for path, _ in leaves(source.values):
-            key, origin = ".".join(path), source.origin
-            where = origin if origin.startswith("--") else f"{origin}: {key}"
+            key = ".".join(path)
+            where = source.named(key)
             if path[0] in of_training:
                 raise TfzooError(
                     f"{where}: the run is trained; only how it is used and on what can differ "

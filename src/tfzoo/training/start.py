@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from tfzoo.base.terminal import notify, relative_path
-from tfzoo.config.start import Start
+from tfzoo.config.recipe import Start
 from tfzoo.data.prepare import identity
 from tfzoo.errors import BadRun, listing
 from tfzoo.learning.adapter import WITHIN

@@ -28,7 +28,7 @@ from lightning.pytorch.strategies import ModelParallelStrategy, StrategyRegistry
 
 from tfzoo.base import adapters
 from tfzoo.base.arguments import arguments
-from tfzoo.config.lightning import load, make
+from tfzoo.config.config import load, make
 from tfzoo.errors import BadRecipe
 from tfzoo.models.fsdp import reshard, unshard
 from tfzoo.runs import checkpoints

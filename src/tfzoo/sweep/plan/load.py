@@ -14,8 +14,16 @@ from typing import Any
 from tfzoo.base.loading import task_class
 from tfzoo.base.registry import create
 from tfzoo.config.config import Config
-from tfzoo.config.files import Source, find_recipe, load_recipe, parse_options, read_yaml
-from tfzoo.config.start import FROM, SEED
+from tfzoo.config.recipe import (
+    FROM,
+    SEED,
+    Source,
+    combine,
+    find_recipe,
+    load_recipe,
+    parse_options,
+    read_yaml,
+)
 from tfzoo.data.source import named_tests
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing, within
 from tfzoo.runs.folder import SCHEME
@@ -107,7 +115,7 @@ def resolve_recipe(plan: Plan, recipe: Sequence[Source], cell: Cell, tuned: str)
     _, *options = plan.fit_arguments(cell, tuned)
     options.append(f"--seed={plan.seeds[0]}")  # a run that it begins with may be named by its seed
     try:
-        return Config.read(recipe, parse_options(options)).recipe
+        return Config.parse(combine(recipe, parse_options(options))).recipe
     except Clash:
         raise
     except TfzooError as error:

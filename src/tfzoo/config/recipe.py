@@ -1,6 +1,6 @@
-"""What the files of a recipe and the options of a command line say, as plain values: which files
-there are, how YAML and options are read, and which values are refused before anything that they
-name is imported.
+"""What the files of a recipe and the options of a command line say: which files there are, how YAML
+and options are read, which values are refused before anything that they name is imported, and what
+``from`` and ``like`` stand for.
 """
 
 from __future__ import annotations
@@ -8,29 +8,35 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tfzoo.base.values import DEPTH, check_number, is_plain, is_text, leaves, members
-from tfzoo.config.lightning import CLASSES
+from tfzoo.base.loading import task_class
+from tfzoo.base.registry import registry
+from tfzoo.base.terminal import notify, silence_lightning
+from tfzoo.base.values import DEPTH, check_number, is_text, leaves
 from tfzoo.data.remote import is_address, refusal
-from tfzoo.errors import BadRecipe, did_you_mean, listing, within
+from tfzoo.errors import BadRecipe, BadRun, did_you_mean, listing, within
+from tfzoo.models.architectures import options_like
 from tfzoo.runs.folder import ADDRESS
 
-TOP: dict[str, Any] = {
-    "task": str,
-    "from": str | None,
-    "seed": int,
-    "timeout": float,
-    "explain": bool,
-    "train_tokens": int | None,
-    "samples": int | None,
+if TYPE_CHECKING:
+    from tfzoo.runs.run import Run
+
+CLASSES = {
+    "callbacks": "lightning.pytorch.callbacks",
+    "logger": "lightning.pytorch.loggers",
+    "strategy": "lightning.pytorch.strategies",
+    "profiler": "lightning.pytorch.profilers",
+    "plugins": "lightning.pytorch.plugins",
+    "accelerator": "lightning.pytorch.accelerators",
 }
-"""The keys that belong to no section, with their types."""
+"""The arguments of the Trainer whose values are classes, and where Lightning has them."""
 PACKAGE = Path(__file__).resolve().parents[1]
 TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".conll", ".txt")
 """The endings of what may be taken for a recipe, but is text."""
@@ -63,11 +69,14 @@ class Source:
 
     def __post_init__(self) -> None:
         for keys, value in leaves(self.values):
-            check_number(keys, value, self.origin)
             key = ".".join(keys)
+            check_number(keys, value, self.origin)
             if reason := refused(key, value) or ("" if self.trust else untrusted(key, value)):
-                where = self.origin if self.origin == f"--{key}" else f"{self.origin}: {key}"
-                raise BadRecipe(f"{where}: {reason}")
+                raise BadRecipe(f"{self.named(key)}: {reason}")
+
+    def named(self, key: str) -> str:
+        """What messages call a key of it."""
+        return self.origin if self.origin == f"--{key}" else f"{self.origin}: {key}"
 
 
 # Packaged recipes and other files -----------------------------------------------------------------
@@ -282,24 +291,6 @@ class Option(Source):
     text: str | None
     value: Any
 
-    def of_type(self, hint: Any) -> dict[str, Any]:
-        """The value as a recipe nests it, of a key of this type: the text as it was typed if the
-        key takes a string, or if YAML reads the text as another type than the key's (it is
-        converted later); otherwise the text parsed as YAML.
-
-        Raises:
-            BadRecipe: no value, and the key is no boolean.
-        """
-        kinds, value = members(hint), self.value
-        if self.text is None and bool not in kinds and hint is not Any:
-            raise BadRecipe(f"--{self.key} needs a value")
-        if self.text in ("null", "None"):
-            value = self.text if is_plain(hint) and type(None) not in kinds else None
-        elif type(value) not in kinds or isinstance(value, str):
-            is_text = is_plain(hint) or (str in kinds and not isinstance(value, list | dict))
-            value = self.text if is_text else value
-        return nested(self.key, value)
-
 
 def nested(key: str, value: Any) -> dict[str, Any]:
     """A value under its dotted key.
@@ -345,6 +336,162 @@ def next_option(rest: list[str], trust: bool) -> Option:
         text=typed,
         value=value,
     )
+
+
+# What `from` and `like` stand for -----------------------------------------------------------------
+
+FROM = "from"
+SEED = "{seed}"
+FIRST = ("model.like", "data.name", "data.root", "trainer.callbacks")
+"""The options that are read first, as they change what others mean."""
+KNOWN: dict[tuple[Path, int], tuple[Any, dict[str, Any]]] = {}
+"""The task and entry of runs that training begins with: the cells of a sweep share them."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a training begins with.
+
+    Args:
+        run: what its weights are read from.
+        tokenizer: name and options of a run's tokenizer; None where its text has another form.
+        states: its vocabulary, or those of source and target.
+    """
+
+    run: Run
+    tokenizer: Any = None
+    states: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that is said of one training.
+
+    Args:
+        name: the name of the recipe's file, without its suffix.
+        task: the class of the task.
+        sources: what its files and options say, of which later ones override earlier ones; what
+            ``from`` and ``like`` stand for is among them.
+        start: what training starts with, if not with new weights.
+    """
+
+    name: str
+    task: Any
+    sources: Sequence[Source]
+    start: Start | None
+
+
+def read(
+    recipe: str, overrides: Sequence[Source] = (), trust: bool = False, run: str | None = None
+) -> Recipe:
+    """Read a recipe, given by its packaged name or its path, with the files and options that
+    override it. ``run`` is the folder of a run that goes on, see :func:`begin`.
+
+    Raises:
+        BadRecipe, UnknownName: one line that names the mistake and the file or option it is in.
+        BadRun: what it starts from is not there or cannot be read.
+    """
+    return combine(load_recipe(recipe, trust), overrides, run)
+
+
+def combine(
+    files: Sequence[Source], overrides: Sequence[Source] = (), run: str | None = None
+) -> Recipe:
+    """As :func:`read`, of files that have been read."""
+    sources = [*files, *sorted(overrides, key=order)]
+    source = next((one for one in reversed(sources) if "task" in one.values), sources[0])
+    name = source.values.get("task")
+    with within(source.origin):
+        if not isinstance(name, str):
+            raise BadRecipe(f"no task; begin with task: {listing(registry('task').names())}")
+        if "lightning" not in sys.modules:  # importing it takes seconds
+            notify("loading: PyTorch and Lightning")
+        task = task_class(name)
+    silence_lightning()
+    sources, start = begin(sources, len(files), task, run)
+    return Recipe(Path(files[-1].origin).stem, task, with_architecture(sources, task), start)
+
+
+def order(source: Source) -> int:
+    """When a source is merged: files before options, a component before its options, whatever their
+    order on the command line; but options of a callback belong to the callback before them.
+    """
+    if not isinstance(source, Option):
+        return -1
+    return 0 if source.key.startswith(FIRST) else source.key.count(".")
+
+
+def begin(
+    sources: list[Source], files: int, task: Any, own: str | None
+) -> tuple[list[Source], Start | None]:
+    """The sources with what the last ``from`` gives them, and where training starts; None where
+    there is no ``from``.
+
+    A run of tfzoo gives weights and tokenizer. A folder of ``transformers``, or a run that no
+    recipe has trained, such as one that ``tfzoo import`` wrote, gives the model as well. They
+    override what stands before the file that says ``from``, and its own keys override them.
+    ``--from`` stands after the first ``files`` sources, those of the recipe. ``{seed}`` in the name
+    is the seed, so that each run of a sweep begins with one of its own. A run ``own`` that began
+    with it and goes on gives model and tokenizer itself.
+
+    Raises:
+        BadRecipe: it is no name.
+        BadRun: there is nothing at that place, or nothing that tfzoo can read.
+    """
+    places = [place for place, source in enumerate(sources) if FROM in source.values]
+    source = sources[places[-1]] if places else Source({FROM: None}, "")
+    name = source.values[FROM]
+    if name is None:
+        return sources, None
+    place = files if isinstance(source, Option) else places[-1]
+    if not isinstance(name, str):
+        raise BadRecipe(f"{source.origin}: {FROM} names a run, folder or repository, not {name!r}")
+    from tfzoo.data.module import TextData
+    from tfzoo.learning.published import starting_model, starting_values
+    from tfzoo.runs.run import Run
+
+    seeds = [one.values["seed"] for one in sources if "seed" in one.values]
+    run = None
+    with suppress(BadRun):
+        run = Run(own) if own else None
+    goes_on, run = run is not None, run or Run(name.replace(SEED, str([0, *seeds][-1])))
+    start, values = Start(run), {}
+    if run.is_published:
+        values = starting_values(run.path.absolute(), task)
+    elif issubclass(task.Data, TextData):
+        key = run.path.resolve(), run.path.stat().st_mtime_ns
+        if key not in KNOWN:
+            KNOWN[key] = run.task, run.entry
+        trained, entry = KNOWN[key]
+        state, model = entry["tokenizer"], entry["recipe"].get("model")
+        if goes_on:
+            values = {"model": model}
+        elif "data" not in entry["recipe"] and isinstance(model, dict):
+            values = {"model": starting_model(model, task)}
+        if trained.tokenizer_of_data == task.tokenizer_of_data:
+            states = state.get("states", [state.get("state")])
+            if not isinstance(states, list) or not all(isinstance(one, str) for one in states):
+                raise BadRun(f"{run.path} is damaged: it has no vocabulary")
+            start = Start(run, state.get("tokenizer"), states)
+            joint = {"joint": len(states) == 1} if "states" in state else {}
+            values["data"] = {"tokenizer": start.tokenizer, **joint}
+    return [*sources[:place], Source(values, f"{FROM} {name}"), *sources[place:]], start
+
+
+def with_architecture(sources: list[Source], task: Any) -> list[Source]:
+    """The sources with the options that the last ``like: NAME`` in a section ``model`` stands for,
+    before the source that says it, whose other keys override them.
+    """
+    for place, source in reversed([*enumerate(sources)]):
+        model = source.values.get("model")
+        name = model.get("like") if isinstance(model, Mapping) else None
+        if name is not None:
+            with within(source.named("model.like")):
+                options = options_like(name, task.Model)
+            origin = f"{source.origin} (like: {name})"
+            sources.insert(place, Source({"model": options}, origin, source.trust))
+            break
+    return sources
 
 
 # What is refused ----------------------------------------------------------------------------------
