@@ -178,7 +178,7 @@ def test_an_option_of_one_side_or_some_layers_is_read_there():
         ):
             with pytest.raises(Clash, match=f"^{where}nothing reads {name}: .* mixer 'gru' reads"):
                 build(**options)
-        with pytest.raises(Clash, match=rf"^pattern\[1\]: nothing reads {name}"):
+        with pytest.raises(Clash, match=rf"^pattern.1: nothing reads {name}"):
             Encoder(8, 2, 2, position="none", pattern=[{}, without])
         build(decoder=without)  # its cross-attention does
         build(encoder={"pattern": [{"mixer": "gru"}, {name: value}]})
