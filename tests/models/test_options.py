@@ -119,7 +119,7 @@ def test_layers_of_a_pattern_differ_in_options_of_layers(key):
         ({"projections": "none", "share_query_key": True}, BadOption, "none leaves .* share_q"),
         ({"cap": -1.0}, BadOption, "cap=-1.0 must be a finite number at least 0.001"),
         ({"gate": "maybe"}, BadOption, "gate must be bool, not 'maybe'"),
-        ({"pattern": [{"position": "learned"}]}, BadOption, "pattern.0: position 'learned' adds to"),
+        ({"pattern": [{"position": "learned"}]}, BadOption, "position 'learned' adds to"),
         ({"pattern": [{"windw": 3}]}, BadOption, r"pattern.0 has no option 'windw'. Did you"),
         ({"pattern": [{}, {"window": 0}]}, BadOption, r"pattern.1.window=0 must be a whole"),
         ({"pattern": [{"position": "rotary", "attention": "additive"}]}, Clash, "'rotary' rotates"),

@@ -173,7 +173,7 @@ def test_an_option_of_one_side_or_some_layers_is_read_there():
             ({"encoder": without}, "encoder: "),
             (
                 {"encoder": {"mixer": "gru", "pattern": [{}, {name: value}]}},
-                "encoder: pattern.1.: ",
+                "encoder.pattern.1: ",
             ),
         ):
             with pytest.raises(Clash, match=f"^{where}nothing reads {name}: .* mixer 'gru' reads"):
