@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from tfzoo.base.bounded_files import object_of
-from tfzoo.config.files import read_yaml
+from tfzoo.config.recipe import read_yaml
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import read_summary
