@@ -193,8 +193,10 @@ def test_a_recipe_must_have_a_task(refused, tmp_path):
 
 
 def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(refused, tmp_path):
+    refused("fit translation/multi30k", "no text is given: set data.root (a folder)")
     refused(
-        "fit translation/multi30k", "no text is given, or two kinds: set exactly one of data.root"
+        "fit translation/multi30k --data.root nowhere --data.name somewhere",
+        "data.name and data.root: each names a text, so set one of them alone",
     )
     refused("fit translation/multi30k --data.root nowhere", "nowhere")
     for name, lines in (("train", 3), ("val", 2), ("test", 2)):

@@ -127,7 +127,7 @@ def assert_goes_on(train, moments, task=TranslationTask):
 
 AVERAGED = ("--optim.average", "0.7", "--trainer.limit_val_batches", "0")
 ADAPTER = ("--adapter.name", "lora", "--adapter.rank", "2", "--adapter.targets", "[query, value]")
-FROZEN = ("--optim.freeze", "[encoder]", "--optim.freeze_steps", "3")
+FROZEN = ("--optim.freeze", "[encoder]")
 TWO = ("--trainer.devices", "2", "--data.dataset.test", "2", "--data.dataset.long", "2")
 SAME_STEPS: dict[str, tuple[list[str], set[str], set[str]]] = {
     "plain": ([], {"training 6", "validation 8"}, {"training 3", "validation 6", "training 7"}),

@@ -89,6 +89,24 @@ def test_only_what_is_named_is_trained():
     }
 
 
+def trained_beside(train, anew):
+    """What is trained of a language model beside its adapter, where ``anew`` starts anew."""
+    model = tfzoo.LanguageModel(20, **SIZES)
+    Adapter("lora", targets=["query"], train=train).apply(model, 1, anew)
+    named = model.named_parameters()
+    return {name for name, one in named if one.requires_grad and "lora" not in name}
+
+
+def test_what_starts_anew_is_trained_unless_the_recipe_says_otherwise():
+    value = "decoder.layers.0.self_attention.inner.value.weight"
+    query = "decoder.layers.1.self_attention.inner.query.weight"
+    base = query.replace("query.", "query.base_layer.")
+    assert trained_beside(None, []) == set()
+    assert trained_beside(None, [value, query]) == {value, base}
+    assert trained_beside([], [value]) == set()
+    assert trained_beside(["embedding"], [value]) == {"embedding.weight"}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -133,3 +151,23 @@ def test_a_run_trains_the_adapter_alone_and_everything_reads_it_merged(
     assert load_file("shared/model.safetensors").keys() == before.keys()
     assert main([*FIT, "--run", "again", "--from", "tuned", "--optim.lr", "1e-12"]) == 0
     assert f"{len(before)} of {len(before)} tensors" in capsys.readouterr().out
+
+
+def test_a_run_that_goes_on_trains_what_started_anew_as_one_that_was_not_stopped(
+    own_folder, capsys, no_pictures
+):
+    begun = (*FIT, "--from", "first", *LORA, "--model.layers", "2")
+    assert main([*FIT, "--run", "first"]) == 0
+    assert main([*begun, "--run", "whole", "--trainer.max_steps", "4"]) == 0
+    assert "anew and frozen" not in capsys.readouterr().out
+    assert main([*begun, "--run", "parts", "--trainer.max_steps", "2"]) == 0
+    assert main([*begun, "--run", "parts", "--trainer.max_steps", "4"]) == 0
+    first, whole, parts = (
+        torch.load(f"{run}/checkpoints/last.ckpt", weights_only=True)
+        for run in ("first", "whole", "parts")
+    )
+    assert_close(parts["state_dict"], whole["state_dict"], rtol=0, atol=0)
+    assert len(parts["optimizer_states"][0]["state"]) == len(whole["optimizer_states"][0]["state"])
+    assert "model.decoder.layers.1.feedforward.inner.inner.weight" in whole["tfzoo"]["anew"]
+    fed = "model.decoder.layers.0.feedforward.inner.inner.weight"
+    assert torch.equal(whole["state_dict"][fed], first["state_dict"][fed])

@@ -1,9 +1,10 @@
 """The registry: components by kind and name.
 
 A component is one file in the folder of its kind. The file's name is the component's name, so that
-names are known without an import; the file is imported when the component is asked for. The class
-in it is decorated with :func:`register`. Of its constructor, arguments before the star are supplied
-by the model, and keywords after it are options that a recipe may set.
+names are known without an import; the file is imported when the component is asked for. A kind of
+short components is one file. The class is decorated with :func:`register`. Of its constructor,
+arguments before the star are supplied by the model, and keywords after it are options that a recipe
+may set.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class Registry:
         """
         if name not in self.registered:
             if name in self._files():
-                import_module(f"{KINDS[self.kind].package}.{name}")
+                import_module(self._module(name))
             elif name in self._points():
                 cls = self._load(self._points()[name])
                 if name not in self.registered:
@@ -122,7 +123,7 @@ class Registry:
             BadComponent: the name is taken, or the class breaks a rule of its kind.
         """
         where = f"{self.kind} {name!r} ({class_path(cls)})"
-        own = cls.__module__ == f"{KINDS[self.kind].package}.{name}"
+        own = cls.__module__ == self._module(name)
         taken = self.registered.get(name)
         # A cell of a notebook that runs again defines the same class again.
         if taken is not None and class_path(taken.cls) != class_path(cls):
@@ -194,8 +195,17 @@ class Registry:
 
     @cache  # noqa: B019  # one registry a kind, for as long as the process lives
     def _files(self) -> Mapping[str, Path]:
-        folder = PACKAGES.joinpath(*KINDS[self.kind].package.split("."))
-        return {path.stem: path for path in folder.glob("[!_]*.py")}
+        place = PACKAGES.joinpath(*KINDS[self.kind].package.split("."))
+        if place.is_dir():
+            return {path.stem: path for path in place.glob("[!_]*.py")}
+        file = place.with_suffix(".py")
+        registered = rf'^@register\("{self.kind}", "(\w+)"'
+        return dict.fromkeys(re.findall(registered, file.read_text("utf-8"), re.MULTILINE), file)
+
+    def _module(self, name: str) -> str:
+        """Where one of tfzoo's own is."""
+        package, file = KINDS[self.kind].package, self._files().get(name)
+        return package if file and file.stem != name else f"{package}.{name}"
 
     @cache  # noqa: B019
     def _points(self) -> Mapping[str, EntryPoint]:

@@ -34,7 +34,7 @@ and of no section:
   --train_tokens  training ends at the first step with at least this many tokens of training
                   data, unless another limit ends it earlier
   --samples       how many texts each validation prints with what the model makes of them
-  --explain       log diagnostics of attention and gradients
+  --explain       log diagnostics of attention and embeddings
   --timeout       seconds without progress after which one of several processes counts as hung
 
 Sections, of which tfzoo fit RECIPE --help SECTION has all keys with type and value:

@@ -64,11 +64,14 @@ class TextSource:
         stream: bool = False,
     ) -> None:
         given: Any = dataset
-        sources = (given is not None) + (name is not None) + (root is not None)
-        if sources > 1 or (sources == 0 and train is None):
+        sources = {"data.dataset": given, "data.name": name, "data.root": root}
+        texts = [key for key, value in sources.items() if value is not None]
+        if len(texts) > 1:
+            raise BadOption(f"{' and '.join(texts)}: each names a text, so set one of them alone")
+        if not texts and train is None:
             raise BadOption(
-                "no text is given, or two kinds: set exactly one of data.root (a folder), "
-                "data.train (a file), data.name (of the Hub) and data.dataset (docs/data.md)"
+                "no text is given: set data.root (a folder), data.train (a file), data.name (of "
+                "the Hub) or data.dataset (docs/data.md)"
             )
         self.train: Any = "train" if train is None else train
         if stream and (given is not None or name is not None or paths_of(self.train) is None):

@@ -1,14 +1,14 @@
-"""Adapters: a few new parameters beside the linear maps of a model, which alone are trained."""
+"""Adapters: a few new parameters beside the linear maps of a model, which is else kept as it is."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tfzoo.base.loading import require
 from tfzoo.base.values import check_range
@@ -18,8 +18,6 @@ from tfzoo.models.initialise import seed_of
 
 METHODS = ("delora", "gralora", "hira", "hra", "loha", "lokr", "lora", "oft")
 """The methods of PEFT whose adapters change a linear map, and are merged into it exactly."""
-MOST = 65_536
-"""The largest rank."""
 WITHIN = ".base_layer."
 """Stands in the names of parameters of a linear map that has an adapter."""
 
@@ -38,8 +36,8 @@ class Adapter:
         rank: of the product that is added; None is PEFT's default.
         targets: the linear maps that get one, by name or pattern, such as ``[query, value]``,
             ``["decoder.layers.3.*"]`` or ``["*"]`` for all.
-        train: parameters that are trained beside the adapter, by the same patterns, such as a head
-            that starts anew: ``[head]``.
+        train: parameters that are trained beside the adapter, by the same patterns: ``[head]``;
+            None: those that start anew, which the weights that training begins with do not have.
         options: further options of the method, numbers and booleans, by PEFT's names, such as
             ``{lora_alpha: 16, lora_dropout: 0.1}``.
 
@@ -57,7 +55,7 @@ class Adapter:
     options: dict[str, bool | int | float] | None = None
 
     def __post_init__(self) -> None:
-        check_range("adapter.rank", self.rank, ge=1, le=MOST, whole=True, optional=True)
+        check_range("adapter.rank", self.rank, ge=1, whole=True, optional=True)
         if self.name is None:
             for key in ("rank", "targets", "train", "options"):
                 if getattr(self, key):
@@ -84,8 +82,9 @@ class Adapter:
                 "adapter.train", self.train, [name for name, _ in model.named_parameters()]
             )
 
-    def apply(self, model: nn.Module, seed: int) -> None:
-        """Give a model the adapter, once, and leave nothing else of it to train.
+    def apply(self, model: nn.Module, seed: int, anew: Iterable[str] = ()) -> None:
+        """Give a model the adapter, once, and leave nothing else of it to train but what
+        :attr:`train` says; ``anew`` are the names of the parameters that start anew.
 
         Raises:
             BadOption: a pattern names no part of the model, or PEFT refuses a value.
@@ -102,8 +101,10 @@ class Adapter:
             except (ValueError, TypeError, KeyError, NotImplementedError) as error:
                 raise refused(self.name, error) from None
         del model.peft_config
+        names = set(anew) if self.train is None else set[str]()
         for name, parameter in model.named_parameters():
-            if matches(name.replace(WITHIN, "."), self.train or ()):
+            own = name.replace(WITHIN, ".")
+            if own in names or matches(own, self.train or ()):
                 parameter.requires_grad_(True)
 
     def _targets(self, model: nn.Module) -> list[str]:
@@ -141,12 +142,12 @@ def refused(name: str, error: Exception) -> BadOption:
 
 def is_adapted(model: nn.Module) -> bool:
     """Whether a model has an adapter that is not merged."""
-    return any(WITHIN in f".{name}" for name, _ in model.named_parameters())
+    return holds_adapter(f".{name}" for name, _ in model.named_parameters())
 
 
-def holds_adapter(state: Mapping[str, Tensor]) -> bool:
-    """Whether a state dict is of a model that has an adapter."""
-    return any(WITHIN in name for name in state)
+def holds_adapter(names: Iterable[str]) -> bool:
+    """Whether names of parameters are of a model that has an adapter."""
+    return any(WITHIN in name for name in names)
 
 
 def merge(model: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""Statistics of attention weights, embeddings and gradients during training."""
+"""Statistics of attention weights and embeddings during training."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import lightning.pytorch as L
 import torch
 from torch import Tensor, nn
 
-from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position
+from tfzoo.contracts import Attention
+from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, Pairs
-from tfzoo.models.fsdp import full_tensor, reshard, unshard
+from tfzoo.models.fsdp import reshard, unshard
 from tfzoo.models.mixer import Mixer
 from tfzoo.models.multihead import SelfOrCrossAttention
 from tfzoo.models.stack import Stack
@@ -22,24 +23,14 @@ from tfzoo.models.stack import Stack
 ROWS = 8
 """How many items of a batch the statistics are computed from."""
 
-KINDS = {
-    "attention": SelfOrCrossAttention,
-    "norm": Norm,
-    "feedforward": FeedForward,
-    "position": Position,
-    "pooling": Pooling,
-    "embedding": nn.Embedding,
-}
-"""Module classes by kind of component. A parameter belongs to the kind of its outermost enclosing
-module of one of these classes, and to the kind ``output`` if there is none.
-"""
-
 Found = dict[str, list[Tensor]]
 """Values of each statistic, one per layer, by name: ``encoder/entropy``."""
 
 
 class Explain(L.Callback):
-    """Logs statistics of attention, embeddings and gradients at the Trainer's logging steps.
+    """Logs statistics of attention and embeddings at the Trainer's logging steps: of tasks, and of
+    any LightningModule with an encoder or decoder of tfzoo and a method ``forward_batch(batch)``,
+    which runs its model as ``training_step`` does.
 
     At a logging step, the step's first batch passes through the model once more, in evaluation
     mode: without dropout, and with the running statistics of batch norm. The attention weights of
@@ -48,8 +39,8 @@ class Explain(L.Callback):
     for bit those of a run without this callback.
 
     - ``explain/SIDE/entropy``: entropy of a query's attention weights, in nats; ``SIDE`` is
-      ``encoder`` or ``decoder`` (self-attention) or ``cross``. Weights that do not sum to one are
-      divided by the sum of their absolute values
+      ``encoder`` or ``decoder`` (self-attention), as the module is called, or ``cross``. Weights
+      that do not sum to one are divided by the sum of their absolute values
     - ``explain/SIDE/largest_weight``: largest attention weight of a query
     - ``explain/SIDE/own_token``: share of queries whose largest weight is that of their own token;
       not for ``cross``
@@ -57,81 +48,52 @@ class Explain(L.Callback):
       division by the temperature, before a soft cap and a bias
     - ``explain/SIDE/embedding_variance``: variance of the stack's input, before positional
       encoding; not for ``cross``
-    - ``explain/gradient/KIND``: norm of the gradient, before clipping, of all parameters of a kind;
-      ``KIND`` is ``attention`` (with its projections), ``norm``, ``feedforward``, ``position``,
-      ``embedding``, ``pooling`` or ``output`` (all other parameters)
 
     The statistics of attention are means over layers, heads and non-padding queries. With several
     processes, the values of rank 0 are logged.
+
+    Raises:
+        BadOption: (when training starts) the module has no such method or no such part.
     """
 
     def __init__(self) -> None:
-        self.seen: dict[str, Tensor] = {}  # statistics of the current step, if it logs
-        self.gradients: dict[str, Tensor] = {}  # norms by kind
+        self.step = -1  # the last one that was looked at
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        stacks = [one for one in pl_module.modules() if isinstance(one, Stack)]
+        if not stacks or not hasattr(pl_module, "forward_batch"):
+            raise BadOption(
+                f"Explain: {type(pl_module).__name__} needs an encoder or decoder of tfzoo and a "
+                "method forward_batch(batch), which runs its model as training_step does"
+            )
 
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        every = getattr(trainer, "log_every_n_steps", 0)
-        if not self.seen and every and (trainer.global_step + 1) % every == 0:
-            self.seen = statistics(trainer, pl_module, batch)
-
-    def on_before_optimizer_step(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: torch.optim.Optimizer
-    ) -> None:
-        task: Any = pl_module
-        if self.seen:
-            self.gradients = gradient_norms(task.model)
-
-    def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
-        task: Any = pl_module
-        if not self.gradients:
-            return
-        norms = torch.stack([*self.gradients.values()])
-        # Taken before the gradients were normalised; scaled so that their total is train/grad_norm.
-        scale = task.normalizer.norm / norms.norm().clamp(min=torch.finfo(norms.dtype).tiny)
-        values = torch.cat([torch.stack([*self.seen.values()]).float(), norms * scale]).tolist()
-        names = [*self.seen, *(f"gradient/{kind}" for kind in self.gradients)]
-        pl_module.log_dict({f"explain/{key}": x for key, x in zip(names, values, strict=True)})
-        self.seen, self.gradients = {}, {}
+        every, step = getattr(trainer, "log_every_n_steps", 0), trainer.global_step
+        if step != self.step and every and (step + 1) % every == 0:
+            self.step = step
+            found = statistics(trainer, pl_module, batch)
+            pl_module.log_dict({f"explain/{name}": value for name, value in found.items()})
 
 
 @torch.no_grad()
-def statistics(trainer: L.Trainer, task: Any, batch: Any) -> dict[str, Tensor]:
+def statistics(trainer: L.Trainer, module: Any, batch: Any) -> dict[str, Tensor]:
     """Statistics of attention and embeddings on the first items of a batch, by name. All of it
     passes through the model; the attention weights of the others are not computed.
     """
     found: Found = defaultdict(list)
-    unshard(task.model)
+    before = [one for one in module.modules() if one.training]
+    unshard(module)
+    module.eval()
     try:
-        with (
-            evaluation_mode(task.model),
-            recorded(task.model, found),
-            trainer.precision_plugin.train_step_context(),
-        ):
-            task.forward_batch(batch)
+        with recorded(module, found), trainer.precision_plugin.train_step_context():
+            module.forward_batch(batch)
     finally:
-        reshard(task.model)
+        for one in before:
+            one.training = True
+        reshard(module)
     return {name: torch.stack(values).mean() for name, values in found.items()}
-
-
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside the ``with`` block; on exit each module's mode is restored."""
-    before = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in before:
-            module.training = True
 
 
 @contextmanager
@@ -146,6 +108,7 @@ def recorded(model: nn.Module, found: Found) -> Iterator[None]:
             if not isinstance(stack, Stack):
                 continue
             valid: list[Tensor | None] = []
+            name = name.rpartition(".")[2]
             hook(stack, partial(record_stack, name, found, valid))
             for block in stack.modules():
                 if isinstance(block, SelfOrCrossAttention):
@@ -218,20 +181,3 @@ def variance(scores: Tensor, mask: Mask) -> Tensor:
         scores = scores.masked_fill(~visible, torch.nan)
     found = (scores - scores.nanmean(-1, keepdim=True)).square().nanmean(-1)
     return found if visible is None else found.where(visible.any(-1), 0.0)
-
-
-def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
-    """The gradient norm over all parameters of each kind of component."""
-    gradients: dict[str, list[Tensor]] = defaultdict(list)
-    kinds: dict[nn.Parameter, str] = {}
-    for module in model.modules():  # parents before their children
-        kind = next((kind for kind, cls in KINDS.items() if isinstance(module, cls)), None)
-        for parameter in module.parameters() if kind else ():
-            kinds.setdefault(parameter, str(kind))
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            gradients[kinds.get(parameter, "output")].append(parameter.grad)
-    return {
-        kind: full_tensor(nn.utils.get_total_norm(gradients[kind])).float()
-        for kind in sorted(gradients)
-    }

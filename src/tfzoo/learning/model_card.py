@@ -53,9 +53,7 @@ print(task.predict(["a line of text"]))
 , beside {{ recipe.adapter.targets | join(", ") }}; merged.
 {%- endif %}
 {%- if recipe.optim and recipe.optim.freeze %}
-- Not trained
-{%- if recipe.optim.freeze_steps %} for {{ recipe.optim.freeze_steps }} steps{% endif -%}
-: {{ recipe.optim.freeze | join(", ") }}.
+- Not trained: {{ recipe.optim.freeze | join(", ") }}.
 {%- endif %}
 
 ## Scores

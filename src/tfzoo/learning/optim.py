@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
@@ -105,12 +105,10 @@ class Optim:
             :class:`tfzoo.learning.weight_averaging.WarmupEMA`.
         freeze: parameters that are not trained, by name or pattern: ``[embedding]``,
             ``["layers.[0-3]"]``. A name is a word of the parameter's, or several with dots.
-        freeze_steps: trains them from this step on, at least 1, when a head that started anew has
-            found its way; None: never.
 
     Raises:
         BadOption: a number outside its range; or ``betas`` or ``eps`` is set, and the optimiser
-            does not have it; or ``freeze_steps`` without ``freeze``.
+            does not have it.
     """
 
     lr: float = 5e-4
@@ -123,7 +121,6 @@ class Optim:
     optimizer: OptimizerSpec = "adamw"
     average: float | None = None
     freeze: list[str] | None = None
-    freeze_steps: int | None = None
 
     def __post_init__(self) -> None:
         check_range("optim.lr", self.lr, gt=0)
@@ -137,11 +134,6 @@ class Optim:
         check_range("optim.label_smoothing", self.label_smoothing, ge=0, lt=1)
         check_range("optim.max_skipped", self.max_skipped, ge=1, whole=True)
         check_range("optim.average", self.average, gt=0, lt=1, optional=True)
-        check_range("optim.freeze_steps", self.freeze_steps, ge=1, whole=True, optional=True)
-        if self.freeze_steps and not self.freeze:
-            raise BadOption(
-                " needs optim.freeze, the names of what waits", key="optim.freeze_steps"
-            )
         # Checks the names and options of schedule and optimiser before data is read.
         create("schedule", self.schedule, max_steps=1)
         self._create_optimizer()
@@ -162,14 +154,15 @@ class Optim:
         """
         names = [name for name, _ in model.named_parameters()]
         check_patterns("optim.freeze", self.freeze, names)
-        if not self.freeze_steps and len([*self.frozen(model)]) == len(names):
+        if all(matches(name, self.freeze or ()) for name in names):
             raise BadOption(f"={self.freeze} leaves nothing to train", key="optim.freeze")
 
-    def frozen(self, model: nn.Module) -> Iterator[nn.Parameter]:
-        """The parameters that ``freeze`` names."""
+    def freeze_parameters(self, model: nn.Module) -> None:
+        """Leave what ``freeze`` names as it is; errors are those of :meth:`check_model`."""
+        self.check_model(model)
         for name, parameter in model.named_parameters():
             if matches(name, self.freeze or ()):
-                yield parameter
+                parameter.requires_grad_(False)
 
     def configure(self, module: nn.Module, max_steps: int) -> dict[str, Any]:
         """Return what ``configure_optimizers`` of a module of your own returns: the optimiser of

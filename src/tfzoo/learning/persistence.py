@@ -193,6 +193,7 @@ class Stored(L.LightningModule):
             check_number(keys, value, "the checkpoint's recipe", layers)
         tokenizer = cls.restore_tokenizer(kept["tokenizer"])
         adapter = Adapter(**(recipe.get("adapter") or {}))
+        anew = [str(name).removeprefix("model.") for name in kept.get("anew", [])]
         if not holds_adapter(state):
             adapter = Adapter()
         elif not keep_adapter:  # it is added to weights that are the checkpoint's own
@@ -201,14 +202,14 @@ class Stored(L.LightningModule):
             arguments = {**cls.model_arguments(tokenizer), **recipe.get("model", {})}
             # no memory is allocated before the sizes are checked
             empty = memory.check_model(cls.Model, arguments, BadRun)
-            adapter.apply(empty, 0)
+            adapter.apply(empty, 0, anew)
             checkpoints.check_fit(empty, state)
             if can_fill(empty):
                 fill(nn.ModuleDict({"model": empty}), state)
                 model = empty
         task = cls.build(recipe, tokenizer, model)
         if task.model is given or model is None:
-            adapter.apply(task.model, task.seed)
+            adapter.apply(task.model, task.seed, anew)
         own = dict(task.named_buffers(recurse=False))  # a folder of transformers has none
         task.load_state_dict({**own, **state}, assign=given is None)
         if not keep_adapter:

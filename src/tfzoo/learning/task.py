@@ -209,14 +209,11 @@ class Task(Lines, Scored, Stored):
             shard(self.model, self.device_mesh)
 
     def choose_trained(self) -> None:
-        """Give the model its adapter, beside which nothing else is trained, and freeze what
-        ``optim.freeze`` names.
+        """Give the model its adapter, beside which only what starts anew is trained, unless the
+        recipe says otherwise, and freeze what ``optim.freeze`` names.
         """
-        self.adapter.apply(self.model, self.seed)
-        self.optim.check_model(self.model)
-        if self.optim.freeze_steps is None:
-            for parameter in self.optim.frozen(self.model):
-                parameter.requires_grad_(False)
+        self.adapter.apply(self.model, self.seed, [one.removeprefix("model.") for one in self.anew])
+        self.optim.freeze_parameters(self.model)
 
     def configure_callbacks(self) -> list[L.Callback]:
         """What averages the weights, if ``optim.average`` is set."""
@@ -300,9 +297,6 @@ class Task(Lines, Scored, Stored):
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         self._check_skipped()
         trainer, normalizer = self.trainer, self.normalizer
-        if trainer.global_step < (self.optim.freeze_steps or 0):
-            for parameter in self.optim.frozen(self.model):
-                parameter.grad = None
         log_loss = normalizer.total is not None
         finite = normalizer.normalize_(
             [parameter for group in optimizer.param_groups for parameter in group["params"]],

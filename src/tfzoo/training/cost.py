@@ -333,8 +333,7 @@ def cost_of(
     def make() -> nn.Module:
         model: nn.Module = config.task.Model(**sizes, **recipe["model"])
         adapter.apply(model, seed=0)
-        for parameter in () if optim.freeze_steps else optim.frozen(model):
-            parameter.requires_grad_(False)
+        optim.freeze_parameters(model)
         replace(compute, compile=False).apply(model)
         return plugin.convert_module(model)
 

@@ -59,6 +59,7 @@ from tfzoo.runs.folder import (
     write_summary,
 )
 from tfzoo.runs.machine import environment, versions
+from tfzoo.runs.run import Run
 from tfzoo.training import cost
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.processes import Processes
@@ -198,6 +199,8 @@ class TrainingRun:
         weights = load(start.run, self.task) if start and not self.resume_from else []
         if start:
             start.run.forget()
+        if self.resume_from and self.task.adapter.name:
+            self.task.anew = Run(self.resume_from).entry.get("anew", [])
         self.task.choose_trained()
         if not rank():
             write_config(self.folder, self.config.recipe)

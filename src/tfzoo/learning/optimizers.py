@@ -1,9 +1,9 @@
-"""Muon for the matrices of the layers, AdamW for the rest."""
+"""Optimisers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
@@ -12,6 +12,78 @@ from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
 from tfzoo.learning.optim import decay_groups
+
+
+@register("optimizer", "adamw", paper="arXiv:1711.05101, algorithm 2")
+class AdamW:
+    """Adam with decoupled weight decay: ``p - lr (m / (sqrt(v) + eps) + weight_decay p)``, with the
+    bias-corrected moving averages ``m`` and ``v`` of the gradient and of its square.
+
+    ``torch.optim.AdamW``, fused: a step takes one kernel, and does not wait for the device. The
+    moving averages have the decay rates ``optim.betas``.
+
+    >>> optimizer = AdamW((0.9, 0.98), 1e-9).configure(nn.Linear(2, 3), lr=1e-3, weight_decay=0.1)
+    >>> [group["weight_decay"] for group in optimizer.param_groups]
+    [0.1, 0.0]
+    """
+
+    make: ClassVar[type[torch.optim.Adam]] = torch.optim.AdamW
+
+    def __init__(self, betas: tuple[float, float], eps: float) -> None:
+        self.betas, self.eps = betas, eps
+
+    def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.Adam:
+        """The optimiser of a module's trained parameters."""
+        groups = decay_groups(module.parameters(), weight_decay)
+        return self.make(groups, lr=lr, betas=self.betas, eps=self.eps, fused=True)
+
+
+@register("optimizer", "adam", paper="arXiv:1412.6980, algorithm 1")
+class Adam(AdamW):
+    """Adam with L2 regularisation: ``p - lr m / (sqrt(v) + eps)``, with the bias-corrected moving
+    averages ``m`` and ``v`` of the gradient ``g + weight_decay p`` and of its square.
+
+    ``torch.optim.Adam``, fused: a step takes one kernel, and does not wait for the device. The
+    moving averages have the decay rates ``optim.betas``.
+
+    >>> from torch import nn
+    >>> optimizer = Adam((0.9, 0.98), 1e-9).configure(nn.Linear(2, 3), lr=1e-3, weight_decay=0.1)
+    >>> [group["weight_decay"] for group in optimizer.param_groups]
+    [0.1, 0.0]
+    """
+
+    make = torch.optim.Adam
+
+
+@register("optimizer", "sgd")
+class SGD:
+    """Gradient descent with momentum: ``b = momentum b + g``, ``p - lr b``.
+
+    ``torch.optim.SGD``. ``optim.weight_decay`` is added to the gradient: ``g + weight_decay p``.
+    Not fused: the fused kernel of PyTorch leaves its momentum uninitialised if the first step is
+    skipped.
+
+    Options:
+        momentum: decay rate of the sum of gradients, in ``[0, 1)``.
+        nesterov: look ahead: ``p - lr (g + momentum b)`` (Sutskever et al. 2013).
+
+    Raises:
+        BadOption: a momentum out of range, or ``nesterov`` without momentum.
+
+    >>> SGD(momentum=0.9).configure(nn.Linear(2, 3), lr=0.1, weight_decay=0.0).defaults["momentum"]
+    0.9
+    """
+
+    def __init__(self, *, momentum: float = 0.0, nesterov: bool = False) -> None:
+        check_range("optimizer 'sgd': momentum", momentum, ge=0, lt=1)
+        if nesterov and not momentum:
+            raise BadOption("optimizer 'sgd': nesterov needs a momentum over 0")
+        self.momentum, self.nesterov = momentum, nesterov
+
+    def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.SGD:
+        """The optimiser of a module's trained parameters."""
+        groups = decay_groups(module.parameters(), weight_decay)
+        return torch.optim.SGD(groups, lr=lr, momentum=self.momentum, nesterov=self.nesterov)
 
 
 @register("optimizer", "muon", paper="arXiv:2502.16982, section 2")

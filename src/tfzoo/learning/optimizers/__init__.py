@@ -1,1 +1,0 @@
-"""Optimisers, one per file."""
