@@ -186,7 +186,6 @@ def test_it_writes_into_no_folder_that_is_something_else(trainings, capsys):
     [
         ["--jobs", "0"],
         ["--engine", "rya"],
-        ["--address", "x"],
         ["--retry", "all"],
         ["--job", "2"],
         ["--cell", "0", "--dry-run"],

@@ -14,7 +14,7 @@ from tfzoo.runs.folder import read_config, write_config, write_summary
 from tfzoo.runs.lock import holding
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.run import local, state, tune
-from tfzoo.sweep.run.progress import seconds_left
+from tfzoo.sweep.start import seconds_left
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ def cluster(monkeypatch):
     )  # else Ray's processes wait for all others on a busy machine
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     made.machines = [made.add_node(num_cpus=1), made.add_node(num_cpus=1)]
+    monkeypatch.setenv("RAY_ADDRESS", made.address)
     yield made
     made.shutdown()
 
@@ -74,7 +75,7 @@ def test_runs_of_a_lost_machine_run_again_elsewhere(cluster, tmp_path):
     words = [sys.executable, "-m", "tfzoo", "sweep", str(file), "--run"]
     with (tmp_path / "ray.txt").open("wb") as output:
         driver = subprocess.Popen(
-            [*words, str(tmp_path / "ray"), "--engine", "ray", "--address", cluster.address],
+            [*words, str(tmp_path / "ray"), "--engine", "ray"],
             stdout=output,
             stderr=output,
         )
@@ -115,7 +116,7 @@ def rows(folder):
 def test_what_becomes_of_runs_on_a_cluster(cluster, tmp_path, monkeypatch):
     """One cluster for two promises, as it takes long to start."""
     sweep = Sweep(tmp_path, ["layer", "broken", "rms", "none"], 1.0, monkeypatch)
-    assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, cluster.address) == 0
+    assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update) == 0
     assert sweep.statuses() == ["completed", "failed", "completed", "completed"]
     assert "it broke (exit code 1)" in str(sweep.runs[1].outcome.reason)
     assert sorted(sweep.did("end")) == ["layer", "none", "rms"]
@@ -123,7 +124,7 @@ def test_what_becomes_of_runs_on_a_cluster(cluster, tmp_path, monkeypatch):
     (tmp_path / "second").mkdir()
     sweep = Sweep(tmp_path / "second", ["layer", "rms"], 60, monkeypatch)
     sweep.interrupt_when(lambda: len(sweep.did("begin")) == 2)
-    assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, cluster.address) == 130
+    assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update) == 130
     assert sorted(sweep.did("stop")) == ["layer", "rms"], "they could end with a checkpoint"
 
 
@@ -137,12 +138,12 @@ def test_a_machine_that_does_not_see_the_folder_is_named(tmp_path, monkeypatch):
 def test_an_address_without_a_cluster_is_an_error(tmp_path, monkeypatch):
     class Absent:
         def init(self, **words):
-            raise ConnectionError(f"Failed to connect to {words['address']}\nmore")
+            raise ConnectionError("Failed to connect to here:1\nmore")
 
     monkeypatch.setattr(ray, "load_library", lambda *words: Absent())
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
-    with pytest.raises(BadRun, match=r"^no Ray cluster at here:1: Failed to connect to here:1$"):
-        ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update, "here:1")
+    with pytest.raises(BadRun, match=r"^no Ray cluster: Failed to connect to here:1$"):
+        ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)
 
 
 def test_a_run_is_over_when_its_folder_says_so(tmp_path, monkeypatch):

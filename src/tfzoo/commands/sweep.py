@@ -32,44 +32,22 @@ def run(given: Namespace) -> int:
     """
     if given.jobs is not None and given.jobs < 1:
         raise TfzooError(f"--jobs {given.jobs}: at least 1")
-    if given.address and given.engine != "ray":
-        raise TfzooError("--address is that of a Ray cluster: add --engine ray")
-    retry, seeds = given.retry is not None, parse_seeds(given.seeds)
-    if given.cell is not None:
-        if given.dry_run or given.jobs or given.engine != "local":
-            raise TfzooError(
-                "--cell trains one run on this machine: remove --dry-run, --jobs and --engine"
-            )
-        from tfzoo.sweep.start import start_one
-
-        return start_one(
-            given.file,
-            given.run,
-            given.cell,
-            given.words[1:],
-            retry=retry,
-            trust=given.trust,
-            seeds=seeds,
+    if given.cell is not None and (given.dry_run or given.jobs or given.engine != "local"):
+        raise TfzooError(
+            "--cell trains one run on this machine: remove --dry-run, --jobs and --engine"
         )
     from tfzoo.sweep.plan.load import load
-    from tfzoo.sweep.start import start, sweep_folder
+    from tfzoo.sweep.start import preview, start, start_one, sweep_folder
 
-    plan = load(given.file, trust=given.trust, seeds=seeds)
+    retry, seeds = given.retry is not None, parse_seeds(given.seeds)
+    plan = load(given.file, given.trust, seeds)
     folder = sweep_folder(plan, given.run, seeds)
     if given.dry_run:
-        from tfzoo.sweep.run.progress import preview
-
         print_result("\n".join(preview(plan, folder, given.jobs or 1)))
         return 0
-    return start(
-        plan,
-        folder,
-        given.words[1:],
-        engine=given.engine,
-        jobs=given.jobs,
-        address=given.address,
-        retry=retry,
-    )
+    if given.cell is not None:
+        return start_one(plan, folder, given.words[1:], given.cell, retry)
+    return start(plan, folder, given.words[1:], given.engine, given.jobs, retry)
 
 
 def parse_seeds(text: str | None) -> list[int]:
@@ -150,4 +128,3 @@ def add_machines(parser: CommandParser) -> None:
         default="local",
         help="processes on this machine, Ray tasks, or a SLURM array; default local",
     )
-    parser.add_argument("--address", metavar="A", help="of the Ray cluster")

@@ -1,36 +1,32 @@
-"""Start or continue a sweep: train what is missing, print the answer, write the report."""
+"""Start or continue a sweep: train what is missing, say how far it is and how long the rest takes,
+print the answer, write the report.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify, print_result, relative_path
+from tfzoo.errors import BadRecipe
 from tfzoo.runs.folder import RUNS, is_complete, read_summary, write_summary
 from tfzoo.runs.lock import Held, holding
-from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.report.files import publish
 from tfzoo.sweep.report.results import gather
 from tfzoo.sweep.run import local, state, tune
-from tfzoo.sweep.run.progress import Progress
-from tfzoo.sweep.run.state import Run
+from tfzoo.sweep.run.state import OVER, Run, planned_runs, scores
 
 
 def start(
-    made: Plan,
-    path: Path,
-    arguments: list[str],
-    *,
-    engine: str = "local",
-    jobs: int | None = None,
-    address: str | None = None,
-    retry: bool = False,
+    plan: Plan, folder: Path, arguments: Sequence[str], engine: str, jobs: int | None, retry: bool
 ) -> int:
     """Train all runs of a sweep that are missing, then report.
 
@@ -38,83 +34,73 @@ def start(
         arguments: of ``tfzoo sweep``, for messages that name the command.
         engine: ``local``, ``ray`` or ``slurm``.
         jobs: runs at a time; None is 1 on this machine, as many as there is room for on a cluster.
-        address: of the Ray cluster.
         retry: repeat failed runs.
 
     Returns 0 if every cell has an answer, 1 if a run failed or nothing was learnt, the exit code of
     a signal otherwise.
     """
-    state.create(made, path, command(arguments))
-    runs = state.planned_runs(made, path)
+    state.create(plan, folder, command(arguments))
+    runs = planned_runs(plan, folder)
     if retry:
-        forget_failures(made, runs)
-    notify(f"sweep: {relative_path(path)}")
-    for one in made.cells:
+        forget_failures(plan, runs)
+    notify(f"sweep: {relative_path(folder)}")
+    for one in plan.cells:
         if one.refused:
             notify(f"{one.name}: refused: {one.refused}")
     train: Any = import_module(f"tfzoo.sweep.run.{engine}").run
-    if engine == "ray":
-        train = partial(train, address=address)
     jobs = jobs or (1 if engine == "local" else None)
-    progress = Progress(made, runs, jobs or len(runs))
-    missing = [run for run in runs if progress.statuses[run.name] not in state.OVER]
-    code: int = train(made, path, missing, jobs, progress.update) if missing else 0
+    progress = Progress(runs, jobs or len(runs))
+    missing = [run for run in runs if progress.statuses[run.name] not in OVER]
+    code: int = train(plan, folder, missing, jobs, progress.update) if missing else 0
     if code:
         notify(f"tfzoo: stopped by a signal. Continue with: {command(arguments)}")
         return code
-    results = gather(path)
+    results = gather(folder)
     publish(results)
     statuses = {row["status"] for row in results.rows}
     return int("completed" not in statuses or bool(statuses & {"failed", "missing"}))
 
 
-def start_one(
-    file: str,
-    path: str | None,
-    number: int,
-    arguments: list[str],
-    *,
-    retry: bool = False,
-    trust: bool = False,
-    seeds: Sequence[int] = (),
-) -> int:
+def start_one(plan: Plan, folder: Path, arguments: Sequence[str], number: int, retry: bool) -> int:
     """Train one run, by the number that ``--dry-run`` prints. For schedulers that start each run
     themselves; ``tfzoo report`` writes the report.
+
+    Raises:
+        BadRecipe: there is no run of this number.
     """
-    made = load(file, number, trust, seeds)
-    where = sweep_folder(made, path, seeds)
-    if not state.is_created(made, where):
-        made = load(file, trust=trust, seeds=seeds)
-        state.create(made, where, command(arguments))
-    chosen = made.cells[number // len(made.seeds)]
-    if chosen.refused:
-        print_result(f"{chosen.name}: refused: {chosen.refused}")
+    count = len(plan.cells) * len(plan.seeds)
+    if not 0 <= number < count:
+        raise BadRecipe(f"{plan.file}: no run {number}; it has {count}, from 0 to {count - 1}")
+    if not state.is_created(plan, folder):
+        state.create(plan, folder, command(arguments))
+    cell = plan.cells[number // len(plan.seeds)]
+    if cell.refused:
+        print_result(f"{cell.name}: refused: {cell.refused}")
         return 0
-    runs = [one for one in state.planned_runs(made, where) if one.number == number]
+    runs = [one for one in planned_runs(plan, folder) if one.number == number]
     if retry:
-        forget_failures(made, runs)
-    progress = Progress(made, runs, 1)
-    code = local.run(made, where, runs, 1, progress.update)
+        forget_failures(plan, runs)
+    code = local.run(plan, folder, runs, 1, Progress(runs, 1).update)
     return code or int(runs[0].status not in ("completed", "diverged"))
 
 
-def sweep_folder(made: Plan, path: str | None, seeds: Sequence[int]) -> Path:
+def sweep_folder(plan: Plan, path: str | None, seeds: Sequence[int]) -> Path:
     """The folder of a sweep: ``path``, or ``runs/`` and the name of the sweep file.
 
     Raises:
         BadRun: it has runs of other seeds than these, if some were given in place of the file's.
     """
-    folder = Path(path or RUNS / made.file.stem).expanduser().absolute()
+    folder = Path(path or RUNS / plan.file.stem).expanduser().absolute()
     if seeds:
-        state.check_seeds(made, folder)
+        state.check_seeds(plan, folder)
     return folder
 
 
-def forget_failures(made: Plan, runs: list[Run]) -> None:
+def forget_failures(plan: Plan, runs: list[Run]) -> None:
     """Let failed runs go on: one resumes from its checkpoint; one that trained to the end starts
     again. A run that diverged is a result, which a repeat would give again.
     """
-    trials = [trial for run in runs for trial in tune.trials(run, made)]
+    trials = [trial for run in runs for trial in tune.trials(run, plan)]
     for one in (*trials, *runs):
         if one.outcome.state != "failed":
             continue
@@ -127,9 +113,90 @@ def forget_failures(made: Plan, runs: list[Run]) -> None:
                 write_summary(one.folder, "fit", {**fit, "ended": "interrupted"})
 
 
-def command(arguments: list[str]) -> str:
+def command(arguments: Sequence[str]) -> str:
     """The command that continues a sweep, without what each start gives anew."""
     text = shlex.join(["tfzoo", "sweep", *arguments])
     for option in (" --trust", " --retry failed", " --retry=failed"):
         text = text.replace(option, "")
     return text
+
+
+class Progress:
+    """Prints each change of a run, with the estimated time left."""
+
+    def __init__(self, runs: Sequence[Run], jobs: int) -> None:
+        self.runs, self.jobs = runs, jobs
+        self.statuses: dict[str, str] = {run.name: run.status for run in runs}
+        self.times = [taken(run) for run in runs if self.statuses[run.name] == "completed"]
+
+    def update(self, run: Run, status: str) -> None:
+        """Print a line such as ``[3/27] norm=rms seed 1: completed, val/loss 0.512, 0:00:38, about
+        0:12:00 left``.
+        """
+        if run.number >= 0:
+            self.statuses[run.name] = status
+        over = sum(one in OVER for one in self.statuses.values())
+        line = f"[{over}/{len(self.runs)}] {run.name}: {status}"
+        if status in ("diverged", "failed"):
+            line += f": {run.outcome.reason}"
+        if status == "completed":
+            name = run.metrics[0]
+            score = scores(run.folder).get(name)
+            line += "" if score is None else f", {name} {format_score(name, score)}"
+        if status == "completed" and run.number >= 0:
+            self.times.append(taken(run))
+            left = seconds_left(len(self.runs) - over, self.times, self.jobs)
+            line += f", {clock(self.times[-1])}"
+            line += f", about {clock(left)} left" if left else ""
+        notify(line)
+
+
+def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
+    """Lines: each cell with the numbers of its runs, refused cells with their reasons, the number
+    of runs left, and the estimated time.
+    """
+    runs, count = planned_runs(plan, folder), len(plan.seeds)
+    statuses = {run.number: run.status for run in runs}
+    for index, cell in enumerate(plan.cells):
+        numbers = range(index * count, index * count + count)
+        done = sum(statuses.get(number) == "completed" for number in numbers)
+        span = f"{numbers[0]}-{numbers[-1]}" if count > 1 else f"{numbers[0]}"
+        what = f"refused: {cell.refused}" if cell.refused else f"{done} of {count} done"
+        yield f"  {span:>9}  {cell.name}: {what}"
+    refused = sum(bool(cell.refused) for cell in plan.cells)
+    failed = sum(status == "failed" for status in statuses.values())
+    firsts = [run for run in runs if run.seed == plan.seeds[0]]
+    trials = [one for run in firsts for one in tune.trials(run, plan) if not one.outcome.is_over]
+    left = [run for run in runs if statuses[run.number] not in OVER] + trials
+    tuning = f", {len(trials)} of them to tune {plan.tune.key}" if plan.tune and trials else ""
+    retry = f"; {failed} failed, repeated only with --retry failed" if failed else ""
+    yield (
+        f"{len(plan.cells) - refused} cells x {count} seeds in {relative_path(folder)}, "
+        f"{refused} cells refused; {len(left)} runs left{tuning}{retry}"
+    )
+    times = [taken(run) for run in runs if statuses[run.number] == "completed"]
+    total = seconds_left(len(left), times, jobs)
+    if total is None:
+        yield "no estimate of the time: no run is completed yet; run --cell 0 alone to get one"
+    else:
+        yield (
+            f"about {clock(total)} with --jobs {jobs}: {clock(fmean(times))} a "
+            f"run, the mean of {len(times)} completed runs"
+        )
+
+
+def seconds_left(left: int, completed: Sequence[float], jobs: int) -> float | None:
+    """Seconds until as many runs are done, ``jobs`` at a time, each of which takes the mean of the
+    completed ones; None if there are none.
+    """
+    return -(-left // jobs) * fmean(completed) if completed else None
+
+
+def taken(run: Run) -> float:
+    """Seconds that a training took."""
+    return float(read_summary(run.folder).get("fit", {}).get("seconds", 0.0))
+
+
+def clock(seconds: float) -> str:
+    """``0:10:00``"""
+    return str(timedelta(seconds=round(seconds)))

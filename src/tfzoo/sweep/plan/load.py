@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.arguments import check_arguments
 from tfzoo.base.loading import task_class
-from tfzoo.base.registry import create
+from tfzoo.base.registry import create, registry
 from tfzoo.config.config import Config
 from tfzoo.config.recipe import (
     FROM,
@@ -27,22 +30,21 @@ from tfzoo.config.recipe import (
 from tfzoo.data.source import named_tests
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing, within
 from tfzoo.runs.folder import SCHEME
-from tfzoo.sweep.plan.own_module import module_settings
 from tfzoo.sweep.plan.sweep_file import Cell, Plan, parse
 
+SECTIONS = ("module", "data", "swap", "trainer")
+SET_BY_SWEEP = ("default_root_dir", "logger", "callbacks", "enable_checkpointing")
+"""Arguments of the Trainer that the sweep sets itself."""
+LIMITS = ("max_steps", "max_epochs", "max_time")
+"""Arguments of the Trainer that limit training; one must be set."""
 
-def load(
-    path: str | Path,
-    number: int | None = None,
-    trust: bool = False,
-    seeds: Sequence[int] = (),
-) -> Plan:
+
+def load(path: str | Path, trust: bool = False, seeds: Sequence[int] = ()) -> Plan:
     """Read and check a sweep file, given by packaged name or by path. ``trust`` lets it name a
     module, whose code is then imported. ``seeds`` replace those of the file.
 
     The recipe of each cell is parsed and its model built without memory; no data is read. Cells
-    whose parts are incompatible are marked as ``refused``. With the ``number`` of a run only its
-    cell is checked.
+    whose parts are incompatible are marked as ``refused``.
 
     Raises:
         BadRecipe, BadOption, UnknownName: one line that names the file and the mistake.
@@ -56,18 +58,10 @@ def load(
             "wrote it and the file: --trust"
         )
     recipe = [] if plan.module else load_recipe(plan.recipe)
-    runs = len(plan.cells) * len(plan.seeds)
-    if number is not None and not 0 <= number < runs:
-        raise BadRecipe(f"{file}: no run {number}; it has {runs}, from 0 to {runs - 1}")
-    chosen = None if number is None else number // len(plan.seeds)
-    if recipe and chosen is None:
+    if recipe:
         check_starts(plan, recipe)
-    cells = [
-        resolve_cell(plan, recipe, cell) if chosen in (None, index) else cell
-        for index, cell in enumerate(plan.cells)
-    ]
-    plan = replace(plan, cells=cells)
-    if not plan.module:
+    plan = replace(plan, cells=[resolve_cell(plan, recipe, cell) for cell in plan.cells])
+    if recipe:
         with within(str(file)):
             check_metrics(plan)
     return plan
@@ -171,3 +165,81 @@ def scored_splits(recipe: Mapping[str, Any], dataset: Any) -> dict[str, str]:
         **({"val": "val"} if validates else {}),
         **{"test" if len(tests) == 1 or name == "test" else f"test/{name}": name for name in tests},
     }
+
+
+# A LightningModule of the user's own ------------------------------------------------------------
+
+
+def module_settings(plan: Plan, cell: Cell, tuned: str) -> dict[str, Any]:
+    """The constructor arguments of a cell's module, data and Trainer, and what is swapped.
+
+    Raises:
+        BadRecipe: a class lacks an argument, a required argument is missing, or nothing limits the
+            training.
+        UnknownName, BadOption: a component to swap in, or one of its options, does not exist.
+    """
+    if plan.budget.tokens:
+        raise BadRecipe(f"{plan.file}: budget.tokens is for recipes; a module has budget.steps")
+    found: dict[str, Any] = {section: {} for section in SECTIONS}
+    for key, value in plan.settings_of(cell, tuned).items():
+        section, _, name = key.partition(".")
+        if section not in SECTIONS or not name or "." in name:
+            raise BadRecipe(
+                f"{plan.file}: {key} is no key of the sweep of a module. Known: module.ARGUMENT "
+                "and data.ARGUMENT of the constructors, trainer.ARGUMENT of Lightning's Trainer, "
+                "swap.norm, swap.attention and further arguments of tfzoo.SwapParts"
+            )
+        found[section][name] = value
+    with within(str(plan.file)):
+        check_module(plan, found)
+    for section, path in (("module", plan.module), ("data", plan.data)):
+        found[section] = {"class": path, "arguments": found[section]}
+    return found
+
+
+def check_module(plan: Plan, settings: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check the arguments of a cell. Imports the module and its data.
+
+    Raises:
+        BadRecipe, UnknownName, BadOption: as :func:`module_settings`.
+    """
+    import lightning.pytorch as L
+
+    from tfzoo.swapping.swap import SWAPPED
+    from tfzoo.training.swap_parts import SwapParts
+
+    classes = {"module": load_class(plan.module, L.LightningModule), "swap": SwapParts}
+    if plan.data:
+        classes["data"] = load_class(plan.data, L.LightningDataModule)
+    elif settings["data"]:
+        raise BadRecipe("data has arguments, but no class: data: package.module:Class")
+    for section, cls in {**classes, "trainer": L.Trainer}.items():
+        with within(section):
+            check_arguments(cls, settings[section])
+    for kind in SWAPPED:
+        if spec := settings["swap"].get(kind):
+            registry(kind).options(spec)
+    if taken := [name for name in SET_BY_SWEEP if name in settings["trainer"]]:
+        raise BadRecipe(f"trainer.{taken[0]} is set by the sweep: remove it")
+    if not any(settings["trainer"].get(limit) for limit in LIMITS):
+        raise BadRecipe("training has no end: add budget: {steps: 300}, or trainer.max_epochs")
+
+
+def load_class(path: str, base: type) -> Any:
+    """Import the class ``package.module:Class`` from the working directory or an installed package.
+
+    Raises:
+        BadRecipe: it cannot be imported, or is no subclass of ``base``.
+    """
+    module, colon, name = path.partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), name)):
+        raise BadRecipe(f"{path!r} is no class: write package.module:Class")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = getattr(import_module(module), name)
+    except Exception as error:  # of any kind: it is somebody else's
+        raise BadRecipe(f"cannot import {path}: {type(error).__name__}: {error}") from None
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise BadRecipe(f"{path} is no {base.__name__} of lightning.pytorch")
+    return found

@@ -22,19 +22,10 @@ from tfzoo.sweep.run.local import threads_per_run
 from tfzoo.sweep.run.state import Notify, Run, record_failure
 
 
-def run(
-    plan: Plan,
-    folder: Path,
-    runs: Sequence[Run],
-    jobs: int | None,
-    on_change: Notify,
-    address: str | None = None,
-) -> int:
-    """Complete runs on the Ray cluster at ``address``, ``jobs`` at a time.
-
-    Without ``address`` the cluster is that of ``RAY_ADDRESS``, else this machine. Without ``jobs``
-    as many runs start as the cluster has room for. Returns as :func:`tfzoo.sweep.run.local.run`
-    does; after a signal the runs end with a checkpoint.
+def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int | None, on_change: Notify) -> int:
+    """Complete runs on the Ray cluster of ``RAY_ADDRESS``, else on this machine, ``jobs`` at a
+    time. Without ``jobs`` as many runs start as the cluster has room for. Returns as
+    :func:`tfzoo.sweep.run.local.run` does; after a signal the runs end with a checkpoint.
 
     Raises:
         BadOption: Ray is not installed.
@@ -42,9 +33,9 @@ def run(
     """
     ray = load_library("ray", "ray")
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError) as error:
-        raise BadRun(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
+        raise BadRun(f"no Ray cluster: {str(error).splitlines()[0]}") from None
     adapters.silence_ray_workers(ray)  # it would print every worker's errors by the page
     tasks = Tasks(ray, plan, folder, on_change)
     try:

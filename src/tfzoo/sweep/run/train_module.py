@@ -25,7 +25,7 @@ from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing
 from tfzoo.runs.folder import read_config, write_summary
 from tfzoo.runs.machine import environment, peak_memory
 from tfzoo.swapping.swap import SWAPPED
-from tfzoo.sweep.plan.own_module import load_class
+from tfzoo.sweep.plan.load import load_class
 from tfzoo.training.swap_parts import SwapParts
 
 QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
