@@ -11,7 +11,7 @@ from transformers import MarianConfig, MarianMTModel
 import tfzoo
 from tfzoo.base.special_ids import OWN
 from tfzoo.masks import Mask
-from tfzoo.models.cache import DecoderCache
+from tfzoo.models.context import DecoderCache
 from tfzoo.models.initialise import initialise
 
 BOS, EOS, PAD = OWN.bos, OWN.eos, OWN.pad

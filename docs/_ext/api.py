@@ -18,8 +18,8 @@ PACKAGES = ("tfzoo.plots", "tfzoo.testing")
 """Whose names load when touched, as those of tfzoo do."""
 MET = (
     "tfzoo.models.options.StackOptions",
-    "tfzoo.models.cache.DecoderCache",
-    "tfzoo.models.cache.LayerCache",
+    "tfzoo.models.context.DecoderCache",
+    "tfzoo.models.context.LayerCache",
     "tfzoo.models.context.Context",
     "tfzoo.models.mixer.Mixer",
     "tfzoo.data.tokenizer.Tokenizer",

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from tfzoo.base.registry import Entry, create
 from tfzoo.masks import Mask
-from tfzoo.models.decoder import Decoder
-from tfzoo.models.encoder import Encoder
-from tfzoo.models.traits import acts_on_scores, embeds
+from tfzoo.models.encoder_decoder import Decoder, Encoder
+from tfzoo.models.rules import acts_on_scores, embeds
 from tfzoo.plots import position_figure
 from tfzoo.plots.style import COLOURS, SOFT, heat_map, new_figure, save, styled
 

@@ -16,10 +16,10 @@ from .learning.loss import Loss as Loss
 from .learning.optim import Optim as Optim
 from .masks import Mask as Mask
 from .models.classifier import TransformerClassifier as TransformerClassifier
-from .models.decoder import Decoder as Decoder
-from .models.decoder import DecoderLayer as DecoderLayer
-from .models.encoder import Encoder as Encoder
-from .models.encoder import EncoderLayer as EncoderLayer
+from .models.encoder_decoder import Decoder as Decoder
+from .models.encoder_decoder import DecoderLayer as DecoderLayer
+from .models.encoder_decoder import Encoder as Encoder
+from .models.encoder_decoder import EncoderLayer as EncoderLayer
 from .models.generation import generate as generate
 from .models.language_model import LanguageModel as LanguageModel
 from .models.masked_language_model import MaskedLanguageModel as MaskedLanguageModel

@@ -11,8 +11,8 @@ from docs._ext import api, combinations, docstrings, reference
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import list_components, registry
 from tfzoo.errors import Clash
-from tfzoo.models.clashes import check_clashes
 from tfzoo.models.options import StackOptions
+from tfzoo.models.rules import check_clashes
 from tfzoo.testing.samples import COMPONENT_KINDS
 
 PARTS = [(kind, name) for kind in KINDS for name in registry(kind).own_names()]

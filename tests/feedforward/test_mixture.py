@@ -10,8 +10,8 @@ from tests.exact import close
 from tfzoo.base.registry import create
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.models.auxiliary_losses import parts_with_losses, take_auxiliary_loss
 from tfzoo.models.initialise import rescale
+from tfzoo.models.transformer_layer import parts_with_losses, take_auxiliary_loss
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 8], [8, 9, 3, 0, 0]])
 TARGET = torch.tensor([[2, 5, 6, 7], [2, 8, 0, 0]])

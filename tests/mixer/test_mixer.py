@@ -10,8 +10,7 @@ from tests.exact import close
 from tfzoo.base.registry import create, registry
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.models.decoder import Decoder
-from tfzoo.models.encoder import Encoder
+from tfzoo.models.encoder_decoder import Decoder, Encoder
 from tfzoo.models.options import StackOptions
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import lengths_to_valid, randomize

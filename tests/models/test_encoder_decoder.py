@@ -11,7 +11,7 @@ from tests.exact import close
 from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption, Clash
 from tfzoo.masks import Mask
-from tfzoo.models.traits import embeds
+from tfzoo.models.rules import embeds
 from tfzoo.testing.samples import randomize
 
 DIM, HEADS, N = 8, 2, 7

@@ -7,7 +7,7 @@ from torch import nn
 from tests.exact import close
 from tfzoo.masks import Mask
 from tfzoo.models.context import Context
-from tfzoo.models.encoder import Encoder
+from tfzoo.models.encoder_decoder import Encoder
 from tfzoo.models.options import StackOptions
 from tfzoo.models.transformer_layer import TransformerLayer
 

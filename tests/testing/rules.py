@@ -9,8 +9,8 @@ from tests.testing.classifiers import CLASSIFIER, Choice
 from tests.testing.covering import Columns, Row, covering
 from tfzoo.base.registry import registry
 from tfzoo.errors import Clash
-from tfzoo.models.clashes import check_clashes
 from tfzoo.models.options import StackOptions
+from tfzoo.models.rules import check_clashes
 from tfzoo.testing.stacks import PLAIN, SIDES, Combination
 from tfzoo.testing.subject import hooks
 

@@ -15,12 +15,10 @@ from tfzoo.base.registry import create, registry
 from tfzoo.errors import Clash
 from tfzoo.masks import Mask
 from tfzoo.mixer.multihead import SelfAttention
-from tfzoo.models.clashes import check_clashes
 from tfzoo.models.context import Context
-from tfzoo.models.decoder import Decoder
-from tfzoo.models.encoder import Encoder
+from tfzoo.models.encoder_decoder import Decoder, Encoder
 from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
-from tfzoo.models.traits import options_read
+from tfzoo.models.rules import check_clashes, options_read
 from tfzoo.models.transformer import Transformer
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import SIZES, randomize

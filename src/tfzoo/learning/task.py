@@ -29,9 +29,9 @@ from tfzoo.learning.persistence import Stored
 from tfzoo.learning.scoring import Scored
 from tfzoo.learning.settings import Compute
 from tfzoo.learning.weight_averaging import WarmupEMA
-from tfzoo.models.auxiliary_losses import measured, parts_with_losses, take_auxiliary_loss
 from tfzoo.models.fsdp import shard
 from tfzoo.models.initialise import seed_of
+from tfzoo.models.transformer_layer import measured, parts_with_losses, take_auxiliary_loss
 
 PLACEHOLDER_SIZE = 16
 """The vocabulary size with which a model is built before the tokenizer is known."""

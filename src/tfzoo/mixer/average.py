@@ -32,7 +32,7 @@ class Average(Mixer):
         BadOption: ``hidden`` under 1.
 
     >>> import torch
-    >>> from tfzoo.models.encoder import Encoder
+    >>> from tfzoo.models.encoder_decoder import Encoder
     >>> Encoder(8, 2, 1, mixer="average")(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

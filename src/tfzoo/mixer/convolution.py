@@ -44,7 +44,7 @@ class Convolution(Mixer):
         BadOption: ``kernel_size`` under 1 or over 65,536, or ``heads`` do not divide ``dim``.
 
     >>> import torch
-    >>> from tfzoo.models.encoder import Encoder
+    >>> from tfzoo.models.encoder_decoder import Encoder
     >>> encoder = Encoder(8, 2, 1, mixer={"name": "convolution", "kernel_size": 3})
     >>> encoder(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])

@@ -25,7 +25,7 @@ class Fourier(Mixer):
     2021). Options: none.
 
     >>> import torch
-    >>> from tfzoo.models.encoder import Encoder
+    >>> from tfzoo.models.encoder_decoder import Encoder
     >>> Encoder(8, 2, 1, mixer="fourier")(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

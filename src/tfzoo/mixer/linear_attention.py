@@ -30,7 +30,7 @@ class LinearAttention(Mixer):
     quadratic in the number of tokens. Options: none.
 
     >>> import torch
-    >>> from tfzoo.models.encoder import Encoder
+    >>> from tfzoo.models.encoder_decoder import Encoder
     >>> Encoder(8, 2, 1, mixer="linear_attention")(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

@@ -15,12 +15,12 @@ from tfzoo.base.values import check_range
 from tfzoo.contracts import Pooling
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, keys_of
-from tfzoo.models.clashes import check_clashes
 from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import rescale
 from tfzoo.models.inputs import check_ids
 from tfzoo.models.options import StackOptions
+from tfzoo.models.rules import check_clashes
 from tfzoo.models.stack import Stack
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, ParamSpec, cast
 
+from torch import nn
+
 from tfzoo.base.arguments import parameters
-from tfzoo.errors import BadOption, did_you_mean
+from tfzoo.base.registry import registry
+from tfzoo.errors import BadOption, Clash, did_you_mean, listing, under
 from tfzoo.models.architectures import options_like
-from tfzoo.models.clashes import check_attention_options
-from tfzoo.models.options import STACK_KEYS, StackOptions, option_types
+from tfzoo.models.options import ATTENTION_OPTIONS, STACK_KEYS, StackOptions, option_types
+from tfzoo.models.rules import UNREAD, names_that_fit, options_read
+from tfzoo.models.transformer_layer import TransformerLayer
 
 P = ParamSpec("P")
 
@@ -72,3 +76,60 @@ def _signature(init: Callable[..., None]) -> inspect.Signature:
         if field.name not in known
     ]
     return inspect.Signature(sorted([*own, *stack], key=lambda one: one.kind))
+
+
+def check_attention_options(module: nn.Module, config: Mapping[str, Any]) -> None:
+    """Check that something in a model, stack or layer reads the options of attention that are not
+    the defaults in ``config``, the arguments of its constructor; of those that ``encoder`` or
+    ``decoder`` names something there, of those of an entry of ``pattern`` one of its layers.
+
+    Raises:
+        Clash: nothing reads them.
+    """
+    check_read(module, config, config)
+    check_pattern_read(module, config, config)
+    for side in ("encoder", "decoder"):
+        if options := config.get(side):
+            with under(side):
+                check_read(getattr(module, side), options, config)
+                check_pattern_read(getattr(module, side), options, config)
+
+
+def check_pattern_read(
+    module: nn.Module, options: Mapping[str, Any], config: Mapping[str, Any]
+) -> None:
+    """:func:`check_read` of each entry of ``pattern`` and the layers that have its options."""
+    pattern = options.get("pattern") or []
+    lists = [part for part in module.modules() if isinstance(part, nn.ModuleList)]
+    stacks = [one for one in lists if all(isinstance(part, TransformerLayer) for part in one)]
+    for number, entry in enumerate(pattern):
+        layers = [layer for stack in stacks for layer in stack[number :: len(pattern)]]
+        with under(f"pattern.{number}"):
+            check_read(nn.ModuleList(layers), entry, {**config, **options})
+
+
+def check_read(module: nn.Module, options: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """Check that something in a module reads those ``options`` of attention that are not the
+    defaults; ``config`` has the others.
+
+    Raises:
+        Clash: nothing reads them.
+    """
+    if not any(isinstance(part, TransformerLayer) for part in module.modules()):
+        return
+    read = {"heads"}.union(*(getattr(part, "reads", ()) for part in module.modules()))
+    unread = {
+        key
+        for key in ATTENTION_OPTIONS & options.keys() - read
+        if options[key] != getattr(StackOptions, key)
+    }
+    if not unread:
+        return
+    mixer = registry("mixer").options({**config, **options}["mixer"])[0]
+    others = names_that_fit("mixer", lambda entry: unread <= options_read(entry))
+    raise Clash(
+        UNREAD,
+        f"nothing reads {listing(unread)}: of the options of attention, mixer {mixer.name!r} reads "
+        f"{listing(options_read(mixer))}.",
+        f"Leave it out, or use another mixer: {others}. This cannot be allowed ({UNREAD})",
+    )

@@ -11,7 +11,7 @@ from tfzoo.base.host_copies import HostCopies
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.masks import Mask, keys_of
-from tfzoo.models.cache import DecoderCache
+from tfzoo.models.context import DecoderCache
 from tfzoo.models.inputs import check_ids
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.search import Search, best_continuations

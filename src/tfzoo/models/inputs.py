@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, Pairs, check_type
-from tfzoo.models.cache import DecoderCache
+from tfzoo.models.context import DecoderCache
 
 
 def check_ids(name: str, ids: Tensor) -> None:

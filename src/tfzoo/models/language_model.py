@@ -12,8 +12,8 @@ from tfzoo.base.soft_cap import soft_cap
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.models.cache import DecoderCache
 from tfzoo.models.constructor import with_stack_options
+from tfzoo.models.context import DecoderCache
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import reset_output
 from tfzoo.models.inputs import check_ids

@@ -14,7 +14,7 @@ from tfzoo.masks import Mask
 from tfzoo.models.context import Context
 from tfzoo.models.inputs import check_tokens
 from tfzoo.models.options import StackOptions
-from tfzoo.models.traits import names_that_fit, reads_any_mask
+from tfzoo.models.rules import names_that_fit, reads_any_mask
 
 
 class Mixer(Component):
@@ -25,7 +25,7 @@ class Mixer(Component):
     Outputs at other tokens must not depend on padding
     (:meth:`~tfzoo.models.context.Context.non_padding`) nor, in a causal stack, on later tokens. To
     decode token by token, a mixer stores what it needs of earlier tokens in
-    ``context.cache.target[layer]``, a :class:`~tfzoo.models.cache.LayerCache`.
+    ``context.cache.target[layer]``, a :class:`~tfzoo.models.context.LayerCache`.
     :func:`~tfzoo.contracts.value_matrices` says which method it may have beside :meth:`forward`.
 
     A stack calls a mixer with the context of its layers. Alone, it is called with tokens, and a

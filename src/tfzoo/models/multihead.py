@@ -13,8 +13,7 @@ from tfzoo.base.linear import Linear
 from tfzoo.base.registry import create
 from tfzoo.contracts import Attention, Norm, Weighting, value_matrices
 from tfzoo.masks import Mask, Pairs
-from tfzoo.models.cache import LayerCache
-from tfzoo.models.context import Context
+from tfzoo.models.context import Context, LayerCache
 from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
 
 

@@ -16,17 +16,17 @@ from tfzoo.base.registry import Entry, create
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, Pairs, dense
-from tfzoo.models.cache import DecoderCache
-from tfzoo.models.clashes import check_clashes
-from tfzoo.models.context import Context
+from tfzoo.models.context import Context, DecoderCache
 from tfzoo.models.inputs import check_prefix
 from tfzoo.models.options import StackOptions
-from tfzoo.models.rules import Parts, norm_ignores_mask
-from tfzoo.models.traits import (
+from tfzoo.models.rules import (
+    Parts,
+    check_clashes,
     embeds,
     has_auxiliary_loss,
     mixes_tokens,
     names_that_fit,
+    norm_ignores_mask,
     reads_any_mask,
 )
 

@@ -1,17 +1,66 @@
-"""The rules by which components clash, each with its reason.
+"""Facts about components, from their traits and the methods that they override; the rules by which
+they clash, each with its reason. A clash raises an error, unless ``allow`` names its rule and the
+rule can be allowed.
 
-The alternatives that an error message lists are computed from the traits of all registered
-components.
+The alternatives that a message lists are computed from the traits of all registered components.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Set
+from contextlib import suppress
 from dataclasses import dataclass
 
-from tfzoo.base.registry import Entry
-from tfzoo.errors import Clash
-from tfzoo.models.traits import acts_on_scores, mixes_tokens, names_that_fit, rotates
+from tfzoo.base.registry import Entry, registry
+from tfzoo.contracts import Position
+from tfzoo.errors import BadComponent, BadOption, Clash, UnknownName, listing
+
+
+def names_that_fit(kind: str, fits: Callable[[Entry], bool]) -> str:
+    """The names of all components of a kind for which ``fits`` is true, joined by commas. A
+    component of another package that cannot be loaded is left out.
+    """
+    found = []
+    for name in registry(kind).names():
+        with suppress(BadComponent):
+            found += [name] if fits(registry(kind).entry(name)) else []
+    return listing(found)
+
+
+def rotates(position: Entry) -> bool:
+    """Whether a positional encoding rotates queries and keys."""
+    return getattr(position.cls, "angles", None) is not Position.angles
+
+
+def acts_on_scores(position: Entry) -> bool:
+    """Whether a positional encoding rotates queries and keys, or adds to scores."""
+    return rotates(position) or getattr(position.cls, "bias", None) is not Position.bias
+
+
+def mixes_tokens(norm: Entry) -> bool:
+    """Whether the output of a norm at one token depends on other tokens."""
+    return any(trait.startswith("mixes_tokens") for trait in norm.traits)
+
+
+def reads_any_mask(mixer: Entry) -> bool:
+    """Whether a mixer hides from each token what a mask hides, or mixes no tokens."""
+    return bool(mixer.traits & {"attends", "identity"})
+
+
+def options_read(mixer: Entry) -> Set[str]:
+    """The options of attention that a mixer reads."""
+    reads: Set[str] = getattr(mixer.cls, "reads", frozenset())
+    return reads
+
+
+def has_auxiliary_loss(feedforward: Entry) -> bool:
+    """Whether a feed-forward layer adds a loss of its own, over non-padding tokens."""
+    return "auxiliary_loss" in feedforward.traits
+
+
+def embeds(position: Entry) -> bool:
+    """Whether a positional encoding adds to the embeddings."""
+    return getattr(position.cls, "embed", None) is not Position.embed
 
 
 @dataclass(frozen=True)
@@ -280,3 +329,35 @@ RULES = (
         lambda parts: False,
     ),
 )
+UNREAD = "unread-option"
+"""The rule of :func:`tfzoo.models.constructor.check_attention_options`, which looks at a whole
+model; the others look at a stack.
+"""
+
+
+def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
+    """Check the components of a stack, and the pooling after it, against all rules.
+
+    Raises:
+        Clash: a rule is broken that ``allow`` does not name or cannot allow. The message has the
+            reason, alternatives, and the rule's name.
+        UnknownName: a name in ``allow`` is not that of a rule.
+    """
+    for name in allow:
+        if name not in (known := [UNREAD, *(rule.name for rule in RULES)]):
+            raise UnknownName("rule to allow", name, known)
+    if parts.window and "attends" not in parts.mixer.traits:
+        raise BadOption(
+            f"window acts on self-attention, but mixer {parts.mixer.name!r} has none: leave it out"
+        )
+    for rule in RULES:
+        reason = rule.reason(parts)
+        if reason is None or (rule.name in allow and rule.allowable(parts)):
+            continue
+        side = "in the decoder, " if parts.causal and parts.pooling is None else ""
+        allow_hint = (
+            f"To run it anyway: allow: [{rule.name}]"
+            if rule.allowable(parts)
+            else f"This cannot be allowed ({rule.name})"
+        )
+        raise Clash(rule.name, f"{side}{reason}.", f"{rule.remedy(parts)}. {allow_hint}")

@@ -15,8 +15,7 @@ from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption, under
 from tfzoo.masks import Mask
-from tfzoo.models.cache import DecoderCache
-from tfzoo.models.context import Context
+from tfzoo.models.context import Context, DecoderCache
 from tfzoo.models.inputs import check_cache, check_memory, check_tokens
 from tfzoo.models.options import StackOptions
 from tfzoo.models.positioned import (
@@ -25,7 +24,7 @@ from tfzoo.models.positioned import (
     create_position,
     layer_context,
 )
-from tfzoo.models.traits import acts_on_scores, mixes_tokens, names_that_fit
+from tfzoo.models.rules import acts_on_scores, mixes_tokens, names_that_fit
 from tfzoo.models.transformer_layer import TransformerLayer
 
 

@@ -11,8 +11,8 @@ from tfzoo.base.products import linear
 from tfzoo.base.values import check_range, type_name
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.models.cache import DecoderCache
 from tfzoo.models.constructor import with_stack_options
+from tfzoo.models.context import DecoderCache
 from tfzoo.models.embedding import Embedding
 from tfzoo.models.initialise import reset_output
 from tfzoo.models.inputs import check_ids

@@ -24,9 +24,9 @@ from tfzoo.base.registry import Spec, create
 from tfzoo.contracts import Attention, Weighting
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.models.clashes import check_clashes
 from tfzoo.models.multihead import repeat_kv
 from tfzoo.models.options import StackOptions
+from tfzoo.models.rules import check_clashes
 from tfzoo.models.torch_attention import MultiheadAttention
 
 NAME = "tfzoo"

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption, did_you_mean, listing
-from tfzoo.models.clashes import check_clashes
 from tfzoo.models.options import StackOptions
+from tfzoo.models.rules import check_clashes
 from tfzoo.swapping.attentions import NotSwappable, decoders, within
 
 ENDINGS = ("RMSNorm", "LayerNorm")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
-from tfzoo.models.traits import acts_on_scores
+from tfzoo.models.rules import acts_on_scores
 from tfzoo.swapping.attentions import NotSwappable
 
 TABLE = re.compile(r"(^|_)(pos|position|positions|positional)(_|$)|^wpe$")

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from tfzoo.base.registry import Spec, registry
 from tfzoo.errors import BadOption
 from tfzoo.models.architectures.config import SWAPS
+from tfzoo.models.rules import mixes_tokens
 from tfzoo.models.stack import Stack
-from tfzoo.models.traits import mixes_tokens
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.swapping import attentions, feedforwards, norms, positions
 from tfzoo.swapping.attentions import InterfaceAttention, NotSwappable, within

@@ -11,10 +11,9 @@ import torch
 from tfzoo.base.registry import Entry, create
 from tfzoo.errors import listing
 from tfzoo.masks import Mask
-from tfzoo.models.decoder import Decoder
-from tfzoo.models.encoder import Encoder
+from tfzoo.models.encoder_decoder import Decoder, Encoder
 from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions
-from tfzoo.models.traits import options_read
+from tfzoo.models.rules import options_read
 from tfzoo.testing.contract import Violation, assert_same, contract
 from tfzoo.testing.samples import (
     LEFT,

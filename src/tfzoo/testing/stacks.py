@@ -15,8 +15,7 @@ from torch.nn.functional import pad
 
 from tfzoo.errors import Clash
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.models.decoder import Decoder
-from tfzoo.models.encoder import Encoder
+from tfzoo.models.encoder_decoder import Decoder, Encoder
 from tfzoo.models.transformer import Transformer
 from tfzoo.testing.contract import (
     EXACT,

@@ -14,11 +14,10 @@ from torch import Tensor
 from tfzoo.base.registry import Entry, registry
 from tfzoo.contracts import Component, Position
 from tfzoo.masks import Mask
-from tfzoo.models.cache import DecoderCache
 from tfzoo.models.classifier import TransformerClassifier
-from tfzoo.models.decoder import Decoder
+from tfzoo.models.context import DecoderCache
 from tfzoo.models.embedding import Embedding
-from tfzoo.models.encoder import Encoder
+from tfzoo.models.encoder_decoder import Decoder, Encoder
 from tfzoo.models.positioned import Positioned
 from tfzoo.models.stack import Stack
 from tfzoo.models.transformer import Transformer

@@ -12,7 +12,7 @@ A file has
   (:mod:`tfzoo.models.architectures.config`);
 - ``apart``: lines of ``weights`` where source and target have embeddings of their own;
 - ``prefix``, ``copies``, ``saved_as``, ``zero``, ``unused``: what else is in a file of its weights
-  (:mod:`tfzoo.models.architectures.tensors`).
+  (:mod:`tfzoo.models.architectures.weights`).
 
 Sizes are left out: depth and widths are the user's.
 """

@@ -18,8 +18,7 @@ from tfzoo.base.loading import require
 from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.architectures import architecture
 from tfzoo.models.architectures.config import Model, Published, read_config
-from tfzoo.models.architectures.tensors import Tensors
-from tfzoo.models.architectures.weights import converted
+from tfzoo.models.architectures.weights import Tensors, converted
 from tfzoo.models.initialise import fill
 from tfzoo.runs.pretrained import CONFIG, INDEX, WEIGHTS, tensor_of
 
