@@ -62,7 +62,7 @@ def trained(tmp_path_factory):
     shutil.copytree(folder / "runs/numbers/1", folder / "runs/numbers/2")
     shutil.copytree(folder / "runs/numbers/1", folder / "runs/sparsemax")
     make(folder / "runs/position", (1, 2))
-    make(folder / "elsewhere/position", (3, 4))
+    make(folder / "runs/position_again", (3, 4))
     make(folder / "runs/small", (1, 2, 3))
     make(folder / "runs/small_again", (4, 5, 6))
     write_files_of_pages(folder)
