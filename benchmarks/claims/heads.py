@@ -146,8 +146,8 @@ def without_head(block: SelfOrCrossAttention, head: int) -> Iterator[None]:
 @torch.no_grad()
 def mean_loss(task: TranslationTask, batch: ParallelBatch) -> float:
     """Cross entropy per token, in nats: the logarithm of ``test/perplexity``."""
-    _, total, tokens = task.loss(batch)
-    return float(total) / tokens
+    _, losses, _ = task.loss(batch)
+    return float(losses.mean())
 
 
 def rises(task: TranslationTask, batch: ParallelBatch) -> dict[tuple[str, int], float]:
