@@ -189,12 +189,12 @@ def ours(place: Path, steps: int, double: bool) -> list[float]:
     from tfzoo.config.config import Config
     from tfzoo.config.recipe import parse_options, read
     from tfzoo.training.start import load
-    from tfzoo.training.train import prepared
+    from tfzoo.training.train import ready
 
     keep_freed_memory()
     arguments = parse_options(["--from", str(place / "bert")])
     config = Config.parse(read(str(place / "recipe.yaml"), arguments))
-    task, data = prepared(config, L.Trainer(accelerator="cpu", logger=False, max_steps=steps))
+    _, task, data = ready(config, None, [])
     assert config.start is not None  # --from
     load(config.start.run, task)
     config.start.run.forget()

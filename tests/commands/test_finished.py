@@ -36,3 +36,13 @@ def test_a_limit_of_time_that_cuts_training_is_named(capsys):
     limits = ("--trainer.max_time", "00:00:00:01", "--trainer.max_steps", "100000")
     assert main([*SMALL, *limits]) == 0
     assert "trainer.max_time" in capsys.readouterr().out
+
+
+def test_test_sets_of_ones_own_are_scored_as_those_of_a_recipe(capsys):
+    Path("text.tsv").write_text("".join(f"{row} a\t{row} b\n" for row in range(40)), "utf-8")
+    splits = [word for name in ("train", "val", "test") for word in (f"--data.{name}", "text.tsv")]
+    own = [*SMALL[:12], "--data.dataset", "null", *splits, "--trainer.max_steps", "2"]
+    assert main(own) == 0
+    assert summary("run")["test"]["scores"]["test/items"] == 40
+    assert main(own) == 0
+    assert "run is complete: 2 steps" in capsys.readouterr().out

@@ -26,7 +26,8 @@ from tfzoo.commands.main import main
 from tfzoo.errors import BadOption
 from tfzoo.models.fsdp import full_tensor, shard
 from tfzoo.runs import checkpoints
-from tfzoo.training.trainer import Sharded, launching
+from tfzoo.training.train import launching
+from tfzoo.training.trainer import Sharded
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 

@@ -26,6 +26,8 @@ def content(batches, value=1.0):
     return {
         "state_dict": {"w": torch.full((5000,), value), "n": torch.tensor(1)},
         "optimizer_states": [state],
+        "callbacks": {},
+        "loops": {},
         "tfzoo": kept,
     }
 

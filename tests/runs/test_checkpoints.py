@@ -108,6 +108,7 @@ def going(batches):
         **content(batches=batches),
         "optimizer_states": [{"state": {}}],
         "callbacks": {"LastCheckpoint": {"within_step": False}},
+        "loops": {},
     }
 
 
@@ -138,6 +139,11 @@ SPOILT: dict[str, tuple[Callable[[Path], Any], str]] = {
         "in the middle of a step",
     ),
     "weights": (lambda path: torch.save(content(), path), "holds weights only"),
+    "without loops": (lambda path: rewrite(path, loops=None), "is damaged: loops is missing"),
+    "without callbacks": (
+        lambda path: rewrite(path, callbacks=[]),
+        "damaged: callbacks is missing",
+    ),
 }
 
 

@@ -20,7 +20,7 @@ from tfzoo.config.recipe import parse_options, read
 from tfzoo.errors import BadRecipe
 from tfzoo.search import Search
 from tfzoo.training import cost
-from tfzoo.training.train import prepared
+from tfzoo.training.train import ready
 from tfzoo.training.trainer import make_trainer
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -90,9 +90,7 @@ def resolved(options):
 
 def checked(options):
     """The checks of a training, which has read its data."""
-    config = resolved(options)
-    trainer = make_trainer(config.recipe["trainer"], None, [])
-    prepared(config, trainer)
+    ready(resolved(options), None, [])
 
 
 @pytest.mark.usefixtures("of_16_gb")

@@ -121,6 +121,7 @@ class Trainings:
             "ended": "running" if code < 0 else ended,
             "scores": {"val/loss": loss},
             "constant_loss": self.constant_loss,
+            "test_sets": ["test"],
             "steps": 4,
             "seconds": self.seconds,
         }

@@ -105,8 +105,10 @@ def unfit(checkpoint: Mapping[str, Any]) -> str:
     """Why training cannot go on from a checkpoint; ``""`` where it can."""
     if not checkpoint.get("optimizer_states"):
         return "holds weights only"
-    callbacks = checkpoint.get("callbacks")
-    state = callbacks.get("LastCheckpoint") if isinstance(callbacks, Mapping) else None
+    for key in ("callbacks", "loops"):
+        if not isinstance(checkpoint.get(key), Mapping):
+            return f"is damaged: {key} is missing, or of another type"
+    state = checkpoint["callbacks"].get("LastCheckpoint")
     within = isinstance(state, Mapping) and state.get("within_step")
     return "was written in the middle of a step" if within else ""
 

@@ -257,11 +257,10 @@ def attempts(folder: Path) -> list[dict[str, Any]]:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether ``fit`` trained to the end and, on built-in data, tested."""
+    """Whether ``fit`` trained to the end and scored the test sets, if there are any."""
     summary = read_summary(folder)
-    if summary.get("fit", {}).get("ended") != "completed":
-        return False
-    return "test" in summary or not (read_config(folder).get("data") or {}).get("dataset")
+    fit = summary.get("fit", {})
+    return fit.get("ended") == "completed" and ("test" in summary or not fit.get("test_sets"))
 
 
 def recorded_scores(folder: Path, checkpoint: str) -> dict[str, float]:

@@ -56,7 +56,8 @@ def evaluate(given: Namespace) -> int:
             f"validation text: tfzoo score {shown} validation"
         )
     from tfzoo.training.progress import progress_bar
-    from tfzoo.training.trainer import launching, make_trainer
+    from tfzoo.training.train import launching
+    from tfzoo.training.trainer import make_trainer
 
     trainer = make_trainer(config.recipe["trainer"], None, [progress_bar()])
     with launching(given.words):

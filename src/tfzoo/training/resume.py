@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import lightning.pytorch as L
@@ -20,13 +21,15 @@ class Resume(L.Callback):
     set from the number of batches that the task counts.
 
     ``scores`` are those of the last validation, which may have been before the checkpoint;
-    ``start`` is the step of the checkpoint.
+    ``start`` is the step of the checkpoint. ``begun``: the first batch is over, before which a
+    checkpoint can be refused; ``begin`` is called then.
     """
 
     trainer: L.Trainer
 
-    def __init__(self, file: MetricsFile) -> None:
-        self.file = file
+    def __init__(self, file: MetricsFile, begin: Callable[[], None]) -> None:
+        self.file, self.begin = file, begin
+        self.begun = False
         self.scores: dict[str, float] = {}
         self.start = 0
 
@@ -75,6 +78,11 @@ class Resume(L.Callback):
     ) -> None:
         # where a validation was the last of a checkpoint, Lightning counts its step twice
         adapters.set_logged_step(trainer, trainer.global_step)
+
+    def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
+        if not self.begun:
+            self.begun = True
+            self.begin()
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.state.fn == "fit" and not trainer.sanity_checking:

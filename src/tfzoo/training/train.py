@@ -12,9 +12,13 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 from time import perf_counter
@@ -24,7 +28,7 @@ import lightning.pytorch as L
 import torch
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.callbacks import Checkpoint, Timer
 
 from tfzoo.base import adapters
 from tfzoo.base.memory import RAN_OUT
@@ -66,17 +70,14 @@ from tfzoo.training.processes import Processes
 from tfzoo.training.progress import MetricsFile, Throughput, progress_bar
 from tfzoo.training.resume import Resume
 from tfzoo.training.start import load, trained, vocabularies
-from tfzoo.training.trainer import (
-    best_checkpoint,
-    launching,
-    make_trainer,
-    seconds_left,
-)
+from tfzoo.training.trainer import best_checkpoint, make_trainer
 
 REFUSED = ("conditioned on metric", "`val_check_interval`")
 """In errors with which Lightning refuses bad input otherwise than by ``MisconfigurationException``:
 ``EarlyStopping`` where nobody logs what it monitors, and fewer validations than epochs.
 """
+ENVIRONMENT = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
+"""The variables that Lightning sets for the processes that it starts."""
 AT_ONCE = "interrupted at once"
 """How a training ended that a second Ctrl-C stopped."""
 WARMUP = 3
@@ -119,8 +120,19 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
         return code
 
 
-def prepared(config: Config, trainer: L.Trainer) -> tuple[Any, Any]:
-    """The task, with its new model, and its data, which is prepared."""
+def ready(
+    config: Config,
+    folder: Path | None,
+    callbacks: Sequence[L.Callback],
+    loggers: Sequence[Any] = (),
+) -> tuple[L.Trainer, Any, Any]:
+    """The Trainer, the task with its new model, and its data, which is prepared.
+
+    Raises:
+        BadRecipe: Lightning rejects the sections ``trainer`` or ``checkpoint``, or the model does
+            not fit this machine.
+    """
+    trainer = make_trainer(config.recipe["trainer"], folder, callbacks, loggers)
     cost.check(config, trainer)
     data = config.data
     if config.start:
@@ -131,7 +143,29 @@ def prepared(config: Config, trainer: L.Trainer) -> tuple[Any, Any]:
     cost.check(config, trainer, tokenizer)
     task = config.task.build(config.recipe, tokenizer)
     task.check(data)
-    return task, data
+    return trainer, task, data
+
+
+@contextmanager
+def launching(args: Sequence[str]) -> Iterator[None]:
+    """Context in which Lightning can start further processes of this command.
+
+    Lightning starts them with ``sys.argv``, which is set to the command, also if it was called from
+    Python. Afterwards the process group and the environment variables that Lightning has set are
+    removed, so that the next command in this process starts with one process.
+    """
+    main = sys.modules["__main__"]
+    before, variables = (sys.argv, main.__spec__), dict(os.environ)
+    grouped = torch.distributed.is_initialized()
+    sys.argv, main.__spec__ = ["tfzoo", *args], find_spec("tfzoo.__main__")
+    try:
+        yield
+        if torch.distributed.is_initialized() and not grouped:
+            torch.distributed.destroy_process_group()
+    finally:
+        sys.argv, main.__spec__ = before
+        for name in ENVIRONMENT & (os.environ.keys() - variables.keys()):
+            del os.environ[name]
 
 
 class TrainingRun:
@@ -144,11 +178,9 @@ class TrainingRun:
         resume_from: the checkpoint to resume from, or None to start from step 0.
 
     Raises:
-        BadRecipe: Lightning rejects the sections ``trainer`` or ``checkpoint``.
+        BadRecipe: as :func:`ready`.
     """
 
-    task: Any
-    data: Any
     parameters: int
 
     def __init__(
@@ -167,7 +199,7 @@ class TrainingRun:
         settings, place = config.recipe["checkpoint"], folder / checkpoints.FOLDER
         metrics = MetricsFile(folder)
         self.throughput = Throughput()
-        self.resume = Resume(metrics)
+        self.resume = Resume(metrics, self.record)
         self.processes = Processes(config.recipe["timeout"])
         self.best = best_checkpoint(settings, config.task.monitor, place)
         self.last = LastCheckpoint(
@@ -186,15 +218,14 @@ class TrainingRun:
             self.best,
             self.last,
         ]
-        self.trainer = make_trainer(config.recipe["trainer"], folder, callbacks, [metrics])
+        self.trainer, self.task, self.data = ready(config, folder, callbacks, [metrics])
         if self.trainer.world_size > 1:
             adapters.set_timeout(self.trainer.strategy, self.processes.timeout)
 
     def prepare(self) -> None:
-        """Make the task, with the weights that training begins with, and its data, and say what
-        they are. From now on the folder has the configuration.
+        """Give the task the weights that training begins with, and say what it is. From now on the
+        folder has the configuration.
         """
-        self.task, self.data = prepared(self.config, self.trainer)
         start = self.config.start
         weights = load(start.run, self.task) if start and not self.resume_from else []
         if start:
@@ -218,24 +249,31 @@ class TrainingRun:
         notify(f"model: {self.parameters:,} parameters{of_them}")
 
     def run(self) -> int:
-        """Train the task, test it on built-in data, write the summary. Returns the exit code."""
-        before = read_summary(self.folder).get("fit") if self.resume_from else None
-        self._write("fit", {"ended": "running", "attempts": self.attempts("running")})
+        """Train the task, score it on the test sets, write the summary. Returns the exit code. Of a
+        resume that ends before its first step the run keeps no record.
+        """
         code = self._fit()
-        if before and code == BadRun.code and self.trainer.global_step <= self.resume.start:
-            if not rank():  # it was refused: the run is what it was
-                write_summary(self.folder, "fit", before)
+        ARRIVALS.held = False
+        if code and self.resume_from and not self.resume.begun:
             return code
         self._write("fit", self.fit_section())
-        ARRIVALS.held = False
         code = code or ARRIVALS.code
-        is_built_in = self.config.recipe["data"].get("dataset")
-        if code == 0 and is_built_in and not getattr(self.trainer, "fast_dev_run", False):
+        is_tested = self.test_sets and not getattr(self.trainer, "fast_dev_run", False)
+        if code == 0 and is_tested:
             code = self._test()
         in_a_hurry = code == STOPPED or self.ended == AT_ONCE
         if not in_a_hurry and not rank():
             draw_curves(self.folder, self.trainer.loggers, self.trainer.global_step)
         return code
+
+    @property
+    def test_sets(self) -> list[str]:
+        """The names of the test sets of the data."""
+        return getattr(self.data, "test_names", [])
+
+    def record(self) -> None:
+        """Say in the summary that this attempt trains."""
+        self._write("fit", {"ended": "running", "attempts": self.attempts("running")})
 
     def _write(self, command: str, section: dict[str, Any]) -> None:
         """Write a section of the summary."""
@@ -289,7 +327,7 @@ class TrainingRun:
             one in words for one in REFUSED
         ):
             message = words
-        elif self.resume_from and self.trainer.global_step <= self.resume.start:
+        elif self.resume_from and not self.resume.begun:
             message = f"{relative_path(self.resume_from)} does not fit, or is damaged: "
             message += f"{type(error).__name__}: {words[:200]}"
             code = BadRun.code
@@ -341,6 +379,7 @@ class TrainingRun:
         return {
             "ended": self.ended,
             "attempts": self.attempts(self.ended),
+            "test_sets": self.test_sets,
             "scores": self.resume.scores,
             "untrained": self.task.untrained_scores,
             "constant_loss": self.task.constant_loss(self.data)
@@ -436,6 +475,13 @@ def requeue() -> str:
     return f"job {job} is requeued"
 
 
+def seconds_left(trainer: L.Trainer) -> float:
+    """The seconds after which a limit of time ends a training; infinite if there is none."""
+    callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]  # a Trainer has them
+    left = [one.time_remaining() for one in callbacks if isinstance(one, Timer)]
+    return min((seconds for seconds in left if seconds is not None), default=inf)
+
+
 # A dry run ----------------------------------------------------------------------------------------
 
 
@@ -475,8 +521,8 @@ def dry_run(config: Config, command: list[str]) -> int:
     """
     alone = {"callbacks": [], "limit_val_batches": 0, "enable_progress_bar": False}
     stopwatch = Stopwatch()
-    trainer = make_trainer({**config.recipe["trainer"], **alone}, None, [stopwatch])
-    task, data = prepared(config, trainer)
+    config.recipe["trainer"] |= alone
+    trainer, task, data = ready(config, None, [stopwatch])
     notify(data.describe())
     with launching(command):
         trainer.fit(task, datamodule=data)

@@ -8,11 +8,8 @@ folder.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +20,7 @@ from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvir
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import callbacks as lightning_callbacks
-from lightning.pytorch.callbacks import ModelCheckpoint, Timer
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.strategies import ModelParallelStrategy, StrategyRegistry
 
 from tfzoo.base import adapters
@@ -41,7 +38,6 @@ DISABLED_BY = {
 """The arguments of the Trainer that remove tfzoo's own callbacks of a class if they are False."""
 LAST_CHECKPOINT_KEYS = {"every_n_train_steps", "train_time_interval"}
 """Keys of the section ``checkpoint`` that say when the last checkpoint is written."""
-ENVIRONMENT = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE", "RANK"}
 
 
 def best_checkpoint(settings: Mapping[str, Any], monitor: str, folder: Path) -> ModelCheckpoint:
@@ -159,35 +155,6 @@ def detect_launcher() -> tuple[str, int, int]:
         nodes = int(os.environ.get("SLURM_NNODES", "1"))
         return "srun", int(os.environ["SLURM_NTASKS"]) // nodes, nodes
     return "", 1, 1
-
-
-@contextmanager
-def launching(args: Sequence[str]) -> Iterator[None]:
-    """Context in which Lightning can start further processes of this command.
-
-    Lightning starts them with ``sys.argv``, which is set to the command, also if it was called from
-    Python. Afterwards the process group and the environment variables that Lightning has set are
-    removed, so that the next command in this process starts with one process.
-    """
-    main = sys.modules["__main__"]
-    before, variables = (sys.argv, main.__spec__), dict(os.environ)
-    grouped = torch.distributed.is_initialized()
-    sys.argv, main.__spec__ = ["tfzoo", *args], find_spec("tfzoo.__main__")
-    try:
-        yield
-        if torch.distributed.is_initialized() and not grouped:
-            torch.distributed.destroy_process_group()
-    finally:
-        sys.argv, main.__spec__ = before
-        for name in ENVIRONMENT & (os.environ.keys() - variables.keys()):
-            del os.environ[name]
-
-
-def seconds_left(trainer: L.Trainer) -> float:
-    """The seconds after which a limit of time ends a training; infinite if there is none."""
-    callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]  # a Trainer has them
-    left = [one.time_remaining() for one in callbacks if isinstance(one, Timer)]
-    return min((seconds for seconds in left if seconds is not None), default=inf)
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
