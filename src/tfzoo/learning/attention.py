@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from tfzoo.base.kinds import KINDS
 from tfzoo.contracts import Attention
@@ -15,24 +15,15 @@ from tfzoo.models.mixer import Mixer
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.plots.attention import AttentionMap, AttentionMaps, Side, attention_maps
 
-Tokens = Mapping[Side, tuple[list[str], list[str]]]
+Tokens = dict[Side, tuple[list[str], list[str]]]
 """The query tokens and the key tokens of each side."""
 
 NAMED = ("eos", "bos", "unk", "mask", "cls", "pad")
 """The special ids that have names on pages; the first counts where they share an id."""
 
 
-T = TypeVar("T")
-
-
-class Record(Protocol):
-    """Calls ``run()``, a forward pass of one text, and keeps its maps; returns its result."""
-
-    def __call__(self, run: Callable[[], T], tokens: Tokens) -> T: ...
-
-
 def page_of(task: Any, text: str | Sequence[str]) -> AttentionMaps:
-    """The maps of one text, which :meth:`Task.record_attention` records, ordered by side and layer,
+    """The maps of one text, which :meth:`Task.answer_with_tokens` reads, ordered by side and layer,
     with the lines that a page shows above them: what the task makes of the text; the model's
     components; notes.
 
@@ -42,28 +33,23 @@ def page_of(task: Any, text: str | Sequence[str]) -> AttentionMaps:
     model, pairs = task.model, len(task.text_names) > 1
     line: Any = pair_lines([text])[0] if pairs else text
     check(task, line)
-    maps: list[AttentionMap] = []
     notes: list[str] = []
-
-    def record(run: Callable[[], T], tokens: Tokens) -> T:
-        with attention_maps(model) as found:
-            result = run()
-        names = {module: name for name, module in model.named_modules()}
-        maps.extend(
-            AttentionMap(side, index, found[names[attention]][0][0].float().cpu(), *tokens[side])
-            for side in tokens
-            for index, sublayer in sublayers(model, side)
-            if (attention := attention_of(sublayer)) is not None
-        )
-        return result
-
     batches = task.line_batches(
         [line],
         task.tokenizer,
         max_length=task.max_length(),
         on_truncated=lambda rows, tokens: notes.append(truncation(len(rows), tokens)),
     )
-    (said,) = task.in_order(batches, lambda batch: [task.record_attention(batch, record)])
+    tokens: Tokens = {}
+    with attention_maps(model) as found:
+        (said,) = task.in_order(batches, lambda batch: [task.answer_with_tokens(batch, tokens)])
+    names = {module: name for name, module in model.named_modules()}
+    maps = [
+        AttentionMap(side, index, found[names[attention]][-1][0].float().cpu(), *tokens[side])
+        for side in tokens
+        for index, sublayer in sublayers(model, side)
+        if (attention := attention_of(sublayer)) is not None
+    ]
     parts = [
         f"{kind} {spec if isinstance(spec, str) else spec['name']}"
         for kind in KINDS
@@ -100,7 +86,7 @@ def layers_without_map(model: Any) -> str:
     are none.
     """
     without = [
-        f"{side} layer {index} ({_mixer(sublayer)})"
+        f"{side} layer {index} (mixer {mixer_of(sublayer)})"
         for side in ("encoder", "decoder")
         for index, sublayer in sublayers(model, side)
         if attention_of(sublayer) is None
@@ -124,10 +110,10 @@ def attention_of(sublayer: Any) -> Attention | None:
     return next((module for module in modules if isinstance(module, Attention)), None)
 
 
-def _mixer(sublayer: Any) -> str:
+def mixer_of(sublayer: Any) -> str:
+    """The name of its mixer."""
     modules = () if sublayer is None else sublayer.modules()
-    names = (module.entry.name for module in modules if isinstance(module, Mixer))
-    return f"mixer {next(names, 'none')}"
+    return next((module.entry.name for module in modules if isinstance(module, Mixer)), "none")
 
 
 def token_strings(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:

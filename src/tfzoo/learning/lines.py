@@ -15,7 +15,7 @@ from tfzoo.base.values import leaves
 from tfzoo.data.batches import OnTruncated, warn_truncated
 from tfzoo.data.pairs import parts
 from tfzoo.errors import BadRun
-from tfzoo.learning.attention import Record, page_of, token_strings
+from tfzoo.learning.attention import Tokens, page_of, token_strings
 from tfzoo.plots.attention import AttentionMaps
 
 SHOWN = 5
@@ -229,13 +229,14 @@ class Lines(L.LightningModule):
             warnings.warn(note, stacklevel=2)
         return page
 
-    def record_attention(self, batch: Any, record: Record) -> Any:
-        """Have ``record(run, tokens)`` call a forward pass of a batch of one text; ``tokens`` are
-        the query and the key tokens of each side. Return the :attr:`Answer` to the text. Here: of
-        an encoder that reads ``batch.tokens``.
+    def answer_with_tokens(self, batch: Any, tokens: Tokens) -> Any:
+        """The :attr:`Answer` to a batch of one text. The last forward pass is the one whose maps
+        are shown; its query and key tokens go into ``tokens``, by side. Here: of an encoder that
+        reads ``batch.tokens``.
         """
-        tokens = token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
-        (found,) = record(lambda: self.answers_of(batch), {"encoder": (tokens, tokens)})
+        read = token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
+        tokens["encoder"] = read, read
+        (found,) = self.answers_of(batch)
         return found
 
 

@@ -135,6 +135,17 @@ class Task(Lines, Scored, Stored):
         config = {key: value for key, value in given.items() if key not in derived}
         self.recipe = {"task": self.entry.name, "model": config, **chosen.recipe()}
 
+    def checked_logits(self, logits: Any, axes: str, *shape: int) -> Tensor:
+        """``logits``, which a model of another class than tfzoo's has returned.
+
+        Raises:
+            BadOption: another shape, whose axes are named, or no tensor.
+        """
+        if not isinstance(logits, Tensor) or logits.shape != shape:
+            got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            raise BadOption(f"{self.foreign} must return logits ({axes}) = {shape}, not {got}")
+        return logits
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move and cast the model; of the task's own buffers, such as the mean of the labels, the
         values stay as they are.

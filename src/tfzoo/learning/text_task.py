@@ -17,7 +17,6 @@ from tfzoo.base.registry import task_for
 from tfzoo.data.batches import ClassificationBatch, text_batches
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption
-from tfzoo.learning import foreign
 from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
 from tfzoo.learning.loss import constant_loss
 from tfzoo.learning.task import PLACEHOLDER_SIZE, Task
@@ -95,7 +94,7 @@ class TextTask(Task):
         """What the model gives: ``(b c)``."""
         if self.foreign:
             shape = len(batch.tokens), self.outputs(self.tokenizer)
-            return foreign.check_logits(self.model, self.model(batch.tokens), shape, "b classes")
+            return self.checked_logits(self.model(batch.tokens), "b classes", *shape)
         return self.model(batch.tokens, mask=batch.mask())  # type: ignore[no-any-return]
 
     def forward_batch(self, batch: Any) -> object:
@@ -211,6 +210,6 @@ class DocumentTask(TokenTask):
         """The logits that a model of another class than tfzoo's gives at ``places`` ``(t)`` of
         ``tokens.flatten()``: ``(b n), (t) -> (t v)``.
         """
-        shape = (*tokens.shape, self.vocabulary_size)
-        logits = foreign.check_logits(self.model, self.model(tokens), shape, "b n v")
+        shape = *tokens.shape, self.vocabulary_size
+        logits = self.checked_logits(self.model(tokens), "b n v", *shape)
         return logits.flatten(0, 1).index_select(0, places)

@@ -20,7 +20,7 @@ from tfzoo.base.values import check_range
 from tfzoo.data.batches import row_lengths
 from tfzoo.data.documents import DocumentBatch, DocumentData, prompt_batches
 from tfzoo.errors import BadOption
-from tfzoo.learning.attention import Record, token_strings
+from tfzoo.learning.attention import Tokens, token_strings
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.text_task import DocumentTask
@@ -248,10 +248,11 @@ class LanguageModelingTask(DocumentTask):
         words = text.split()
         return " ".join(words[: min(len(words) // 2 + 1, TRIED)])
 
-    def record_attention(self, batch: DocumentBatch, record: Record) -> LanguageModelingAnswer:
-        tokens = token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
-        record(lambda: self.hidden(batch), {"decoder": (tokens, tokens)})
+    def answer_with_tokens(self, batch: DocumentBatch, tokens: Tokens) -> LanguageModelingAnswer:
+        read = token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())
+        tokens["decoder"] = read, read
         (answer,) = self.predict(batch.source_text, on_truncated=lambda *_: None)
+        self.hidden(batch)
         return answer  # type: ignore[no-any-return]
 
 

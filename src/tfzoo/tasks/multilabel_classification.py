@@ -77,20 +77,6 @@ class MultilabelData(LabelledText):
                         'of a text instead, such as ["sports", "politics"]'
                     )
 
-    def _remarks(self) -> list[str]:
-        """Also that labels seem to be separated by another text than the delimiter."""
-        labels, delimiter = self.vocabulary.labels, self.label_delimiter
-        others = [sign for sign in ";|" if sign not in delimiter and sign in "".join(labels)]
-        if not others or any(
-            delimiter in cell or cell.startswith("[") for _, cell in self.splits["train"]
-        ):
-            return super()._remarks()
-        return [
-            *super()._remarks(),
-            f"no label cell has {delimiter!r}, and labels have {others[0]!r} in them: if it "
-            "separates labels, set data.label_delimiter to it",
-        ]
-
     def targets(self, name: str, cells: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each example has each label: ``(examples, labels)``."""
         labels = self.label_ids(name, cells)

@@ -165,12 +165,8 @@ class RegressionTask(TextTask):
         """What the model gives, in the labels' own unit: ``(b 1) -> (b)``, float64."""
         return logits[:, 0].double() * self.std + self.mean
 
-    def errors(self, predicted: Tensor, label: Tensor) -> Tensor:
-        """``((p - y) / std)^2`` of each text: ``(b), (b) -> (b)``."""
-        return ((predicted - label) / self.std).square()
-
     def losses(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, Tensor]:
-        found = self.errors(self.numbers(logits), batch.label)
+        found = ((self.numbers(logits) - batch.label) / self.std).square()
         return found, torch.ones_like(found)
 
     def columns_of(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, ...]:

@@ -31,7 +31,6 @@ from tfzoo.data.words import (
     word_batches,
 )
 from tfzoo.errors import BadData, BadOption
-from tfzoo.learning import foreign
 from tfzoo.learning.loss import class_losses, constant_loss
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
@@ -231,9 +230,8 @@ class TokenClassificationTask(TextTask):
         where there is none.
         """
         if self.foreign:
-            found = self.model(batch.tokens)
-            shape = (*batch.tokens.shape, len(self.labels))
-            found = foreign.check_logits(self.model, found, shape, "b n classes")
+            shape = *batch.tokens.shape, len(self.labels)
+            found = self.checked_logits(self.model(batch.tokens), "b n classes", *shape)
         else:
             found = self.model(batch.tokens, mask=batch.mask())
         places = batch.places.clamp(min=0)[..., None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -21,24 +22,25 @@ from tfzoo.data.batches import ParallelBatch, row_lengths, translation_batches
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
-from tfzoo.learning import foreign
-from tfzoo.learning.attention import Record, Tokens, token_strings
+from tfzoo.learning.attention import Tokens, token_strings
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.settings import Settings
 from tfzoo.learning.task import PLACEHOLDER_SIZE
 from tfzoo.learning.text_task import TokenTask
 from tfzoo.models.transformer import Transformer
-from tfzoo.search import Search, search
+from tfzoo.search import Search, missing_for_decoding, search
 
 LANGUAGES = ("source", "target")
 """What the languages of a published model are called, which its folder does not say."""
 
 
-TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-"""sacreBLEU's tokenizer by target language; ``13a`` for all others."""
-THREE_LETTERS = {"zho": "zh", "chi": "zh", "cmn": "zh", "jpn": "ja", "kor": "ko"}
-"""ISO 639 codes of three letters, for the languages of these tokenizers."""
+TOKENIZERS = {
+    **dict.fromkeys(("zh", "zho", "chi", "cmn"), "zh"),
+    **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
+    **dict.fromkeys(("ko", "kor"), "ko-mecab"),
+}
+"""sacreBLEU's tokenizer by ISO 639 code of the target language; ``13a`` for all others."""
 
 MIN_WORDS = 4
 """The minimum mean length of references for BLEU: the length of its longest n-grams."""
@@ -87,11 +89,14 @@ class Translate:
 
 @cache
 def metrics_of(language: str) -> tuple[Any, Any]:
-    """sacreBLEU's BLEU and chrF for a target language."""
+    """sacreBLEU's BLEU and chrF for a target language, with or without script and region:
+    ``zh-CN``, ``zh_TW``, ``zho_Hans``.
+    """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    return BLEU(tokenize=TOKENIZERS.get(base_language(language), "13a")), CHRF()
+    code = re.split("[-_]", language.strip().lower(), maxsplit=1)[0]
+    return BLEU(tokenize=TOKENIZERS.get(code, "13a")), CHRF()
 
 
 def line_counts(
@@ -130,17 +135,6 @@ def words_in(bleu: Tensor) -> float:
 def mean_words(references: Sequence[str], language: str) -> float:
     """The mean number of words of references; see :func:`words_in`."""
     return words_in(line_counts(language, references, references)[0])
-
-
-def base_language(code: str) -> str:
-    """The language of a code, without script and region: ``zh`` for ``zh-CN``, ``zh_TW``, ``ZH``,
-    ``zho_Hans``.
-
-    >>> [base_language(code) for code in ("zh-CN", "zh_TW", "ZH", "zho_Hans", "pt-BR")]
-    ['zh', 'zh', 'zh', 'zh', 'pt']
-    """
-    language = re.split("[-_]", code.strip().lower(), maxsplit=1)[0]
-    return THREE_LETTERS.get(language, language)
 
 
 @dataclass(kw_only=True)
@@ -202,7 +196,14 @@ class TranslationTask(TokenTask):
 
     def __init__(self, model: nn.Module, tokenizer: TokenizerPair, **settings: Any) -> None:
         super().__init__(model, tokenizer, **settings)
-        self.decodes = foreign.can_decode(model)
+        missing = missing_for_decoding(model)
+        self.decodes = not missing
+        if missing:
+            warnings.warn(
+                f"{self.foreign} has no {', '.join(missing)}: it cannot decode and is scored by "
+                "loss and perplexity alone (tfzoo.search.Decodable)",
+                stacklevel=2,
+            )
         self._examples: dict[int, tuple[str, str, str]] = {}
 
     @property
@@ -248,8 +249,8 @@ class TranslationTask(TokenTask):
         inputs, labels = batch.target[:, :-1], batch.target[:, 1:].flatten()
         labels = labels.index_select(0, batch.non_padding)
         if self.foreign:
-            shape, found = (*inputs.shape, self.vocabulary_size), self.model(batch.source, inputs)
-            logits = foreign.check_logits(self.model, found, shape, "b q v").flatten(0, 1)
+            shape, logits = (*inputs.shape, self.vocabulary_size), self.model(batch.source, inputs)
+            logits = self.checked_logits(logits, "b q v", *shape).flatten(0, 1)
             logits = logits.index_select(0, batch.non_padding)
             return *self.losses_of_logits(logits, labels), len(labels)
         hidden = self.model.hidden(
@@ -327,21 +328,19 @@ class TranslationTask(TokenTask):
         """
         return [best.translation for best in self.predict(lines, **options)]
 
-    def record_attention(self, batch: ParallelBatch, record: Record) -> Translation:
-        model, source, tokenizer = self.model, batch.source, self.tokenizer
-        special, options = tokenizer.special, replace(self.search, n_best=1)
-        ((best,),) = search(model, source, options, special=special)
+    def answer_with_tokens(self, batch: ParallelBatch, tokens: Tokens) -> Translation:
+        source, tokenizer, special = batch.source, self.tokenizer, self.tokenizer.special
+        ((best,),) = search(self.model, source, replace(self.search, n_best=1), special=special)
         # A translation that reached its limit ends with a token that the decoder has not read.
         read = [special.start, *(best.ids if best.finished else best.ids[:-1])]
-        target = torch.tensor([read], device=source.device)
+        self.model.hidden(source, torch.tensor([read], device=source.device))
         inputs = token_strings(tokenizer.source, source[0].tolist())
         outputs = token_strings(tokenizer.target, read)
-        tokens: Tokens = {
+        tokens |= {
             "encoder": (inputs, inputs),
             "decoder": (outputs, outputs),
             "cross": (outputs, inputs),
         }
-        record(lambda: model.hidden(source, target), tokens)
         (translation,) = tokenizer.target.decode([best.ids])
         return Translation(translation, best.score)
 
