@@ -18,7 +18,7 @@ from tfzoo import TranslationTask
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.learning.task import Task
-from tfzoo.testing.task import SMALL
+from tfzoo.testing.training import SMALL
 
 pytestmark = pytest.mark.usefixtures("no_pictures", "own_folder")
 RUN = Path("run")

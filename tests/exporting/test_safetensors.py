@@ -16,7 +16,7 @@ from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints, pretrained
-from tfzoo.testing.task import example
+from tfzoo.testing.training import example
 
 
 @pytest.fixture

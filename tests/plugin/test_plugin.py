@@ -80,8 +80,8 @@ def violations(installed):
     """Of the contracts of each part alone."""
     sys.path.insert(0, installed)
     from tfzoo.base.registry import registry
+    from tfzoo.testing import contracts
     from tfzoo.testing.contract import run_contract
-    from tfzoo.testing.runner import contracts
 
     entries = [registry(kind).entry(name) for kind, name in PARTS.items()]
     found = [(one, run_contract(rule, one)) for one in entries for rule in contracts(one.kind)]

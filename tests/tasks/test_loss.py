@@ -10,7 +10,7 @@ from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption
 from tfzoo.learning.cross_entropy import cross_entropy_of_logits
 from tfzoo.learning.loss import Loss, class_losses, constant_loss
-from tfzoo.testing.task import example
+from tfzoo.testing.training import example
 
 LOGITS, LABEL = (
     torch.randn(6, 4, generator=torch.Generator().manual_seed(0)),

@@ -6,7 +6,7 @@ import torch
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
-from tfzoo.testing.task import example
+from tfzoo.testing.training import example
 
 
 @pytest.mark.parametrize("name", registry("task").names())

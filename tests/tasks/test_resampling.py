@@ -10,7 +10,7 @@ from tfzoo.base.registry import registry
 from tfzoo.base.terminal import silence_lightning
 from tfzoo.tasks.classification import ClassificationTask
 from tfzoo.tasks.regression import RegressionTask
-from tfzoo.testing.task import example
+from tfzoo.testing.training import example
 
 NUMBERS = task_with(RegressionTask)
 

@@ -17,7 +17,7 @@ from tfzoo.data.encoded import Sentences
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.search import Search, search
 from tfzoo.tasks.language_modeling import LanguageModelingTask
-from tfzoo.testing.task import example
+from tfzoo.testing.training import example
 
 GPT = SpecialIds(pad=None, bos=9, eos=9)
 SIZES = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.0}

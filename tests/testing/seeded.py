@@ -83,8 +83,8 @@ def _of_component(kind: str, name: str, contract: str) -> list[str]:
 
     from tests.testing import rare
     from tfzoo.base.registry import registry
+    from tfzoo.testing import contracts
     from tfzoo.testing.contract import run_contract
-    from tfzoo.testing.runner import contracts
 
     entry = registry(kind).entry(name)
     asked = [

@@ -7,10 +7,9 @@ from tests.daily import sampled
 from tests.testing import rare
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
-from tfzoo.testing import Result, check
+from tfzoo.testing import Result, check, contracts
 from tfzoo.testing.component import compiled_in_one_graph_it_computes_the_same as compiled
 from tfzoo.testing.contract import run_contract
-from tfzoo.testing.runner import contracts
 from tfzoo.testing.samples import COMPONENT_KINDS
 
 ENTRIES = [

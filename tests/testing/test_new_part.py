@@ -12,9 +12,9 @@ from tests.testing.rules import can_be_allowed, refusals, refused_by
 from tfzoo.base.registry import register, registry
 from tfzoo.commands.main import main
 from tfzoo.contracts import Attention, Norm
+from tfzoo.testing import check, contracts
 from tfzoo.testing.component import invalid_values_are_refused
 from tfzoo.testing.contract import Violation, assert_gradients, run_contract
-from tfzoo.testing.runner import check, contracts
 from tfzoo.testing.stacks import SIDES, Combination
 
 

@@ -12,7 +12,7 @@ from tfzoo.base.registry import registry
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.models.transformer import Transformer
-from tfzoo.testing import task as contracts
+from tfzoo.testing import training as contracts
 from tfzoo.testing.contract import run_contract
 
 KINDS = [kind for kind in CHOSEN if kind != "side"]

@@ -20,7 +20,7 @@ import tfzoo.tasks.translation  # noqa: F401
 from tests.testing import patching
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
-from tfzoo.testing.runner import contracts
+from tfzoo.testing import contracts
 from tfzoo.testing.samples import COMPONENT_KINDS
 
 torch.set_num_threads(1)

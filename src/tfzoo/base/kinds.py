@@ -47,7 +47,6 @@ KINDS: Mapping[str, Kind] = {
             "sparse": "a key that a query may look at can have a weight of exactly 0",
             "ignores_scores": "weights do not depend on the scores, which get no gradient",
             "needs_positive_scores": "all weights are 0 where no score exceeds 0",
-            "discontinuous": "weights jump where two scores are equal",
             "surrogate_gradient": "the gradient is not that of the weights",
         },
     ),
@@ -109,7 +108,6 @@ KINDS: Mapping[str, Kind] = {
             "identity": "the output is the input; a layer then has no such sublayer",
             "auxiliary_loss": "in training, it has a loss of its own over the tokens that "
             "are no padding",
-            "discontinuous": "the output can jump where the input hardly changes",
             "waits_for_device": "the host waits for the device in the forward pass",
         },
     ),
@@ -118,7 +116,6 @@ KINDS: Mapping[str, Kind] = {
         "tfzoo.contracts.Pooling",
         frozenset({"dim"}),
         {
-            "ordered": "the output depends on the order of the tokens",
             "averages": "the output depends on nothing but the mean and the number of the tokens",
             "reads_first": "the output depends on nothing but the first token",
         },

@@ -21,7 +21,6 @@ LONGEST = 100
     "pooling",
     "convolution",
     paper="arXiv:1408.5882, section 2; projection: arXiv:1802.05365, section 3.4",
-    traits={"ordered"},
 )
 class Convolution(Pooling):
     """The largest response of each convolution filter over the sequence, projected:

@@ -10,9 +10,7 @@ from tfzoo.contracts import Pooling
 from tfzoo.pooling._token import at_least_one, token_at
 
 
-@register(
-    "pooling", "first", paper="arXiv:1810.04805, section 3", traits={"ordered", "reads_first"}
-)
+@register("pooling", "first", paper="arXiv:1810.04805, section 3", traits={"reads_first"})
 class First(Pooling):
     """The first real token: ``x_1``.
 

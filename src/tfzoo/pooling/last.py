@@ -10,7 +10,7 @@ from tfzoo.contracts import Pooling
 from tfzoo.pooling._token import at_least_one, token_at
 
 
-@register("pooling", "last", paper="arXiv:1910.13461, section 3.1", traits={"ordered"})
+@register("pooling", "last", paper="arXiv:1910.13461, section 3.1")
 class Last(Pooling):
     """The last real token: ``x_n``; in a causal model, the one that sees all others (GPT, BART).
 

@@ -18,7 +18,7 @@ from tfzoo.pooling.first import First
     "pooling",
     "pooler",
     paper="arXiv:1810.04805, section 3; its code",
-    traits={"ordered", "reads_first"},
+    traits={"reads_first"},
 )
 class Pooler(Pooling):
     """A layer on the first real token (BERT): ``tanh(W x_1 + b)``.

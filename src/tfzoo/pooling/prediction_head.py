@@ -21,7 +21,7 @@ from tfzoo.pooling.mean import Mean
     "pooling",
     "prediction_head",
     paper="arXiv:2412.13663; its code",
-    traits={"ordered", "reads_first"},
+    traits={"reads_first"},
 )
 class PredictionHead(Pooling):
     """A layer and a norm on the first real token, as before the logits of masked words

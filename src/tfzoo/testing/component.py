@@ -17,7 +17,6 @@ from tfzoo.base.registry import Entry, Keyword
 from tfzoo.base.values import members
 from tfzoo.errors import BadOption
 from tfzoo.models.initialise import initialise
-from tfzoo.testing import optim
 from tfzoo.testing.contract import (
     Violation,
     assert_gradients,
@@ -36,10 +35,11 @@ from tfzoo.testing.samples import (
     reloaded,
     variants,
 )
+from tfzoo.testing.training import factors, trained_weights
 
 FINGERPRINTS: Mapping[str, Callable[[Entry, Mapping[str, Any] | None], list[Tensor]]] = {
-    "optimizer": optim.trained_weights,
-    "schedule": optim.factors,
+    "optimizer": trained_weights,
+    "schedule": factors,
 }
 """What options change of parts that are no modules."""
 every_component = contract(*COMPONENT_KINDS)

@@ -216,19 +216,3 @@ def assert_gradients_finite(outs: list[Tensor], parameters: Sequence[Tensor], wh
         for found in torch.autograd.grad(loss, parameters, allow_unused=True):
             if found is not None:
                 assert_finite(found, f"gradient of {what}")
-
-
-@torch.no_grad()
-def jumps(function: Callable[[Tensor], Tensor], start: Tensor, end: Tensor) -> bool:
-    """Whether a function of rows ``(... d)`` jumps on a line from one to another, which is halved
-    towards the larger change again and again.
-    """
-    size = function(start).abs().max()
-    for _ in range(40):
-        middle = (start + end) / 2
-        to_start, to_end = (
-            (function(one) - function(middle)).abs().amax(-1, keepdim=True) for one in (start, end)
-        )
-        first = to_start > to_end
-        start, end = torch.where(first, start, middle), torch.where(first, middle, end)
-    return bool((function(start) - function(end)).abs().max() > 1e-3 * size)

@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from tfzoo.base.registry import Entry
 from tfzoo.contracts import Residual
 from tfzoo.masks import Mask
-from tfzoo.testing import mixer
+from tfzoo.testing.attention import BETWEEN, sides
 from tfzoo.testing.contract import (
     NOTHING,
     Violation,
@@ -122,8 +122,8 @@ def of_mixer(entry: Entry) -> Iterator[Case]:
     def compute(module: nn.Module, x: Tensor, valid: Tensor | None) -> Found:
         return real(module(x, mask=Mask(keys=valid)), valid), []
 
-    for module in mixer.sides(entry):
-        places = (RIGHT, LEFT, mixer.BETWEEN)
+    for module in sides(entry):
+        places = (RIGHT, LEFT, BETWEEN)
         yield Case(type(module).__name__, module, partial(compute, module), places, (LARGE,))
 
 
@@ -137,7 +137,7 @@ def of_weighting(entry: Entry) -> Iterator[Case]:
         return real(module(scores, Mask(keys=valid)).permute(0, 3, 1, 2), valid), []
 
     module = build_randomized(entry)
-    yield Case("weights", module, compute, (RIGHT, LEFT, mixer.BETWEEN))
+    yield Case("weights", module, compute, (RIGHT, LEFT, BETWEEN))
 
 
 def of_pooling(entry: Entry) -> Iterator[Case]:

@@ -14,9 +14,8 @@ from tfzoo.contracts import Norm, Position
 from tfzoo.errors import TfzooError
 from tfzoo.masks import Mask
 from tfzoo.models.context import Context
-from tfzoo.testing.attention import MIDDLE, C, draw, gradient, scores
-from tfzoo.testing.contract import EXACT, Violation, difference, jumps, trait
-from tfzoo.testing.mixer import sides
+from tfzoo.testing.attention import MIDDLE, C, draw, gradient, scores, sides
+from tfzoo.testing.contract import EXACT, Violation, difference, trait
 from tfzoo.testing.samples import (
     LEFT,
     RIGHT,
@@ -96,13 +95,6 @@ def scores_change_nothing(entry: Entry) -> bool:
 def weights_of_negative_scores_are_0(entry: Entry) -> bool:
     """All weights are 0 where no score exceeds 0."""
     return not bool(build_randomized(entry)(-scores().abs(), Mask()).any())
-
-
-@trait("weighting", "discontinuous")
-def weights_jump_somewhere(entry: Entry) -> bool:
-    """Weights jump where scores hardly change."""
-    weighting = build_randomized(entry)
-    return jumps(lambda given: weighting(given, Mask()), scores(), scores())
 
 
 @trait("weighting", "surrogate_gradient")
@@ -346,12 +338,6 @@ def sets_a_loss(entry: Entry) -> bool:
     return loss is not None and loss.shape == () and loss.requires_grad
 
 
-@trait("feedforward", "discontinuous")
-def jumps_somewhere(entry: Entry) -> bool:
-    """The output jumps where the input hardly changes."""
-    return jumps(build_randomized(entry), torch.randn(1, 99, D), torch.randn(1, 99, D))
-
-
 # pooling
 
 
@@ -362,19 +348,6 @@ def ignores(entry: Entry, change: Callable[[Tensor, Tensor], Tensor]) -> bool:
         (pooling(change(x, valid), valid), pooling(x, valid)) for valid in (EVERYTHING, RIGHT, LEFT)
     ]
     return all(difference(changed, before) <= EXACT for changed, before in pairs)
-
-
-@trait("pooling", "ordered")
-def depends_on_the_order(entry: Entry) -> bool:
-    """The order of the tokens matters."""
-
-    def moved(x: Tensor, valid: Tensor) -> Tensor:
-        x = x.clone()
-        for row, real in zip(x, valid, strict=True):
-            row[real] = row[real].roll(1, 0)
-        return x
-
-    return not ignores(entry, moved)
 
 
 @trait("pooling", "averages")

@@ -14,7 +14,7 @@ from tfzoo.weighting._visible import visible_keys
     "weighting",
     "hardmax",
     paper="arXiv:1308.3432",
-    traits={"sparse", "discontinuous", "surrogate_gradient"},
+    traits={"sparse", "surrogate_gradient"},
 )
 class Hardmax(Weighting):
     """All weight on the key with the largest score, ``1 if j = argmax_k s_k else 0``, the first of

@@ -13,9 +13,7 @@ from tfzoo.masks import Mask
 from tfzoo.weighting._visible import visible_keys
 
 
-@register(
-    "weighting", "top_k", paper="arXiv:1912.11637, section 3", traits={"sparse", "discontinuous"}
-)
+@register("weighting", "top_k", paper="arXiv:1912.11637, section 3", traits={"sparse"})
 class TopK(Weighting):
     """Softmax over the ``k`` keys with the largest scores: ``softmax(s_j if s_j >= t else -inf)``,
     where ``t`` is the ``k``-th largest score.
