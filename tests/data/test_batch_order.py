@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tfzoo.data.batch_order import LengthBucketedSampler
+from tfzoo.data.loaders import LengthBucketedSampler
 
 
 def lengths(count=20_000, seed=0):

@@ -7,7 +7,7 @@ import pytest
 
 from tfzoo.base.special_ids import OWN
 from tfzoo.data.batches import ParallelDataset, row_lengths
-from tfzoo.data.encoded import Sentences
+from tfzoo.data.prepare import Sentences
 
 SOURCE = [[11, 12, 13], [], [14], [15, 16]]
 TARGET = [[21], [22, 23], [24, 25, 26, 27], [28]]

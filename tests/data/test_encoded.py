@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from tfzoo.data.encoded import Encoded, Sentences, write
+from tfzoo.data.prepare import Encoded, Sentences, write
 
 IDS = [[5, 6, 7], [], [8], [70_000]]
 

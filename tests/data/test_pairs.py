@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from tfzoo.base.special_ids import OWN
-from tfzoo.data.batches import text_batches
+from tfzoo.data.batches import text_batches, truncate
 from tfzoo.data.classification import ClassificationData
-from tfzoo.data.pairs import truncate
 from tfzoo.errors import BadData, BadOption
 
 pytestmark = pytest.mark.usefixtures("empty_cache")

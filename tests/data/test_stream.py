@@ -13,9 +13,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.data.servers import respond, served
 from tfzoo import ClassificationData, TranslationData
-from tfzoo.data import remote, stream
-from tfzoo.data.documents import DocumentData
-from tfzoo.data.masked_documents import MaskedData
+from tfzoo.data import loaders, remote
+from tfzoo.data.documents import DocumentData, MaskedData
 from tfzoo.data.source import files_of
 from tfzoo.data.table import TextFormat
 from tfzoo.errors import BadData, BadOption, BadRun
@@ -36,8 +35,8 @@ def table(file):
 def small(tmp_path, monkeypatch):
     """Blocks that are smaller than files; pauses that do not pause."""
     monkeypatch.setenv("TFZOO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(stream, "ROWS", 8 * 15)
-    monkeypatch.setattr(stream, "PAUSES", (0.01,) * 4)
+    monkeypatch.setattr(loaders, "ROWS", 8 * 15)
+    monkeypatch.setattr(loaders, "PAUSES", (0.01,) * 4)
 
 
 @pytest.fixture
@@ -88,7 +87,7 @@ def test_a_pass_has_every_row_once_and_the_next_one_another_order(text):
         if begun[number] < 2:
             passes[begun[number]].setdefault(number, []).extend(read(data, [batch])[0])
         begun[number] = place.passes
-        if len(begun) == stream.READERS and min(begun.values()) == 2:
+        if len(begun) == loaders.READERS and min(begun.values()) == 2:
             break
     first, second = ([row for rows in each.values() for row in rows] for each in passes)
     assert Counter(first) == Counter(pair for file in range(FILES) for pair in pairs(file))
@@ -144,13 +143,13 @@ def test_a_resume_reads_no_file_that_was_read_before(text, monkeypatch):
     places = loader.state_dict()["places"].values()
     again = resumed(of(text, stream=140), loader.state_dict())
     opened = []
-    own = stream.Files.open
+    own = loaders.Files.open
     monkeypatch.setattr(
-        stream.Files, "open", lambda files, name: opened.append(name) or own(files, name)
+        loaders.Files, "open", lambda files, name: opened.append(name) or own(files, name)
     )
     next(iter(again))
     assert any(place["file"] or place["passes"] for place in places)
-    assert len(opened) <= 3 * stream.READERS
+    assert len(opened) <= 3 * loaders.READERS
 
 
 def test_a_place_of_other_processes_goes_on_unless_there_are_other_readers(text):

@@ -3,9 +3,9 @@
 import numpy as np
 
 from tfzoo.base.special_ids import OWN
-from tfzoo.data.batch_order import LengthBucketedSampler
 from tfzoo.data.batches import ParallelDataset, TokenDropout
-from tfzoo.data.encoded import Sentences
+from tfzoo.data.loaders import LengthBucketedSampler
+from tfzoo.data.prepare import Sentences
 
 ROWS = np.arange(200)
 

@@ -16,7 +16,7 @@ from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN
 from tfzoo.commands.main import main
 from tfzoo.data.documents import DocumentData, DocumentDataset
-from tfzoo.data.encoded import Sentences
+from tfzoo.data.prepare import Sentences
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption, Clash
 from tfzoo.models.language_model import LanguageModel

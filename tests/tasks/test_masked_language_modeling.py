@@ -14,8 +14,7 @@ from tests.scored import values_of
 from tests.tasks.test_language_modeling import trained_on_agreement
 from tfzoo.base.registry import create
 from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.data.encoded import Sentences
-from tfzoo.data.masked_documents import (
+from tfzoo.data.documents import (
     MaskedData,
     MaskedDataset,
     Masking,
@@ -24,6 +23,7 @@ from tfzoo.data.masked_documents import (
     text_with_masks_batches,
     with_masks,
 )
+from tfzoo.data.prepare import Sentences
 from tfzoo.data.tokenizer import Vocabulary, restored, state_of, token_texts
 from tfzoo.errors import BadOption
 from tfzoo.tasks.masked_language_modeling import MaskedLanguageModelingTask

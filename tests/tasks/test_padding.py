@@ -14,12 +14,10 @@ from tests.runs.test_published import GPT, GROUPED, SMALL
 from tests.scored import values_of
 from tests.tasks.test_special_ids import SIZES, Numbers
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.data.batches import ClassificationDataset, ParallelDataset
-from tfzoo.data.documents import DocumentDataset, prompt_batches
-from tfzoo.data.encoded import Sentences
-from tfzoo.data.masked_documents import MaskedDataset, Masking
+from tfzoo.data.batches import ClassificationDataset, ParallelDataset, WordDataset
+from tfzoo.data.documents import DocumentDataset, MaskedDataset, Masking, prompt_batches
+from tfzoo.data.prepare import Sentences
 from tfzoo.data.tokenizer import TokenizerPair, Vocabulary
-from tfzoo.data.words import WordDataset
 from tfzoo.learning.scoring import sums_by
 from tfzoo.models.generation import generate
 from tfzoo.search import Search

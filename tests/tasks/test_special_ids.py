@@ -13,7 +13,7 @@ from tests.test_search import random_table
 from tfzoo.base.registry import registry
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.data.documents import DocumentDataset, prompt_batches
-from tfzoo.data.encoded import Sentences
+from tfzoo.data.prepare import Sentences
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.search import Search, search
 from tfzoo.tasks.language_modeling import LanguageModelingTask

@@ -12,9 +12,9 @@ from torch import nn
 from tests.scored import task_with, values_of
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.data.encoded import Sentences
-from tfzoo.data.tokenizer import Vocabulary
-from tfzoo.data.words import WordBatch, WordDataset, WordEncoder, WordLengths
+from tfzoo.data.batches import WordBatch, WordDataset
+from tfzoo.data.prepare import Sentences
+from tfzoo.data.tokenizer import Vocabulary, WordEncoder, WordLengths
 from tfzoo.errors import BadData, BadOption
 from tfzoo.tasks.token_classification import (
     Span,

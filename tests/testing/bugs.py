@@ -727,7 +727,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "tests/tasks/test_pairs.py::test_tokens_after_the_first_separator_are_of_the_second_type",
     ),
     "each text of a pair has half of the places": (
-        "data/pairs:truncate",
+        "data/batches:truncate",
         replace("max(left - left // 2, left - len(rest))", "left - left // 2"),
         "tests/data/test_pairs.py::test_the_longer_text_is_truncated_first",
     ),

@@ -19,12 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.data.batch_order import LengthBucketedSampler
-from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.pairs import check_several, pair_lines, shortened, truncate
-from tfzoo.data.prepare import encode_cells
-from tfzoo.data.table import check_unicode
-from tfzoo.data.tokenizer import TokenizerPair, Vocabulary
+from tfzoo.data.loaders import LengthBucketedSampler
+from tfzoo.data.prepare import Integers, Sentences, encode_cells
+from tfzoo.data.table import TAB, check_unicode, joined
+from tfzoo.data.tokenizer import TokenizerPair, Vocabulary, WordEncoder
 from tfzoo.errors import BadData, BadOption
 from tfzoo.masks import Mask
 
@@ -310,7 +308,7 @@ class ClassificationDataset:
     it is needed, and ``rows`` are those of the split that are used. Of a sequence with more than
     ``max_length`` tokens, the first ones are used; EOS follows them.
     Of ``pairs``, whose texts a separator divides, those of both texts
-    (:func:`tfzoo.data.pairs.truncate`).
+    (:func:`truncate`).
     """
 
     def __init__(
@@ -535,3 +533,131 @@ def truncated(
     if rows := [index for index, ids in enumerate(lines) if len(ids) > tokens]:
         on_truncated(rows, tokens)
     return [cut(ids, tokens) if len(ids) > tokens else ids for ids in lines]
+
+
+def check_several(texts: object) -> None:
+    """Check that a list of texts is not one text, whose characters would be taken for lines.
+
+    Raises:
+        BadData: it is a string, or bytes.
+    """
+    if isinstance(texts, str | bytes):
+        raise BadData(f"pass a list of texts, not one: [{texts[:40]!r}]")
+
+
+def pair_lines(lines: Iterable[str | Sequence[str]]) -> list[str]:
+    """Pairs, of which each is two texts or one line with a tab between them, as lines. An empty
+    line is a pair of empty texts.
+
+    Raises:
+        BadData: ``lines`` is one string, or a line has no tab or several.
+    """
+    check_several(lines)
+    found = []
+    for number, line in enumerate(lines, 1):
+        if isinstance(line, tuple | list) and all(isinstance(text, str) for text in line):
+            line = joined(line)
+        if isinstance(line, str) and line and line.count(TAB) != 1:
+            raise BadData(
+                f"text {number:,}, {line[:40]!r}: the model reads pairs of texts, each with one "
+                "tab between its two texts"
+            )
+        found.append(line)
+    return found  # type: ignore[return-value]  # what is no text is told by checked_lines
+
+
+def truncate(ids: Sequence[int], most: int, special: SpecialIds) -> list[int]:
+    """The first tokens of both texts of a pair, at most ``most`` with the separator: of the longer
+    text one is removed at a time, of texts of equal length the second one's ("longest first").
+
+    >>> from tfzoo.base.special_ids import OWN
+    >>> truncate([5, 6, 7, 8, 3, 9, 10], 5, OWN)
+    [5, 6, 3, 9, 10]
+    """
+    found, between = list(ids), special.sep
+    first = found.index(between[0])
+    rest = found[first + len(between) :]
+    left = max(most - len(between), 0)
+    first = min(first, max(left - left // 2, left - len(rest)))
+    return [*found[:first], *between, *rest[: max(left - first, 0)]]
+
+
+def shortened(sequences: Sentences, rows: Integers, most: int, special: SpecialIds) -> Sentences:
+    """The pairs ``rows``, each with at most ``most`` tokens."""
+    starts, ends = sequences.offsets[rows], sequences.offsets[np.asarray(rows) + 1]
+    each = (sequences.ids[start:end].tolist() for start, end in zip(starts, ends, strict=True))
+    return Sentences.of([truncate(ids, most, special) if len(ids) > most else ids for ids in each])
+
+
+NO_LABEL = -1
+"""Stands where a row of a batch has no more words."""
+
+
+@dataclass(kw_only=True)
+class WordBatch(ClassificationBatch):
+    """A batch of texts whose words have labels.
+
+    - ``tokens`` ``(b n)``: as in a :class:`~tfzoo.data.batches.ClassificationBatch`
+    - ``label`` ``(b w)``: the class of each word, -1 after the last one; ``(0)`` if the labels are
+      not known
+    - ``places`` ``(b w)``: the index of each word's first token in ``tokens``, which is classified;
+      -1 after the last word, and where a text is truncated
+    - ``lengths``, ``index``, ``source_text``: as there
+    """
+
+    places: Tensor
+
+
+class WordDataset(ClassificationDataset):
+    """The texts of one split, indexed by batches of :class:`WordBatch`. ``word_lengths`` are the
+    numbers of tokens of the words of each text, ``classes`` those of their labels, None if they are
+    not known.
+    """
+
+    def __init__(
+        self,
+        sequences: Sentences,
+        word_lengths: Sentences,
+        classes: Sentences | None,
+        max_length: int,
+        special: SpecialIds,
+        lines: Sequence[str] = (),
+        dropout: TokenDropout | None = None,
+    ) -> None:
+        super().__init__(sequences, np.zeros(0), max_length, special, lines, dropout)
+        self.word_lengths, self.classes = word_lengths, classes
+
+    def __getitem__(self, batch: Sequence[int]) -> WordBatch:
+        one, rows = super().__getitem__(batch), self.rows[np.asarray(batch)]
+        count = self.word_lengths.lengths[rows]
+        width = max(1, int(count.max()))
+        lengths = self.word_lengths.matrix(rows, 0, count, width)
+        places = np.where(lengths > 0, lengths.cumsum(1) - lengths, -1)
+        places[places >= self.max_length] = -1
+        places[places >= 0] += self.special.cls is not None
+        label = np.zeros(0, np.int64)
+        if self.classes is not None:
+            label = self.classes.matrix(rows, NO_LABEL, count, width)
+        known = {**vars(one), "label": torch.from_numpy(label)}
+        return WordBatch(**known, places=torch.from_numpy(places))
+
+
+def word_batches(
+    lines: Iterable[str],
+    vocabulary: Vocabulary,
+    max_tokens: int = 4096,
+    max_length: int | None = None,
+    on_truncated: OnTruncated = warn_truncated,
+) -> Iterable[WordBatch]:
+    """Batches of lines, whose words stand between spaces; as
+    :func:`tfzoo.data.batches.text_batches`.
+    """
+    lines = checked_lines(lines)
+    words = WordEncoder(vocabulary.tokenizer).words(lines)
+    special = vocabulary.special
+    whole = [[token for word in text for token in word] for text in words]
+    sequences = Sentences.of(truncated(whole, max_length, special, on_truncated, first_tokens))
+    lengths = Sentences.of([[len(word) for word in text] for text in words])
+    longest = int(sequences.lengths.max(initial=0))
+    dataset = WordDataset(sequences, lengths, None, longest, special, lines)
+    return in_batches(dataset, max_tokens)

@@ -14,10 +14,9 @@ import numpy as np
 from tfzoo.base.registry import task_for
 from tfzoo.base.values import check_range
 from tfzoo.data.batches import ClassificationDataset, TokenDropout
-from tfzoo.data.encoded import Integers, Sentences
 from tfzoo.data.module import EncodedText, TextData
-from tfzoo.data.pairs import TAB, Pair
-from tfzoo.data.prepare import Examples, SplitFingerprint, location, read_split
+from tfzoo.data.prepare import Examples, Integers, Sentences, SplitFingerprint, location, read_split
+from tfzoo.data.table import TAB, Pair
 from tfzoo.errors import BadData, BadOption, listing
 
 UNSEEN = "_unseen"

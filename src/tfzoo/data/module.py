@@ -19,12 +19,18 @@ from torch.utils.data import DataLoader
 from tfzoo.base import adapters
 from tfzoo.base.registry import DatasetSpec, TokenizerSpec, create
 from tfzoo.base.values import check_range
-from tfzoo.data.batch_order import LengthBucketedSampler, TrainingLoader
-from tfzoo.data.encoded import Integers, Sentences
-from tfzoo.data.pairs import names_of, parts
+from tfzoo.data.loaders import (
+    Files,
+    LengthBucketedSampler,
+    StreamLoader,
+    TextStream,
+    TrainingLoader,
+)
 from tfzoo.data.prepare import (
     Encoder,
     Examples,
+    Integers,
+    Sentences,
     SplitFingerprint,
     encode_cells,
     encode_columns,
@@ -34,7 +40,7 @@ from tfzoo.data.prepare import (
     train_tokenizer,
 )
 from tfzoo.data.source import Columns, Split, TextSource
-from tfzoo.data.stream import Files, StreamLoader, TextStream
+from tfzoo.data.table import names_of, parts
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadData, BadOption
 
@@ -73,7 +79,7 @@ class TextData(L.LightningDataModule):
             data set.
         workers: processes that make batches; 0: the main process does.
         stream: read ``train`` as a stream, in epochs of so many batches of each process
-            (:mod:`tfzoo.data.stream`). None: it is prepared as a whole.
+            (:mod:`tfzoo.data.loaders`). None: it is prepared as a whole.
 
     Raises:
         BadOption: a number out of its range, a tokenizer that cannot be built, or options that

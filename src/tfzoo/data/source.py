@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from tfzoo.base import cache
 from tfzoo.base.registry import Spec, create
-from tfzoo.data.pairs import Pair
 from tfzoo.data.remote import addresses, explained, file_name, is_address, local_copy
-from tfzoo.data.table import FORMS, Row, Text, TextFormat, ending_of, read_lines, table
+from tfzoo.data.table import FORMS, Pair, Row, Text, TextFormat, ending_of, read_lines, table
 from tfzoo.errors import BadData, BadOption, UnknownName, did_you_mean, listing
 
 Columns = tuple[str, str]

@@ -35,13 +35,49 @@ from pathlib import Path
 from typing import Any
 
 from tfzoo.base.registry import task_for
-from tfzoo.data.pairs import Pair, joined, names_of
 from tfzoo.errors import BadData, did_you_mean, listing
 
 Row = tuple[str, str, str]
 """Where a row stands, such as ``train.tsv, line 3``, and its two cells."""
 
 WORD = re.compile(r"[^ \t\r\n]+")
+
+
+TAB = "\t"
+"""Stands between the two texts of a pair. Within one of them it is read as a space."""
+
+
+class Pair(str):
+    """The names of the two columns that hold the texts of a pair, with a tab between them."""
+
+
+def names_of(column: str) -> list[str]:
+    """The columns of a file that ``column`` is read from.
+
+    >>> names_of("text"), names_of(Pair("premise\\thypothesis"))
+    (['text'], ['premise', 'hypothesis'])
+    """
+    return column.split(TAB) if isinstance(column, Pair) else [str(column)]
+
+
+def joined(texts: Iterable[str]) -> str:
+    """The texts of a pair as one.
+
+    >>> joined(["it rains", "it is\\twet"])
+    'it rains\\tit is wet'
+    """
+    return TAB.join(text.replace(TAB, " ") for text in texts)
+
+
+def parts(text: str) -> tuple[str, str]:
+    """The two texts of a pair; ``""`` has two empty ones."""
+    first, _, second = text.partition(TAB)
+    return first, second
+
+
+def title(text: str) -> str:
+    """A text, or both of a pair, as the title of a page."""
+    return text.strip().replace(TAB, " / ")
 
 
 @dataclass(frozen=True)

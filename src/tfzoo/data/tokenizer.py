@@ -31,7 +31,7 @@ from tfzoo.base.loading import require
 from tfzoo.base.registry import Entry, Spec, create
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.base.values import check_range
-from tfzoo.data.pairs import parts
+from tfzoo.data.table import parts, words_of
 from tfzoo.errors import BadOption, BadRun, TfzooError
 
 if TYPE_CHECKING:
@@ -233,6 +233,52 @@ class PairEncoder:
         return f"pairs, {self.tokenizer.special.sep} between them\n{self.tokenizer.state()}"
 
 
+BEFORE = "a"
+"""A word."""
+
+
+class WordEncoder:
+    """The tokens of a text, word by word, in the form of a tokenizer, so that they are cached. They
+    are those of the text: a word after the first one is encoded behind another word and a space,
+    which some tokenizers put into its first token. A word without a token is the unknown token, or
+    EOS where there is none.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def words(self, texts: Sequence[str]) -> list[list[list[int]]]:
+        """The tokens of each word of each text."""
+        words = [words_of(text) for text in texts]
+        (before,) = self.tokenizer.encode([BEFORE])
+        every: list[str] = []
+        for text in words:
+            every += [*text[:1], *(f"{BEFORE} {word}" for word in text[1:])]
+        ids = iter(self.tokenizer.encode(every))
+        special = self.tokenizer.special
+        unknown = [special.eos if special.unk is None else special.unk]
+        return [
+            [(next(ids)[len(before) if place else 0 :]) or unknown for place in range(len(text))]
+            for text in words
+        ]
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[token for word in text for token in word] for text in self.words(texts)]
+
+    def state(self) -> str:
+        return f"words in their text\n{self.tokenizer.state()}"
+
+
+class WordLengths(WordEncoder):
+    """The number of tokens of each word."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[len(word) for word in text] for text in self.words(texts)]
+
+    def state(self) -> str:
+        return f"lengths, {super().state()}"
+
+
 @dataclass
 class Vocabulary:
     """The tokenizer of a classifier and its labels: class k is ``labels[k]``. ``spec`` is the name
@@ -262,7 +308,7 @@ class Vocabulary:
 
     @property
     def encoders(self) -> list[tuple[int, Tokenizer | PairEncoder]]:
-        """What encodes which column: a text, or a pair as one text (:mod:`tfzoo.data.pairs`)."""
+        """What encodes which column: a text, or a pair as one text."""
         return [(0, PairEncoder(self.tokenizer) if self.pairs else self.tokenizer)]
 
     def state(self) -> dict[str, Any]:

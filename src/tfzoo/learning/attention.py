@@ -7,8 +7,8 @@ from typing import Any
 
 from tfzoo.base.kinds import KINDS
 from tfzoo.contracts import Attention
-from tfzoo.data.batches import truncation
-from tfzoo.data.pairs import pair_lines, title
+from tfzoo.data.batches import pair_lines, truncation
+from tfzoo.data.table import title
 from tfzoo.data.tokenizer import Tokenizer, token_texts
 from tfzoo.errors import BadData, BadOption
 from tfzoo.models.mixer import Mixer

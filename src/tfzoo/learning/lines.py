@@ -13,7 +13,7 @@ import torch
 from tfzoo.base.arguments import check_arguments
 from tfzoo.base.values import leaves
 from tfzoo.data.batches import OnTruncated, warn_truncated
-from tfzoo.data.pairs import parts
+from tfzoo.data.table import parts
 from tfzoo.errors import BadRun
 from tfzoo.learning.attention import Tokens, page_of, token_strings
 from tfzoo.plots.attention import AttentionMaps

@@ -18,9 +18,8 @@ from tfzoo.base import adapters
 from tfzoo.base.registry import class_path
 from tfzoo.base.terminal import notify
 from tfzoo.contracts import FeedForward
-from tfzoo.data.batch_order import TrainingLoader
+from tfzoo.data.loaders import StreamLoader, TrainingLoader
 from tfzoo.data.module import TextData
-from tfzoo.data.stream import StreamLoader
 from tfzoo.errors import BadOption, NotFinite
 from tfzoo.learning.gradient_normalizer import GradientNormalizer, skip_unless
 from tfzoo.learning.lines import Lines

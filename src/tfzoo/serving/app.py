@@ -25,7 +25,7 @@ from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoin
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import tfzoo
-from tfzoo.data.pairs import joined, title
+from tfzoo.data.table import joined, title
 from tfzoo.errors import BadOption
 from tfzoo.learning.task import Task
 from tfzoo.plots.attention import TooLarge, attention_page

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.registry import register
-from tfzoo.data.masked_documents import (
+from tfzoo.data.documents import (
     MASK,
     MaskedBatch,
     MaskedData,
@@ -42,7 +42,7 @@ class MaskedLanguageModelingAnswer:
 class MaskedLanguageModelingTask(DocumentTask):
     """Training, evaluation and inference of a model that finds masked tokens (Devlin et al. 2019).
 
-    A batch is a :class:`~tfzoo.data.masked_documents.MaskedBatch`.
+    A batch is a :class:`~tfzoo.data.documents.MaskedBatch`.
 
     Args:
         model: a :class:`~tfzoo.MaskedLanguageModel` with the tokenizer's vocabulary size, or any

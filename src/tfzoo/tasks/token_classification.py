@@ -12,24 +12,15 @@ import torch
 from torch import Tensor
 
 from tfzoo.base.registry import register
-from tfzoo.data.batches import ClassificationDataset
+from tfzoo.data.batches import NO_LABEL, ClassificationDataset, WordBatch, WordDataset, word_batches
 from tfzoo.data.classification import LabelledText
-from tfzoo.data.encoded import Sentences
-from tfzoo.data.pairs import Pair
 from tfzoo.data.prepare import (
     Encoder,
+    Sentences,
     location,
 )
-from tfzoo.data.table import WordLabels, Words, words_of
-from tfzoo.data.tokenizer import Vocabulary
-from tfzoo.data.words import (
-    NO_LABEL,
-    WordBatch,
-    WordDataset,
-    WordEncoder,
-    WordLengths,
-    word_batches,
-)
+from tfzoo.data.table import Pair, WordLabels, Words, words_of
+from tfzoo.data.tokenizer import Vocabulary, WordEncoder, WordLengths
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.loss import class_losses, constant_loss
 from tfzoo.learning.text_task import TextTask
@@ -182,7 +173,7 @@ class TokenClassificationTask(TextTask):
     """Training, evaluation and inference of a model that gives a label to each word.
 
     The label of a word is predicted from its first token; other tokens have no loss. A batch is a
-    :class:`~tfzoo.data.words.WordBatch`.
+    :class:`~tfzoo.data.batches.WordBatch`.
 
     Args:
         model: a :class:`~tfzoo.TransformerClassifier` with the tokenizer's vocabulary size,

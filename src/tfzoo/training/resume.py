@@ -15,7 +15,7 @@ from tfzoo.training.progress import MetricsFile
 class Resume(L.Callback):
     """Continues training after the last batch of a checkpoint, also on another number of processes:
     with the validations, epochs and rows of ``metrics.csv`` that would have followed without an
-    interruption. The batches are the loaders' (:mod:`tfzoo.data.batch_order`).
+    interruption. The batches are the loaders' (:mod:`tfzoo.data.loaders`).
 
     Lightning takes the step at which training stopped for the end of an epoch, so its counters are
     set from the number of batches that the task counts.

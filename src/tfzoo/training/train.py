@@ -45,7 +45,7 @@ from tfzoo.base.terminal import (
 from tfzoo.base.values import convert
 from tfzoo.config.config import Config
 from tfzoo.data.module import TextData
-from tfzoo.data.pairs import TAB, parts
+from tfzoo.data.table import TAB, parts
 from tfzoo.errors import BadRun, NotFinite, TfzooError
 from tfzoo.learning.explain import Explain
 from tfzoo.models.fsdp import load_full_state

@@ -1,7 +1,7 @@
 """Follows keeps its word: labels are those of a search through the premise."""
 
-from tfzoo.data.pairs import parts
 from tfzoo.data.sets.follows import Follows
+from tfzoo.data.table import parts
 
 
 def leads(start, end, facts):

@@ -1,1 +1,97 @@
-"""Built-in data sets, one per file."""
+"""Built-in data sets, one per file, and what they share: splits that are drawn at random and have
+no text in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import ClassVar
+
+from tfzoo.base.registry import Entry
+from tfzoo.base.values import check_range
+from tfzoo.data.prepare import watched
+from tfzoo.errors import BadOption
+
+LARGEST = 10_000_000
+"""The largest size of a split."""
+
+TRIES = 10_000
+"""Texts that are rejected in a row before a split is given up."""
+
+Row = tuple[str, str]
+
+
+class Drawn:
+    """A data set whose rows are drawn one by one. A subclass writes :meth:`draw`.
+
+    Args:
+        sizes: of each split, in the order in which they are drawn; ``train`` is the last.
+
+    Raises:
+        BadOption: a size is out of its range.
+    """
+
+    entry: ClassVar[Entry]
+    wanted = "texts that are in no other split"
+    """What a split needs enough of, for an error message."""
+    rejected = "were repeated"
+    """Why texts are rejected."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.sizes = sizes
+        for name, size in sizes.items():
+            self.check(name, size, ge=1, le=LARGEST)
+
+    def check(
+        self,
+        option: str,
+        value: int,
+        *,
+        gt: int | None = None,
+        ge: int | None = None,
+        lt: int | None = None,
+        le: int | None = None,
+    ) -> None:
+        """Raise BadOption unless an option is a whole number in its range."""
+        name = f"dataset {self.entry.name!r}, option {option!r}"
+        check_range(name, value, gt=gt, ge=ge, lt=lt, le=le, whole=True)
+
+    def draw(self, split: str, random: Random) -> Row | None:
+        """A row of a split; None if it came out as none that is wanted."""
+        raise NotImplementedError
+
+    def splits(self, seed: int) -> dict[str, list[Row]]:
+        """Rows by split, ``train`` first. No text is in two splits, and only ``train`` may repeat
+        one. The size of ``train`` changes no other split.
+
+        Raises:
+            BadOption: there are too few different texts.
+        """
+        found: dict[str, list[Row]] = {}
+        scored: set[str] = set()
+        for split in sorted(self.sizes, key=lambda split: split == "train"):
+            rows = found[split] = []
+            size, rejected = self.sizes[split], 0
+            for row in watched(self._endless(split, seed), f"generating {split}", size):
+                if row is None or row[0] in scored:
+                    rejected += 1
+                else:
+                    rejected = 0
+                    rows.append(row)
+                    if split != "train":
+                        scored.add(row[0])
+                if len(rows) == size:
+                    break
+                if rejected == TRIES:
+                    raise BadOption(
+                        f"dataset {self.entry.name!r}: {split} cannot get {size:,} {self.wanted}; "
+                        f"after {len(rows):,} the last {TRIES:,} {self.rejected}"
+                    )
+        return {split: found[split] for split in ("train", *found)}
+
+    def _endless(self, split: str, seed: int) -> Iterator[Row | None]:
+        """The rows of a split before repeated ones are left out."""
+        random = Random(f"{self.entry.name} {split} {seed}")
+        while True:
+            yield self.draw(split, random)

@@ -11,7 +11,7 @@ from itertools import chain
 from random import Random
 
 from tfzoo.base.registry import register
-from tfzoo.data.drawn import Drawn, Row
+from tfzoo.data.sets import Drawn, Row
 
 NOUNS = (
     *("dog", "cat", "bird", "duck", "horse", "girl"),

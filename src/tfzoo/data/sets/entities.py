@@ -7,7 +7,7 @@ from __future__ import annotations
 from random import Random
 
 from tfzoo.base.registry import register
-from tfzoo.data.drawn import Drawn, Row
+from tfzoo.data.sets import Drawn, Row
 
 KINDS = ("LOC", "ORG", "PER")
 FORMS = (

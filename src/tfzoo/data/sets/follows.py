@@ -6,8 +6,8 @@ from random import Random
 from string import ascii_lowercase
 
 from tfzoo.base.registry import register
-from tfzoo.data.drawn import Drawn, Row
-from tfzoo.data.pairs import joined
+from tfzoo.data.sets import Drawn, Row
+from tfzoo.data.table import joined
 
 CONTRADICTION, ENTAILMENT, NEUTRAL = LABELS = ("contradiction", "entailment", "neutral")
 

@@ -6,7 +6,7 @@ from random import Random
 from string import ascii_lowercase
 
 from tfzoo.base.registry import register
-from tfzoo.data.drawn import LARGEST, Drawn, Row
+from tfzoo.data.sets import LARGEST, Drawn, Row
 
 MOST_HOPS = (len(ascii_lowercase) - 1) // 2
 """As many as 26 names allow."""

@@ -7,7 +7,7 @@ from random import Random
 from statistics import median
 
 from tfzoo.base.registry import register
-from tfzoo.data.drawn import Drawn, Row
+from tfzoo.data.sets import Drawn, Row
 
 OPERATORS: Mapping[str, Callable[[list[int]], int]] = {
     "[MIN": min,

@@ -10,7 +10,7 @@ from typing import Literal
 
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
-from tfzoo.data.drawn import LARGEST
+from tfzoo.data.sets import LARGEST
 
 Numbers = tuple[int, ...]
 

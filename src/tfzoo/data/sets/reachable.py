@@ -6,7 +6,7 @@ from random import Random
 from string import ascii_lowercase
 
 from tfzoo.base.registry import register
-from tfzoo.data.drawn import Drawn, Row
+from tfzoo.data.sets import Drawn, Row
 
 
 @register("dataset", "reachable")

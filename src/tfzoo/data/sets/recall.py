@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from tfzoo.base.registry import register
-from tfzoo.data.drawn import LARGEST, Drawn, Row
+from tfzoo.data.sets import LARGEST, Drawn, Row
 
 LETTERS = "abcdefghij"
 

@@ -3,7 +3,7 @@
 from random import Random
 
 from tfzoo import register
-from tfzoo.data.drawn import Drawn
+from tfzoo.data.sets import Drawn
 
 
 @register("dataset", "parity")
