@@ -154,6 +154,10 @@ def test_a_table_has_its_references_beside_the_answers(name, here, capsys):
     Path(name).write_text('{"txt": "a"}\n' if name.endswith("jsonl") else "txt\na\n", "utf-8")
     assert main(["predict", "runs/toy/1", name]) == 2
     assert "no column 'text'. Did you mean 'txt'?" in capsys.readouterr().err
+    if name.endswith("jsonl"):  # a first row whose reference cannot be read does not drop all
+        Path(name).write_text('{"text": "a", "label": null}\n{"text": "b", "label": "0"}\n')
+        assert main(["predict", "runs/toy/1", name]) == 2
+        assert "table.jsonl, line 1: 'label' is empty" in capsys.readouterr().err
 
 
 def test_a_run_without_a_test_set_is_told_how_to_name_one(here, capsys):

@@ -92,6 +92,8 @@ def test_a_test_set_is_also_scored_without_what_training_has(root):
     assert data.overlap == {"test": 1, "test_unseen": 0}
     assert list(data.splits["test_unseen"]) == [row for row in TEST if row not in TRAIN]
     assert "test 4 examples, 1 of their sources in training" in data.describe()
+    with pytest.raises(BadOption, match="'test_unseen' is the part of 'test' that is not in train"):
+        prepared(train=TRAIN, test={"test": TEST, "test_unseen": TEST[:1]})
 
 
 def test_training_counts_and_skips_what_has_no_token_and_cuts_what_is_long(root, capsys):

@@ -9,7 +9,7 @@ from tests.typed import typed
 from tfzoo.commands.main import main
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.translation import TranslationData
-from tfzoo.errors import BadData, UnknownName
+from tfzoo.errors import BadData, BadOption, UnknownName
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
 
@@ -108,6 +108,14 @@ def test_a_column_or_split_that_is_not_there_is_told_with_what_is(asked):
         ClassificationData(name="a/films").prepare_data()
     with pytest.raises(UnknownName, match="validation"):
         ClassificationData(name="a/films", text_column="sentence", val="valid").prepare_data()
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "./data", "/data/rows", "~/rows", "data:one"])
+def test_a_path_is_no_name(name, own_folder):
+    (own_folder / "rows.csv").write_text("text,label\na,b\n", "utf-8")
+    (own_folder / "data").mkdir()
+    with pytest.raises(BadOption, match=rf"{name!r} is a path or no name.*A folder is data\.root"):
+        ClassificationData(name=name)
 
 
 def test_a_name_that_cannot_be_reached_says_that_it_needs_a_network_or_files(asked):

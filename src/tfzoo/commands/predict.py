@@ -17,7 +17,7 @@ from tfzoo.base.terminal import FORMATS, notify, progress, relative_path, row_li
 from tfzoo.base.values import members
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.help import descriptions
-from tfzoo.data.table import FORMS, TextFormat, decoded, ending_of, read_lines, table
+from tfzoo.data.table import FORMS, NoColumn, TextFormat, decoded, ending_of, read_lines, table
 from tfzoo.errors import BadData, TfzooError, UnknownName
 from tfzoo.runs import files
 from tfzoo.runs.run import Run
@@ -182,7 +182,7 @@ def read(given: Namespace, task: Any) -> Iterator[Example]:
     for columns in (data.columns, data.columns[:1] * 2):
         form = TextFormat(columns, header=data.header)
         rows = table(path, form)
-        with suppress(BadData):  # it has no references, or is no such table
+        with suppress(NoColumn):  # it has no references
             next(iter(rows), None)
             break
     has_references = columns[0] != columns[1]

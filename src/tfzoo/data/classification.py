@@ -120,7 +120,13 @@ class LabelledText(TextData):
             new = [row for row in held[name] if row[0] not in seen]
             self.overlap[name] = len(held[name]) - len(new)
             unseen = name + UNSEEN
-            if 0 < len(new) < len(held[name]) and unseen not in self.splits:
+            if 0 < len(new) < len(held[name]):
+                if unseen in self.splits:
+                    raise BadOption(
+                        f": {unseen!r} is the part of {name!r} that is not in training; give that "
+                        "test set another name",
+                        key="data.test",
+                    )
                 self.splits[unseen] = held[unseen] = new
                 read[unseen] = read_split(new, unseen, cells=True)
                 self.overlap[unseen] = 0

@@ -23,6 +23,9 @@ from tfzoo.errors import BadData, BadOption, UnknownName, did_you_mean, listing
 
 Columns = tuple[str, str]
 
+HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?(:.+)?")
+"""The name of a data set of the hub, and of one of its configurations."""
+
 if TYPE_CHECKING:
     Split = Any
 else:
@@ -71,6 +74,13 @@ class TextSource:
             raise BadOption(
                 "no text is given: set data.root (a folder), data.train (a file), data.name (of "
                 "the Hub) or data.dataset (docs/data.md)"
+            )
+        path = name is not None and Path(name.partition(":")[0]).exists()
+        if path or not HUB_NAME.fullmatch("a" if name is None else name):
+            raise BadOption(
+                f" {name!r} is a path or no name; it takes the name of a data set of the Hub, "
+                "owner/name or owner/name:config. A folder is data.root, a file data.train",
+                key="data.name",
             )
         self.train: Any = "train" if train is None else train
         if stream and (given is not None or name is not None or paths_of(self.train) is None):

@@ -317,11 +317,15 @@ NESTED = "translation"
 """A column that holds a mapping from language to sentence, as in many translation data sets."""
 
 
+class NoColumn(BadData):
+    """A column is missing."""
+
+
 def no_column(column: str, names: Collection[str], where: str) -> BadData:
     """The error for a column that is missing, or there twice."""
     if column in names:
         return BadData(f"{where}: the column {column!r} is there twice")
-    return BadData(
+    return NoColumn(
         f"{where}: no column {column!r}.{did_you_mean(column, names)} There: {listing(names)}. "
         "data.text_column and data.label_column name columns of texts and labels, "
         "data.source_column and data.target_column those of translations"
