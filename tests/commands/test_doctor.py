@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from tfzoo.commands import doctor
+from tfzoo.commands import machine
 from tfzoo.commands.main import main
 
 
@@ -22,8 +22,8 @@ def test_a_sound_installation_lists_versions_and_every_extra(capsys):
 def test_a_package_that_is_missing_or_too_old_is_said(monkeypatch, capsys):
     found = {"einops": None, "lightning": "1.0"}
     wanted = ["einops<1,>=0.8", "lightning<3,>=2.6.6", 'ray>=2.50; extra == "ray"']
-    monkeypatch.setattr(doctor, "installed", lambda name: found.get(name, "1"))
-    monkeypatch.setattr(doctor, "requires", lambda name: wanted)
+    monkeypatch.setattr(machine, "installed", lambda name: found.get(name, "1"))
+    monkeypatch.setattr(machine, "requires", lambda name: wanted)
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
     assert "! einops not installed: pip install 'einops<1,>=0.8'" in out

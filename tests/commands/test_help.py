@@ -6,7 +6,8 @@ from tfzoo.base.registry import registry
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.main import main
 from tfzoo.config import help
-from tfzoo.config.config import TOP, sections
+from tfzoo.config.config import sections
+from tfzoo.config.recipe import TOP
 from tfzoo.errors import TfzooError
 
 
@@ -49,7 +50,7 @@ def test_hyphens_and_underscores_are_the_same_in_options(capsys):
 
 
 def test_words_and_options_stand_in_any_order():
-    parser = CommandParser("it", "does something")
+    parser = CommandParser("it", lambda given: 0, "does something")
     parser.add_run()
     parser.add_argument("file", nargs="?")
     parser.add_argument("--beam", type=int)

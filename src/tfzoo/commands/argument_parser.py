@@ -5,7 +5,7 @@ and what the command line takes.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -23,7 +23,12 @@ class CommandParser(argparse.ArgumentParser):
     """
 
     def __init__(
-        self, command: str, description: str, epilog: str = "", add_help: bool = True
+        self,
+        command: str,
+        run: Callable[[argparse.Namespace], int],
+        description: str,
+        epilog: str = "",
+        add_help: bool = True,
     ) -> None:
         super().__init__(
             f"tfzoo {command}",
@@ -35,7 +40,7 @@ class CommandParser(argparse.ArgumentParser):
         )
         for kind in (int, float):
             self.register("type", kind, partial(parse_number, kind=kind))
-        self.command = command
+        self.command, self.run = command, run
         self.others: tuple[str, ...] = ()
         """What options begin with that it takes besides its own."""
         if add_help:

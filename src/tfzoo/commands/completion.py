@@ -9,8 +9,8 @@ from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.main import COMMANDS, command
-from tfzoo.config.config import TOP, sections
-from tfzoo.config.recipe import packaged_recipes, packaged_sweeps
+from tfzoo.config.config import sections
+from tfzoo.config.recipe import TOP, packaged_recipes, packaged_sweeps
 from tfzoo.errors import TfzooError
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -22,9 +22,11 @@ Commands, their options, packaged recipes, keys of recipes and names of componen
 """
 
 
-def make_parser() -> CommandParser:
+def completion_parser() -> CommandParser:
     """The arguments of the command."""
-    parser = CommandParser("completion", "Print a script that completes tfzoo's words.", EPILOG)
+    parser = CommandParser(
+        "completion", run, "Print a script that completes tfzoo's words.", EPILOG
+    )
     parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
     return parser
 
@@ -52,8 +54,8 @@ def every_command() -> ArgumentParser:
     keys |= dict.fromkeys(TOP)
     whole = ArgumentParser("tfzoo", add_help=False)
     commands = whole.add_subparsers(dest="command", parser_class=ArgumentParser)
-    for name, summary in COMMANDS.items():
-        parser = command(name)[0]
+    for name, (_, summary) in COMMANDS.items():
+        parser = command(name)
         for key, kind in keys.items() if parser.others == ("--",) else ():
             choices = registry(kind).names() if kind else None
             parser.add_argument(f"--{key}", choices=choices, help=kind or "of the recipe")

@@ -32,10 +32,10 @@ OPTIONS = {
 }
 
 
-def make_parser() -> CommandParser:
+def cost_parser() -> CommandParser:
     """The arguments of the command."""
     what = "Print what a training step of a recipe's model takes, by part."
-    parser = CommandParser("cost", what, EPILOG)
+    parser = CommandParser("cost", run, what, EPILOG)
     parser.add_argument("recipe", metavar="RECIPE", help="a packaged name, or a YAML file")
     for name, text in OPTIONS.items():
         parser.add_argument(f"--{name}", type=int, metavar="N", help=text)

@@ -46,9 +46,9 @@ Sections, of which tfzoo fit RECIPE --help SECTION has all keys with type and va
 """
 
 
-def make_parser() -> CommandParser:
+def fit_parser() -> CommandParser:
     """The arguments of the command."""
-    parser = CommandParser("fit", "Train a recipe.", EPILOG, add_help=False)
+    parser = CommandParser("fit", run, "Train a recipe.", EPILOG, add_help=False)
     parser.add_argument(
         "recipe",
         metavar="RECIPE",
@@ -86,7 +86,7 @@ def make_parser() -> CommandParser:
 def run(given: Namespace) -> int:
     """Train a recipe, or print it resolved, or print the keys of a section."""
     if given.help is not None and not (given.help and given.recipe):
-        make_parser().print_help()
+        fit_parser().print_help()
         return 0
     if given.recipe is None:
         raise TfzooError(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from importlib import import_module
-from keyword import iskeyword
 
 from tfzoo import __version__
 from tfzoo.base.allocator import prepare_import
@@ -21,28 +19,28 @@ from tfzoo.commands.argument_parser import CommandParser, HelpPrinted
 from tfzoo.errors import TfzooError, UnknownName
 
 COMMANDS = {
-    "list": "list components, one per line",
-    "show": "describe one component",
-    "check": "run a component's contract tests",
-    "architectures": "list published architectures, or print one",
-    "recipes": "list, print or copy the packaged recipes",
-    "cost": "print what a recipe's model costs, by part",
-    "fit": "train a recipe",
-    "predict": "apply a trained run to text, line by line",
-    "score": "score a trained run on its test sets, or on its validation text",
-    "attention": "write a page that shows a trained run's attention in a text",
-    "serve": "a page and a JSON API for a trained run, on this machine",
-    "plot": "draw learning curves of runs, or a position encoding",
-    "sweep": "train every combination of parts and report the differences",
-    "report": "write the report of a sweep",
-    "import": "make a run of a published model",
-    "export": "write a trained run for other programs, or to be shared",
-    "cache": "show or clear the cache of prepared data",
-    "doctor": "print versions and devices, and how to mend what is wrong",
-    "completion": "print a completion script for bash or zsh",
+    "list": ("contents", "list components, one per line"),
+    "show": ("contents", "describe one component"),
+    "check": ("contents", "run a component's contract tests"),
+    "architectures": ("contents", "list published architectures, or print one"),
+    "recipes": ("contents", "list, print or copy the packaged recipes"),
+    "cost": ("cost", "print what a recipe's model costs, by part"),
+    "fit": ("fit", "train a recipe"),
+    "predict": ("predict", "apply a trained run to text, line by line"),
+    "score": ("predict", "score a trained run on its test sets, or on its validation text"),
+    "attention": ("pictures", "write a page that shows a trained run's attention in a text"),
+    "serve": ("serve", "a page and a JSON API for a trained run, on this machine"),
+    "plot": ("pictures", "draw learning curves of runs, or a position encoding"),
+    "sweep": ("sweep", "train every combination of parts and report the differences"),
+    "report": ("sweep", "write the report of a sweep"),
+    "import": ("exchange", "make a run of a published model"),
+    "export": ("exchange", "write a trained run for other programs, or to be shared"),
+    "cache": ("machine", "show or clear the cache of prepared data"),
+    "doctor": ("machine", "print versions and devices, and how to mend what is wrong"),
+    "completion": ("completion", "print a completion script for bash or zsh"),
 }
-"""Each is a file of this folder: ``make_parser`` declares its arguments, of which help and
-completion are made, and ``run`` gets their values.
+"""The file of each command, in this folder, and what it does. Its function ``NAME_parser`` declares
+its arguments, of which help and completion are made, and what runs it.
 """
 
 LONG = ("fit", "predict", "score", "sweep")
@@ -55,8 +53,8 @@ OF_A_FILE = (
 """Errors of a file that may not be written, for which there is no room, or whose name cannot be."""
 
 
-def command(name: str) -> tuple[CommandParser, Callable[[Namespace], int]]:
-    """Import a command: the parser of the words after its name, and what runs it.
+def command(name: str) -> CommandParser:
+    """Import a command: the parser of the words after its name.
 
     Raises:
         UnknownName: there is none of that name.
@@ -64,8 +62,9 @@ def command(name: str) -> tuple[CommandParser, Callable[[Namespace], int]]:
     if name not in COMMANDS:
         raise UnknownName("command", name, COMMANDS, "tfzoo --help")
     with without_collections():
-        found = import_module(f"tfzoo.commands.{name}{'_' * iskeyword(name)}")
-    return found.make_parser(), found.run
+        module = import_module(f"tfzoo.commands.{COMMANDS[name][0]}")
+    parser: CommandParser = getattr(module, f"{name}_parser")()
+    return parser
 
 
 def usage() -> str:
@@ -76,7 +75,7 @@ def usage() -> str:
         "Compose, train and compare Transformers from any parts.",
         "",
     ]
-    lines += [f"  {name:<13} {text}" for name, text in COMMANDS.items()]
+    lines += [f"  {name:<13} {text}" for name, (_, text) in COMMANDS.items()]
     lines += ["", "tfzoo COMMAND --help says more. To begin: tfzoo fit translation/numbers"]
     return "\n".join(lines)
 
@@ -98,8 +97,8 @@ def main(args: Sequence[str] | None = None) -> int:
         else:
             with suppress(HelpPrinted), heard() if name in LONG else nullcontext():
                 prepare_import()
-                parser, run_command = command(name)
-                code = run_command(parser.parse(words[1:]))
+                parser = command(name)
+                code = parser.run(parser.parse(words[1:]))
         sys.stdout.flush()
         return code
     except TfzooError as error:

@@ -1,4 +1,4 @@
-"""tfzoo predict RUN [FILE]: apply a trained run to lines of text."""
+"""tfzoo predict and tfzoo score: apply a trained run to text."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from tfzoo.data.table import FORMS, NoColumn, TextFormat, decoded, ending_of, re
 from tfzoo.errors import BadData, TfzooError, UnknownName
 from tfzoo.runs import files
 from tfzoo.runs.run import Run
+from tfzoo.training.evaluation import SETS, evaluate
 from tfzoo.training.load import load
 
 WRITTEN = ("lines", *FORMATS)
 Example = tuple[str, str | None]
 """A text and its reference."""
-TEXT = """\
+PREDICT_HELP = """\
 Apply a trained run to each line of text: translate it, name its class, continue it, as its task is.
 `tfzoo predict RUN --help` has the options of the run's task."""
 CHUNK = 20_000
@@ -70,16 +71,16 @@ class PredictParser(CommandParser):
         return given
 
 
-def run(given: Namespace) -> int:
+def predict(given: Namespace) -> int:
     """Apply a run to a file or to standard input."""
     check(given)
     process_lines(given, load_task(given.trained, given.device))
     return 0
 
 
-def make_parser() -> CommandParser:
+def predict_parser() -> CommandParser:
     """The arguments of the command."""
-    parser = PredictParser("predict", TEXT)
+    parser = PredictParser("predict", predict, PREDICT_HELP)
     parser.add_run()
     parser.add_argument(
         "file",
@@ -219,3 +220,40 @@ def open_output(path: str | None) -> Iterator[IO[str]]:
             yield stream
     except OSError as error:
         raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+SCORE_HELP = """\
+Score a run's best checkpoint (or the checkpoint given) on each test set of its recipe, with
+intervals of 95 % over its texts. The task's pictures, such as what is confused with what, are saved
+in the run's folder."""
+OVERRIDES = """\
+--data.X, --search.X and --trainer.X override the recipe, such as --search.beam 5 of a translator,
+or --data.test FILE.
+"""
+
+
+def score_parser() -> CommandParser:
+    """The arguments of the command."""
+    parser = CommandParser("score", score, SCORE_HELP, OVERRIDES)
+    parser.add_run()
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        nargs="?",
+        default="test",
+        help=f"{' or '.join(SETS)} (default: test)",
+    )
+    parser.add_argument(
+        "--predictions",
+        metavar="F",
+        help=f"also write {' or '.join(FORMATS)}: text, prediction and reference of each test set, "
+        "one row per item in its order, to predictions/<name>.<F> in the run's folder",
+    )
+    parser.add_device(default="that of the training")
+    parser.takes_recipe("RUN")
+    return parser
+
+
+def score(given: Namespace) -> int:
+    """Score, and write the predictions."""
+    return evaluate(given)

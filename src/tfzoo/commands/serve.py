@@ -28,9 +28,9 @@ too: put a proxy in front. After Ctrl-C or SIGTERM the server answers what it wa
 """
 
 
-def make_parser() -> CommandParser:
+def serve_parser() -> CommandParser:
     """The arguments of the command."""
-    parser = CommandParser("serve", "Serve a trained run: a page and a JSON API.", EPILOG)
+    parser = CommandParser("serve", run, "Serve a trained run: a page and a JSON API.", EPILOG)
     parser.add_run()
     parser.add_argument(
         "--host",

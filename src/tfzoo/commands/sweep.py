@@ -1,4 +1,4 @@
-"""tfzoo sweep FILE: run and report an ablation."""
+"""tfzoo sweep and tfzoo report: an ablation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
 
 ENGINES = ("local", "ray", "slurm")
-EPILOG = """\
+SWEEP_HELP = """\
 A file names a recipe, what is varied, and the score that is compared:
 
   recipe: translation/numbers
@@ -24,7 +24,7 @@ A file names a recipe, what is varied, and the score that is compared:
 """
 
 
-def run(given: Namespace) -> int:
+def run_sweep(given: Namespace) -> int:
     """Train all runs of a sweep that are missing, and report.
 
     Returns 0 if every cell has an answer, 1 if a run failed or nothing was learnt, 75 or 130 if a
@@ -72,13 +72,14 @@ def parse_seeds(text: str | None) -> list[int]:
     return found
 
 
-def make_parser() -> CommandParser:
+def sweep_parser() -> CommandParser:
     """Return the parser of the command."""
     parser = CommandParser(
         "sweep",
+        run_sweep,
         "Train every combination of a recipe's parts and report which part made a difference. "
         "The same command again trains what is missing.",
-        EPILOG,
+        SWEEP_HELP,
     )
     parser.add_argument(
         "file",
@@ -128,3 +129,47 @@ def add_machines(parser: CommandParser) -> None:
         default="local",
         help="processes on this machine, Ray tasks, or a SLURM array; default local",
     )
+
+
+REPORT_HELP = """\
+Files written into the first folder: report.html (one page, opens offline), report.md (its text
+and tables), runs.csv (one row per run). With a second folder, in which the sweep was repeated with
+other seeds, the report says which verdicts held.
+
+  tfzoo report runs/position
+  tfzoo report runs/position runs/position_again
+  tfzoo report runs/position --metric test/long/exact_match
+"""
+
+
+def report_parser() -> CommandParser:
+    """The arguments of the command."""
+    parser = CommandParser(
+        "report",
+        report,
+        "Write the report of a sweep: means, differences with confidence intervals, plots.",
+        REPORT_HELP,
+    )
+    parser.add_argument("folder", metavar="FOLDER", help="of a sweep, which need not be finished")
+    parser.add_argument("again", nargs="?", metavar="AGAIN", help="the folder of its repeat")
+    parser.add_argument(
+        "--metric",
+        metavar="NAME",
+        help="compare by this column of runs.csv instead of the sweep's metrics",
+    )
+    return parser
+
+
+def report(given: Namespace) -> int:
+    """Compare, print the answer and the sentences of the report, and write it."""
+    from tfzoo.sweep.report.files import publish
+    from tfzoo.sweep.report.results import gather
+
+    results = gather(given.folder, given.metric, given.again)
+    try:
+        publish(results)
+    except OSError as error:
+        raise TfzooError(
+            f"cannot write the report into {given.folder}: {error.strerror or error}"
+        ) from None
+    return 0

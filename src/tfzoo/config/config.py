@@ -22,22 +22,12 @@ from tfzoo.base import memory
 from tfzoo.base.arguments import arguments, check_arguments
 from tfzoo.base.registry import registry
 from tfzoo.base.values import check_range, convert, is_plain, members
-from tfzoo.config.recipe import CLASSES, Option, Recipe, Source, Start, nested
+from tfzoo.config.recipe import CLASSES, TOP, Option, Recipe, Source, Start, nested
 from tfzoo.data.remote import is_address
 from tfzoo.data.source import is_saved
 from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing, under
 from tfzoo.models.options import option_types
 
-TOP: dict[str, Any] = {
-    "task": str,
-    "from": str | None,
-    "seed": int,
-    "timeout": float,
-    "explain": bool,
-    "train_tokens": int | None,
-    "samples": int | None,
-}
-"""The keys that belong to no section, with their types."""
 DEFAULTS = {"seed": 0, "timeout": 1800.0, "explain": False}
 RANGES: dict[str, dict[str, Any]] = {
     "seed": {"ge": 0, "le": 2**32 - 1},

@@ -28,6 +28,16 @@ from tfzoo.runs.folder import ADDRESS
 if TYPE_CHECKING:
     from tfzoo.runs.run import Run
 
+TOP: dict[str, Any] = {
+    "task": str,
+    "from": str | None,
+    "seed": int,
+    "timeout": float,
+    "explain": bool,
+    "train_tokens": int | None,
+    "samples": int | None,
+}
+"""The keys that belong to no section, with their types."""
 CLASSES = {
     "callbacks": "lightning.pytorch.callbacks",
     "logger": "lightning.pytorch.loggers",

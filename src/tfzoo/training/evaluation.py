@@ -12,8 +12,8 @@ from tfzoo.base.ranks import rank
 from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import FORMATS, notify, print_table, relative_path, row_line
 from tfzoo.base.values import leaves
-from tfzoo.config.config import TOP, Config
-from tfzoo.config.recipe import FROM, Source, combine
+from tfzoo.config.config import Config
+from tfzoo.config.recipe import FROM, TOP, Source, combine
 from tfzoo.errors import BadRun, TfzooError, UnknownName
 from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import write_summary

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from tfzoo.base.values import check_range, convert
-from tfzoo.config.config import TOP
+from tfzoo.config.recipe import TOP
 from tfzoo.errors import BadRecipe, UnknownName, listing, within
 from tfzoo.sweep.judge import effects
 from tfzoo.sweep.judge.design import parse_margin

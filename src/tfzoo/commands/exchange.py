@@ -1,4 +1,4 @@
-"""tfzoo export RUN: write a trained run for other programs, or to be shared."""
+"""tfzoo import and tfzoo export: models of other programs, and runs for them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tfzoo.errors import TfzooError, UnknownName
 
 if TYPE_CHECKING:
     from tfzoo.runs.run import Run
+from tfzoo.errors import BadRun
 
-EPILOG = """\
+EXPORT_HELP = """\
   --to ckpt         a file with weights, recipe and tokenizer but without the state of the
                     optimiser: all commands can use it, but training cannot be resumed from it
   --to safetensors  a folder to be shared, without pickles: weights, recipe, tokenizer and a model
@@ -36,10 +37,13 @@ OUTPUTS = {
 """The formats, and the name of what is written to the run's folder if no other place is given."""
 
 
-def make_parser() -> CommandParser:
+def export_parser() -> CommandParser:
     """The arguments of the command."""
     parser = CommandParser(
-        "export", "Write a trained run, or one checkpoint of it, in another format.", EPILOG
+        "export",
+        run_export,
+        "Write a trained run, or one checkpoint of it, in another format.",
+        EXPORT_HELP,
     )
     parser.add_run()
     parser.add_argument(
@@ -52,7 +56,7 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def run(given: Namespace) -> int:
+def run_export(given: Namespace) -> int:
     """Read a checkpoint, file or folder, and write it in the format asked for."""
     from tfzoo.runs import files
     from tfzoo.runs.run import Run
@@ -118,3 +122,44 @@ def write(checkpoint: dict[str, object], output: Path) -> None:
         raise TfzooError(
             f"cannot write {output}: {getattr(error, 'strerror', None) or error}"
         ) from None
+
+
+IMPORT_HELP = """\
+SOURCE is a folder that save_pretrained of Hugging Face's transformers wrote, with config.json,
+weights in safetensors and tokenizer.json, or a repository of the Hub, hf://owner/name[@revision].
+Pickles are not read, and code that it asks for is not run.
+
+The folder that is written is a run of tfzoo: predict, attention, serve, export and
+fit --from take it. They take SOURCE itself, too, and read it anew each time.
+"""
+
+
+def import_parser() -> CommandParser:
+    """The arguments of the command."""
+    parser = CommandParser("import", run_import, "Make a run of a published model.", IMPORT_HELP)
+    parser.add_argument("source", metavar="SOURCE", help="a folder, or hf://owner/name[@revision]")
+    parser.add_argument(
+        "--run", metavar="FOLDER", help="what to write; default: runs/<name of SOURCE>"
+    )
+    return parser
+
+
+def run_import(given: Namespace) -> int:
+    """Read a published model, and write it as a run."""
+    from tfzoo.runs import files
+    from tfzoo.runs.folder import RUNS
+    from tfzoo.runs.run import Run
+
+    name = Path(given.source.partition("@")[0]).expanduser().resolve().name
+    output = Path(given.run) if given.run else RUNS / name
+    files.check_new(output)
+    source = Run(given.source)
+    if not source.is_published:
+        raise BadRun(
+            f"{given.source} has no config.json of transformers that can be read and names a "
+            "model_type; a run of tfzoo needs no import"
+        )
+    source.load().save_pretrained(output)
+    notify(f"use it: tfzoo predict {relative_path(output)}")
+    print_result(str(relative_path(output)))
+    return 0

@@ -1,4 +1,4 @@
-"""tfzoo doctor: versions, devices, and extras that are missing."""
+"""tfzoo doctor and tfzoo cache: what this machine has."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from packaging.requirements import Requirement
 
 from tfzoo import __version__
 from tfzoo.base.terminal import print_result, print_table
+from tfzoo.base.values import readable
 from tfzoo.commands.argument_parser import CommandParser
 
 
-def make_parser() -> CommandParser:
+def doctor_parser() -> CommandParser:
     """The arguments of the command."""
     return CommandParser(
         "doctor",
+        doctor,
         "Print versions, devices and extras, and how to install what is missing. "
         "Exit code 1 if a package that tfzoo requires is missing or of another version.",
     )
 
 
-def run(given: Namespace) -> int:
+def doctor(given: Namespace) -> int:
     """Print the report. Returns 1 if a required package is not there."""
     wrong = missing()
     rows = [("Python", f"{platform.python_version()}  {sys.executable}"), ("tfzoo", __version__)]
@@ -71,3 +73,26 @@ def devices() -> str:
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     mps = ["Apple GPU"] if torch.backends.mps.is_available() else []
     return ", ".join([f"{torch.get_num_threads()} CPU threads", *gpus, *mps])
+
+
+def cache_parser() -> CommandParser:
+    """The arguments of the command."""
+    parser = CommandParser(
+        "cache",
+        run_cache,
+        "Print the folder and size of the cache of prepared data. TFZOO_CACHE sets another folder.",
+    )
+    parser.add_argument(
+        "--clear", action="store_true", help="delete it; data is prepared again when it is needed"
+    )
+    return parser
+
+
+def run_cache(given: Namespace) -> int:
+    """Print the folder and size of the cache; with ``--clear`` empty it."""
+    from tfzoo.base import cache
+
+    print_result(f"{cache.folder()}  {readable(cache.size())}")
+    if given.clear:
+        print_result(f"cleared {readable(cache.clear())}")
+    return 0

@@ -1,0 +1,201 @@
+"""What is in the package: components, published architectures, recipes."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from tfzoo.base.kinds import KINDS
+from tfzoo.base.registry import describe, list_components, registry
+from tfzoo.base.terminal import notify, print_result, progress
+from tfzoo.commands.argument_parser import CommandParser
+from tfzoo.config.recipe import (
+    SWEEPS,
+    find_recipe,
+    header_of,
+    packaged_recipes,
+    packaged_sweeps,
+)
+from tfzoo.errors import BadComponent, TfzooError
+from tfzoo.models import architectures
+
+
+def list_parser() -> CommandParser:
+    """The arguments of the command."""
+    parser = CommandParser("list", run_list, "List components with name, summary and paper.")
+    parser.add_argument(
+        "kind", nargs="?", metavar="KIND", help=f"one of {', '.join(KINDS)}; all when left out"
+    )
+    return parser
+
+
+def run_list(given: Namespace) -> int:
+    """Print names, summaries and papers."""
+    kinds = [given.kind] if given.kind else list(KINDS)
+    for kind in kinds:
+        names = registry(kind).names()
+        if len(kinds) > 1:
+            print_result(f"{kind}")
+        width = max(map(len, names), default=0)
+        summaries = registry(kind).declared("about" if kind == "task" else "summary")
+        papers = registry(kind).declared("paper")
+        for name in names:
+            if name not in summaries:  # of another package, which does not say it in its source
+                try:
+                    entry = registry(kind).entry(name)
+                    summaries[name], papers[name] = entry.summary, entry.paper
+                except BadComponent as error:  # the others are still listed
+                    summaries[name] = f"cannot be used: {error}"
+            paper = f"  [{papers[name]}]" if papers.get(name) else ""
+            print_result(f"  {name:<{width}}  {summaries[name]}{paper}")
+    return 0
+
+
+def show_parser() -> CommandParser:
+    """The arguments of the command."""
+    parser = CommandParser(
+        "show",
+        show,
+        "Formula, paper, options with types and defaults, and traits of one component.",
+    )
+    parser.add_argument("kind", metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("name", metavar="NAME", nargs="?", help="see tfzoo list KIND")
+    return parser
+
+
+def show(given: Namespace) -> int:
+    """Print the entry of a component."""
+    if given.name is None:
+        found = [kind for kind, names in list_components().items() if given.kind in names]
+        told = [f"tfzoo show {kind} {given.kind}" for kind in found] or ["tfzoo show KIND NAME"]
+        raise TfzooError(f"NAME is missing: {' or '.join(told)} (tfzoo show --help)")
+    print_result(str(describe(given.kind, given.name)))
+    return 0
+
+
+def architectures_parser() -> CommandParser:
+    """The arguments of the command."""
+    parser = CommandParser(
+        "architectures",
+        run_architectures,
+        "List published architectures with their model and paper, or print the parts of one.",
+        "Use one by `like: NAME` under `model:` in a recipe, --model.like NAME, or "
+        'tfzoo.Transformer(..., like="NAME").',
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="print this architecture")
+    return parser
+
+
+def run_architectures(given: Namespace) -> int:
+    """List architectures with their model and paper, or print one."""
+    if given.name is not None:
+        print_result(architectures.text(given.name).rstrip())
+        return 0
+    names = architectures.names()
+    found = {name: architectures.architecture(name) for name in names}
+    width, models = max(map(len, names)), max(len(one.model) for one in found.values())
+    for name, one in found.items():
+        print_result(f"{name:<{width}}  {one.model:<{models}}  {one.title}  [{one.paper}]")
+    return 0
+
+
+def recipes_parser() -> CommandParser:
+    """The arguments of the command."""
+    parser = CommandParser(
+        "recipes",
+        recipes,
+        "List the packaged recipes and sweeps, print one, or copy one to edit it.",
+    )
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="print this recipe; ablations: list the packaged sweeps",
+    )
+    parser.add_argument(
+        "--copy",
+        metavar="PATH",
+        help="write it to a new file, or into a folder; an existing file is not overwritten",
+    )
+    return parser
+
+
+def recipes(given: Namespace) -> int:
+    """List recipes, print one, or copy it."""
+    if given.name is None:
+        if given.copy:
+            raise TfzooError(
+                "--copy needs the name of a recipe: "
+                "tfzoo recipes translation/numbers --copy mine.yaml"
+            )
+        print_result("tfzoo fit ...")
+        list_names(packaged_recipes())
+        print_result(f"Sweeps, which vary a recipe: tfzoo recipes {SWEEPS}")
+        return 0
+    if given.name == SWEEPS:
+        print_result("tfzoo sweep ...")
+        list_names(packaged_sweeps())
+        return 0
+    text = find_recipe(given.name).read_text("utf-8")
+    if given.copy is None:
+        print_result(text.rstrip())
+        return 0
+    path = Path(given.copy)
+    path = path / f"{given.name.rpartition('/')[2]}.yaml" if path.is_dir() else path
+    try:
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise TfzooError(f"{path} exists already: name another file, or remove it") from None
+    except OSError as error:
+        raise TfzooError(f"cannot copy to {path}: {error.strerror}") from None
+    command = "sweep" if given.name in packaged_sweeps() else "fit"
+    notify(f"copied to {path}; run it with: tfzoo {command} {path}")
+    return 0
+
+
+def list_names(names: Sequence[str]) -> None:
+    """Print names with a line of description."""
+    width = max(map(len, names), default=0)
+    for name in names:
+        print_result(f"  {name:<{width}}  {header_of(name)}")
+
+
+def check_parser() -> CommandParser:
+    """The arguments of the command."""
+    parser = CommandParser(
+        "check",
+        run_check,
+        "Run the contract tests of one component, also of another package. Exit code 1 when a "
+        "contract does not hold.",
+        "docs/own-components.md says what is demanded.",
+    )
+    parser.add_argument("kind", metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("name", metavar="NAME", help="see tfzoo list KIND")
+    parser.add_argument("--all", action="store_true", help="a line for every contract")
+    return parser
+
+
+def run_check(given: Namespace) -> int:
+    """Print the contracts that do not hold, or with ``--all`` every one. Returns 1 if one does not
+    hold.
+    """
+    registry(given.kind).entry(given.name)
+    from tfzoo.testing import check
+
+    count = held = 0
+    with progress(f"checking {given.kind} {given.name}") as show:
+        for result in check(given.kind, given.name):
+            count, held = count + 1, held + result.ok
+            if given.all or not result.ok:
+                word = "ok    " if result.ok else "FAILED"
+                how = f": {result.message}" if result.message else ""
+                print_result(f"{word}  {result.name}{how}")
+            else:
+                show(f"{count}, {result.name}")
+    print_result(
+        f"{given.kind} {given.name}: {held} of {count} contracts hold"
+        + ("" if given.all else " (--all prints each)")
+    )
+    return int(held < count)
