@@ -40,3 +40,6 @@ def test_what_can_follow_is_offered():
     assert completed("tfzoo fit x --optim.l") == {"--optim.lr", "--optim.label_smoothing"}
     assert completed("tfzoo sweep ablations/pos") == {"ablations/position"}
     assert completed("tfzoo export --ov") == {"--overwrite"}
+    assert completed("tfzoo export run --to o") == {"onnx"}
+    assert completed("tfzoo show norm rm") == {"rms"}
+    assert "WandbLogger" in completed("tfzoo fit x --trainer.logger W")

@@ -44,14 +44,15 @@ def arguments(cls: type) -> Mapping[str, Parameter]:
     return found
 
 
-def check_arguments(cls: type, given: Collection[str]) -> None:
-    """Check the names of the arguments with which a constructor is called.
+def check_arguments(cls: type, given: Collection[str], passed_on: Collection[str] = ()) -> None:
+    """Check the names of the arguments with which a constructor is called. Where it has
+    ``**kwargs``, any name is taken, unless it is known what they can be, ``passed_on``.
 
     Raises:
         BadOption: one that it does not have, or one that it needs is missing.
     """
-    known = arguments(cls)
-    if not any(one.kind is one.VAR_KEYWORD for one in parameters(cls)):
+    known = [*arguments(cls), *passed_on]
+    if passed_on or not any(one.kind is one.VAR_KEYWORD for one in parameters(cls)):
         for name in given:
             if name not in known:
                 raise BadOption(

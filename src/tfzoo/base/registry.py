@@ -12,8 +12,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -25,8 +25,8 @@ from typing import Annotated, Any, TypeVar
 from tfzoo.base.arguments import VARIABLE, parameters
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.terminal import notify
-from tfzoo.base.values import check_range, convert, is_plain, type_name
-from tfzoo.errors import BadComponent, BadOption, UnknownName, did_you_mean, listing
+from tfzoo.base.values import check_range, convert, is_plain, leaves, type_name
+from tfzoo.errors import BadComponent, BadOption, BadRun, UnknownName, did_you_mean, listing
 
 Spec = str | Mapping[str, Any]
 """How YAML and Python name a component: ``"rms"``, or ``{"name": "rms", "eps": 1e-6}``."""
@@ -308,6 +308,37 @@ def task_for(label: str) -> str:
     """``task: regression``: what reads labels of a kind, which tasks declare as ``label``."""
     names = registry("task").declaring("label", label)
     return f"task: {' or '.join(names) or 'one of your own'}"
+
+
+def packages(recipe: Mapping[str, Any]) -> dict[str, str]:
+    """The packages of the components that a recipe names and that are not tfzoo's own."""
+    named = {value for _, value in leaves(recipe) if isinstance(value, str)}
+    return {
+        f"{kind} {name}": entry.cls.__module__.partition(".")[0]
+        for kind, one in REGISTRIES.items()
+        for name, entry in one.registered.items()
+        if name in named and not entry.cls.__module__.startswith("tfzoo.")
+    }
+
+
+@contextmanager
+def needing(packages: object) -> Iterator[None]:
+    """Context in which a component that is not there, of one of the :func:`packages` that a run
+    has noted, is missed with its package.
+
+    Raises:
+        BadRun: naming the package.
+    """
+    try:
+        yield
+    except UnknownName as error:
+        noted = packages if isinstance(packages, Mapping) else {}
+        if package := noted.get(f"{error.what} {error.name}"):
+            raise BadRun(
+                f"{error.what} {error.name!r} is of the package {package!r}, which is not "
+                "installed here: install it, then run this again"
+            ) from None
+        raise
 
 
 def registry(kind: str) -> Registry:

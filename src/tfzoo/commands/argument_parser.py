@@ -7,12 +7,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import NoReturn
 
 from tfzoo.base.terminal import print_result
 from tfzoo.base.values import parse_number
-from tfzoo.config.recipe import Option, Source, next_option, read_yaml
+from tfzoo.config.recipe import Option, Source, local, next_option, read_yaml
 from tfzoo.errors import TfzooError, did_you_mean
 
 
@@ -97,7 +96,7 @@ class CommandParser(argparse.ArgumentParser):
         given = self.parse_intermixed_args(own)
         given.words = [self.command, *words]
         configs = getattr(given, "config", ())
-        files = [Source(read_yaml(Path(path)), path, given.trust) for path in configs]
+        files = [Source(read_yaml(local(path)), path, given.trust) for path in configs]
         given.overrides = [*files, *options]
         return given
 

@@ -8,10 +8,12 @@ from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
+from tfzoo.commands.exchange import OUTPUTS
 from tfzoo.commands.main import COMMANDS, command
-from tfzoo.config.config import sections
-from tfzoo.config.recipe import TOP, packaged_recipes, packaged_sweeps
+from tfzoo.config.config import class_names, sections
+from tfzoo.config.recipe import CLASSES, TOP, packaged_recipes, packaged_sweeps
 from tfzoo.errors import TfzooError
+from tfzoo.models import architectures
 
 SHELLS = ("bash", "zsh", "tcsh")
 EPILOG = """\
@@ -52,18 +54,24 @@ def every_command() -> ArgumentParser:
         for key in section.hints
     }
     keys |= dict.fromkeys(TOP)
+    parts = sorted({part for kind in KINDS for part in registry(kind).names()})
+    words = {
+        "sweep": {"FILE": sweeps},
+        "show": {"NAME": parts},
+        "check": {"NAME": parts},
+        "architectures": {"NAME": architectures.names()},
+        "recipes": {"NAME": recipes + sweeps},
+        "export": {"FORMAT": list(OUTPUTS)},
+    }
     whole = ArgumentParser("tfzoo", add_help=False)
     commands = whole.add_subparsers(dest="command", parser_class=ArgumentParser)
     for name, (_, summary) in COMMANDS.items():
         parser = command(name)
         for key, kind in keys.items() if parser.others == ("--",) else ():
             choices = registry(kind).names() if kind else None
+            if key.removeprefix("trainer.") in CLASSES:
+                choices = class_names(key.removeprefix("trainer."))
             parser.add_argument(f"--{key}", choices=choices, help=kind or "of the recipe")
-        words = {
-            "RECIPE": recipes,
-            "KIND": list(KINDS),
-            **({"FILE": sweeps} if name == "sweep" else {}),
-        }
-        parser.offer(words)
+        parser.offer({"RECIPE": recipes, "KIND": list(KINDS), **words.get(name, {})})
         commands.add_parser(name, parents=[parser], add_help=False, help=summary)
     return whole

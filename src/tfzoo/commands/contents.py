@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import describe, list_components, registry
-from tfzoo.base.terminal import notify, print_result, progress
+from tfzoo.base.terminal import notify, print_result, progress, row_line
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.recipe import (
     SWEEPS,
@@ -27,6 +27,7 @@ def list_parser() -> CommandParser:
     parser.add_argument(
         "kind", nargs="?", metavar="KIND", help=f"one of {', '.join(KINDS)}; all when left out"
     )
+    parser.add_argument("--json", action="store_true", help="print each as a line of JSON")
     return parser
 
 
@@ -35,7 +36,7 @@ def run_list(given: Namespace) -> int:
     kinds = [given.kind] if given.kind else list(KINDS)
     for kind in kinds:
         names = registry(kind).names()
-        if len(kinds) > 1:
+        if len(kinds) > 1 and not given.json:
             print_result(f"{kind}")
         width = max(map(len, names), default=0)
         summaries = registry(kind).declared("about" if kind == "task" else "summary")
@@ -47,8 +48,11 @@ def run_list(given: Namespace) -> int:
                     summaries[name], papers[name] = entry.summary, entry.paper
                 except BadComponent as error:  # the others are still listed
                     summaries[name] = f"cannot be used: {error}"
-            paper = f"  [{papers[name]}]" if papers.get(name) else ""
-            print_result(f"  {name:<{width}}  {summaries[name]}{paper}")
+            row = {"kind": kind, "name": name, "summary": summaries[name]}
+            row |= {"paper": papers.get(name, "")}
+            paper = f"  [{row['paper']}]" if row["paper"] else ""
+            line = f"  {name:<{width}}  {row['summary']}{paper}"
+            print_result(row_line(row, "jsonl", row) if given.json else line)
     return 0
 
 

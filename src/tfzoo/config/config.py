@@ -18,8 +18,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from lightning_utilities.core.imports import RequirementCache
+
 from tfzoo.base import memory
-from tfzoo.base.arguments import arguments, check_arguments
+from tfzoo.base.arguments import arguments, check_arguments, parameters
 from tfzoo.base.registry import registry
 from tfzoo.base.values import check_range, convert, is_plain, members
 from tfzoo.config.recipe import CLASSES, TOP, Option, Recipe, Source, Start, nested
@@ -35,6 +37,7 @@ RANGES: dict[str, dict[str, Any]] = {
     "train_tokens": {"ge": 1, "le": 2**63 - 1},
     "samples": {"ge": 0, "le": 10_000},
     "trainer.accumulate_grad_batches": {"ge": 1},
+    "trainer.devices": {"ge": -1, "le": 1024},
     "trainer.num_nodes": {"ge": 1, "le": 100_000},
     "trainer.check_val_every_n_epoch": {"ge": 1},
     "trainer.val_check_interval": {"gt": 0},
@@ -418,6 +421,12 @@ class Config:
             return
         best, known = self.recipe["checkpoint"], self.task.logged_names()
         monitors = [("checkpoint", best.get("monitor") or self.task.monitor, best.get("mode"))]
+        for name in re.findall(r"\{(.*?)[:}]", best.get("filename") or ""):
+            if name not in ("epoch", "step", *known):
+                said = (
+                    f": no metric {name!r}.{did_you_mean(name, known)} Known: {listing(known, 30)}"
+                )
+                raise BadRecipe(said, key="checkpoint.filename")
         for callback in callbacks:
             options = callback.get("init_args") or {}
             mode = options.get("mode", "min")  # Lightning's default
@@ -495,6 +504,11 @@ def absolute_path(value: Any) -> Any:
 
 LISTS = ("callbacks", "logger", "plugins")
 """Those that are lists."""
+PASSED_ON = {
+    "WandbLogger": "wandb.init",
+    "TensorBoardLogger": "torch.utils.tensorboard.SummaryWriter",
+}
+"""What gets the options of a logger that it has not itself."""
 NAMES = ("strategy", "profiler", "accelerator")
 """Those for which Lightning has other names than those of classes, such as ``ddp``."""
 
@@ -530,13 +544,14 @@ def check_class(key: str, value: Any) -> Any:
     if not isinstance(cls, type) or (own and not cls.__module__.startswith("lightning.")):
         if isinstance(value, str) and key in NAMES and not module:
             return value
-        package = vars(import_module(CLASSES[key]))
-        known = [one for one in package if isinstance(package[one], type)]
+        known = class_names(key)
         raise BadRecipe(
             f"no {what} named {name!r}.{did_you_mean(name, known)} Known: {listing(known, 40)}"
         )
     supplied = {"save_dir": ""} if "save_dir" in arguments(cls) else {}
     check_arguments(cls, {**supplied, **options})
+    if key == "logger":
+        check_logger(cls, options)
     for option, one in options.items():
         if isinstance(one, Mapping) and "class_path" in one:
             options[option] = check_class(key, one)
@@ -544,6 +559,28 @@ def check_class(key: str, value: Any) -> Any:
             converted = convert_option(cls, option, one)
             options[option] = one if isinstance(converted, timedelta) else converted
     return {"class_path": path, **({"init_args": options} if options else {})}
+
+
+def class_names(key: str) -> list[str]:
+    """The names of Lightning's classes for an argument of the Trainer in :data:`CLASSES`."""
+    package = vars(import_module(CLASSES[key]))
+    return [name for name in package if isinstance(package[name], type)]
+
+
+def check_logger(cls: type, options: Mapping[str, Any]) -> None:
+    """Check that a logger's package is installed, and knows the options that are passed on to it.
+
+    Raises:
+        BadRecipe, BadOption: it is not, or it does not.
+    """
+    modules = [vars(import_module(owner.__module__)) for owner in cls.__mro__]
+    values = [value for module in modules for value in module.values()]
+    needed = [value for value in values if isinstance(value, RequirementCache)]
+    if needed and not any(needed):
+        raise BadRecipe(f"{cls.__name__} needs a package: {needed[0]}")
+    if cls.__name__ in PASSED_ON and options.keys() - arguments(cls).keys():
+        receiver = load(PASSED_ON[cls.__name__])
+        check_arguments(cls, options, [one.name for one in parameters(receiver)])
 
 
 def make(value: Any, **supplied: Any) -> Any:

@@ -117,6 +117,13 @@ def packaged_sweeps() -> list[str]:
     return [name for name in packaged() if name.partition("/")[0] == SWEEPS]
 
 
+def local(path: str) -> Path:
+    """The path of a recipe's file; BadRecipe if it is an address, which is not fetched."""
+    if URL.match(path):
+        raise BadRecipe(f"{path} is an address, and no recipe is fetched: download it first")
+    return Path(path)
+
+
 def find_recipe(recipe: str, beside: Path = Path()) -> Path:
     """Return the file of a recipe or sweep, given its packaged name, or its path from the folder
     ``beside``.
@@ -124,7 +131,7 @@ def find_recipe(recipe: str, beside: Path = Path()) -> Path:
     Raises:
         BadRecipe: there is no such file.
     """
-    path, known = beside / Path(recipe).expanduser(), packaged()
+    path, known = beside / local(recipe).expanduser(), packaged()
     if path.name.removesuffix(".gz").endswith(TEXT_SUFFIXES):
         raise BadRecipe(
             f"{recipe} is no recipe, which is a .yaml file; text is given to one: "

@@ -13,7 +13,7 @@ import lightning.pytorch as L
 from torch import Tensor, nn
 
 from tfzoo.base import adapters, memory
-from tfzoo.base.registry import Entry
+from tfzoo.base.registry import Entry, needing, packages
 from tfzoo.base.values import LAYERS, check_number, leaves
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadRun, TfzooError
@@ -170,7 +170,8 @@ class Stored(L.LightningModule):
                 f"{cls.__name__}.load(RUN, model=...) in Python"
             )
         try:
-            return cls._restored(kept, checkpoint, model, keep_adapter).eval()
+            with needing(kept.get("packages")):
+                return cls._restored(kept, checkpoint, model, keep_adapter).eval()
         except TfzooError:
             raise
         except Exception as error:  # of any kind: the file may come from anyone
@@ -228,6 +229,7 @@ class Stored(L.LightningModule):
             "format": checkpoints.FORMAT,
             "task": self.entry.name,
             "recipe": {**self.recipe, **adapter},
+            "packages": packages({**self.recipe, "task": self.entry.name}),
             "tokenizer": self.tokenizer_state(),
             "batches": self.batches,
             "skipped": self.skipped,

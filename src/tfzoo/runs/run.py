@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from tfzoo.base.loading import task_class
+from tfzoo.base.registry import needing
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints, pretrained
 from tfzoo.runs.folder import CONFIG, recorded_scores
@@ -66,7 +67,8 @@ class Run:
     @property
     def task(self) -> Any:
         """The class of its task."""
-        return task_class(self.entry["task"])
+        with needing(self.entry.get("packages")):
+            return task_class(self.entry["task"])
 
     def check_task(self, name: str) -> None:
         """Raise BadRun unless it is of the task of this name."""

@@ -403,7 +403,7 @@ class TrainingRun:
             print_result(f"to predict:\n  {written(text)} | tfzoo predict {shlex.quote(folder)}")
         if (self.last.folder / checkpoints.LAST).exists():
             has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in self.command)
-            words = [*self.command, *([] if has_folder else ["--run", folder])]
+            words = [*last_of_each(self.command), *([] if has_folder else ["--run", folder])]
             print_result(f"to go on:\n  {shlex.join(['tfzoo', *words])}")
 
     def _table(self) -> list[tuple[str, str]]:
@@ -436,6 +436,23 @@ def example_text(data: Any) -> str:
     """Return a validation text that can stand in double quotes in a shell."""
     texts = data.val_dataloader().dataset[range(1)].source_text
     return next((text for text in texts if text.strip() and not set(text) & set('"$`\\!')), "text")
+
+
+def last_of_each(command: Sequence[str]) -> list[str]:
+    """A command without the options, and their values, that are given again later. Those that add
+    to a list, and files, which may be several, stay.
+    """
+    options: dict[str, list[str]] = {"": []}
+    key = ""
+    for word in command:
+        if word.startswith("--"):
+            key = name = word.partition("=")[0]
+            if name.endswith("+") or name == "--config":
+                key = f"{name} {len(options)}"
+            options.pop(key, None)
+            options[key] = []
+        options[key].append(word)
+    return [word for words in options.values() for word in words]
 
 
 def written(text: str) -> str:
