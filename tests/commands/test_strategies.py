@@ -17,7 +17,6 @@ import torch
 from torch.testing import assert_close
 
 import tfzoo
-from tests.daily import sampled
 from tests.results import rows, summary
 from tests.tiny import numbers
 from tests.trainers import quiet
@@ -39,7 +38,6 @@ HARD = typed(
 )
 FSDP2 = "runs/numbers/1"
 """The folder that is chosen where none is named."""
-DDP = "ddp"
 ON_TWO = ("fit", "translation/numbers", *TINY, *HARD, "--trainer.devices", "2")
 SPREAD = ("--trainer.strategy", "fsdp2", "--compute.activation_checkpointing", "true")
 
@@ -53,15 +51,6 @@ def runs(tmp_path_factory):
         patch.setenv("OMP_NUM_THREADS", "1")
         assert main([*ON_TWO, *SPREAD]) == 0
         yield folder
-
-
-@pytest.fixture(scope="module")
-def ddp(runs):
-    """The same training with DDP. By day, tests/tasks/test_spread.py compares the two."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(runs)
-        assert main([*ON_TWO, "--run", DDP]) == 0
-    return DDP
 
 
 @pytest.fixture(autouse=True)
@@ -150,11 +139,14 @@ class Seen(L.Callback):
         }
 
 
-@pytest.mark.parametrize("strategy", sampled(["fsdp2", "ddp"], ["fsdp2"]))
-def test_what_two_processes_wrote_one_process_trains_on_with(strategy, request):
-    """Sharded, whichever strategy wrote the file."""
-    run = FSDP2 if strategy == "fsdp2" else request.getfixturevalue("ddp")
-    path = Path(f"{run}/checkpoints/last.ckpt")
+def test_another_strategy_does_not_go_on(capsys):
+    assert main([*ON_TWO, "--run", FSDP2]) == 2
+    assert "trainer.strategy was fsdp2, is" in capsys.readouterr().err
+
+
+def test_what_two_processes_wrote_one_process_trains_on_with():
+    """Sharded."""
+    path = Path(f"{FSDP2}/checkpoints/last.ckpt")
     checkpoint = checkpoints.read(path)
     task = tfzoo.TranslationTask.from_checkpoint(checkpoints.read(path))  # takes the tensors over
     tfzoo.models.initialise.initialise(task.model, 5)  # other weights than those to be loaded

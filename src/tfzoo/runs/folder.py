@@ -41,13 +41,14 @@ MAY_CHANGE = {
     *SCORELESS,
     *(f"trainer.{end}_{unit}" for end in ("max", "min") for unit in ("steps", "epochs", "time")),
     *(f"trainer.limit_{split}_batches" for split in ("val", "test", "predict")),
-    *("trainer.devices", "trainer.num_nodes", "trainer.strategy"),
-    *("trainer.accumulate_grad_batches", "train_tokens", "samples", "from"),
+    *("trainer.devices", "trainer.num_nodes", "trainer.accumulate_grad_batches"),
+    *("train_tokens", "samples", "from"),
 }
 """Keys that may change, with all below them, when a run goes on: how long training lasts, what is
 logged, on how many processes it runs, and where it once began. A step must keep its number of
 batches, which is checked when all processes have started. ``limit_train_batches`` may not change:
-it decides which batches an epoch has.
+it decides which batches an epoch has; nor may the strategy: each numbers Adam's averages as it
+likes.
 """
 
 MOST_NAMED = 4
