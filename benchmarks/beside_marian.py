@@ -34,7 +34,7 @@ from marian import PAD, Endless, batches, our_loss, pair, their_loss
 from scipy import stats
 
 from tfzoo import keep_freed_memory
-from tfzoo.base.allocator import READ_AT_IMPORT
+from tfzoo.base.memory import READ_AT_IMPORT
 from tfzoo.base.special_ids import OWN
 from tfzoo.search import Search, search
 

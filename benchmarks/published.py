@@ -185,7 +185,7 @@ def ours(place: Path, steps: int, double: bool) -> list[float]:
 
     import lightning.pytorch as L
 
-    from tfzoo.base.allocator import keep_freed_memory
+    from tfzoo.base.memory import keep_freed_memory
     from tfzoo.config.config import Config
     from tfzoo.config.recipe import parse_options, read
     from tfzoo.training.start import load

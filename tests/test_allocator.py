@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 import tfzoo
 from tests import forked
-from tfzoo.base import allocator
+from tfzoo.base import memory
 from tfzoo.commands import serve
 from tfzoo.commands.main import main
 from tfzoo.sweep.run import train_module
@@ -25,7 +25,7 @@ maps_no_tensor = pytest.mark.skipif(HAS_LIMIT, reason="maps tensors from 32 MiB 
 
 @pytest.fixture(autouse=True)
 def nothing_chosen(monkeypatch):
-    others = ("GLIBC_TUNABLES", allocator.VARIABLE, *allocator.READ_AT_IMPORT)
+    others = ("GLIBC_TUNABLES", memory.VARIABLE, *memory.READ_AT_IMPORT)
     for name in [*os.environ]:
         if name.startswith("MALLOC_") or name in others:
             monkeypatch.delenv(name)
@@ -90,16 +90,16 @@ def test_variables_that_pytorch_reads_are_set_before_it_is_imported(chosen):
     """But for those that are there."""
     code = (
         "import os, sys\n"
-        "from tfzoo.base import allocator\n"
+        "from tfzoo.base import memory\n"
         "from tfzoo.commands import main\n"
         "def command(name):\n"
         "    assert 'torch' not in sys.modules\n"
-        "    print(*(os.environ[name] for name in allocator.READ_AT_IMPORT))\n"
+        "    print(*(os.environ[name] for name in memory.READ_AT_IMPORT))\n"
         "    raise SystemExit\n"
         "main.command = command\n"
         "main.main(['fit', 'translation/numbers'])\n"
     )
-    environment = {k: v for k, v in os.environ.items() if k not in allocator.READ_AT_IMPORT}
+    environment = {k: v for k, v in os.environ.items() if k not in memory.READ_AT_IMPORT}
     environment |= {} if chosen is None else {"LRU_CACHE_CAPACITY": chosen}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
@@ -153,6 +153,6 @@ def test_training_and_inference_begin_with_it(begin, two_runs, monkeypatch):
         raise Asked
 
     monkeypatch.setattr("tfzoo.commands.main.prepare_import", lambda: None)  # it asks as well
-    monkeypatch.setattr(allocator, "is_wanted", asked)
+    monkeypatch.setattr(memory, "is_wanted", asked)
     with pytest.raises(Asked):
         begin(two_runs)

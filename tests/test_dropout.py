@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tfzoo.base import dropout as module
-from tfzoo.base.dropout import dropout
+from tfzoo.base import functional
+from tfzoo.base.functional import dropout
 
 
 @pytest.fixture(autouse=True)
 def large(monkeypatch):
     """Small tensors too."""
-    monkeypatch.setattr(module, "LARGE", 0)
+    monkeypatch.setattr(functional, "LARGE", 0)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])

@@ -1,13 +1,13 @@
 """Products by oneDNN, where it is chosen, are those of PyTorch."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
-from tfzoo.base import adapters, products
+from tfzoo.base import adapters
+from tfzoo.base import linear as module
+from tfzoo.base.linear import linear
 from tfzoo.base.registry import create
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="no oneDNN")
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason
 
 @pytest.fixture
 def chosen(monkeypatch):
-    """oneDNN on any processor, for any size; the inputs of its products."""
+    """oneDNN on any processor, for any size; the inputs of its linear."""
     seen = []
     by_onednn = adapters.onednn_linear
 
@@ -23,9 +23,9 @@ def chosen(monkeypatch):
         seen.append(x)
         return by_onednn(x, *more)
 
-    monkeypatch.setattr(products, "mkl_is_slow", lambda: True)
-    monkeypatch.setattr(products, "SMALLEST", 1)
-    monkeypatch.setattr(products, "SMALLEST_REPEATED", 1)
+    monkeypatch.setattr(module, "mkl_is_slow", lambda: True)
+    monkeypatch.setattr(module, "SMALLEST", 1)
+    monkeypatch.setattr(module, "SMALLEST_REPEATED", 1)
     monkeypatch.setattr(adapters, "onednn_linear", noted)
     return seen
 
@@ -42,7 +42,7 @@ def inputs(*shape):
 def test_values_and_gradients(shape, bias, again, chosen):
     given = inputs(*shape)[: 2 + bias]
     results = []
-    for function in (products.linear, nn.functional.linear):
+    for function in (linear, nn.functional.linear):
         y = function(*given)
         total = y.square().sum() if again else y.sum()  # of a sum, the gradient is one number
         first = torch.autograd.grad(total, given, create_graph=again)
@@ -54,40 +54,22 @@ def test_values_and_gradients(shape, bias, again, chosen):
     assert_close(*results, rtol=1e-4, atol=1e-3)
 
 
-def test_a_kept_copy_follows_its_weight(chosen, monkeypatch):
-    monkeypatch.setattr(products, "LARGE", 1)
-    (x, weight, bias), kept = inputs(3, 5), products.KeptWeights()
-    with torch.no_grad():
-        for step in range(6):
-            with kept.used():
-                found = products.linear(x, weight, bias)
-            assert_close(found, nn.functional.linear(x, weight, bias), rtol=1e-4, atol=1e-4)
-            if step == 2:
-                weight.mul_(2.0)
-            copied = kept.copies[id(weight)][2]
-            assert (copied is not None) == (step in (1, 2, 4, 5))
-    with kept.used():
-        products.linear(x, weight).sum().backward()
-    assert weight.grad is not None
-    assert not copy.deepcopy(kept).copies
-
-
 def test_only_what_needs_a_gradient_gets_one(chosen):
     x, weight, _ = inputs(3, 5)
-    products.linear(x.detach(), weight).sum().backward()
+    linear(x.detach(), weight).sum().backward()
     assert (len(chosen), x.grad) == (2, None)
-    products.linear(x, weight.detach()).sum().backward()
+    linear(x, weight.detach()).sum().backward()
     assert len(chosen) == 4
 
 
 def test_other_tensors_are_left_to_pytorch(chosen):
     x, weight, _ = inputs(3, 5)
-    products.linear(x.double(), weight.double())
-    products.linear(x.to("meta"), weight.to("meta"))
+    linear(x.double(), weight.double())
+    linear(x.to("meta"), weight.to("meta"))
     with torch.autocast("cpu", torch.bfloat16):
-        assert products.linear(x, weight).dtype == torch.bfloat16
-    torch.func.vmap(products.linear, in_dims=(0, None))(x, weight)
-    torch.compile(products.linear, backend="eager", fullgraph=True)(x, weight)
+        assert linear(x, weight).dtype == torch.bfloat16
+    torch.func.vmap(linear, in_dims=(0, None))(x, weight)
+    torch.compile(linear, backend="eager", fullgraph=True)(x, weight)
     assert not chosen
 
 

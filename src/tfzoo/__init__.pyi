@@ -1,6 +1,6 @@
 from . import errors as errors
 from . import testing as testing
-from .base.allocator import keep_freed_memory as keep_freed_memory
+from .base.memory import keep_freed_memory as keep_freed_memory
 from .base.registry import create as create
 from .base.registry import describe as describe
 from .base.registry import list_components as list_components

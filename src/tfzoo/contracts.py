@@ -17,11 +17,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.dropout import dropout as drop
-from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.functional import at_least_fp32, soft_cap
+from tfzoo.base.functional import dropout as drop
 from tfzoo.base.registry import Entry
 from tfzoo.base.rotation import Rotation
-from tfzoo.base.soft_cap import soft_cap
 from tfzoo.base.values import PLAIN
 from tfzoo.errors import BadComponent, BadOption
 from tfzoo.masks import Mask, Pairs, check_type, dense

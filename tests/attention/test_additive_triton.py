@@ -115,13 +115,13 @@ def test_what_it_is_chosen_for(monkeypatch):
     open_mask = Mask(causal=True, keys=torch.ones(B, K, dtype=torch.bool))
     assert not triton_applies(*given, open_mask, 0.0), "on a CPU"
     monkeypatch.setattr(kernels, "apply_to", lambda *given: True)
-    monkeypatch.setattr(kernels, "has_triton", lambda: True)
+    monkeypatch.setattr(kernels, "HAS_TRITON", True)
     assert triton_applies(*given, open_mask, 0.0)
     assert not triton_applies(*given, open_mask, 0.1), "it has no dropout"
     assert not triton_applies(*given, Mask(allowed=torch.ones(1, 1, Q, K).bool()), 0.0)
     assert not triton_applies(*(x.double() for x in given), open_mask, 0.0)
     assert not triton_applies(*(x[:0] if x.dim() > 2 else x for x in given), open_mask, 0.0)
-    monkeypatch.setattr(kernels, "has_triton", lambda: False)
+    monkeypatch.setattr(kernels, "HAS_TRITON", False)
     assert not triton_applies(*given, open_mask, 0.0), "not installed"
 
 

@@ -13,7 +13,7 @@ from tests.results import summary
 from tests.tiny import numbers
 from tests.typed import typed
 from tfzoo import TranslationData, TranslationTask
-from tfzoo.base.signals import INTERRUPTED, STOPPED, heard
+from tfzoo.base.processes import INTERRUPTED, STOPPED, heard
 from tfzoo.commands.main import main
 from tfzoo.training.last_checkpoint import LastCheckpoint
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from tests.exact import close
 from tests.golden import load
-from tfzoo.base.soft_cap import soft_cap
+from tfzoo.base.functional import soft_cap
 from tfzoo.errors import BadOption
 from tfzoo.learning.cross_entropy import chunk_rows, cross_entropy, cross_entropy_of_logits
 

@@ -196,10 +196,10 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         keyword("causal", "False"),
         OPTIONS + "test_a_position_is_told_where_it_stands[relative_bias]",
     ),
-    "half-split rotary turns its gradients the wrong way": (
-        "RotateHalvesFunction.backward",
-        replace("-sin", "sin"),
-        "position rotary gradients_are_those_of_the_output",
+    "half-split rotary turns the wrong way": (
+        "rotate_halves",
+        replace("(-sin, sin)", "(sin, -sin)"),
+        POSITION + "test_rotary_equals_llama_and_over_a_fraction_neox[llama-1.0]",
     ),
     "channels beyond the rotated ones are dropped": (
         "Rotation.__call__",
@@ -432,13 +432,13 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         FORMULA + "[bilinear-True]",
     ),
     "gate and value are exchanged": (
-        "feedforward._layers:Gated.gated",
+        "Gated.between",
         replace("gate, value = _", "value, gate = _"),
         FORMULA + "[reglu-False]",
     ),
     "a gated layer takes two thirds of its width": (
-        "feedforward._layers:Gated.__init__",
-        replace("hidden or self.usual_width(dim)", "round((hidden or 4 * dim) * 2 / 3)"),
+        "Plain.__init__",
+        replace("hidden or _", "round((hidden or 4 * dim) * self.usual_width(12) / 48)"),
         FORMULA + "[swiglu-False]",
     ),
     "the weights of experts do not sum to 1": (

@@ -11,7 +11,7 @@ from itertools import product
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.functional import dropout as drop
 from tfzoo.base.registry import Entry
 from tfzoo.contracts import value_matrices
 from tfzoo.errors import TfzooError
@@ -274,7 +274,7 @@ def queries_and_keys_of_zeros_are_harmless(entry: Entry):
 def dropout_drops_weights_and_scales_the_others(entry: Entry):
     """``dropout`` drops that share of the weights and scales the others by ``1 / (1 - dropout)``;
     gradients pass those that were kept. An attention that combines several heads draws it by
-    :func:`tfzoo.base.dropout.dropout`.
+    :func:`tfzoo.base.functional.dropout`.
     """
     attention = build_randomized(entry)
     for k in (7, 2 * MIDDLE):

@@ -25,8 +25,8 @@ from torch import Tensor
 from triton.language import constexpr, tensor
 
 from tfzoo.attention._tanh_scores import formula
-from tfzoo.base.custom_autograd import differentiable_backward
-from tfzoo.base.precision import compute_dtype
+from tfzoo.base.functional import compute_dtype
+from tfzoo.base.kernels import differentiable_backward
 from tfzoo.masks import Mask
 
 NARROWEST = 16  # of a block on any side: what a product of two takes

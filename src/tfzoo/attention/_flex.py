@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from tfzoo.base import kernels
-from tfzoo.base.custom_autograd import custom_functions_apply
-from tfzoo.base.soft_cap import soft_cap
+from tfzoo.base.functional import soft_cap
+from tfzoo.base.kernels import custom_functions_apply
 from tfzoo.masks import Mask, Pairs, pairs
 
 SHORT = 256  # queries or keys: two blocks of a mask, which the compiler would take for a constant
@@ -39,7 +39,7 @@ def flex_is_faster(
         and q.dtype == k.dtype == v.dtype != torch.float64
         and min(q.shape[-1], v.shape[-1]) >= NARROWEST
         and min(q.shape[-2], k.shape[-2]) > SHORT
-        and custom_functions_apply(q, k, v)
+        and custom_functions_apply()
         and kernels.apply_to(q, k, v)
     )
 

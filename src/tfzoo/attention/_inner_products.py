@@ -9,10 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tfzoo.attention._flex import flex, flex_is_faster
-from tfzoo.base.custom_autograd import custom_functions_apply
-from tfzoo.base.dropout import dropout as drop
-from tfzoo.base.precision import at_least_fp32
-from tfzoo.base.soft_cap import soft_cap
+from tfzoo.base.functional import at_least_fp32, soft_cap
+from tfzoo.base.functional import dropout as drop
+from tfzoo.base.kernels import custom_functions_apply
 from tfzoo.contracts import Attention
 from tfzoo.masks import LANES, Mask, Pairs, dense, largest
 
@@ -96,7 +95,7 @@ def fused_is_faster(
         return False
     if torch.compiler.is_compiling():  # one graph for all lengths
         return True
-    if not custom_functions_apply(q, k, v):
+    if not custom_functions_apply():
         return False
     plain = bias is None and needs_no_matrix(q, k, mask)
     few = torch.is_grad_enabled() and q.shape[:-1].numel() * k.shape[-2] <= FEW

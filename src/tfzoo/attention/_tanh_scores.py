@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.base.custom_autograd import custom_functions_apply, differentiable_backward
-from tfzoo.base.precision import compute_dtype
+from tfzoo.base.functional import compute_dtype
+from tfzoo.base.kernels import custom_functions_apply, differentiable_backward
 
 BLOCK = 2**18  # pairs of positions that a CPU works on at a time: they should stay in its cache
 ROWS = 64  # queries of a block with a causal mask: fewer leave out more
@@ -36,7 +36,7 @@ def tanh_scores(a: Tensor, b: Tensor, v: Tensor, first: int | None = None) -> Te
     """
     dtype = compute_dtype(a, b, v)
     a, b, v = a.to(dtype), b.to(dtype), v.to(dtype)
-    if not custom_functions_apply(a, b, v) or a.numel() * b.shape[-2] < SMALL:
+    if not custom_functions_apply() or a.numel() * b.shape[-2] < SMALL:
         return formula(a, b, v)
     groups = v.expand(*a.shape[:2], -1)
     scores: Tensor = TanhScores.apply(a.flatten(0, 1), b.flatten(0, 1), groups.flatten(0, 1), first)  # type: ignore[no-untyped-call]

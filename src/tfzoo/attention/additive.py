@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from tfzoo.attention._tanh_scores import tanh_scores
 from tfzoo.base import kernels
-from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.functional import dropout as drop
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Attention

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.attention._inner_products import InnerProducts
-from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.functional import at_least_fp32
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
 from tfzoo.attention._inner_products import inner_product_attention
-from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.functional import at_least_fp32
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Attention

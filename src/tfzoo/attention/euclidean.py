@@ -7,7 +7,7 @@ import math
 from torch import Tensor
 
 from tfzoo.attention._inner_products import inner_product_attention
-from tfzoo.base.precision import at_least_fp32, without_autocast
+from tfzoo.base.functional import at_least_fp32, without_autocast
 from tfzoo.base.registry import register
 from tfzoo.contracts import Attention
 from tfzoo.masks import Mask

@@ -141,11 +141,6 @@ def transforms_active() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
-def version(x: Any) -> int:
-    """How often a tensor, or another one that shares its memory, was changed in place."""
-    return int(x._version)
-
-
 def onednn_linear_operation() -> Any:
     """PyTorch's operation of :func:`onednn_linear`; None in a PyTorch without oneDNN."""
     import torch
@@ -156,13 +151,6 @@ def onednn_linear_operation() -> Any:
 def onednn_linear(x: Any, weight: Any, bias: Any) -> Any:
     """``x W^T + b`` by oneDNN, without gradients; ``x`` and the weight of any strides."""
     return onednn_linear_operation()(x, weight, bias, "none", [], "")
-
-
-def onednn_order(weight: Any, rows: int) -> Any:
-    """A copy of a contiguous weight for :func:`onednn_linear`, in oneDNN's own order."""
-    import torch
-
-    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
 
 
 def run_exit_functions() -> None:

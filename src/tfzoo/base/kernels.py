@@ -1,19 +1,33 @@
-"""Whether kernels for GPUs are chosen where they apply."""
+"""When hand-written functions and kernels for GPUs may compute in place of PyTorch's operations.
+
+A hand-written autograd function takes fewer passes over memory than autograd on PyTorch's own
+operations. It needs plain tensors, and its backward is no formula that could be differentiated
+again. For everything else there is the formula itself.
+"""
 
 from __future__ import annotations
 
 import os
-from functools import cache
+from collections.abc import Callable
 from importlib.util import find_spec
 
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.custom_autograd import custom_functions_apply
-from tfzoo.base.precision import compute_dtype
+from tfzoo.base import adapters
 
 VARIABLE = "TFZOO_KERNELS"
 """The environment variable that is set to 0 to compute by PyTorch's own operations alone."""
+HAS_TRITON = find_spec("triton") is not None
+
+
+def custom_functions_apply() -> bool:
+    """Whether hand-written functions may compute: not while a graph is traced (``torch.compile``,
+    ``torch.export``), under ``torch.func`` or forward-mode differentiation.
+    """
+    return not (
+        torch.compiler.is_compiling() or adapters.transforms_active() or adapters.forward_mode()
+    )
 
 
 def apply_to(*inputs: Tensor) -> bool:
@@ -29,16 +43,24 @@ def triton_applies(*inputs: Tensor) -> bool:
     None of them takes float64, tensors without elements or what hand-written functions may not.
     """
     return (
-        not torch.compiler.is_compiling()
+        custom_functions_apply()
         and apply_to(*inputs)
-        and min(x.numel() for x in inputs) > 0
-        and compute_dtype(*inputs) != torch.float64
-        and custom_functions_apply(*inputs)
-        and has_triton()
+        and all(x.numel() > 0 and x.dtype != torch.float64 for x in inputs)
+        and HAS_TRITON
     )
 
 
-@cache
-def has_triton() -> bool:
-    """Whether Triton is installed."""
-    return find_spec("triton") is not None
+def differentiable_backward(
+    formula: Callable[..., Tensor], inputs: tuple[Tensor | None, ...], grad: Tensor
+) -> tuple[Tensor | None, ...]:
+    """The gradients of ``formula(*inputs)``, which can be differentiated again; None for an input
+    that needs none, or that is None.
+
+    For the backward of a hand-written function under ``create_graph=True``, where
+    ``torch.is_grad_enabled()`` is True.
+    """
+    # Views, so that no input counts for another one.
+    views = [None if x is None else x.view_as(x) for x in inputs]
+    wanted = [x for x in views if x is not None and x.requires_grad]
+    found = iter(torch.autograd.grad(formula(*views), wanted, grad, create_graph=True))
+    return tuple(next(found) if x is not None and x.requires_grad else None for x in views)

@@ -1,16 +1,31 @@
 """Linear maps: with Glorot initialisation, computed in the dtype of their input, or one for each
 expert.
+
+PyTorch computes products in fp32 by MKL, which on AMD's processors of family 26 reaches half of
+what oneDNN does, which PyTorch has built in and uses for other dtypes; on those of family 25,
+oneDNN gains little. ``benchmarks/products.py`` measures both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tfzoo.base import products
+from tfzoo.base import adapters
+from tfzoo.base.kernels import custom_functions_apply, differentiable_backward
+
+SMALLEST = 2**27
+"""Multiplications from which a product pays for the code that oneDNN makes, and keeps, for its
+sizes: those of a batch of training are often new.
+"""
+SMALLEST_REPEATED = 2**20
+"""The same without gradients, as in the steps of a decoder, whose sizes stay."""
 
 
 class Linear(nn.Linear):
@@ -24,7 +39,7 @@ class Linear(nn.Linear):
             nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return products.linear(x, self.weight, self.bias)
+        return linear(x, self.weight, self.bias)
 
 
 class CastLinear(nn.Linear):
@@ -71,3 +86,65 @@ class Experts(nn.Module):
         weights = self.weight.unbind()
         biases = [None] * len(weights) if self.bias is None else self.bias.unbind()
         return [F.linear(*one) for one in zip(parts, weights, biases, strict=True)]
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x W^T + b``, by oneDNN where that is the faster way, in fp32 on a CPU, and by ``F.linear``
+    anywhere else: ``(* i), (o i), (o) -> (* o)``.
+    """
+    if not goes_by_onednn(x, weight, bias):
+        return F.linear(x, weight, bias)
+    if not torch.is_grad_enabled():
+        return adapters.onednn_linear(x, weight, bias)  # type: ignore[no-any-return]
+    # In rows: what a custom function returns must be no view of something it made.
+    rows: Tensor = LinearFunction.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
+    return rows.view(*x.shape[:-1], weight.shape[0])
+
+
+def goes_by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> bool:
+    """Whether oneDNN is to compute :func:`linear`."""
+    if torch.compiler.is_compiling():  # a graph is for any number of rows
+        return False
+    smallest = SMALLEST if torch.is_grad_enabled() else SMALLEST_REPEATED
+    return (
+        x.numel() * weight.shape[0] >= smallest
+        and mkl_is_slow()
+        and x.device.type == "cpu"
+        and x.dtype == weight.dtype == torch.float32
+        and (bias is None or bias.dtype == torch.float32)
+        and all(type(one) in (Tensor, nn.Parameter) for one in (x, weight))
+        and bool(torch.backends.mkldnn.enabled)
+        and not torch.is_autocast_enabled("cpu")
+        and custom_functions_apply()
+    )
+
+
+@cache
+def mkl_is_slow() -> bool:
+    """Whether this processor is AMD's, and oneDNN is there."""
+    try:
+        amd = "AuthenticAMD" in Path("/proc/cpuinfo").read_text("utf-8")
+    except OSError:  # no Linux
+        return False
+    return amd and torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+
+
+class LinearFunction(torch.autograd.Function):
+    """``x W^T + b``, forward and backward by oneDNN: ``(n i), (o i), (o) -> (n o)``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight, bias)
+        return adapters.onednn_linear(x, weight, bias)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return differentiable_backward(F.linear, (x, weight, bias), grad)
+        to_x, to_weight, to_bias = ctx.needs_input_grad
+        return (
+            linear(grad, weight.T) if to_x else None,
+            linear(grad.T, x.T) if to_weight else None,
+            grad.sum(0) if to_bias else None,
+        )

@@ -5,13 +5,12 @@ position.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from tfzoo.base.custom_autograd import custom_functions_apply
-from tfzoo.base.precision import compute_dtype
+from tfzoo.base.functional import compute_dtype
+from tfzoo.base.kernels import custom_functions_apply
 
 
 @dataclass  # not frozen: PyTorch 2.10 does not compile what makes a frozen one
@@ -43,7 +42,7 @@ class Rotation:
 def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotate channels ``2i`` and ``2i + 1``: one complex product, hardly slower than a copy."""
     pairs = x.view(*x.shape[:-1], x.shape[-1] // 2, 2)
-    if not custom_functions_apply(x, cos, sin):  # torch.compile has no complex numbers
+    if not custom_functions_apply():  # torch.compile has no complex numbers
         a, b = pairs.unbind(-1)
         return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
     if (
@@ -56,29 +55,6 @@ def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate channels ``i`` and ``i + c/2``: in place where possible, for fewer passes over
-    memory.
-    """
-    if custom_functions_apply(x, cos, sin) and not (cos.requires_grad or sin.requires_grad):
-        return RotateHalvesFunction.apply(x, cos, sin)  # type: ignore[no-any-return,no-untyped-call]
-    a, b = x.chunk(2, -1)
-    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
-
-
-class RotateHalvesFunction(torch.autograd.Function):
-    """The backward rotates by the opposite angle."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        ctx.save_for_backward(cos, sin)
-        rotated = x * torch.cat((cos, cos), -1)
-        first, second = x.chunk(2, -1)
-        to_first, to_second = rotated.chunk(2, -1)
-        to_first.addcmul_(second, sin, value=-1)
-        to_second.addcmul_(first, sin)
-        return rotated
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        cos, sin = ctx.saved_tensors
-        return RotateHalvesFunction.apply(grad, cos, -sin), None, None  # type: ignore[no-untyped-call]
+    """Rotate channels ``i`` and ``i + c/2``."""
+    other = x.roll(x.shape[-1] // 2, -1)
+    return x * torch.cat((cos, cos), -1) + other * torch.cat((-sin, sin), -1)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tfzoo.base.ranks import local_rank, rank
+from tfzoo.base.processes import local_rank, rank
 
 FORMATS = ("tsv", "jsonl")
 """How rows are written."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from tfzoo.base.allocator import keep_freed_memory
+from tfzoo.base.memory import keep_freed_memory
 from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.config import Config

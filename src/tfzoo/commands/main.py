@@ -10,9 +10,9 @@ from contextlib import nullcontext, suppress
 from importlib import import_module
 
 from tfzoo import __version__
-from tfzoo.base.allocator import prepare_import
-from tfzoo.base.loading import without_collections
-from tfzoo.base.signals import INTERRUPTED, Stopped, heard
+from tfzoo.base.memory import prepare_import
+from tfzoo.base.loading import quick_imports
+from tfzoo.base.processes import INTERRUPTED, Stopped, heard
 from tfzoo.base.terminal import notify, print_refusal, print_result
 from tfzoo.base.values import is_text
 from tfzoo.commands.argument_parser import CommandParser, HelpPrinted
@@ -61,7 +61,7 @@ def command(name: str) -> CommandParser:
     """
     if name not in COMMANDS:
         raise UnknownName("command", name, COMMANDS, "tfzoo --help")
-    with without_collections():
+    with quick_imports():
         module = import_module(f"tfzoo.commands.{COMMANDS[name][0]}")
     parser: CommandParser = getattr(module, f"{name}_parser")()
     return parser

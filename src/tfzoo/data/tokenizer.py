@@ -26,7 +26,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from tfzoo.base import bounded_files
+from tfzoo.base import files
 from tfzoo.base.loading import require
 from tfzoo.base.registry import Entry, Spec, create
 from tfzoo.base.special_ids import OWN, SpecialIds
@@ -455,7 +455,7 @@ def state_of(folder: Path) -> str:
     """
     names: Mapping[str, str] = {}
     if lexists(folder / FILE):
-        text = bounded_files.text_of(folder / FILE, bounded_files.TEXT)
+        text = files.text_of(folder / FILE)
     else:
         text, names = converted(folder)
     with of_a_stranger(f"the tokenizer in {folder}"):
@@ -545,7 +545,7 @@ def sha256_of(state: str) -> str:
 
 def json_of(path: Path) -> dict[str, Any]:
     """The content of a file of JSON; empty where there is none."""
-    found = bounded_files.json_of(path) if path.is_file() else {}
+    found = files.json_of(path) if path.is_file() else {}
     return found if isinstance(found, dict) else {}
 
 

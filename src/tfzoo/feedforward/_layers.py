@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from tfzoo.base.dropout import dropout as drop
-from tfzoo.base.products import call
+from tfzoo.base.functional import dropout as drop
+from tfzoo.base.linear import Linear
 from tfzoo.base.values import check_range
 from tfzoo.contracts import FeedForward
 
 
 class Plain(FeedForward):
-    """``act(x W + b) V + c``; a subclass writes :meth:`activation`.
+    """``act(x W + b) V + c``; a subclass writes ``act``, elementwise, as :meth:`activation`.
 
     Matrices start uniform by Glorot's rule, biases at zero.
     """
 
+    maps = 1
+    """Matrices of one width in the first product."""
+
     def __init__(self, dim: int, *, hidden: int | None = None, bias: bool = True) -> None:
         super().__init__()
-        check_range(
-            f"feedforward {self.entry.name!r}: hidden", hidden, ge=1, whole=True, optional=True
-        )
+        where = f"feedforward {self.entry.name!r}: hidden"
+        check_range(where, hidden, ge=1, whole=True, optional=True)
         width = hidden or self.usual_width(dim)
-        self.inner = nn.Linear(dim, width, bias=bias)
-        self.outer = nn.Linear(width, dim, bias=bias)
+        self.inner = Linear(dim, self.maps * width, bias=bias)
+        self.outer = Linear(width, dim, bias=bias)
         self.reset_parameters()
 
     @staticmethod
@@ -32,34 +34,28 @@ class Plain(FeedForward):
         return 4 * dim
 
     def reset_parameters(self) -> None:
-        for layer in (self.inner, self.outer):
-            nn.init.xavier_uniform_(layer.weight)
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
+        """Biases initialise themselves."""
+        for weight in (*self.inner.weight.chunk(self.maps), self.outer.weight):
+            nn.init.xavier_uniform_(weight)
 
     def activation(self, z: Tensor) -> Tensor:
-        """Elementwise."""
         raise NotImplementedError
 
+    def between(self, z: Tensor) -> Tensor:
+        """The hidden layer from the first product: ``(b n f) -> (b n f)``."""
+        return self.activation(z)
+
     def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
-        return call(self.outer, drop(self.activation(call(self.inner, x)), dropout))
+        return self.outer(drop(self.between(self.inner(x)), dropout))
 
 
-class Gated(FeedForward):
-    """``(act(x W) * x V) U``; a subclass writes :meth:`activation`.
+class Gated(Plain):
+    """``(act(x W) * x V) U``; a subclass writes ``act``, of the gate, as :meth:`activation`."""
 
-    Matrices start uniform by Glorot's rule, biases at zero.
-    """
+    maps = 2
 
     def __init__(self, dim: int, *, hidden: int | None = None, bias: bool = False) -> None:
-        super().__init__()
-        check_range(
-            f"feedforward {self.entry.name!r}: hidden", hidden, ge=1, whole=True, optional=True
-        )
-        width = hidden or self.usual_width(dim)
-        self.inner = nn.Linear(dim, 2 * width, bias=bias)  # gate and value in one product
-        self.outer = nn.Linear(width, dim, bias=bias)
-        self.reset_parameters()
+        super().__init__(dim, hidden=hidden, bias=bias)
 
     @staticmethod
     def usual_width(dim: int) -> int:
@@ -68,21 +64,7 @@ class Gated(FeedForward):
         """
         return round(4 * dim * 2 / 3)
 
-    def reset_parameters(self) -> None:
-        for weight in (*self.inner.weight.chunk(2), self.outer.weight):
-            nn.init.xavier_uniform_(weight)
-        for layer in (self.inner, self.outer):
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
-
-    def activation(self, z: Tensor) -> Tensor:
-        """Elementwise, on the gate."""
-        raise NotImplementedError
-
-    def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
-        return call(self.outer, drop(self.gated(call(self.inner, x)), dropout))
-
-    def gated(self, z: Tensor) -> Tensor:
-        """``(b n 2f) -> (b n f)``: the activation of the gate times the value."""
+    def between(self, z: Tensor) -> Tensor:
+        """The activation of the gate times the value: ``(b n 2f) -> (b n f)``."""
         gate, value = z.chunk(2, -1)
         return self.activation(gate) * value

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tfzoo.base.custom_autograd import custom_functions_apply
-from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.functional import at_least_fp32, without_autocast
+from tfzoo.base.functional import dropout as drop
+from tfzoo.base.kernels import custom_functions_apply
 from tfzoo.base.linear import CastLinear, Experts
-from tfzoo.base.precision import at_least_fp32, without_autocast
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import FeedForward
@@ -124,7 +124,7 @@ class Mixture(FeedForward):
         if self.training:
             self.measure(probs, chosen, padding)
         weights = weights / weights.sum(-1, keepdim=True)
-        if custom_functions_apply(tokens):
+        if custom_functions_apply():
             return self.routed(tokens, weights, chosen, padding, dropout).view_as(x)
         every = torch.stack(self.apply_experts([tokens] * probs.shape[-1], dropout), 1)  # (t e d)
         weights = torch.zeros_like(probs).scatter(1, chosen, weights)

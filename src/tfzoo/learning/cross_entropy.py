@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.base.precision import without_autocast
-from tfzoo.base.products import goes_by_onednn, linear
+from tfzoo.base.functional import without_autocast
+from tfzoo.base.linear import goes_by_onednn, linear
 from tfzoo.errors import BadOption
 from tfzoo.learning.loss import class_losses, share
 

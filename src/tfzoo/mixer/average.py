@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tfzoo.base.functional import at_least_fp32
 from tfzoo.base.linear import Linear
-from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import create, register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import FeedForward, value_matrices

@@ -6,9 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tfzoo.base.dropout import dropout
+from tfzoo.base.functional import at_least_fp32, dropout
 from tfzoo.base.linear import Linear
-from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption

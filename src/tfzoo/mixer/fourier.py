@@ -7,7 +7,7 @@ from math import tau
 import torch
 from torch import Tensor
 
-from tfzoo.base.precision import at_least_fp32, without_autocast
+from tfzoo.base.functional import at_least_fp32, without_autocast
 from tfzoo.base.registry import register
 from tfzoo.models.context import Context
 from tfzoo.models.mixer import Mixer

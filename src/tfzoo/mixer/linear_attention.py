@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor
 
+from tfzoo.base.functional import at_least_fp32, without_autocast
 from tfzoo.base.linear import Linear
-from tfzoo.base.precision import at_least_fp32, without_autocast
 from tfzoo.base.registry import register
 from tfzoo.models.context import Context
 from tfzoo.models.mixer import Mixer

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.adapters import has_hooks
-from tfzoo.base.dropout import dropout
+from tfzoo.base.functional import dropout
 from tfzoo.base.linear import Linear
 from tfzoo.base.registry import PoolingSpec, create
 from tfzoo.base.values import check_range

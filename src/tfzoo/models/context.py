@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from tfzoo.base.products import KeptWeights
+from tfzoo.base.linear import KeptWeights
 from tfzoo.base.rotation import Rotation
 from tfzoo.masks import Mask, Pairs
 

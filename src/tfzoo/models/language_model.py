@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.products import linear
-from tfzoo.base.soft_cap import soft_cap
+from tfzoo.base.functional import soft_cap
+from tfzoo.base.linear import linear
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
@@ -176,6 +176,5 @@ class LanguageModel(nn.Module):
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
         """Append a token to each row, and return the logits of the next one: ``(b) -> (b v)``."""
-        with cache.weights.used():
-            logits: Tensor = self(tokens[:, None], cache=cache)
+        logits: Tensor = self(tokens[:, None], cache=cache)
         return logits[:, 0]

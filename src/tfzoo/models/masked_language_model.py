@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.linear import Linear
-from tfzoo.base.products import linear
+from tfzoo.base.linear import Linear, linear
 from tfzoo.base.registry import create
 from tfzoo.base.values import type_name
 from tfzoo.contracts import Norm

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base import kernels
-from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.functional import at_least_fp32
 from tfzoo.base.registry import Entry, create
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.adapters import has_hooks
-from tfzoo.base.dropout import dropout
+from tfzoo.base.functional import dropout
 from tfzoo.base.linear import Linear
 from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import Norm

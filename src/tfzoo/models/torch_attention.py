@@ -10,7 +10,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from tfzoo.base.adapters import NoTorchFastPath
-from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.functional import dropout as drop
 from tfzoo.base.registry import AttentionSpec, WeightingSpec, create
 from tfzoo.contracts import Attention, Weighting
 from tfzoo.errors import BadOption

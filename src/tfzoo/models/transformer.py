@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.products import linear
+from tfzoo.base.linear import linear
 from tfzoo.base.values import check_range, type_name
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
@@ -175,6 +175,5 @@ class Transformer(nn.Module):
         """Append one token to each of ``r`` hypotheses, and return the logits of the next token:
         ``(r) -> (r v)``.
         """
-        with cache.weights.used():
-            hidden = self.decoder(self.target_embedding(tokens[:, None]), cache=cache)
-            return self.logits(hidden[:, 0])
+        hidden = self.decoder(self.target_embedding(tokens[:, None]), cache=cache)
+        return self.logits(hidden[:, 0])

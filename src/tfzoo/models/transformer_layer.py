@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from tfzoo.base.dropout import dropout as drop
+from tfzoo.base.functional import dropout as drop
 from tfzoo.base.registry import NormSpec, create, registry
 from tfzoo.contracts import Component, FeedForward, Norm, Residual, value_matrices
 from tfzoo.errors import BadOption

@@ -8,14 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tfzoo.base.custom_autograd import custom_functions_apply, differentiable_backward
+from tfzoo.base.kernels import custom_functions_apply, differentiable_backward
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """``x / sqrt(mean(x^2) + eps) * weight`` over the last axis; ``x`` and ``weight`` are of one
     dtype, fp32 or float64.
     """
-    if x.device.type == "cpu" and custom_functions_apply(x, weight):
+    if x.device.type == "cpu" and custom_functions_apply():
         return RMSNormFunction.apply(x, weight, eps)  # type: ignore[no-any-return,no-untyped-call]
     return F.rms_norm(x, weight.shape, weight, eps)
 

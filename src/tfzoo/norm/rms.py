@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.precision import compute_dtype
+from tfzoo.base.functional import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Norm

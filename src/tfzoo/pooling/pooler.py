@@ -6,8 +6,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from tfzoo.base.functional import compute_dtype
 from tfzoo.base.linear import CastLinear
-from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.contracts import Pooling
 from tfzoo.pooling._token import at_least_one

@@ -7,8 +7,8 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.functional import compute_dtype
 from tfzoo.base.linear import CastLinear
-from tfzoo.base.precision import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Pooling

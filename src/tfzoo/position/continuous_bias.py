@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tfzoo.base.functional import compute_dtype, without_autocast
 from tfzoo.base.linear import CastLinear
-from tfzoo.base.precision import compute_dtype, without_autocast
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Position

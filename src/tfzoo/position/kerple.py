@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.precision import compute_dtype
+from tfzoo.base.functional import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.contracts import Position
 from tfzoo.position._distances import distances

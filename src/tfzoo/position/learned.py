@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tfzoo.base.precision import at_least_fp32
+from tfzoo.base.functional import at_least_fp32
 from tfzoo.base.registry import register
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption

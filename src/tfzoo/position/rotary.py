@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from tfzoo.base.precision import compute_dtype
+from tfzoo.base.functional import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.base.rotation import Rotation
 from tfzoo.base.values import check_range

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.precision import compute_dtype
+from tfzoo.base.functional import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.contracts import Position
 from tfzoo.errors import BadOption

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base import bounded_files
+from tfzoo.base.files import check_regular
 from tfzoo.errors import BadRun, listing
 from tfzoo.runs import hub, pretrained
 from tfzoo.runs.folder import SCHEME, check_exists, similar_runs
@@ -201,7 +201,7 @@ def check_sums(path: Path) -> None:
     """Find a flipped bit or a truncated file, which ``torch.load`` alone accepts, and compression,
     of which a mapped file knows nothing.
     """
-    bounded_files.regular(path)
+    check_regular(path)
     try:
         with zipfile.ZipFile(path) as archive:
             compressed = (entry.filename for entry in archive.infolist() if entry.compress_type)

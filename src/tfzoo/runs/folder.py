@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from tfzoo.base import bounded_files
-from tfzoo.base.ranks import rank
+from tfzoo.base.files import object_of
+from tfzoo.base.processes import rank
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import remove_leftovers, replace_text
 from tfzoo.runs.lock import LOCK, LOCK_OWNER, holding
@@ -240,7 +240,7 @@ def write_summary(folder: Path, command: str, section: Mapping[str, Any]) -> Non
 
 def read_summary(folder: Path) -> dict[str, Any]:
     """The sections of a run's summary; none where the file is missing or damaged."""
-    sections = bounded_files.object_of(folder / SUMMARY).items()
+    sections = object_of(folder / SUMMARY).items()
     return {name: section for name, section in sections if isinstance(section, dict)}
 
 

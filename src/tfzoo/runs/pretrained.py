@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tfzoo.base import bounded_files
+from tfzoo.base.files import check_regular, json_of, object_of, text_of
 from tfzoo.base.loading import require
 from tfzoo.base.values import leaves
 from tfzoo.errors import BadRun
@@ -48,7 +48,7 @@ def is_pretrained(path: Path) -> bool:
 
 def is_published(folder: Path) -> bool:
     """Whether a folder has a ``config.json`` of ``transformers``."""
-    return isinstance(bounded_files.object_of(folder / CONFIG).get("model_type"), str)
+    return isinstance(object_of(folder / CONFIG).get("model_type"), str)
 
 
 def write(
@@ -115,8 +115,8 @@ def read(folder: Path) -> dict[str, Any]:
 def entry_of(folder: Path) -> dict[str, Any]:
     """The entry ``tfzoo`` of a checkpoint, of a folder whose weights have the right checksum."""
     path = folder / WEIGHTS
-    bounded_files.regular(path)
-    config = bounded_files.json_of(folder / CONFIG)
+    check_regular(path)
+    config = json_of(folder / CONFIG)
     if not isinstance(config, dict):
         raise BadRun(f"{folder / CONFIG} is no configuration of tfzoo")
     if config.pop("sha256", None) != checksum(path):
@@ -181,7 +181,7 @@ def join_texts(tokenizer: Any, folder: Path) -> Any:
         if len(tokenizer) == 1 and isinstance(name, str):
             if not TOKENIZER.fullmatch(name):
                 raise BadRun(f"{folder / CONFIG} names the file {name!r}, which is no tokenizer's")
-            return bounded_files.text_of(folder / name, bounded_files.TEXT)
+            return text_of(folder / name)
         return {key: join_texts(value, folder) for key, value in tokenizer.items()}
     return (
         [join_texts(one, folder) for one in tokenizer] if isinstance(tokenizer, list) else tokenizer

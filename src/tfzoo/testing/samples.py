@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.functional import at_least_fp32
 from tfzoo.base.kinds import KINDS
-from tfzoo.base.precision import at_least_fp32
 from tfzoo.base.registry import Entry, create
 from tfzoo.base.values import members
 from tfzoo.contracts import Attention, FeedForward, Norm, Pooling, Position, Residual, Weighting

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfzoo.base.ranks import rank
+from tfzoo.base.processes import rank
 from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import FORMATS, notify, print_table, relative_path, row_line
 from tfzoo.base.values import leaves

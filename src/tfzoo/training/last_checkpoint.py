@@ -13,7 +13,7 @@ import lightning.pytorch as L
 from lightning.pytorch.callbacks import Checkpoint
 
 from tfzoo.base import adapters
-from tfzoo.base.signals import ARRIVALS, STOPPED
+from tfzoo.base.processes import ARRIVALS, STOPPED
 from tfzoo.runs.checkpoints import LAST
 from tfzoo.runs.files import remove_leftovers
 from tfzoo.training.processes import Processes

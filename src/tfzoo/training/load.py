@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tfzoo.base.allocator import keep_freed_memory
+from tfzoo.base.memory import keep_freed_memory
 from tfzoo.base.terminal import relative_path, silence_lightning
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs.run import Run

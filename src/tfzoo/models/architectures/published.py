@@ -13,7 +13,8 @@ from typing import Any
 
 from torch import Tensor
 
-from tfzoo.base import bounded_files, memory
+from tfzoo.base import memory
+from tfzoo.base.files import check_regular, json_of
 from tfzoo.base.loading import require
 from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.architectures import architecture
@@ -49,7 +50,7 @@ def config_of(folder: Path) -> dict[str, Any]:
     Raises:
         BadRun: it is missing or damaged.
     """
-    found = bounded_files.json_of(folder / CONFIG)
+    found = json_of(folder / CONFIG)
     if not isinstance(found, dict):
         raise BadRun(f"{folder / CONFIG} is no configuration of a model")
     return found
@@ -125,7 +126,7 @@ def tensors_of(folder: Path) -> tuple[list[str], Callable[[str], Tensor]]:
     found: dict[str, str] = {}
     for name in dict.fromkeys(where.values()) or [WEIGHTS]:
         path = folder / name
-        bounded_files.regular(path)
+        check_regular(path)
         try:
             with safe_open(path, "pt") as file:
                 found |= dict.fromkeys(file.keys(), name)
@@ -162,7 +163,7 @@ def shards_of(folder: Path) -> dict[str, str]:
                 "with transformers again, which writes safetensors"
             )
         raise BadRun(f"{folder} holds no weights: {WEIGHTS}, or {INDEX} and its files")
-    index = bounded_files.json_of(folder / INDEX)
+    index = json_of(folder / INDEX)
     where = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(where, dict) or not where:
         raise BadRun(f"{folder / INDEX} is damaged: it has no weight_map")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tfzoo.base.bounded_files import object_of
+from tfzoo.base.files import object_of
 from tfzoo.errors import BadRun, UnknownName
 from tfzoo.runs.files import replace_text
 from tfzoo.runs.folder import read_config

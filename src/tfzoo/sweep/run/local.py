@@ -24,7 +24,7 @@ from typing import Any, Self
 from tfzoo.base import adapters
 from tfzoo.base.loading import task_class
 from tfzoo.base.memory import RAN_OUT
-from tfzoo.base.signals import CODES
+from tfzoo.base.processes import CODES
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from tfzoo.base.bounded_files import object_of
+from tfzoo.base.files import object_of
 from tfzoo.config.recipe import read_yaml
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import replacing

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfzoo.base.bounded_files import object_of
+from tfzoo.base.files import object_of
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.runs.files import replace_text

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from tfzoo.base.bounded_files import object_of
+from tfzoo.base.files import object_of
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import remove_leftovers, replace_text
 from tfzoo.runs.folder import (

@@ -18,7 +18,7 @@ import lightning.pytorch as L
 from lightning.pytorch.loggers import CSVLogger
 
 from tfzoo.base import adapters
-from tfzoo.base.allocator import keep_freed_memory
+from tfzoo.base.memory import keep_freed_memory
 from tfzoo.base.scores import logged_scores
 from tfzoo.base.terminal import notify, silence_lightning
 from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tfzoo.base.bounded_files import object_of
+from tfzoo.base.files import object_of
 from tfzoo.base.loading import task_class
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import replace_text

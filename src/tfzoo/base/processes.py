@@ -1,6 +1,4 @@
-"""The signals that end a command, from its first moment to its last: at once, or, while a training
-holds them, after its step.
-"""
+"""A process among those of one training: its rank, and the signals that end it."""
 
 from __future__ import annotations
 
@@ -19,14 +17,43 @@ if hasattr(signal, "SIGUSR1"):
     CODES[signal.SIGUSR1] = STOPPED
 
 
+def rank() -> int:
+    """The rank of this process among all processes, as Lightning finds it; 0 where there is one
+    process.
+
+    torchrun sets ``RANK`` and srun ``SLURM_PROCID``. Other processes have the rank
+    ``NODE_RANK * LOCAL_WORLD_SIZE + LOCAL_RANK``; where their launcher leaves ``LOCAL_WORLD_SIZE``
+    out, ranks on further machines are only known to be above 0.
+    """
+    known = _number("RANK")
+    if known is None and "SLURM_NTASKS" in os.environ:
+        known = _number("SLURM_PROCID")
+    if known is None:
+        node = _number("NODE_RANK") or _number("GROUP_RANK") or 0
+        known = node * (_number("LOCAL_WORLD_SIZE") or 1) + (_number("LOCAL_RANK") or 0)
+    return known
+
+
+def local_rank() -> int:
+    """The rank of this process among those that a launcher has started on this machine."""
+    return _number("LOCAL_RANK") or _number("SLURM_LOCALID") or 0
+
+
+def _number(variable: str) -> int | None:
+    """An environment variable as a number; None where it is not set or no number."""
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdigit() else None
+
+
 class Stopped(SystemExit):
     """A signal ends this command; ``code`` is its exit code."""
 
 
 class Arrivals:
-    """The signals that came to this process since its command began. ``code`` is the exit code that
-    they ask for, 0 for none; while they are ``held``, they are noted alone, but for a second
-    Ctrl-C. ``requeues``: SIGUSR1 came, by which SLURM says that it is about to end the job.
+    """The signals that came to this process since its command began: at once they end it, or, while
+    a training holds them, they are noted, but for a second Ctrl-C. ``code`` is the exit code that
+    they ask for, 0 for none. ``requeues``: SIGUSR1 came, by which SLURM says that it is about to
+    end the job.
     """
 
     def __init__(self) -> None:
