@@ -34,7 +34,6 @@ from marian import PAD, Endless, batches, our_loss, pair, their_loss
 from scipy import stats
 
 from tfzoo import keep_freed_memory
-from tfzoo.base.memory import READ_AT_IMPORT
 from tfzoo.base.special_ids import OWN
 from tfzoo.search import Search, search
 
@@ -149,6 +148,8 @@ def start(source: Path, work: str, name: str, options: argparse.Namespace) -> su
     """A process that does one work on one side, with the tfzoo and the ``marian`` of a checkout."""
     paths = [str(source), str(source.parent / "benchmarks")]
     numbers = [f"--{key}={getattr(options, key)}" for key in ("dim", "layers", "threads")]
+    from tfzoo.base.memory import READ_AT_IMPORT  # not of the other version
+
     variables = READ_AT_IMPORT if name in (OURS, KEPT) else {}
     return subprocess.Popen(
         [sys.executable, "-P", __file__, work, "--serve", name, *numbers]

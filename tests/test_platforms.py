@@ -11,7 +11,6 @@ import traceback
 
 from tests import forked
 
-EXTRAS = ("triton",)  # imported by the module that is its kernels, which is imported where it is
 POSIX_MODULES = ("fcntl", "resource", "pwd", "grp", "termios", "pty", "tty", "posix")
 POSIX_OF_OS = (
     *("fork", "forkpty", "killpg", "setsid", "setpgid", "getpgid", "getuid", "geteuid", "uname"),
@@ -44,8 +43,6 @@ def failed_imports():
         try:
             importlib.import_module(found.name)
         except Exception as error:
-            if getattr(error, "name", None) in EXTRAS:
-                continue
             files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
             if "tfzoo" in [file for file in files if "importlib" not in file][-1]:
                 failed.append(f"{found.name}: {type(error).__name__}: {error}")

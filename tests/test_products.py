@@ -8,7 +8,6 @@ from torch.testing import assert_close
 from tfzoo.base import adapters
 from tfzoo.base import linear as module
 from tfzoo.base.linear import linear
-from tfzoo.base.registry import create
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="no oneDNN")
 
@@ -71,12 +70,3 @@ def test_other_tensors_are_left_to_pytorch(chosen):
     torch.func.vmap(linear, in_dims=(0, None))(x, weight)
     torch.compile(linear, backend="eager", fullgraph=True)(x, weight)
     assert not chosen
-
-
-def test_a_layer_with_hooks_is_called(chosen):
-    layer = create("feedforward", "relu", dim=24)
-    called = []
-    layer.inner.register_forward_hook(lambda *given: called.append(given))
-    layer(inputs(3, 5)[0])
-    assert called
-    assert len(chosen) == 1  # of the other layer

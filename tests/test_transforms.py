@@ -13,7 +13,7 @@ from tfzoo.base.functional import dropout
 from tfzoo.base.kernels import custom_functions_apply
 from tfzoo.base.registry import registry
 from tfzoo.masks import Mask
-from tfzoo.norm._rms_kernel import rms_norm
+from tfzoo.norm.rms import rms_norm
 from tfzoo.testing.component import differentiable
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import HEADS, PROBES, WIDTH, B, build_randomized, inputs

@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tfzoo.base.functional import at_least_fp32, soft_cap
 from tfzoo.base.functional import dropout as drop
-from tfzoo.base.registry import Entry
+from tfzoo.base.registry import Entry, NormSpec, create
 from tfzoo.base.rotation import Rotation
 from tfzoo.base.values import PLAIN
 from tfzoo.errors import BadComponent, BadOption
@@ -299,15 +300,17 @@ class Norm(Component):
 class Residual(Component):
     """A residual connection and a norm around a sublayer: ``(b n d), (b n) -> (b n d)``.
 
-    A part creates its norms (``create("norm", norm, dim=dim)``) and says where they stand. Supplied
-    are also where it stands itself: the index ``layer`` of ``layers``; ``cross``, whether the stack
-    reads the memory of an encoder; ``decoder_layers``, the number of layers of the decoder that
-    reads this encoder, 0 if none does. :meth:`branch` is ``f`` in formulas. Of how the sublayer
-    starts, a part may scale what :func:`value_matrices` gives.
+    A part says where its norm stands, :attr:`norm`. Supplied are also where it stands itself: the
+    index ``layer`` of ``layers``; ``cross``, whether the stack reads the memory of an encoder;
+    ``decoder_layers``, the number of layers of the decoder that reads this encoder, 0 if none does.
+    :meth:`branch` is ``f`` in formulas. Of how the sublayer starts, a part may scale what
+    :func:`value_matrices` gives.
 
     Args:
         inner: the sublayer, called with the tokens and further arguments of :meth:`forward`.
         dropout: dropout probability of the sublayer's output, in training mode.
+        dim: the width ``d``.
+        norm: the name and the options of the norm.
     """
 
     alone: ClassVar[Mapping[str, Any]] = {
@@ -321,10 +324,11 @@ class Residual(Component):
 
     __call__: Callable[..., Tensor]  # what torch leaves open
 
-    def __init__(self, inner: nn.Module, dropout: float) -> None:
+    def __init__(self, inner: nn.Module, dropout: float, dim: int, norm: NormSpec) -> None:
         super().__init__()
         self.inner = inner
         self.dropout = dropout
+        self.norm: Norm = create("norm", norm, dim=dim)
 
     def branch(self, x: Tensor, *args: Any) -> Tensor:
         """The sublayer and its dropout: ``(b n d) -> (b n d)``."""
@@ -397,13 +401,16 @@ class Pooling(Component):
     """``(b n d), (b n) -> (b d)``: one vector per sequence. A sequence of no token gives zeros.
 
     ``valid`` is False at padding, None without padding. Sums in fp32 or better; the output has the
-    input's dtype.
+    input's dtype. :meth:`forward` may return anything for a sequence of no token, and gets at least
+    one place to read, if need be of padding.
     """
 
     def __call__(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         check_valid(valid, x)
+        if not x.shape[1]:
+            x, valid = F.pad(x, (0, 0, 0, 1)), x.new_zeros(x.shape[0], 1, dtype=torch.bool)
         y: Tensor = super().__call__(x, valid)
-        return y
+        return y if valid is None else y.masked_fill(~valid.any(1, keepdim=True), 0.0)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         raise NotImplementedError

@@ -199,17 +199,15 @@ def test_alibi_slopes_equal_mpt(heads):
     assert_close(bias.flatten(), arrays["out.mpt_bias"].flatten(), atol=1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("kernel", ["logarithmic", "power"])
-def test_kerple_is_its_formula(kernel):
+def test_kerple_is_its_formula():
     """As in the authors' code, whose parameters are ``r1`` and ``r2`` themselves."""
     torch.manual_seed(0)
-    position = create("position", {"name": "kerple", "kernel": kernel}, heads=64).double()
-    r1, r2 = position.raw_r1.exp(), position.raw_r2
-    r2 = (r2.exp() if kernel == "logarithmic" else 2 * r2.sigmoid())[:, None, None]
+    position = create("position", "kerple", heads=64).double()
+    r1, r2 = position.raw_r1.exp(), position.raw_r2.exp()[:, None, None]
     pos = torch.arange(7)[None]
     distance = (pos - pos.T).abs()
-    kept = torch.log(1 + r2 * distance) if kernel == "logarithmic" else distance**r2
-    bias, wanted = position.bias(pos, pos), -r1[:, None, None] * kept
+    bias = position.bias(pos, pos)
+    wanted = -r1[:, None, None] * torch.log(1 + r2 * distance)
     close(bias[0], wanted)
     trained, slope = [position.raw_r1, position.raw_r2], torch.randn(bias.shape[1:])
     for ours, theirs in zip(
@@ -218,8 +216,7 @@ def test_kerple_is_its_formula(kernel):
         strict=True,
     ):
         close(ours, theirs)
-    largest = (2.0, 1.0) if kernel == "logarithmic" else (1.0, 2.0)
-    for start, limit in zip((r1, r2), largest, strict=True):
+    for start, limit in ((r1, 2.0), (r2, 1.0)):
         assert start.min() > 0
         assert 0.8 * limit < start.max() < limit
 

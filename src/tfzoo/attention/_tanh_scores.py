@@ -7,8 +7,8 @@ time. The gradient needs ``A B / (A + B)^2``, which the backward computes again.
 
 ``a - s`` and ``b + s`` give the same scores for every shift ``s``. The shift is chosen so that one
 of the two lies around 0. Where its distance from 0 is at most ``centred``, clamping the other one
-at ``largest`` changes nothing: the tanh is 1 to the last digit there. Where both range wider, the
-tanh itself is computed (``Tanh``).
+at ``largest`` changes nothing: the tanh is 1 to the last digit there. Where both range wider, and
+on other devices than a CPU, the formula itself is computed (``Formula``), a block at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from torch import Tensor
 from tfzoo.base.functional import compute_dtype
 from tfzoo.base.kernels import custom_functions_apply, differentiable_backward
 
-BLOCK = 2**18  # pairs of positions that a CPU works on at a time: they should stay in its cache
+BLOCK = 2**18  # numbers that a CPU works on at a time: they should stay in its cache
+LARGE_BLOCK = 2**25  # the same of an accelerator, whose memory they take
 ROWS = 64  # queries of a block with a causal mask: fewer leave out more
 SMALL = 2**16  # hidden numbers; below, the formula as it stands has nothing to save
 LIMITS = {torch.float32: (11.0, 20.0), torch.float64: (150.0, 175.0)}
@@ -56,7 +57,7 @@ class TanhScores(torch.autograd.Function):
         ctx.save_for_backward(a, b, v)
         ctx.shift, ctx.first = common_shift(a, b), first
         network, scores = prepared(a, b, v, ctx.shift), a.new_zeros(*a.shape[:2], b.shape[1])
-        for block in blocks(scores, first):
+        for block in blocks(scores, first, network.block):
             network.add_scores(scores[block], *block)
         return scores
 
@@ -66,14 +67,14 @@ class TanhScores(torch.autograd.Function):
         if torch.is_grad_enabled():
             return *differentiable_backward(formula, (a, b, v), grad), None
         network = prepared(a, b, v, ctx.shift)
-        for block in blocks(grad, ctx.first):
+        for block in blocks(grad, ctx.first, network.block):
             network.add_gradients(grad[block], *block)
         return *network.gradients(), None
 
 
-def prepared(a: Tensor, b: Tensor, v: Tensor, shift: Tensor | None) -> Quotients | Tanh:
+def prepared(a: Tensor, b: Tensor, v: Tensor, shift: Tensor | None) -> Quotients | Formula:
     """What computes scores and their gradients, block by block."""
-    return Tanh(a, b, v) if shift is None else Quotients(a - shift, b + shift, v)
+    return Formula(a, b, v) if shift is None else Quotients(a - shift, b + shift, v)
 
 
 def common_shift(a: Tensor, b: Tensor) -> Tensor | None:
@@ -106,19 +107,17 @@ def pieces(size: int, step: int) -> Iterator[slice]:
     return (slice(start, min(start + step, size)) for start in range(0, size, step))
 
 
-def blocks(scores: Tensor, first: int | None) -> Iterator[tuple[slice, slice, slice]]:
-    """Groups, queries and keys: a cacheful at a time on a CPU, without keys that are behind all
-    queries of a block; all at once elsewhere.
+def blocks(scores: Tensor, first: int | None, most: int) -> Iterator[tuple[slice, slice, slice]]:
+    """Groups, queries and keys of at most so many pairs, without keys that are behind all queries
+    of a block.
     """
     groups, queries, keys = scores.shape
-    if scores.device.type != "cpu":
-        return iter([(slice(None), slice(None), slice(None))])
-    rows = min(queries, max(1, BLOCK // keys), queries if first is None else ROWS)
+    rows = min(queries, max(1, most // keys), queries if first is None else ROWS)
     return (
         (g, q, slice(0, keys if first is None else min(keys, first + q.stop)))
         for q in pieces(queries, rows)
         if first is None or first + q.stop > 0
-        for g in pieces(groups, BLOCK // (rows * keys))
+        for g in pieces(groups, most // (rows * keys))
     )
 
 
@@ -131,7 +130,7 @@ class Quotients:
 
     def __init__(self, a: Tensor, b: Tensor, v: Tensor) -> None:
         self.rows, self.columns = exponentials(a, -2.0, (2, 0, 1)), exponentials(b, 2.0, (2, 0, 1))
-        self.v = v
+        self.v, self.block = v, BLOCK
 
     def add_scores(self, scores: Tensor, g: slice, q: slice, k: slice) -> None:
         rows, v = self.rows[:, g, q, None], self.v[g]
@@ -182,36 +181,29 @@ class Quotients:
         return of_a.permute(1, 2, 0), of_b.permute(1, 2, 0), of_v - 2.0 * share
 
 
-class Tanh:
-    """By the tanh itself: slower, for any range.
-
-    The gradient needs sums of ``grad tanh`` and ``grad (1 - tanh^2)``.
-    """
+class Formula:
+    """By :func:`formula`: slower on a CPU, for any range."""
 
     def __init__(self, a: Tensor, b: Tensor, v: Tensor) -> None:
-        self.a, self.b, self.v = a, b, v
+        self.inputs = a, b, v
+        self.block = (BLOCK if a.device.type == "cpu" else LARGE_BLOCK) // v.shape[1]
 
     @cached_property
-    def sums(self) -> tuple[Tensor, Tensor, Tensor]:
-        return torch.zeros_like(self.a), torch.zeros_like(self.b), torch.zeros_like(self.v)
-
-    def hidden(self, j: int, g: slice, q: slice, k: slice) -> Tensor:
-        return (self.a[g, q, None, j] + self.b[g, None, k, j]).tanh_()
+    def sums(self) -> list[Tensor]:
+        return [torch.zeros_like(x) for x in self.inputs]
 
     def add_scores(self, scores: Tensor, g: slice, q: slice, k: slice) -> None:
-        for j in range(self.v.shape[1]):
-            scores.addcmul_(self.hidden(j, g, q, k), self.v[g, None, None, j])
+        a, b, v = self.inputs
+        scores.add_(formula(a[g, q], b[g, k], v[g]))
 
     def add_gradients(self, grad: Tensor, g: slice, q: slice, k: slice) -> None:
-        of_a, of_b, of_v = self.sums
-        for j in range(self.v.shape[1]):
-            hidden = self.hidden(j, g, q, k)
-            slope = grad * hidden
-            of_v[g, j] += slope.sum((1, 2))
-            slope = torch.addcmul(grad, slope, hidden, value=-1.0)
-            of_a[g, q, j] = slope.sum(2)
-            of_b[g, k, j] += slope.sum(1)
+        places = (g, q), (g, k), (g,)
+        each = zip(self.inputs, places, strict=True)
+        with torch.enable_grad():
+            part = [x[place].detach().requires_grad_() for x, place in each]
+            found = torch.autograd.grad(formula(*part), part, grad)
+        for total, place, more in zip(self.sums, places, found, strict=True):
+            total[place] += more
 
-    def gradients(self) -> tuple[Tensor, Tensor, Tensor]:
-        of_a, of_b, of_v = self.sums
-        return of_a.mul_(self.v[:, None]), of_b.mul_(self.v[:, None]), of_v
+    def gradients(self) -> list[Tensor]:
+        return self.sums

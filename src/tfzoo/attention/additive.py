@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.attention._tanh_scores import tanh_scores
-from tfzoo.base import kernels
 from tfzoo.base.functional import dropout as drop
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
@@ -86,19 +85,6 @@ class Additive(Attention):
         dropout: float,
     ) -> Tensor:
         a, score = q @ self.query, self.score / temperature
-        if bias is None and triton_applies(a, k, score, v, mask, dropout):
-            from tfzoo.attention._additive_triton import triton_attention
-
-            return triton_attention(a, k, score, v, mask)
         first = mask.first_query(a.shape[-2], k.shape[-2]) if mask.causal else None
         weights = mask.softmax(tanh_scores(a, k, score, first), bias, finite=True)
         return drop(weights.to(v.dtype), dropout) @ v
-
-
-def triton_applies(
-    a: Tensor, b: Tensor, v: Tensor, values: Tensor, mask: Mask, dropout: float
-) -> bool:
-    """Whether to use the kernels in Triton. They have no dropout and no masks but causal and
-    padding.
-    """
-    return dropout == 0.0 and mask.allowed is None and kernels.triton_applies(a, b, v, values)

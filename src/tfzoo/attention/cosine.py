@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from tfzoo.attention._inner_products import InnerProducts
+from tfzoo.attention.trained_scale import TrainedScale
 from tfzoo.base.functional import at_least_fp32
 from tfzoo.base.registry import register
-from tfzoo.base.values import check_range
 
 EPS = 1e-12
 """A vector that is shorter counts as 0."""
 
 
 @register("attention", "cosine", paper="arXiv:2010.04245, eq. 4", traits={"rotatable"})
-class Cosine(InnerProducts):
+class Cosine(TrainedScale):
     """Cosine similarity as score: ``softmax(scale * cos(q, k)) v``, one trained scale per head.
 
     Shapes: ``(b h q c), (b h k c), (b h k e) -> (b h q e)``; ``scale`` is ``(h 1 1)``.
@@ -40,14 +39,7 @@ class Cosine(InnerProducts):
     """
 
     def __init__(self, heads: int, *, scale: float = 10.0) -> None:
-        super().__init__()
-        check_range("attention 'cosine': scale", scale, gt=0)
-        self.initial_scale = scale
-        self.scale = nn.Parameter(torch.empty(heads, 1, 1))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        nn.init.constant_(self.scale, self.initial_scale)
+        super().__init__(heads, scale=scale)
 
     def prepare_keys(self, k: Tensor) -> Tensor:
         return direction(k)

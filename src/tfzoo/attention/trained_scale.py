@@ -37,7 +37,7 @@ class TrainedScale(InnerProducts):
 
     def __init__(self, heads: int, *, scale: float = 1.0) -> None:
         super().__init__()
-        check_range("attention 'trained_scale': scale", scale, gt=0)
+        check_range(f"attention {self.entry.name!r}: scale", scale, gt=0)
         self.initial_scale = scale
         self.scale = nn.Parameter(torch.empty(heads, 1, 1))
         self.reset_parameters()

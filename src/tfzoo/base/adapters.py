@@ -1,7 +1,7 @@
 """Names of other packages that begin with ``_``: used here alone, each behind one function.
 
 A release of such a package may change them without notice; ``tests/test_adapters.py`` then fails
-and says which function to mend. Nothing is imported here until a function needs it.
+and says which function to mend. Nothing but PyTorch is imported here until a function needs it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+
+import torch
 
 # Lightning: the loops of a Trainer ----------------------------------------------------------------
 
@@ -87,12 +89,8 @@ def set_parallel_sizes(strategy: Any, data: int) -> None:
 
 def ignore_in_ddp(module: Any, names: Sequence[str]) -> None:
     """Let ``DistributedDataParallel`` not broadcast these parameters and buffers."""
-    from torch.nn.parallel import DistributedDataParallel
-
-    ignore: Callable[..., None] = (
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
-    )
-    ignore(module, list(names))
+    ddp: Any = torch.nn.parallel.DistributedDataParallel
+    ddp._set_params_and_buffers_to_ignore_for_model(module, list(names))
 
 
 def allow_clipping_of_fused(optimizer: Any) -> None:
@@ -116,8 +114,6 @@ def uncompiled() -> AbstractContextManager[Any]:
     ``torch.compiler.set_stance`` imports the compiler, which takes seconds: not where nothing has
     been compiled.
     """
-    import torch
-
     return (
         torch.compiler.set_stance("force_eager")
         if "torch._dynamo" in sys.modules
@@ -127,24 +123,22 @@ def uncompiled() -> AbstractContextManager[Any]:
 
 def has_hooks(module: Any) -> bool:
     """Whether a call of a module also calls hooks: its own, or those of all modules."""
-    from torch.nn.modules import module as modules
-
+    modules: Any = torch.nn.modules.module
     forward = module._forward_hooks or module._forward_pre_hooks
     backward = module._backward_hooks or module._backward_pre_hooks
     return bool(modules._has_any_global_hook() or forward or backward)
 
 
 def transforms_active() -> bool:
-    """Whether a transform of ``torch.func`` (grad, vmap, jvp, ...) is running."""
-    import torch
-
-    return torch._C._are_functorch_transforms_active()
+    """Whether a transform of ``torch.func`` (grad, vmap, jvp, ...) or forward-mode differentiation
+    may be running.
+    """
+    forward_mode = torch.autograd.forward_ad._current_level >= 0
+    return forward_mode or torch._C._are_functorch_transforms_active()
 
 
 def onednn_linear_operation() -> Any:
     """PyTorch's operation of :func:`onednn_linear`; None in a PyTorch without oneDNN."""
-    import torch
-
     return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
@@ -160,17 +154,8 @@ def run_exit_functions() -> None:
     atexit._run_exitfuncs()
 
 
-def forward_mode() -> bool:
-    """Whether forward-mode differentiation may be running."""
-    from torch.autograd import forward_ad
-
-    return forward_ad._current_level >= 0
-
-
 def scale_in_place(tensors: Sequence[Any], factor: Any) -> None:
     """Multiply tensors by a number, or by a tensor of one element, in one call."""
-    import torch
-
     torch._foreach_mul_(list(tensors), factor)
 
 

@@ -14,9 +14,8 @@ import json
 import os
 import shutil
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,8 +28,10 @@ SHELF = "prepared"
 CHECKSUMS = "checksums"
 """The file of an entry that holds the SHA-256 of each of the others, as JSON."""
 
-DRAFT, DAY = ".filling-", 24 * 3600.0
-"""What the names of incomplete entries begin with, and the seconds after which they are removed."""
+DRAFT = ".filling-"
+"""What the names of incomplete entries begin with. One that a killed process left is cleared with
+the others.
+"""
 
 
 def folder() -> Path:
@@ -105,7 +106,6 @@ def filling(path: Path) -> Iterator[Path]:
     shelf = path.parent
     try:
         shelf.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(shelf)
         with TemporaryDirectory(prefix=DRAFT, dir=shelf, ignore_cleanup_errors=True) as name:
             yield (draft := Path(name))
             checksums = {file.name: checksum(file) for file in draft.iterdir()}
@@ -122,11 +122,3 @@ def filling(path: Path) -> Iterator[Path]:
             f"cannot write to the cache {shelf} ({error.strerror or error}); "
             "set TFZOO_CACHE to a folder with free space that you can write to"
         ) from error
-
-
-def remove_leftovers(shelf: Path) -> None:
-    """Remove incomplete entries that are over a day old, left by processes that were killed."""
-    for draft in shelf.glob(f"{DRAFT}*"):
-        with suppress(FileNotFoundError):
-            if time.time() - draft.stat().st_mtime > DAY:
-                shutil.rmtree(draft, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""When hand-written functions and kernels for GPUs may compute in place of PyTorch's operations.
+"""When hand-written functions and FlexAttention may compute in place of PyTorch's operations.
 
 A hand-written autograd function takes fewer passes over memory than autograd on PyTorch's own
 operations. It needs plain tensors, and its backward is no formula that could be differentiated
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor, nn
@@ -17,37 +16,22 @@ from torch import Tensor, nn
 from tfzoo.base import adapters
 
 VARIABLE = "TFZOO_KERNELS"
-"""The environment variable that is set to 0 to compute by PyTorch's own operations alone."""
-HAS_TRITON = find_spec("triton") is not None
+"""The environment variable that is set to 0 to compute without FlexAttention."""
 
 
 def custom_functions_apply() -> bool:
     """Whether hand-written functions may compute: not while a graph is traced (``torch.compile``,
     ``torch.export``), under ``torch.func`` or forward-mode differentiation.
     """
-    return not (
-        torch.compiler.is_compiling() or adapters.transforms_active() or adapters.forward_mode()
-    )
+    return not (torch.compiler.is_compiling() or adapters.transforms_active())
 
 
 def apply_to(*inputs: Tensor) -> bool:
-    """Whether FlexAttention and kernels in Triton may compute with these tensors: on CUDA, and of
-    no subclass, which may hold its data otherwise, or none, as in an estimate of memory.
+    """Whether FlexAttention may compute with these tensors: on CUDA, and of no subclass, which may
+    hold its data otherwise, or none, as in an estimate of memory.
     """
     plain = all(x.is_cuda and type(x) in (Tensor, nn.Parameter) for x in inputs)
     return plain and os.environ.get(VARIABLE) != "0"
-
-
-def triton_applies(*inputs: Tensor) -> bool:
-    """Whether kernels in Triton may compute with these tensors: on CUDA, where it is installed.
-    None of them takes float64, tensors without elements or what hand-written functions may not.
-    """
-    return (
-        custom_functions_apply()
-        and apply_to(*inputs)
-        and all(x.numel() > 0 and x.dtype != torch.float64 for x in inputs)
-        and HAS_TRITON
-    )
 
 
 def differentiable_backward(

@@ -10,8 +10,8 @@ from contextlib import nullcontext, suppress
 from importlib import import_module
 
 from tfzoo import __version__
-from tfzoo.base.memory import prepare_import
 from tfzoo.base.loading import quick_imports
+from tfzoo.base.memory import prepare_import
 from tfzoo.base.processes import INTERRUPTED, Stopped, heard
 from tfzoo.base.terminal import notify, print_refusal, print_result
 from tfzoo.base.values import is_text

@@ -103,7 +103,7 @@ def stack_spec(model: Any, side: str) -> Any:
     attention: Any = getattr(first.self_attention, "inner", "a layer without self-attention")
     feedforward: Any = getattr(first.feedforward, "inner", "a layer without feed-forward layer")
     need(isinstance(attention, SelfOrCrossAttention), attention)
-    need(isinstance(feedforward, Plain | Gated), feedforward)
+    need(isinstance(feedforward, Plain), feedforward)
     norm: Any = getattr(first.feedforward, "norm", None) or first.feedforward
     need(hasattr(norm, "eps") and hasattr(norm, "weight"), norm)
     x, z = torch.randn(1, 9, stack.dim), torch.linspace(-6, 6, 25)

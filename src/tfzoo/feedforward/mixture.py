@@ -82,17 +82,9 @@ class Mixture(FeedForward):
         balance: float = 0.01,
     ) -> None:
         super().__init__()
-        for key, value in (("experts", experts), ("top_k", top_k), ("hidden", hidden)):
-            optional = key == "hidden"
-            most = MOST_EXPERTS if key == "experts" else None
-            check_range(
-                f"feedforward 'mixture': {key}",
-                value,
-                ge=1,
-                le=most,
-                whole=True,
-                optional=optional,
-            )
+        check_range("feedforward 'mixture': experts", experts, ge=1, le=MOST_EXPERTS, whole=True)
+        check_range("feedforward 'mixture': top_k", top_k, ge=1, whole=True)
+        check_range("feedforward 'mixture': hidden", hidden, ge=1, whole=True, optional=True)
         check_range("feedforward 'mixture': balance", balance, ge=0)
         if top_k > experts:
             raise BadOption(f"feedforward 'mixture': top_k={top_k} of experts={experts}")
@@ -119,7 +111,8 @@ class Mixture(FeedForward):
         padding = None if valid is None else ~valid.flatten()[:, None]
         if padding is not None:
             tokens = tokens.masked_fill(padding, 0.0)  # it may hold NaN
-        probs = self.probabilities(tokens)
+        with without_autocast(tokens):
+            probs: Tensor = self.router(at_least_fp32(tokens)).softmax(-1)  # (t e)
         weights, chosen = probs.topk(self.top_k)  # (t k)
         if self.training:
             self.measure(probs, chosen, padding)
@@ -129,12 +122,6 @@ class Mixture(FeedForward):
         every = torch.stack(self.apply_experts([tokens] * probs.shape[-1], dropout), 1)  # (t e d)
         weights = torch.zeros_like(probs).scatter(1, chosen, weights)
         return (weights[:, None].to(every.dtype) @ every).view_as(x)
-
-    def probabilities(self, tokens: Tensor) -> Tensor:
-        """``softmax(x R)``: ``(t d) -> (t e)``."""
-        with without_autocast(tokens):
-            logits: Tensor = self.router(at_least_fp32(tokens))
-        return logits.softmax(-1)
 
     def measure(self, probs: Tensor, chosen: Tensor, padding: Tensor | None) -> None:
         """Set the balance loss and the share of each expert: ``(t e), (t k), (t 1)``."""

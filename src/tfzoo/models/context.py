@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from tfzoo.base.linear import KeptWeights
 from tfzoo.base.rotation import Rotation
 from tfzoo.masks import Mask, Pairs
 
@@ -60,8 +59,7 @@ class DecoderCache:
 
     ``length`` is the number ``t`` of target tokens so far. ``positions`` ``(r|1 t)`` holds their
     positions; None: 0, 1, ..., t - 1 in each row. ``non_padding`` ``(r t)`` is False at padding;
-    None: there is no padding. ``weights`` are copies of the model's, which must not change while it
-    decodes.
+    None: there is no padding.
     """
 
     layers: int
@@ -71,7 +69,6 @@ class DecoderCache:
     non_padding: Tensor | None = None
     target: list[LayerCache] = field(init=False)
     source: list[LayerCache] = field(init=False)
-    weights: KeptWeights = field(init=False, repr=False, compare=False, default_factory=KeptWeights)
 
     def __post_init__(self) -> None:
         self.target = [LayerCache() for _ in range(self.layers)]

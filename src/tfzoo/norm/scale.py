@@ -11,7 +11,7 @@ from tfzoo.base.functional import compute_dtype
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Norm
-from tfzoo.norm._rms_kernel import rms_norm
+from tfzoo.norm.rms import rms_norm
 
 
 @register("norm", "scale", paper="arXiv:1910.05895, section 2.3")

@@ -11,7 +11,6 @@ from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Pooling
 from tfzoo.errors import BadOption
-from tfzoo.pooling._token import at_least_one
 
 LONGEST = 100
 """Limit of ``longest``, so that no recipe can ask for filters of a million widths."""
@@ -71,7 +70,6 @@ class Convolution(Pooling):
             nn.init.xavier_uniform_(weight)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        x, valid = at_least_one(x, valid)
         if valid is not None:
             x = x.masked_fill(~valid[..., None], 0.0)
         channels = x.mT.contiguous()

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from tfzoo.base.registry import register
 from tfzoo.contracts import Pooling
-from tfzoo.pooling._token import at_least_one, token_at
 
 
 @register("pooling", "first", paper="arXiv:1810.04805, section 3", traits={"reads_first"})
@@ -25,8 +24,8 @@ class First(Pooling):
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        x, valid = at_least_one(x, valid)
-        return x[:, 0] if valid is None else token_at(x, valid, self.token_index(x, valid))
+        place = self.token_index(x, valid)
+        return x.gather(1, place[:, None, None].expand(-1, 1, x.shape[2]))[:, 0]
 
     def token_index(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         if valid is None:

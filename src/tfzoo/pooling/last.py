@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 
 from tfzoo.base.registry import register
-from tfzoo.contracts import Pooling
-from tfzoo.pooling._token import at_least_one, token_at
+from tfzoo.pooling.first import First
 
 
 @register("pooling", "last", paper="arXiv:1910.13461, section 3.1")
-class Last(Pooling):
+class Last(First):
     """The last real token: ``x_n``; in a causal model, the one that sees all others (GPT, BART).
 
     Shapes: ``(b n d), (b n) -> (b d)``; padding may stand on either side. A sequence of no token
@@ -23,10 +22,6 @@ class Last(Pooling):
     >>> create("pooling", "last")(x, valid)
     tensor([[3.]])
     """
-
-    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        x, valid = at_least_one(x, valid)
-        return x[:, -1] if valid is None else token_at(x, valid, self.token_index(x, valid))
 
     def token_index(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         last = x.shape[1] - 1

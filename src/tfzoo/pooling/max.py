@@ -6,7 +6,6 @@ from torch import Tensor
 
 from tfzoo.base.registry import register
 from tfzoo.contracts import Pooling
-from tfzoo.pooling._token import at_least_one
 
 
 @register("pooling", "max", paper="arXiv:1408.5882, section 2")
@@ -23,8 +22,5 @@ class Max(Pooling):
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        x, valid = at_least_one(x, valid)
-        if valid is None:
-            return x.amax(1)
-        largest = x.masked_fill(~valid[..., None], float("-inf")).amax(1)
-        return largest.masked_fill(~valid.any(1, keepdim=True), 0.0)
+        real = x if valid is None else x.masked_fill(~valid[..., None], float("-inf"))
+        return real.amax(1)

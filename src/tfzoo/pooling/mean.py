@@ -7,7 +7,6 @@ from torch import Tensor
 
 from tfzoo.base.registry import register
 from tfzoo.contracts import Pooling
-from tfzoo.pooling._token import at_least_one
 
 
 @register("pooling", "mean", paper="arXiv:1607.01759, section 2", traits={"averages"})
@@ -25,7 +24,6 @@ class Mean(Pooling):
     """
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        x, valid = at_least_one(x, valid)
         wide = torch.promote_types(x.dtype, torch.float32)
         if valid is None:
             return x.mean(1, dtype=wide).to(x.dtype)

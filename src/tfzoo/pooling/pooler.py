@@ -10,7 +10,6 @@ from tfzoo.base.functional import compute_dtype
 from tfzoo.base.linear import CastLinear
 from tfzoo.base.registry import register
 from tfzoo.contracts import Pooling
-from tfzoo.pooling._token import at_least_one
 from tfzoo.pooling.first import First
 
 
@@ -47,11 +46,9 @@ class Pooler(Pooling):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        x, valid = at_least_one(x, valid)
         dtype = compute_dtype(x, self.linear.weight)
         pooled: Tensor = self.linear(self.first(x, valid).to(dtype))
-        pooled = (pooled.tanh() if self.activation == "tanh" else pooled.relu()).to(x.dtype)
-        return pooled if valid is None else pooled.masked_fill(~valid.any(1, keepdim=True), 0.0)
+        return (pooled.tanh() if self.activation == "tanh" else pooled.relu()).to(x.dtype)
 
     def token_index(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         return self.first.token_index(x, valid)

@@ -12,7 +12,6 @@ from tfzoo.base.linear import CastLinear
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.contracts import Pooling
-from tfzoo.pooling._token import at_least_one
 from tfzoo.pooling.first import First
 from tfzoo.pooling.mean import Mean
 
@@ -67,12 +66,10 @@ class PredictionHead(Pooling):
             nn.init.zeros_(self.linear.bias)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        x, valid = at_least_one(x, valid)
         norm, dtype = self.norm, compute_dtype(x, self.linear.weight)
         hidden = F.gelu(self.linear(self.token(x, valid).to(dtype)))
         scale, shift = norm.weight.to(dtype), None if norm.bias is None else norm.bias.to(dtype)
-        pooled = F.layer_norm(hidden, norm.normalized_shape, scale, shift, norm.eps).to(x.dtype)
-        return pooled if valid is None else pooled.masked_fill(~valid.any(1, keepdim=True), 0.0)
+        return F.layer_norm(hidden, norm.normalized_shape, scale, shift, norm.eps).to(x.dtype)
 
     def token_index(self, x: Tensor, valid: Tensor | None = None) -> Tensor | None:
         return self.token.token_index(x, valid)

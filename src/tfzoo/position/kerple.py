@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
@@ -24,10 +22,6 @@ class Kerple(Position):
     their logarithms. They start uniform, ``r1`` up to 2 and ``r2`` up to 1, as in the authors'
     code, which limits them from below by 0.01. In an encoder both directions have the same penalty.
 
-    Options:
-        kernel: ``logarithmic``, or ``power``: ``scores - r1 |k_pos - q_pos|^r2`` with ``r2 = 2
-            sigmoid(raw_r2)``, so that it stays under 2; ``r1`` starts up to 1 and ``r2`` up to 2.
-
     >>> import torch
     >>> from tfzoo.base.registry import create
     >>> position = create("position", "kerple", heads=1)
@@ -37,30 +31,19 @@ class Kerple(Position):
     tensor([[-1.0986, -0.6931, -0.0000]])
     """
 
-    def __init__(
-        self, heads: int, *, kernel: Literal["logarithmic", "power"] = "logarithmic"
-    ) -> None:
+    def __init__(self, heads: int) -> None:
         super().__init__()
-        self.kernel = kernel
         self.raw_r1 = nn.Parameter(torch.empty(heads))
         self.raw_r2 = nn.Parameter(torch.empty(heads))
         self.reset_parameters()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        power = self.kernel == "power"
-        self.raw_r1.uniform_(0.01, 1.0 if power else 2.0).log_()
-        self.raw_r2.uniform_(0.01, 1.0)
-        if power:
-            self.raw_r2.logit_(eps=1e-3)
-        else:
-            self.raw_r2.log_()
+        self.raw_r1.uniform_(0.01, 2.0).log_()
+        self.raw_r2.uniform_(0.01, 1.0).log_()
 
     def bias(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         dtype = compute_dtype(self.raw_r1)
         r1, r2 = (raw.to(dtype)[:, None, None] for raw in (self.raw_r1, self.raw_r2))
         distance = distances(q_pos, k_pos).abs()[:, None].to(dtype)
-        if self.kernel == "logarithmic":
-            return -r1.exp() * torch.log1p(r2.exp() * distance)
-        # distance 0 apart: the second derivative of 0^r2 is no number
-        return -r1.exp() * distance.clamp(min=1) ** (2 * r2.sigmoid()) * (distance > 0)
+        return -r1.exp() * torch.log1p(r2.exp() * distance)

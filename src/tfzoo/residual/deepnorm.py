@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.registry import NormSpec, create, register
+from tfzoo.base.registry import NormSpec, register
 from tfzoo.base.values import check_range
-from tfzoo.contracts import Norm, Residual, value_matrices
+from tfzoo.contracts import Residual, value_matrices
 
 
 @register("residual", "deepnorm", paper="arXiv:2203.00555, section 4.1", traits={"ends_with_norm"})
@@ -59,13 +59,12 @@ class DeepNorm(Residual):
         alpha: float | None = None,
         beta: float | None = None,
     ) -> None:
-        super().__init__(inner, dropout)
+        super().__init__(inner, dropout, dim, norm)
         check_range("residual 'deepnorm': alpha", alpha, gt=0, optional=True)
         check_range("residual 'deepnorm': beta", beta, gt=0, optional=True)
         constants = alpha_and_beta(layers, cross, decoder_layers)
         self.alpha = constants[0] if alpha is None else alpha
         self.beta = constants[1] if beta is None else beta
-        self.norm: Norm = create("norm", norm, dim=dim)
         self.reset_parameters()
 
     @torch.no_grad()

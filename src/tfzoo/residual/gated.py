@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.registry import NormSpec, create, register
-from tfzoo.contracts import Norm, Residual
+from tfzoo.base.registry import NormSpec, register
+from tfzoo.contracts import Residual
 
 
 @register("residual", "gated", paper="arXiv:1910.06764, section 3.2", traits={"final_norm"})
@@ -38,8 +38,7 @@ class Gated(Residual):
     def __init__(
         self, inner: nn.Module, dropout: float, dim: int, norm: NormSpec, *, bias: float = 2.0
     ) -> None:
-        super().__init__(inner, dropout)
-        self.norm: Norm = create("norm", norm, dim=dim)
+        super().__init__(inner, dropout, dim, norm)
         self.initial_bias = bias
         self.bias = nn.Parameter(torch.empty(dim))
         self.from_sublayer = nn.Linear(dim, 3 * dim, bias=False)  # W_z, W_r and W_h

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from tfzoo.base.registry import NormSpec, create, register
-from tfzoo.contracts import Norm, Residual
+from tfzoo.base.registry import register
+from tfzoo.contracts import Residual
 
 
 @register("residual", "none", traits={"replaces"})
@@ -24,10 +24,6 @@ class NoResidual(Residual):
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))
     tensor([[[1., 2.]]])
     """
-
-    def __init__(self, inner: nn.Module, dropout: float, dim: int, norm: NormSpec) -> None:
-        super().__init__(inner, dropout)
-        self.norm: Norm = create("norm", norm, dim=dim)
 
     def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
         return self.branch(self.norm(x, valid), *args)

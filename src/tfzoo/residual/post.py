@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from tfzoo.base.registry import NormSpec, create, register
-from tfzoo.contracts import Norm, Residual
+from tfzoo.base.registry import register
+from tfzoo.contracts import Residual
 
 
 @register("residual", "post", paper="arXiv:1706.03762, section 3.1", traits={"ends_with_norm"})
@@ -23,10 +23,6 @@ class Post(Residual):
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))
     tensor([[[2., 4.]]])
     """
-
-    def __init__(self, inner: nn.Module, dropout: float, dim: int, norm: NormSpec) -> None:
-        super().__init__(inner, dropout)
-        self.norm: Norm = create("norm", norm, dim=dim)
 
     def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
         return self.norm(x + self.branch(x, *args), valid)

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.base.registry import NormSpec, create, register
-from tfzoo.contracts import Norm, Residual
+from tfzoo.base.registry import NormSpec, register
+from tfzoo.contracts import Residual
 
 
 @register("residual", "rezero", paper="arXiv:2003.04887, eq. 1", traits={"final_norm"})
@@ -30,8 +30,7 @@ class ReZero(Residual):
     """
 
     def __init__(self, inner: nn.Module, dropout: float, dim: int, norm: NormSpec) -> None:
-        super().__init__(inner, dropout)
-        self.norm: Norm = create("norm", norm, dim=dim)
+        super().__init__(inner, dropout, dim, norm)
         self.alpha = nn.Parameter(torch.empty(1))  # FSDP shards no parameter without an axis
         self.reset_parameters()
 

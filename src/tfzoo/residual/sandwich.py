@@ -26,8 +26,7 @@ class Sandwich(Residual):
     """
 
     def __init__(self, inner: nn.Module, dropout: float, dim: int, norm: NormSpec) -> None:
-        super().__init__(inner, dropout)
-        self.norm: Norm = create("norm", norm, dim=dim)
+        super().__init__(inner, dropout, dim, norm)
         self.output_norm: Norm = create("norm", norm, dim=dim)
 
     def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:

@@ -152,19 +152,14 @@ def tried(module: nn.Module, maps: list[nn.Module]) -> FoundFeedForward:
 
 def outputs(found: FoundFeedForward, x: Tensor) -> Iterator[Tensor]:
     """What each component with an activation between such maps computes: ``(b n d) -> (b n d)``."""
-    kind, known = Gated if found.gated else Plain, registry("feedforward")
-    wide = F.linear(x, *found.inner)
+    known, wide = registry("feedforward"), F.linear(x, *found.inner)
     for name in known.names():
         entry = known.entry(name)
-        if not issubclass(entry.cls, kind):
+        if not issubclass(entry.cls, Plain) or issubclass(entry.cls, Gated) != found.gated:
             continue
         for options in ({}, {"approximate": "tanh"}) if "approximate" in entry.options else ({},):
             made: Any = create("feedforward", {"name": name, "hidden": 1, **options}, dim=1)
-            if found.gated:
-                gate, value = wide.chunk(2, -1)
-                hidden = made.activation(gate.clone()) * value
-            else:
-                hidden = made.activation(wide.clone())  # which may change it in place
+            hidden = made.between(wide.clone())  # which may change it in place
             yield F.linear(hidden, *found.outer)
 
 

@@ -32,9 +32,8 @@ from lightning.pytorch.callbacks import Checkpoint, Timer
 
 from tfzoo.base import adapters
 from tfzoo.base.memory import RAN_OUT
-from tfzoo.base.processes import rank
+from tfzoo.base.processes import ARRIVALS, INTERRUPTED, STOPPED, rank
 from tfzoo.base.scores import format_score, format_scores, logged_scores
-from tfzoo.base.processes import ARRIVALS, INTERRUPTED, STOPPED
 from tfzoo.base.terminal import (
     notify,
     print_refusal,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -45,10 +44,6 @@ class TopK(Weighting):
     def forward(self, scores: Tensor, mask: Mask) -> Tensor:
         visible = visible_keys(scores, mask)
         shown = scores.detach().masked_fill(~visible, float("-inf"))
-        longer, k = shown, self.k
-        if torch.compiler.is_compiling():  # the number of keys may decide nothing
-            longer = pad(shown, (0, k), value=float("-inf"))
-        else:
-            k = min(k, shown.shape[-1])
-        smallest = longer.topk(k, -1).values[..., -1:]
+        # With k more keys, there are k of them.
+        smallest = pad(shown, (0, self.k), value=float("-inf")).topk(self.k).values[..., -1:]
         return Mask(allowed=visible & ~(shown < smallest)).softmax(scores)
