@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tfzoo.base.host_copies import HostCopies
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.base.values import type_name
+from tfzoo.base.values import check_range, type_name
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.masks import Mask, keys_of
 
@@ -113,20 +113,10 @@ class Search:
     def __post_init__(self) -> None:
         if self.until not in get_args(Until):
             raise BadOption(f"until must be {type_name(Until)}, not {self.until!r}")
-        if type(self.beam) is not int or not 1 <= self.beam <= MAX_BEAM:
-            raise BadOption(
-                f"beam={self.beam} must be a whole number from 1 to {MAX_BEAM} (1 is greedy)"
-            )
-        if type(self.n_best) is not int or not 1 <= self.n_best <= self.beam:
-            raise BadOption(
-                f"n_best={self.n_best} must be a whole number from 1 to beam={self.beam}"
-            )
-        if not abs(self.length_penalty) <= MAX_PENALTY:
-            raise BadOption(
-                f"length_penalty={self.length_penalty} must be from {-MAX_PENALTY} to {MAX_PENALTY}"
-            )
-        if not 0 <= self.max_length <= MAX_RATIO:
-            raise BadOption(f"max_length={self.max_length} must be from 0 to {MAX_RATIO}")
+        check_range("beam", self.beam, ge=1, le=MAX_BEAM, whole=True)
+        check_range("n_best", self.n_best, ge=1, le=self.beam, whole=True)
+        check_range("length_penalty", self.length_penalty, ge=-MAX_PENALTY, le=MAX_PENALTY)
+        check_range("max_length", self.max_length, ge=0, le=MAX_RATIO)
 
     def penalty(self, n: int) -> float:
         """The divisor of the log probability of ``n`` tokens: ``((5 + n) / 6) ** alpha``."""

@@ -187,7 +187,6 @@ MISTAKES = [
     ("predict runs/toy/1 toy.yaml --beam 5", "no option '--beam'"),
     ("predict runs/toy/1 toy.yaml --formt tsv", "no option '--formt'", "Did you mean '--format'"),
     ("predict runs/toy/1 toy.yaml --max-tokens two", "--max-tokens", "two"),
-    ("predict runs/toy/1 toy.yaml --max-tokens 1_0", "--max-tokens", "1_0"),
     ("predict runs/toy/1 toy.yaml --format csv", "no format named 'csv'", "tsv"),
     ("predict --device cpu runs/toy/1 toy.yaml", "RUN comes first: tfzoo predict RUN [FILE]"),
     ("predict runs/toy/1 none", "no file none"),

@@ -115,7 +115,7 @@ OPTIONS = [
     ("--data.dataset.language fr", "'de' or 'zh'"),
     ("--data.joint perhaps", "data.joint must be bool, not 'perhaps'"),
     ("--dryrun", "no option '--dryrun'", "Did you mean '--dry-run'?"),
-    ("--search.n_best=9", "n_best=9 must be a whole number from 1 to beam=1"),
+    ("--search.n_best=9", "--search.n_best=9 must be a whole number at least 1 and at most 1"),
     ("--seed one", "seed must be int, not 'one'"),
     ("--seed -1", "--seed=-1", "at least 0"),
     ("--timeout -3", "--timeout=-3", "at least 1"),
@@ -245,7 +245,7 @@ COMMANDS = [
     ("recipes translation/number", "Did you mean 'translation/numbers'"),
     (f"recipes translation/numbers --copy {__file__}", "exists already"),
     ("cache --cleer", "no option '--cleer'", "Did you mean '--clear'"),
-    ("attention x text --layers 1_0", "--layers: invalid numbers value: '1_0'"),
+    ("attention x text --layers 1-0", "--layers: invalid numbers value: '1-0'"),
     ("score", "RUN is missing: tfzoo score RUN"),
 ]
 

@@ -53,7 +53,7 @@ def test_n_best_translations_have_scores_and_raise_the_beam(data):
     assert best == task.predict(["two"], beam=3, n_best=3)[0]
     assert task.translate(["two"], beam=3) == [best[0].translation]
     assert task.search.beam == 1
-    with pytest.raises(BadOption, match="n_best=3 must be a whole number from 1 to beam=2"):
+    with pytest.raises(BadOption, match="n_best=3 must be a whole number at least 1 and at most 2"):
         task.predict(["two"], n_best=3, beam=2)
     with pytest.raises(BadOption, match=r"Translate has no argument 'beem'. Did you mean 'beam'"):
         task.predict(["two"], beem=2)

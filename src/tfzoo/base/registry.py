@@ -22,10 +22,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from tfzoo.base.arguments import VARIABLE, parameters
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.terminal import notify
-from tfzoo.base.values import check_range, convert, is_plain, leaves, type_name
+from tfzoo.base.values import (
+    VARIABLE,
+    check_range,
+    convert,
+    is_plain,
+    leaves,
+    parameters,
+    type_name,
+)
 from tfzoo.errors import BadComponent, BadOption, BadRun, UnknownName, did_you_mean, listing
 
 Spec = str | Mapping[str, Any]

@@ -1,21 +1,22 @@
-"""Values of options: plain types, converted from what YAML and the command line deliver, and their
-limits.
+"""What constructors take: the one reader of signatures; values converted to the types of arguments
+from what YAML and the command line deliver, and their limits.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
+from functools import cache
 from inspect import Parameter
 from math import inf, isfinite
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from tfzoo.errors import BadOption, BadRecipe
-
-N = TypeVar("N", int, float)
+from tfzoo.errors import BadOption, BadRecipe, did_you_mean, listing
 
 PLAIN = (bool, int, float, str, type(None))
 DEPTH = 32
@@ -67,24 +68,11 @@ def convert(value: Any, annotation: Any) -> Any:
     raise ValueError(f"must be {type_name(annotation)}, not {value!r}")
 
 
-def parse_number(text: str, kind: type[N]) -> N:
-    """The number that a text is. Python reads ``1_000`` as 1000, which is refused here.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if "_" in text:
-        raise ValueError(f"no number: {text!r}")
-    return kind(text)
-
-
 def convert_one(value: Any, choice: Any) -> Any:
     """``value`` converted to one type or literal; ValueError if it cannot be."""
     if choice is type(value):
         return value
     text = str(value).strip().lower()
-    if choice in (int, float) and "_" in text:
-        raise ValueError
     if choice is type(None) and text in ("none", "null", "~"):
         return None
     if choice is bool and text in ("true", "yes", "on", "false", "no", "off"):
@@ -233,3 +221,58 @@ def type_name(annotation: Any) -> str:
     modules = r"\b(?:typing|datetime|pathlib|collections\.abc)\.|\b(?:lightning|torch)(?:\.\w+)*\."
     text = re.sub(rf"(?:{modules})(?=\w)", "", names)
     return text if len(text) <= 160 else f"{text[:160]}..."
+
+
+# Signatures ---------------------------------------------------------------------------------------
+
+VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+
+def parameters(function: Callable[..., Any]) -> list[Parameter]:
+    """The parameters of a function, of a method with its ``self``. Annotations are types; where a
+    name in one of them is not defined when the program runs, as under ``TYPE_CHECKING``, all are
+    ``Any``.
+    """
+    hints: dict[str, Any] = {}
+    with suppress(NameError):
+        hints = get_type_hints(inspect.unwrap(function), include_extras=True)
+    return [
+        one if one.annotation is one.empty else one.replace(annotation=hints.get(one.name, Any))
+        for one in inspect.signature(function).parameters.values()
+    ]
+
+
+@cache
+def arguments(cls: type) -> Mapping[str, Parameter]:
+    """What the constructor of a class takes, by name. One with ``**kwargs`` passes them to that of
+    its parent class, whose arguments stand before its own.
+    """
+    found: dict[str, Parameter] = {}
+    for constructor in [vars(owner).get("__init__") for owner in cls.__mro__]:
+        if constructor is None:
+            continue
+        _, *own = parameters(constructor)
+        found = {**{one.name: one for one in own if one.kind not in VARIABLE}, **found}
+        if all(one.kind is not one.VAR_KEYWORD for one in own):
+            break
+    return found
+
+
+def check_arguments(cls: type, given: Collection[str], passed_on: Collection[str] = ()) -> None:
+    """Check the names of the arguments with which a constructor is called. Where it has
+    ``**kwargs``, any name is taken, unless it is known what they can be, ``passed_on``.
+
+    Raises:
+        BadOption: one that it does not have, or one that it needs is missing.
+    """
+    known = [*arguments(cls), *passed_on]
+    if passed_on or not any(one.kind is one.VAR_KEYWORD for one in parameters(cls)):
+        for name in given:
+            if name not in known:
+                raise BadOption(
+                    f"{cls.__name__} has no argument {name!r}.{did_you_mean(name, known)} "
+                    f"It has: {listing(known, 30)}"
+                )
+    for one in parameters(cls):  # its parent may get what it needs from the class itself
+        if one.default is one.empty and one.kind not in VARIABLE and one.name not in given:
+            raise BadOption(f"{cls.__name__} needs {one.name}")

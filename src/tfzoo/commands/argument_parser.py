@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import NoReturn
 
 from tfzoo.base.terminal import print_result
-from tfzoo.base.values import parse_number
 from tfzoo.config.recipe import Option, Source, local, next_option, read_yaml
 from tfzoo.errors import TfzooError, did_you_mean
 
@@ -37,8 +35,6 @@ class CommandParser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        for kind in (int, float):
-            self.register("type", kind, partial(parse_number, kind=kind))
         self.command, self.run = command, run
         self.others: tuple[str, ...] = ()
         """What options begin with that it takes besides its own."""

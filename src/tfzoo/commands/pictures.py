@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfzoo.base.terminal import notify, print_result
-from tfzoo.base.values import parse_number
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.predict import load_task, open_output
 from tfzoo.data.table import decoded
@@ -95,7 +94,7 @@ def attention_parser() -> CommandParser:
 
 def numbers(text: str) -> set[int]:
     """Whole numbers between commas."""
-    return {parse_number(one, int) for one in text.split(",")}
+    return {int(one) for one in text.split(",")}
 
 
 def read_text() -> str:

@@ -21,9 +21,16 @@ from typing import Any, get_args, get_origin
 from lightning_utilities.core.imports import RequirementCache
 
 from tfzoo.base import memory
-from tfzoo.base.arguments import arguments, check_arguments, parameters
 from tfzoo.base.registry import registry
-from tfzoo.base.values import check_range, convert, is_plain, members
+from tfzoo.base.values import (
+    arguments,
+    check_arguments,
+    check_range,
+    convert,
+    is_plain,
+    members,
+    parameters,
+)
 from tfzoo.config.recipe import CLASSES, TOP, Option, Recipe, Source, Start, nested
 from tfzoo.data.remote import is_address
 from tfzoo.data.source import is_saved
@@ -402,8 +409,6 @@ class Config:
         classes = [one["class_path"].rpartition(".")[2] for one in callbacks]
         averages = [one for one in classes if one.endswith("WeightAveraging")]
         averages += ["optim.average"] if self.recipe["optim"].get("average") else []
-        if len(averages) > 1:
-            raise BadRecipe(f"both {listing(averages)} average the weights: leave one of them out")
         if averages and SHARDING.search(name):
             raise BadRecipe(
                 f" {name} shards the weights, of which {averages[0]} keeps a copy: "
@@ -509,8 +514,6 @@ PASSED_ON = {
     "TensorBoardLogger": "torch.utils.tensorboard.SummaryWriter",
 }
 """What gets the options of a logger that it has not itself."""
-NAMES = ("strategy", "profiler", "accelerator")
-"""Those for which Lightning has other names than those of classes, such as ``ddp``."""
 
 
 def check_classes(key: str, value: Any) -> Any:
@@ -542,8 +545,8 @@ def check_class(key: str, value: Any) -> Any:
         raise BadRecipe(f"cannot import {path}: {type(error).__name__}: {error}") from None
     own = path.startswith("lightning.")
     if not isinstance(cls, type) or (own and not cls.__module__.startswith("lightning.")):
-        if isinstance(value, str) and key in NAMES and not module:
-            return value
+        if isinstance(value, str) and key not in LISTS and not module:
+            return value  # another name of Lightning's, such as ddp
         known = class_names(key)
         raise BadRecipe(
             f"no {what} named {name!r}.{did_you_mean(name, known)} Known: {listing(known, 40)}"

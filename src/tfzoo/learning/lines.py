@@ -10,8 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import lightning.pytorch as L
 import torch
 
-from tfzoo.base.arguments import check_arguments
-from tfzoo.base.values import leaves
+from tfzoo.base.values import check_arguments, leaves
 from tfzoo.data.batches import OnTruncated, warn_truncated
 from tfzoo.data.table import parts
 from tfzoo.errors import BadRun

@@ -8,8 +8,7 @@ from typing import Any, get_type_hints
 
 from torch import nn
 
-from tfzoo.base.arguments import check_arguments
-from tfzoo.base.values import leaves
+from tfzoo.base.values import check_arguments, leaves
 from tfzoo.errors import BadOption
 from tfzoo.learning.optim import Optim
 from tfzoo.models.transformer_layer import TransformerLayer

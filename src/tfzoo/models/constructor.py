@@ -9,8 +9,8 @@ from typing import Any, ParamSpec, cast
 
 from torch import nn
 
-from tfzoo.base.arguments import parameters
 from tfzoo.base.registry import registry
+from tfzoo.base.values import parameters
 from tfzoo.errors import BadOption, Clash, did_you_mean, listing, under
 from tfzoo.models.architectures import options_like
 from tfzoo.models.options import ATTENTION_OPTIONS, STACK_KEYS, StackOptions, option_types

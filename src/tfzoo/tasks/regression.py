@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from tfzoo.base import adapters
 from tfzoo.base.registry import register
-from tfzoo.base.values import parse_number
 from tfzoo.data.batches import ClassificationBatch
 from tfzoo.data.classification import LabelledText
 from tfzoo.data.prepare import location
@@ -51,7 +50,7 @@ class RegressionData(LabelledText):
 def number(cell: str) -> float:
     """The number in a cell; NaN if there is none that fp32 can hold."""
     try:
-        found = parse_number(cell, float)
+        found = nan if "_" in cell else float(cell)  # Python reads 1_000 as 1000
     except ValueError:
         return nan
     return found if abs(found) <= LARGEST else nan

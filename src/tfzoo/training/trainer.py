@@ -24,7 +24,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.strategies import ModelParallelStrategy, StrategyRegistry
 
 from tfzoo.base import adapters
-from tfzoo.base.arguments import arguments
+from tfzoo.base.values import arguments
 from tfzoo.config.config import load, make
 from tfzoo.errors import BadRecipe
 from tfzoo.models.fsdp import reshard, unshard

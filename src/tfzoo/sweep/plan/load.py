@@ -13,9 +13,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tfzoo.base.arguments import check_arguments
 from tfzoo.base.loading import task_class
 from tfzoo.base.registry import create, registry
+from tfzoo.base.values import check_arguments
 from tfzoo.config.config import Config
 from tfzoo.config.recipe import (
     FROM,
