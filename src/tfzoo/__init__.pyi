@@ -12,7 +12,6 @@ from .data.classification import ClassificationData as ClassificationData
 from .data.documents import DocumentData as DocumentData
 from .data.masked_documents import MaskedData as MaskedData
 from .data.translation import TranslationData as TranslationData
-from .learning.loss import Loss as Loss
 from .learning.optim import Optim as Optim
 from .masks import Mask as Mask
 from .models.classifier import TransformerClassifier as TransformerClassifier
@@ -30,6 +29,7 @@ from .search import Search as Search
 from .swapping.saved import from_pretrained as from_pretrained
 from .swapping.swap import swap as swap
 from .tasks.classification import ClassificationTask as ClassificationTask
+from .tasks.classification import Loss as Loss
 from .tasks.language_modeling import LanguageModelingTask as LanguageModelingTask
 from .tasks.masked_language_modeling import MaskedLanguageModelingTask as MaskedLanguageModelingTask
 from .tasks.multilabel_classification import (

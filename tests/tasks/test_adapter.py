@@ -110,8 +110,8 @@ def test_what_starts_anew_is_trained_unless_the_recipe_says_otherwise():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"targets": ["qeury"]}, "no linear map 'qeury'. Did you mean 'query'"),
-        ({"targets": ["embedding"]}, "no linear map 'embedding'"),
+        ({"targets": ["qeury"]}, "no linear map's name has 'qeury'. Did you mean 'query'"),
+        ({"targets": ["embedding"]}, "no linear map's name has 'embedding'"),
         (
             {"targets": ["query"], "train": ["haed"]},
             "adapter.train: no parameter's name has 'haed'",

@@ -11,7 +11,7 @@ from tests.scored import task_with
 from tests.tiny import ready
 from tests.trainers import quiet
 from tfzoo.errors import BadData, BadOption, BadRun
-from tfzoo.learning.loss import class_losses
+from tfzoo.learning.cross_entropy import class_losses
 from tfzoo.tasks.classification import ClassificationTask, confusion, reliability
 
 WORDS = {"colour": ["red", "green", "blue"], "NUM": ["one", "two", "three", "four"]}

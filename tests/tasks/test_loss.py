@@ -8,8 +8,8 @@ import torch.nn.functional as F
 
 from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption
-from tfzoo.learning.cross_entropy import cross_entropy_of_logits
-from tfzoo.learning.loss import Loss, class_losses, constant_loss
+from tfzoo.learning.cross_entropy import class_losses, constant_loss, cross_entropy_of_logits
+from tfzoo.tasks.classification import Loss
 from tfzoo.testing.training import example
 
 LOGITS, LABEL = (

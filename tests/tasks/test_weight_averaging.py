@@ -9,7 +9,7 @@ from torch.testing import assert_close
 import tfzoo
 from tests.tasks.test_learner import Watchdog
 from tests.trainers import quiet
-from tfzoo.learning.weight_averaging import WarmupEMA
+from tfzoo.learning.task import WarmupEMA
 
 
 @pytest.mark.parametrize("decay", [0.6, 0.9])

@@ -12,7 +12,7 @@ from torch import nn
 
 from tfzoo.base.loading import require
 from tfzoo.base.values import check_range
-from tfzoo.errors import BadOption, UnknownName, did_you_mean, listing
+from tfzoo.errors import BadOption, UnknownName
 from tfzoo.learning.optim import check_patterns, matches
 from tfzoo.models.initialise import seed_of
 
@@ -35,7 +35,7 @@ class Adapter:
             is no adapter.
         rank: of the product that is added; None is PEFT's default.
         targets: the linear maps that get one, by name or pattern, such as ``[query, value]``,
-            ``["decoder.layers.3.*"]`` or ``["*"]`` for all.
+            ``[decoder.layers.3]`` or ``["*"]`` for all.
         train: parameters that are trained beside the adapter, by the same patterns: ``[head]``;
             None: those that start anew, which the weights that training begins with do not have.
         options: further options of the method, numbers and booleans, by PEFT's names, such as
@@ -109,16 +109,8 @@ class Adapter:
 
     def _targets(self, model: nn.Module) -> list[str]:
         linear = [name for name, one in model.named_modules() if isinstance(one, nn.Linear)]
-        wanted = self.targets or []
-        for pattern in wanted:
-            if not any(matches(name, [pattern], whole=True) for name in linear):
-                known = list(dict.fromkeys(name.rpartition(".")[2] for name in linear))
-                raise BadOption(
-                    f": the model has no linear map {pattern!r}."
-                    f"{did_you_mean(pattern, known)} It has: {listing(known, 20)}",
-                    key="adapter.targets",
-                )
-        return [name for name in linear if matches(name, wanted, whole=True)]
+        check_patterns("adapter.targets", self.targets, linear, of="linear map")
+        return [name for name in linear if matches(name, self.targets or ())]
 
     def _config(self, targets: list[str]) -> Any:
         from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING as CLASSES

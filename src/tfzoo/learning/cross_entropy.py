@@ -1,4 +1,6 @@
-"""The output projection and the cross entropy fused, computed in chunks of tokens."""
+"""Cross entropies with smoothed labels: of logits, and fused with the output projection, computed
+in chunks of tokens.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,42 @@ from torch import Tensor
 from tfzoo.base.functional import without_autocast
 from tfzoo.base.linear import goes_by_onednn, linear
 from tfzoo.errors import BadOption
-from tfzoo.learning.loss import class_losses, share
+
+
+def share(smoothing: float, classes: int, pad: int | None = None) -> float:
+    """What smoothing gives each class that is neither the label nor padding."""
+    return smoothing / max(classes - (1 if pad is None else 2), 1)
+
+
+def class_losses(
+    logits: Tensor, label: Tensor, smoothing: float = 0.0, pad: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """``-sum_j q_j log p_j`` and ``-log p_y`` of each text, in nats: ``(b c), (b) -> (b), (b)``, in
+    fp32, or float64 for float64 logits.
+
+    ``q`` is ``1 - smoothing`` at the label ``y``, 0 at ``pad`` and ``smoothing / (c - 1)``
+    elsewhere, as in tensor2tensor, the code of Vaswani et al. 2017. Szegedy et al. 2016 (section
+    7), whose idea it is, and ``F.cross_entropy`` give ``smoothing / c`` to every class, the label
+    too: they have with ``smoothing`` what this has with ``smoothing (c - 1) / c``.
+    """
+    log_p = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    nll = -log_p.gather(-1, label[:, None])[:, 0]
+    others = -log_p.sum(-1) - nll
+    if pad is not None:
+        others = others + log_p[:, pad]
+    return (1 - smoothing) * nll + share(smoothing, logits.shape[-1], pad) * others, nll
+
+
+def constant_loss(counts: Tensor, smoothing: float = 0.0, pad: int | None = None) -> float:
+    """The smallest mean loss that one prediction for all labels reaches, in nats: the entropy of
+    the labels, of which there are ``counts`` ``(c)``, as the loss smooths them, where ``pad`` gets
+    nothing. Without smoothing it is the entropy of their frequencies.
+    """
+    p = counts.double() / counts.sum()
+    q = (1 - smoothing) * p + share(smoothing, len(p), pad) * (1 - p)
+    if pad is not None:
+        q[pad] = 0.0
+    return float(torch.special.entr(q).sum())
 
 
 def cross_entropy(

@@ -80,7 +80,7 @@ class Lines(L.LightningModule):
 
     def max_positions(self) -> tuple[int | None, int | None]:
         """The maximum number of source tokens and of target tokens; None: any number."""
-        return None, None
+        return (getattr(self.model, "max_positions", None),) * 2
 
     def max_length(self, options: Any = None) -> int | None:
         """The most tokens that are read of a text, special ones included; None: all."""

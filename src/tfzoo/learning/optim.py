@@ -52,21 +52,22 @@ def decay_groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> lis
     return [group for group in groups if group["params"]]
 
 
-def matches(name: str, patterns: Iterable[str], whole: bool = False) -> bool:
-    """Whether a dotted name, from any of its words on, matches a pattern of :mod:`fnmatch`: up to
-    its end if ``whole``, otherwise also a module that it lies in.
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a dotted name, or that of a module that it lies in, matches from any of its words on
+    a pattern of :mod:`fnmatch`.
 
     >>> matches("decoder.layers.3.self_attention.inner.query.weight", ["query"])
     True
     >>> matches("decoder.layers.3.norm.weight", ["layers.[0-2]", "embedding"])
     False
     """
-    end = "" if whole else "*"
-    return any(fnmatchcase(f".{name}.", f"*.{pattern}.{end}") for pattern in patterns)
+    return any(fnmatchcase(f".{name}.", f"*.{pattern}.*") for pattern in patterns)
 
 
-def check_patterns(key: str, patterns: Sequence[str] | None, names: Sequence[str]) -> None:
-    """Check that each pattern of an option matches one of the names of parameters.
+def check_patterns(
+    key: str, patterns: Sequence[str] | None, names: Sequence[str], of: str = "parameter"
+) -> None:
+    """Check that each pattern of an option matches one of the names, of what ``of`` says.
 
     Raises:
         BadOption: one does not; the message names the modules there are.
@@ -76,7 +77,7 @@ def check_patterns(key: str, patterns: Sequence[str] | None, names: Sequence[str
             words = dict.fromkeys(word for name in names for word in name.split("."))
             known = [word for word in words if not word.isdigit()]
             raise BadOption(
-                f"{key}: no parameter's name has {pattern!r}.{did_you_mean(pattern, known)} "
+                f"{key}: no {of}'s name has {pattern!r}.{did_you_mean(pattern, known)} "
                 f"Names are made of: {listing(known, 20)}"
             )
 
@@ -102,7 +103,7 @@ class Optim:
         optimizer: name and options of an optimiser, see ``tfzoo list optimizer``.
         average: validate, test and save the average of the weights of about ``1 / (1 - average)``
             recent steps, 0.995: 200, over 0 and under 1; None: the weights of the last step. See
-            :class:`tfzoo.learning.weight_averaging.WarmupEMA`.
+            :class:`tfzoo.learning.task.WarmupEMA`.
         freeze: parameters that are not trained, by name or pattern: ``[embedding]``,
             ``["layers.[0-3]"]``. A name is a word of the parameter's, or several with dots.
 
@@ -136,7 +137,7 @@ class Optim:
         check_range("optim.average", self.average, gt=0, lt=1, optional=True)
         # Checks the names and options of schedule and optimiser before data is read.
         create("schedule", self.schedule, max_steps=1)
-        self._create_optimizer()
+        create("optimizer", self.optimizer, betas=self.betas, eps=self.eps)
         entry, _ = registry("optimizer").options(self.optimizer)
         for key in {"betas", "eps"}.difference(entry.supplied):
             if getattr(self, key) != getattr(type(self), key):
@@ -182,7 +183,8 @@ class Optim:
 
     def optimizer_and_schedule(self, module: nn.Module, max_steps: int) -> dict[str, Any]:
         """As :meth:`configure`, of a task, which follows all settings."""
-        optimizer = self._create_optimizer().configure(module, self.lr, self.weight_decay)
+        made: Optimizer = create("optimizer", self.optimizer, betas=self.betas, eps=self.eps)
+        optimizer = made.configure(module, self.lr, self.weight_decay)
         # Lightning refuses to clip the gradients of optimisers that say they unscale gradients.
         adapters.allow_clipping_of_fused(optimizer)
         schedule: Schedule = create("schedule", self.schedule, max_steps=max_steps)
@@ -193,10 +195,6 @@ class Optim:
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
-
-    def _create_optimizer(self) -> Optimizer:
-        found: Optimizer = create("optimizer", self.optimizer, betas=self.betas, eps=self.eps)
-        return found
 
 
 FOLLOWED_BY_TASKS = {

@@ -25,6 +25,9 @@ from tfzoo.models.initialise import can_fill, fill, initialise
 from tfzoo.runs import checkpoints, hub, pretrained
 from tfzoo.runs.run import Run
 
+PLACEHOLDER_SIZE = 16
+"""The vocabulary size with which a model is built before the tokenizer is known."""
+
 
 class Stored(L.LightningModule):
     """The part of a task that is written and read: recipe, tokenizer, weights, and where its
@@ -75,7 +78,7 @@ class Stored(L.LightningModule):
         Without a tokenizer, return small placeholders, so that a recipe's model can be checked
         before data is read; ``data`` is then the recipe's section ``data``.
         """
-        raise NotImplementedError
+        return {"vocab_size": PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)}
 
     def tokenizer_state(self) -> dict[str, Any]:
         """The tokenizer as numbers, strings, lists and dicts, as a checkpoint stores it."""

@@ -6,12 +6,13 @@ and is stored (``persistence``).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import lightning.pytorch as L
 import torch
+from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor, nn
 
 from tfzoo.base import adapters
@@ -27,13 +28,9 @@ from tfzoo.learning.optim import Optim
 from tfzoo.learning.persistence import Stored
 from tfzoo.learning.scoring import Scored
 from tfzoo.learning.settings import Compute
-from tfzoo.learning.weight_averaging import WarmupEMA
 from tfzoo.models.fsdp import shard
 from tfzoo.models.initialise import seed_of
 from tfzoo.models.transformer_layer import measured, parts_with_losses, take_auxiliary_loss
-
-PLACEHOLDER_SIZE = 16
-"""The vocabulary size with which a model is built before the tokenizer is known."""
 
 
 class Task(Lines, Scored, Stored):
@@ -419,3 +416,44 @@ def check_sizes(given: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
             raise BadOption(
                 f"the model has {key}={has}, but the tokenizer or the labels need {key}={needs}"
             )
+
+
+class WarmupEMA(WeightAveraging):
+    """An exponential moving average over a share of the steps so far, until it spans as many as
+    ``decay`` says: after step ``n``, counted from 0, ``average = d average + (1 - d) weights``
+    with ``d = min(decay, (1 + n) / (20 + n))``, which spans about ``n / 19`` steps, or ``1 / (1 -
+    decay)``. With ``decay`` from the start, the average would long hold the weights that training
+    began with; so less than a millionth of them is left after ten steps. (As TensorFlow's
+    ``tf.train.ExponentialMovingAverage`` with ``num_updates``, which has 10 in place of 20.)
+
+    Buffers of the model are averaged, too, such as running statistics; those of the task itself are
+    not: class weights, or the threshold that a validation has chosen with the average.
+
+    Args:
+        decay: over 0 and under 1.
+    """
+
+    def __init__(self, decay: float) -> None:
+        super().__init__(multi_avg_fn=self.move)
+        self.decay = decay
+        self.step = 0
+
+    def should_update(self, step_idx: int | None = None, epoch_idx: int | None = None) -> bool:
+        """After each optimiser step."""
+        if step_idx is not None:
+            self.step = step_idx
+        return step_idx is not None
+
+    def move(self, averages: Sequence[Tensor], weights: Sequence[Tensor], _: Any) -> None:
+        """Move averages towards the weights of this step; whole numbers are taken over."""
+        decay = min(self.decay, (1 + self.step) / (20 + self.step))
+        for average, weight in zip(averages, weights, strict=True):
+            if average.is_floating_point():
+                average.lerp_(weight, 1 - decay)
+            else:
+                average.copy_(weight)
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        """Give the average the task's own buffers: the same tensors, not copies."""
+        for name, value in pl_module.named_buffers(recurse=False):
+            setattr(adapters.average_of(self), name, value)

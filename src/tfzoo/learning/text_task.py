@@ -17,9 +17,8 @@ from tfzoo.base.registry import task_for
 from tfzoo.data.batches import ClassificationBatch, text_batches
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption
-from tfzoo.learning.cross_entropy import cross_entropy, cross_entropy_of_logits
-from tfzoo.learning.loss import constant_loss
-from tfzoo.learning.task import PLACEHOLDER_SIZE, Task
+from tfzoo.learning.cross_entropy import constant_loss, cross_entropy, cross_entropy_of_logits
+from tfzoo.learning.task import Task
 from tfzoo.models.classifier import TransformerClassifier
 
 
@@ -75,11 +74,7 @@ class TextTask(Task):
     def model_arguments(
         cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        size = PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)
-        return {"vocab_size": size, "classes": cls.outputs(tokenizer)}
-
-    def max_positions(self) -> tuple[int | None, int | None]:
-        return (getattr(self.model, "max_positions", None),) * 2
+        return {**super().model_arguments(tokenizer, data), "classes": cls.outputs(tokenizer)}
 
     def max_length(self, options: Any = None) -> int | None:
         """The number of tokens that are read of a text, EOS included: the model's positions or
@@ -122,8 +117,8 @@ class TextTask(Task):
 
 
 class TokenTask(Task):
-    """A task whose loss is the cross entropy of tokens. A subclass writes :attr:`vocabulary_size`,
-    :meth:`frequencies` and :meth:`loss`.
+    """A task whose loss is the cross entropy of tokens. A subclass writes :meth:`loss`;
+    :attr:`vocabulary_size` and :meth:`frequencies` where its tokenizer is none of one vocabulary.
     """
 
     training_names = (*Task.training_names, "perplexity")
@@ -131,7 +126,7 @@ class TokenTask(Task):
     @property
     def vocabulary_size(self) -> int:
         """The number of tokens to choose from."""
-        raise NotImplementedError
+        return len(self.tokenizer.tokenizer)
 
     @property
     def untrained_loss(self) -> float:
@@ -139,7 +134,7 @@ class TokenTask(Task):
 
     def frequencies(self, texts: Any) -> NDArray[np.int64]:
         """How often each token of the vocabulary is to be predicted in a data set: ``(v)``."""
-        raise NotImplementedError
+        return np.bincount(texts.sequences.ids, minlength=self.vocabulary_size)
 
     def constant_loss(self, data: Any) -> float:
         found = torch.from_numpy(self.frequencies(data.sets["val"]))
@@ -187,20 +182,6 @@ class DocumentTask(TokenTask):
         },
     }
     tokenizer: Vocabulary
-
-    @property
-    def vocabulary_size(self) -> int:
-        return len(self.tokenizer.tokenizer)
-
-    def frequencies(self, texts: Any) -> NDArray[np.int64]:
-        return np.bincount(texts.sequences.ids, minlength=self.vocabulary_size)
-
-    @classmethod
-    def model_arguments(
-        cls, tokenizer: Vocabulary | None = None, data: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        size = PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)
-        return {"vocab_size": size}
 
     def max_positions(self) -> tuple[int | None, int | None]:
         # Of a document and of a row: a long document is read in parts.

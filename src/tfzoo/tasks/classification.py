@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
+from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -14,11 +15,12 @@ from torch import Tensor, nn
 
 from tfzoo.base.registry import register
 from tfzoo.base.terminal import tsv_cell
+from tfzoo.base.values import check_range
 from tfzoo.data.batches import ClassificationBatch, ClassificationDataset
 from tfzoo.data.classification import ClassificationData
 from tfzoo.data.tokenizer import Vocabulary
-from tfzoo.errors import BadOption
-from tfzoo.learning.loss import Loss, class_losses, constant_loss
+from tfzoo.errors import BadOption, did_you_mean, listing
+from tfzoo.learning.cross_entropy import class_losses, constant_loss
 from tfzoo.learning.scoring import Figures, on_cpu
 from tfzoo.learning.settings import Settings
 from tfzoo.learning.text_task import TextTask
@@ -56,6 +58,61 @@ class ClassificationAnswer:
     probability: float
     probabilities: dict[str, float]
     truncated: bool = False
+
+
+@dataclass
+class Loss:
+    """Class weights of a classifier's loss.
+
+    Args:
+        class_weights: weights by label, such as ``{NUM: 2.0}``; other labels have weight 1. Or
+            ``balanced``: the weight of a class is ``n / (c n_y)``, with ``n`` training texts, ``c``
+            classes and ``n_y`` texts of the class. None: all weights are 1. The loss is the
+            weighted mean over texts, so that only the ratios of weights matter.
+
+    Raises:
+        BadOption: a weight that is negative or not finite, or a value of another form.
+    """
+
+    class_weights: Literal["balanced"] | dict[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.class_weights, Mapping):
+            for label, weight in self.class_weights.items():
+                check_range(f"loss.class_weights[{str(label)!r}]", weight, ge=0)
+            self.class_weights = {
+                normalize("NFC", str(label)): float(w) for label, w in self.class_weights.items()
+            }
+        elif self.class_weights not in (None, "balanced"):
+            raise BadOption(
+                f"={self.class_weights!r} is neither 'balanced' nor weights by "
+                "label such as {NUM: 2.0}",
+                key="loss.class_weights",
+            )
+
+    def weights(self, labels: Sequence[str], counts: Sequence[int] | None = None) -> Tensor | None:
+        """The weight of each class: ``(c)``. ``counts`` are the numbers of training texts per
+        class; without them, ``balanced`` gives None.
+
+        Raises:
+            BadOption: a label that the data does not have, or every weight is 0.
+        """
+        if self.class_weights is None:
+            return torch.ones(len(labels))
+        if isinstance(self.class_weights, Mapping):
+            for label in self.class_weights.keys() - set(labels):
+                raise BadOption(
+                    f": no label {label!r}.{did_you_mean(label, labels)} Labels: {listing(labels)}",
+                    key="loss.class_weights",
+                )
+            weights = torch.tensor([self.class_weights.get(label, 1.0) for label in labels])
+            if not bool(weights.any()):
+                raise BadOption(": every weight is 0", key="loss.class_weights")
+            return weights
+        if counts is None:
+            return None
+        each = torch.tensor(counts)
+        return each.sum() / (len(labels) * each.clamp(min=1.0))
 
 
 @dataclass(kw_only=True)

@@ -30,8 +30,6 @@ from tfzoo.models.language_model import LanguageModel
 
 NEW_TOKENS = 64
 """The most tokens of a continuation by default."""
-TRIED = 8
-"""The most words of a text of which a continuation is shown."""
 
 
 @dataclass(frozen=True)
@@ -243,10 +241,6 @@ class LanguageModelingTask(DocumentTask):
         texts = [added(*pair) for pair in zip(before, after, strict=True)]
         stop = chosen.stop
         return [LanguageModelingAnswer(text.split(stop)[0] if stop else text) for text in texts]
-
-    def to_try(self, text: str) -> str:
-        words = text.split()
-        return " ".join(words[: min(len(words) // 2 + 1, TRIED)])
 
     def answer_with_tokens(self, batch: DocumentBatch, tokens: Tokens) -> LanguageModelingAnswer:
         read = token_strings(self.tokenizer.tokenizer, batch.tokens[0].tolist())

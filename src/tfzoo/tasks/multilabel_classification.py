@@ -54,11 +54,6 @@ class MultilabelData(LabelledText):
             raise BadOption("data.label_delimiter is empty; give what separates two labels")
         self.label_delimiter = label_delimiter
 
-    def describe(self) -> str:
-        """The size of each split, and the labels, with how many a text has on average."""
-        train = self.sets["train"]
-        return f"{super().describe()}; {train.labels[train.rows].sum(1).mean():.2g} a text"
-
     def labels_of(self, cell: str) -> list[str]:
         """The labels of a text."""
         return labels_of_cell(cell, self.label_delimiter)
@@ -132,12 +127,6 @@ def roc_area(values: Tensor, positive: Tensor) -> float:
     return float(above) / (count * (len(values) - count))
 
 
-def label_losses(logits: Tensor, label: Tensor) -> Tensor:
-    """``-y log(p) - (1 - y) log(1 - p)``, ``p = sigmoid(logit)``: ``(b l), (b l) -> (b l)``."""
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return binary_cross_entropy_with_logits(logits, label.to(logits.dtype), reduction="none")
-
-
 @dataclass
 class MultilabelAnswer:
     """The labels of a text, the most probable first; the probabilities of all labels, the largest
@@ -204,7 +193,10 @@ class MultilabelClassificationTask(TextTask):
         return float(torch.special.entr(torch.stack([share, 1 - share])).sum(0).mean())
 
     def losses(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, Tensor]:
-        found = label_losses(logits, batch.label)
+        """``-y log(p) - (1 - y) log(1 - p)``, ``p = sigmoid(logit)``."""
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        label = batch.label.to(logits.dtype)
+        found = binary_cross_entropy_with_logits(logits, label, reduction="none")
         return found, torch.ones_like(found)
 
     def columns_of(self, logits: Tensor, batch: ClassificationBatch) -> tuple[Tensor, ...]:

@@ -22,7 +22,7 @@ from tfzoo.data.prepare import (
 from tfzoo.data.table import Pair, WordLabels, Words, words_of
 from tfzoo.data.tokenizer import Vocabulary, WordEncoder, WordLengths
 from tfzoo.errors import BadData, BadOption
-from tfzoo.learning.loss import class_losses, constant_loss
+from tfzoo.learning.cross_entropy import class_losses, constant_loss
 from tfzoo.learning.text_task import TextTask
 from tfzoo.models.classifier import TransformerClassifier
 

@@ -23,10 +23,10 @@ from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
 from tfzoo.learning.attention import Tokens, token_strings
+from tfzoo.learning.persistence import PLACEHOLDER_SIZE
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.settings import Settings
-from tfzoo.learning.task import PLACEHOLDER_SIZE
 from tfzoo.learning.text_task import TokenTask
 from tfzoo.models.transformer import Transformer
 from tfzoo.search import Search, missing_for_decoding, search
