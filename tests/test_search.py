@@ -211,6 +211,14 @@ def test_logits_that_give_no_next_token_are_one_clear_error(wrong, step, beam, l
         assert model.steps == 15 - (4 - step)
 
 
+def test_a_sentence_that_has_ended_is_decoded_no_further():
+    model = random_table(3, 5, 6, 1)
+    model.tables[..., EOS] = -50.0
+    model.tables[1, 0, :, EOS] = 50.0
+    search(model, torch.ones(3, 5, dtype=torch.long), Search(beam=1))
+    assert model.steps == 5 + 1 + 5
+
+
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_sentence_whose_every_token_is_impossible_is_the_same_error(beam):
     model = random_table(3, 5, 6, 1)

@@ -44,20 +44,8 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert (
-            main(
-                [
-                    "fit",
-                    "translation/numbers",
-                    *TINY,
-                    "--data.dataset.long",
-                    "4",
-                    "--search.max_length",
-                    "0.1",
-                ]
-            )
-            == 0
-        )
+        short = ["--data.dataset.long", "4", "--search.max_length", "0.1"]
+        assert main(["fit", "translation/numbers", *TINY, *short]) == 0
         assert main(["fit", "classification/listops", *TINY]) == 0
     shutil.copytree(folder / "runs/numbers/1", folder / "runs/numbers/2")
     shutil.copytree(folder / "runs/numbers/1", folder / "runs/sparsemax")
@@ -163,13 +151,6 @@ def pattern(printed):
     return r"\s?.*\s?".join(re.escape(tidy(part)) for part in parts)
 
 
-def test_every_page_has_a_heading_and_text():
-    for page in PAGES:
-        text = (ROOT / page).read_text("utf-8")
-        assert text.startswith("# "), page
-        assert len(text.split()) > 30, page
-
-
 @pytest.mark.parametrize("page", [*PAGES, *TRANSLATED, "CHANGELOG.md"])
 def test_links_lead_somewhere(page):
     for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text("utf-8")):
@@ -198,17 +179,6 @@ def test_the_readme_begins_with_two_commands():
     recipe = first.rpartition(".venv/bin/tfzoo fit ")[2]
     assert recipe in packaged()
     assert second in (ROOT / ".ci/run").read_text("utf-8").splitlines()
-
-
-def test_pages_are_short():
-    words = {page: len((ROOT / page).read_text("utf-8").split()) for page in PAGES}
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
-    assert {page: count for page, count in words.items() if count > 1250} == {}
-    assert sum(words.values()) <= 38_000
-
-
-def test_adding_a_component_takes_less_than_a_page():
-    assert len((ROOT / "CONTRIBUTING.md").read_text("utf-8").splitlines()) <= 60
 
 
 def test_the_page_on_own_components_is_the_package_that_is_tested():

@@ -20,22 +20,6 @@ LITTLE = {
     "sweep_overhead": ["--steps", "40", "--jobs", "1"],
     "beside_marian": ["--dim", "64", "--layers", "1", "--rounds", "2"],
 }
-NEEDS = {
-    "ablations": "sweeps that were run",
-    "architectures": "nothing: models are compared in each run of the tests",
-    "multi30k": "its text",
-    "host": "minutes of a machine that does nothing else",
-    "structure": "the source alone: it measures no time",
-    "yarn": "a sweep that was run",
-}
-"""What the others need that is not here."""
-PARTS = {"marian"}
-"""Of other benchmarks."""
-
-
-def test_every_benchmark_is_known():
-    scripts = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
-    assert scripts == LITTLE.keys() | NEEDS.keys() | PARTS
 
 
 @pytest.mark.nightly

@@ -103,6 +103,19 @@ def empty_batches_and_texts_are_harmless(entry: Entry):
                     assert_gradients_finite(outs, parameters, what)
 
 
+@contract(*COMPONENT_KINDS)
+def its_constructor_initialises_every_parameter(entry: Entry):
+    """Memory that is not filled holds NaN here."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        module = build(entry)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for name, value in module.state_dict().items():
+        if bool(value.isnan().any()):
+            raise Violation(f"its constructor does not initialise {name}")
+
+
 def assert_shape(out, shape, what):
     if out.shape != shape:
         raise Violation(f"{what}: shape {tuple(out.shape)} instead of {shape}")

@@ -108,7 +108,6 @@ KINDS: Mapping[str, Kind] = {
             "identity": "the output is the input; a layer then has no such sublayer",
             "auxiliary_loss": "in training, it has a loss of its own over the tokens that "
             "are no padding",
-            "waits_for_device": "the host waits for the device in the forward pass",
         },
     ),
     "pooling": Kind(

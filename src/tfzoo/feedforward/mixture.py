@@ -26,7 +26,7 @@ MOST_EXPERTS = 100_000
     "feedforward",
     "mixture",
     paper="arXiv:2401.04088, section 2.1",
-    traits={"auxiliary_loss", "waits_for_device"},
+    traits={"auxiliary_loss"},
 )
 class Mixture(FeedForward):
     """The best ``top_k`` of ``experts`` SwiGLU layers, weighted: ``sum_e w_e (silu(x W_e) * x V_e)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 from typing import Any
 
 import torch
@@ -131,15 +130,10 @@ HEADS, WIDTH, FAR = SIZES["heads"], SIZES["head_dim"], 400
 
 def inputs(dim: int = D, heads: int = HEADS) -> Mapping[str, Tensor]:
     """One set of inputs in the default dtype, the same in every call. ``valid`` may be left out."""
-    return _inputs(torch.get_default_dtype(), dim, heads)
-
-
-@cache
-def _inputs(dtype: torch.dtype, dim: int, heads: int) -> Mapping[str, Tensor]:
     draw, head = torch.Generator().manual_seed(9), (B, heads, N, dim // heads)
-    found = {name: torch.randn(head, generator=draw, dtype=dtype) for name in "qkv"}
-    found["scores"] = torch.randn(B, heads, N, N, generator=draw, dtype=dtype)
-    found["x"] = torch.randn(B, N, dim, generator=draw, dtype=dtype)
+    found = {name: torch.randn(head, generator=draw) for name in "qkv"}
+    found["scores"] = torch.randn(B, heads, N, N, generator=draw)
+    found["x"] = torch.randn(B, N, dim, generator=draw)
     places = {"pos": torch.arange(N)[None], "far": torch.arange(0, FAR, 3)[None]}
     return {**found, **places, "valid": RIGHT, "length": RIGHT.sum(1, keepdim=True)}
 

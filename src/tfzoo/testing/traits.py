@@ -306,18 +306,6 @@ def bias_is_of_the_distance_alone(entry: Entry) -> bool:
 # feedforward
 
 
-@trait("feedforward", "waits_for_device")
-def reads_numbers(entry: Entry) -> bool:
-    """Without numbers to read (``torch.device("meta")``), it fails."""
-    with torch.device("meta"):
-        layer, x = build(entry), torch.randn(B, N, D)
-    try:
-        layer(x)
-    except (NotImplementedError, RuntimeError):
-        return True
-    return False
-
-
 @trait("feedforward", "identity")
 def gives_its_input(entry: Entry) -> bool:
     """The output is the input."""
