@@ -52,12 +52,12 @@ def test_a_class_of_a_notebook_is_another_one_in_every_process(monkeypatch):
 def test_the_identity_is_the_same_in_every_process():
     """Also where hashes of strings differ, and after the code has run."""
     specs = ("tokenizer", "bpe"), ("dataset", "listops")
-    code = f"from tfzoo.data.prepare import identity; print(*(identity(*one) for one in {specs}))"
+    code = f"from tfzoo.data.prepare import identity\nfor one in {specs}: print(identity(*one))"
     command = [sys.executable, "-c", code]
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     create("tokenizer", "bpe").train(["a b"] * 100)
     printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert printed.stdout.split() == [identity(*one) for one in specs]
+    assert printed.stdout.splitlines() == [identity(*one) for one in specs]
 
 
 def test_options_are_part_of_the_identity():

@@ -14,7 +14,7 @@ from tests.tiny import number_pairs, ready
 from tests.trainers import quiet
 from tfzoo.errors import BadRun
 
-STEPS = 16
+STEPS = 24
 
 
 def pairs(**options):
@@ -54,7 +54,7 @@ def difference(one, other):
     return max(float((a - b).detach().abs().max()) for a, b in both)
 
 
-def goes_on(make, folder, first=8, **options):
+def goes_on(make, folder, first=20, **options):
     """The largest difference of weights between a training and one in two parts."""
     whole, _ = trained(make(), **options)
     _, trainer = trained(make(), first, **options)
@@ -65,7 +65,7 @@ def goes_on(make, folder, first=8, **options):
 
 
 @pytest.mark.parametrize(("workers", "accumulated"), [(0, 1), (2, 2)])
-def test_eight_and_eight_steps_are_sixteen(workers, accumulated, tmp_path):
+def test_twenty_and_four_steps_are_twenty_four(workers, accumulated, tmp_path):
     data = partial(pairs, workers=workers)
     assert len(pairs().train_dataloader()) % 2, "the last step of an epoch has one batch"
     assert goes_on(data, tmp_path, accumulate_grad_batches=accumulated) == 0
