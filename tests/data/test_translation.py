@@ -198,7 +198,7 @@ def test_translation_batches_hold_every_line_once_by_length():
         ({"dataset": {"name": "numbers", "trian": 1}}, BadOption, "train"),
         ({"dataset": "numbers", "target": "zh"}, BadOption, "has en and de"),
         ({"root": ".", "source": "de"}, BadOption, "both 'de'"),
-        ({"name": "a/b", "root": "."}, BadOption, "exactly one of"),
+        ({"name": "a/b", "root": "."}, BadOption, "each names a text"),
         ({"dataset": "listops"}, BadOption, "has no translations"),
     ],
 )

@@ -290,10 +290,10 @@ class ClassificationBatch(TextBatch):
         tensor([0, 2])
 
         Raises:
-            BadData: no example, an id of padding, BOS or EOS, or a class that is no whole number.
+            BadData: no example, or an id of padding, BOS or EOS.
         """
         sequences = sentences_of([ids for ids, _ in examples], special)
-        classes = np.array([whole(label) for _, label in examples])
+        classes = np.array([operator.index(label) for _, label in examples])
         longest = int(sequences.lengths.max())
         dataset = ClassificationDataset(sequences, classes, longest, special)
         return dataset[range(len(examples))]
@@ -364,11 +364,11 @@ def sentences_of(ids: Sequence[Sequence[int]], special: SpecialIds) -> Sentences
     """Lists of ids of a batch.
 
     Raises:
-        BadData: no list, a special id other than the unknown one, or one that is no whole number.
+        BadData: no list, or a special id other than the unknown one.
     """
     if not ids:
         raise BadData("a batch needs at least one example")
-    sentences = Sentences.of([list(map(whole, one)) for one in ids])
+    sentences = Sentences.of([list(map(operator.index, one)) for one in ids])
     wrong = np.isin(sentences.ids, [*special.every - {special.unk, special.mask}])
     if wrong.any():
         raise BadData(
@@ -376,18 +376,6 @@ def sentences_of(ids: Sequence[Sequence[int]], special: SpecialIds) -> Sentences
             "padding, which the batch adds"
         )
     return sentences
-
-
-def whole(number: Any) -> int:
-    """An id or a class as an int.
-
-    Raises:
-        BadData: it is a float, or several numbers.
-    """
-    try:
-        return operator.index(number)
-    except TypeError:
-        raise BadData(f"ids and classes are whole numbers, not {str(number)[:40]}") from None
 
 
 def epoch_of(batch: Sequence[int]) -> int:

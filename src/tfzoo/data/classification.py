@@ -4,12 +4,9 @@ what it shares with those of other labels.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 from unicodedata import normalize
-
-import numpy as np
 
 from tfzoo.base.registry import task_for
 from tfzoo.base.values import check_range
@@ -245,55 +242,25 @@ class ClassificationData(LabelledText):
         return [normalize("NFC", cell)]
 
     def check_labels(self, labels: Sequence[str]) -> None:
-        """Raise BadData unless these can be classes."""
-        check_classes(labels, {name: self.splits[name] for name in ("train", "val")})
+        """Raise BadData unless these can be classes: two or more, each without spaces around it or
+        a line break inside.
+        """
+        for label in labels:
+            if label != label.strip() or len(label.splitlines()) > 1:
+                where = next(
+                    location(self.splits[name], row, name)
+                    for name in ("train", "val")
+                    for row, (_, cell) in enumerate(self.splits[name])
+                    if self.labels_of(cell) == [label]
+                )
+                raise BadData(
+                    f"{where}: the label {label!r} has spaces around it, or more than one line"
+                )
+        if len(labels) < 2:
+            where = getattr(self.splits["train"], "path", "train")
+            found = f"every example has the label {labels[0]!r}" if labels else "no example has one"
+            raise BadData(f"{where}: {found}; a classifier needs two labels")
 
     def targets(self, name: str, cells: Sequence[str]) -> Integers:
         """The class of each example."""
         return self.label_ids(name, cells).ids
-
-    def _remarks(self) -> list[str]:
-        remarks = super()._remarks()
-        train = self.sets["train"]
-        taught = {self.labels[k] for k in np.unique(train.labels[train.rows])}
-        if missing := [label for label in self.labels if label not in taught]:
-            remarks.append(f"no training example has these labels: {listing(missing)}")
-        return remarks
-
-
-LIST = re.compile(r"""\[\]|[\[({]["'].*[\])}]|\[\d.*\]""")
-"""The text of a list of labels."""
-
-
-def check_classes(labels: Sequence[str], splits: Mapping[str, Examples]) -> None:
-    """Check that the labels of some splits can be classes.
-
-    Raises:
-        BadData: fewer than two labels, one with spaces around it or a line break inside, or one
-            that is a list.
-    """
-    for label in labels:
-        if label != label.strip() or len(label.splitlines()) > 1:
-            raise BadData(
-                f"{_first(splits, label)}: the label {label!r} has spaces around it, "
-                "or more than one line"
-            )
-        if LIST.fullmatch(label):
-            raise BadData(
-                f"{_first(splits, label)}: the label {label} is a list; for several labels of a "
-                f"text, set {task_for('several')}"
-            )
-    if len(labels) < 2:
-        where = getattr(splits["train"], "path", "train")
-        found = f"every example has the label {labels[0]!r}" if labels else "no example has a label"
-        raise BadData(f"{where}: {found}; a classifier needs two labels")
-
-
-def _first(splits: Mapping[str, Examples], label: str) -> str:
-    """Where a label occurs first."""
-    return next(
-        location(rows, i, name)
-        for name, rows in splits.items()
-        for i, (_, other) in enumerate(rows)
-        if normalize("NFC", other) == label
-    )

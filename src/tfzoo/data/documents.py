@@ -18,6 +18,7 @@ from torch import Tensor
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range, type_name
 from tfzoo.data.batches import (
+    ClassificationDataset,
     OnTruncated,
     TextBatch,
     TokenDropout,
@@ -31,7 +32,6 @@ from tfzoo.data.batches import (
     truncated,
     warn_truncated,
 )
-from tfzoo.data.loaders import LengthBucketedSampler
 from tfzoo.data.module import EncodedText, TextData
 from tfzoo.data.prepare import Integers, Sentences, encode_cells
 from tfzoo.data.tokenizer import BEFORE, Tokenizer, Vocabulary, token_texts
@@ -533,35 +533,23 @@ def text_with_masks_batches(
     """Batches of texts in which ``[MASK]`` stands for a token, as those of
     :func:`~tfzoo.data.batches.translation_batches`; ``labels`` are empty.
     """
-    lines = checked_lines(lines)
-    if not lines:
-        return
-    tokenizer, special = vocabulary.tokenizer, vocabulary.special
-    joins = joins_words(tokenizer)
-    read = [with_masks(line, tokenizer, joins) for line in lines]
+    lines, special = checked_lines(lines), vocabulary.special
+    joins = joins_words(vocabulary.tokenizer)
+    read = [with_masks(line, vocabulary.tokenizer, joins) for line in lines]
     ids = truncated([ids for ids, _ in read], max_length, special, on_truncated)
-    sequences = Sentences.of(ids)
-    lengths = sequences.lengths + special.frame - 1
-    for batch in LengthBucketedSampler(lengths, lengths, max_tokens, shuffle=False):
-        tokens, real = padded(sequences, np.asarray(batch), special, special.cls)
-        before, n = special.frame - 1, tokens.shape[1]
+    longest, none = max(map(len, ids), default=0), np.zeros(0, np.int64)
+    dataset = ClassificationDataset(Sentences.of(ids), none, longest, special, lines)
+    for batch in in_batches(dataset, max_tokens):
         places = [
-            (row, row * n + before + place)
-            for row, line in enumerate(batch)
+            (row, row * batch.tokens.size(1) + special.frame - 1 + place)
+            for row, line in enumerate(batch.index)
             for place in read[line][1]
             if place < len(ids[line])
         ]
-        owner, at = np.array(places, np.int64).reshape(-1, 2).T
-        yield MaskedBatch(
-            tokens=torch.from_numpy(tokens),
-            places=torch.from_numpy(at.copy()),
-            labels=torch.zeros(0, dtype=torch.int64),
-            owner=torch.from_numpy(owner.copy()),
-            rows=list(range(len(batch))),
-            lengths=real,
-            index=list(batch),
-            source_text=[lines[line] for line in batch],
-        )
+        owner, at = torch.tensor(places, dtype=torch.int64).reshape(-1, 2).unbind(1)
+        known = {**vars(batch), "labels": batch.label, "rows": list(range(len(batch)))}
+        del known["label"]
+        yield MaskedBatch(**known, places=at, owner=owner)
 
 
 class MaskedData(DocumentText):

@@ -490,7 +490,10 @@ class StreamLoader:
 
     def __iter__(self) -> Iterator[Any]:
         if self._items is None:
-            self._items = iter(self._loader())
+            workers, pinned = self.num_workers, torch.cuda.is_available()
+            self._items = iter(
+                DataLoader(self.stream, batch_size=None, num_workers=workers, pin_memory=pinned)
+            )
         for item in islice(self._items, self.per_epoch - self.stream.done % self.per_epoch):
             if isinstance(item, TfzooError):
                 self._items = None  # ends its workers
@@ -498,14 +501,6 @@ class StreamLoader:
             number, self.stream.places[number], batch = item
             self.stream.done += 1
             yield batch
-
-    def _loader(self) -> DataLoader[Any]:
-        return DataLoader(
-            self.stream,
-            batch_size=None,
-            num_workers=self.num_workers,
-            pin_memory=torch.cuda.is_available(),
-        )
 
 
 def limited(

@@ -7,7 +7,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from copy import copy
-from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import lightning.pytorch as L
@@ -344,12 +343,8 @@ class TextData(L.LightningDataModule):
         return np.flatnonzero(~np.any([*skipped.values()], axis=0))
 
     def _remarks(self) -> list[str]:
-        """What :meth:`prepare_data` prints: what training skips, and what tokenizers say about
-        their vocabulary, if they have a method ``remarks``.
-        """
-        skipped = [f"training skips {self._skips()}"] if self.skipped else []
-        told = [getattr(one, "remarks", list[str])() for one in self.vocabulary.tokenizers]
-        return [*skipped, *dict.fromkeys(chain.from_iterable(told))]
+        """What :meth:`prepare_data` prints: what training skips."""
+        return [f"training skips {self._skips()}"] if self.skipped else []
 
     def _skips(self) -> str:
         """``"3 pairs with an empty side, 1 pair over 256 tokens"``"""

@@ -78,9 +78,8 @@ class Tokenizer(Protocol):
     of the special ids, not even one that spells their names; only a tokenizer with a closed
     vocabulary gives the unknown one.
 
-    It may have a method ``remarks() -> list[str]``: what to print before training about the
-    vocabulary that it has chosen; and ``of_target() -> Tokenizer``: that of the language that is
-    translated to, where text of both is not cut alike, with ``own_ids_of_target: bool``.
+    It may have a method ``of_target() -> Tokenizer``: that of the language that is translated to,
+    where text of both is not cut alike, with ``own_ids_of_target: bool``.
     """
 
     @property
@@ -336,14 +335,6 @@ class Compiled:
     library: Any = None
     """The library's tokenizer, after training or restoring."""
 
-    def _trained(self) -> Any:
-        if self.library is None:
-            raise BadOption(
-                f"tokenizer {self.entry.name!r} has no vocabulary yet: "
-                "call train(lines) or restore(state) first"
-            )
-        return self.library
-
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The line of each list of ids. Special ids are skipped; a line end in the output of a
         model becomes a space.
@@ -353,10 +344,10 @@ class Compiled:
         return [LINE_ENDS.sub(" ", text) for text in self._texts(kept)]
 
     def _texts(self, ids: list[list[int]]) -> list[str]:
-        return list(self._trained().decode_batch(ids))
+        return list(self.library.decode_batch(ids))
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        found = self._trained().encode_batch_fast(list(texts), add_special_tokens=False)
+        found = self.library.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
 
@@ -378,11 +369,11 @@ class LibraryTokenizer(Compiled):
         return self._ids(texts)
 
     def __len__(self) -> int:
-        return int(self._trained().get_vocab_size())
+        return int(self.library.get_vocab_size())
 
     def state(self) -> str:
         """The library's own JSON."""
-        return str(self._trained().to_str())
+        return str(self.library.to_str())
 
     def restore(self, state: str) -> None:
         self.library = loaded(state)

@@ -43,19 +43,12 @@ class Drawn:
         for name, size in sizes.items():
             self.check(name, size, ge=1, le=LARGEST)
 
-    def check(
-        self,
-        option: str,
-        value: int,
-        *,
-        gt: int | None = None,
-        ge: int | None = None,
-        lt: int | None = None,
-        le: int | None = None,
-    ) -> None:
-        """Raise BadOption unless an option is a whole number in its range."""
+    def check(self, option: str, value: int, **bounds: int) -> None:
+        """Raise BadOption unless an option is a whole number in its range, as of
+        :func:`~tfzoo.base.values.check_range`.
+        """
         name = f"dataset {self.entry.name!r}, option {option!r}"
-        check_range(name, value, gt=gt, ge=ge, lt=lt, le=le, whole=True)
+        check_range(name, value, **bounds, whole=True)
 
     def draw(self, split: str, random: Random) -> Row | None:
         """A row of a split; None if it came out as none that is wanted."""

@@ -74,7 +74,6 @@ class Pretrained(Compiled):
 
     def state(self) -> str:
         """The files of the library, special ids and sizes."""
-        self._trained()
         return json.dumps(self.content)
 
     def restore(self, state: str) -> None:

@@ -77,7 +77,7 @@ class SentencePiece(Pretrained):
         return state_with(OWN, models=models, vocabularies=[], sizes=[size], side=0)
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        library, id_of = self._trained(), self.id_of
+        library, id_of = self.library, self.id_of
         if id_of is None:
             return cast(list[list[int]], library.encode(list(texts), out_type=int))
         return [self._in(id_of, text) for text in texts]
@@ -90,7 +90,7 @@ class SentencePiece(Pretrained):
         return [id_of.get(piece, id_of["<unk>"]) for piece in [*language, *pieces]]
 
     def _texts(self, ids: list[list[int]]) -> list[str]:
-        library = self._trained()
+        library = self.library
         if self.id_of is None:
             size = library.get_piece_size()
             return [library.decode([one for one in line if one < size]) for line in ids]

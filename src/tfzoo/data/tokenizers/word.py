@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Literal
 
 from tfzoo.base.registry import register
 from tfzoo.base.values import check_range
 from tfzoo.data.tokenizer import LARGEST, PIECES, SPECIAL, WORDS, LibraryTokenizer, untrained
-
-UNSPACED = re.compile(
-    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]{6,}"  # Han and kana
-    "|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{16,}"  # Thai, Lao, Burmese, Khmer
-)
-"""Longer than nearly all words of these scripts, which are written without spaces."""
-
-TOLERATED = 0.1
-"""The fraction of such words in a vocabulary above which they are told."""
 
 
 @register("tokenizer", "word")
@@ -69,15 +59,3 @@ class Word(LibraryTokenizer):
         )
         fresh.train_from_iterator(lines, trainer)
         self._keep(fresh)
-
-    def remarks(self) -> list[str]:
-        """A line if many words are whole runs of a script that is written without spaces."""
-        words = [word for word in self._trained().get_vocab() if word not in SPECIAL]
-        runs = sorted(word.strip() for word in words if UNSPACED.search(word))
-        if len(runs) <= TOLERATED * len(words):
-            return []
-        return [
-            f"tokenizer 'word': {len(runs):,} of its {len(words):,} words are runs of a script "
-            f"that is written without spaces, such as {runs[0][:20]!r}; take bpe, unigram or "
-            "character, or put spaces between the words"
-        ]
