@@ -69,17 +69,6 @@ def test_batches_hold_text_and_label_of_their_split(root):
         assert sorted(seen) == list(range(len(rows)))
 
 
-def test_validation_is_cut_from_training_by_seed_and_text(root):
-    write(root, "train.tsv", TRAIN + TRAIN)
-    data = prepared(root=str(root))
-    train, val = ([text for text, _ in data.splits[name]] for name in ("train", "val"))
-    assert sorted(train + val) == sorted(text for text, _ in TRAIN + TRAIN)
-    assert not set(train) & set(val)
-    assert len(val) > 5
-    assert list(prepared(root=str(root)).splits["val"]) == list(data.splits["val"])
-    assert list(prepared(root=str(root), seed=1).splits["val"]) != list(data.splits["val"])
-
-
 def test_the_vocabulary_is_that_of_training_without_what_is_cut_off(root):
     data = prepared(root=str(root))
     words = {word for text, _ in data.splits["train"] for word in text.split()}
@@ -200,19 +189,6 @@ def test_labels_that_differ_in_their_normal_form_alone_are_one_class(root):
     assert data.sets["train"].labels.tolist() == [0, 0, 1]
 
 
-@pytest.mark.parametrize("split", ["train", "val", "test"])
-def test_a_bad_line_in_any_split_is_told_by_file_and_line(root, split):
-    """Which lines are bad: test_table.py."""
-    (root / "test.tsv.gz").unlink()
-    for name in ("train", "val", "test"):
-        write(root, f"{name}.tsv", TRAIN)
-    path = root / f"{split}.tsv"
-    path.write_bytes(path.read_bytes() + b"NUM\tM\xfcll\n")
-    with pytest.raises(BadData) as caught:
-        prepared(root=str(root))
-    assert f"{path}, line 38: not UTF-8 (byte 0xfc at position 6)" in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
@@ -221,7 +197,6 @@ def test_a_bad_line_in_any_split_is_told_by_file_and_line(root, split):
         ({"name": "a/b", "dataset": "listops"}, BadOption, "each names a text"),
         ({"dataset": "listops", "test": "x"}, BadOption, "has its own splits: set it to null"),
         ({"dataset": "numbers"}, BadOption, "has no labels"),
-        ({"root": ".", "label_column": "text"}, BadOption, "a column twice: 'text', 'text'"),
         ({"root": ".", "tokenizer": "wrod"}, UnknownName, "word"),
         ({"root": ".", "test": {"val": "x"}}, BadOption, "val"),
     ],

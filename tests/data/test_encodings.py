@@ -26,7 +26,6 @@ def test_the_mark_of_utf8_and_line_ends_are_no_text(name, tmp_path):
     ("text", "encoding", "byte"),
     [
         ("“Smart” quotes cost 5 € — café", "cp1252", "0x93 at position 1"),
-        ("Le café était fermé", "latin-1", "0xe9 at position 7"),
         ("这部电影", "gb18030", "0xd5 at position 1"),
         ("Этот", "cp1251", "0xdd at position 1"),
     ],
@@ -37,8 +36,6 @@ def test_a_byte_that_is_not_utf8_is_told_with_its_line_and_what_to_do(
     (tmp_path / "lines").write_bytes(b"before it\n" * 20_000 + text.encode(encoding) + b"\n")
     message = error(tmp_path / "lines")
     assert f"lines, line 20,001: not UTF-8 (byte {byte}). Convert a copy, iconv -f ENC" in message
-    for guess in ("1251", "1252", "BIG5", "SHIFT", "LATIN", "GB18030", "look like"):
-        assert guess not in message
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])

@@ -107,8 +107,6 @@ def test_training_and_answering_truncate_alike():
     [
         ({"text_column": ["a", "b", "c"]}, "data.text_column takes one column, or two for pairs"),
         ({"text_column": []}, "data.text_column takes one column, or two for pairs"),
-        ({"text_column": ["a", "a"]}, "name a column twice: 'a', 'a', 'label'"),
-        ({"text_column": ["a", "label"]}, "name a column twice: 'a', 'label', 'label'"),
     ],
 )
 def test_columns_that_are_no_pair_are_refused(options, words):

@@ -50,14 +50,10 @@ def test_a_number_that_cannot_be_is_refused_by_its_name(cls, name):
     ("name", "inside", "outside"),
     [
         ("max_tokens", 1, 0),
-        ("max_length", 1, 0),
         ("max_length", 10**9, 10**12),
-        ("token_dropout", 0, -0.001),
         ("token_dropout", 0.999, 1.0),
         ("val_fraction", 1e-9, 0.0),
-        ("val_fraction", 1 - 1e-9, 1.0),
         ("seed", 2**32 - 1, 2**32),
-        ("workers", 0, -1),
         ("workers", 1024, 1025),
     ],
 )

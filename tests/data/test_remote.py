@@ -103,18 +103,6 @@ def test_an_address_that_is_no_plain_read_is_refused_everywhere(address):
         Source({"data": {"test": {"a": [address]}}}, "mine.yaml")
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"train": "https://host/*.tsv"}, "here is no list of files"),
-        ({"train": DICTS, "test": "https://host/b*.tsv"}, "a list of addresses"),
-    ],
-)
-def test_what_needs_a_listing_is_refused(options, words):
-    with pytest.raises(BadOption, match=words):
-        ClassificationData(**options).prepare_data()
-
-
 def test_an_address_stays_as_it_is_in_a_recipe_that_names_one(capsys):
     command = typed("fit classification/trec6 --data.train https://host/a.csv.gz --print_config")
     assert main(command) == 0

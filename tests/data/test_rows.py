@@ -302,9 +302,3 @@ def test_rows_in_a_recipe_are_refused(tmp_path, capsys):
     recipe.write_text("task: classification\ndata: {train: [{text: a, label: b}]}\n", "utf-8")
     assert main(["fit", str(recipe), "--print_config"]) == 2
     assert "data.train must be str, not {" in capsys.readouterr().err
-
-
-def test_two_columns_of_labels_are_refused_with_what_to_do():
-    words = "data.label_column takes one column. For several labels of a text in it, set task: mul"
-    with pytest.raises(BadOption, match=words):
-        ClassificationData(train=TUPLES, label_column=["a", "b"])

@@ -1,5 +1,7 @@
 """From text to a Trainer's batches: prepared once, nothing lost, bad input told before training."""
 
+import json
+
 import lightning.pytorch as L
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from tests.trainers import quiet
 from tfzoo.base import cache
 from tfzoo.data.batches import translation_batches
+from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption, UnknownName
 
@@ -114,6 +117,12 @@ def test_vocabularies_are_joint_or_separate():
     assert not separate.joint
     [ids] = separate.target.encode(["zweiundzwanzig"])
     assert len(ids) < len(separate.source.encode(["zweiundzwanzig"])[0])
+    for pair in (joint, separate):
+        again = TokenizerPair.restore(json.loads(json.dumps(pair.state())))
+        assert (again.joint, again.spec) == (pair.joint, TOKENIZER)
+        assert again.source.encode(["zwei two"]) == pair.source.encode(["zwei two"])
+        assert again.target.encode(["zwei two"]) == pair.target.encode(["zwei two"])
+        assert (again.source_language, again.target_language) == ("en", "de")
 
 
 @pytest.mark.parametrize("change", ["text", "option", "joint"])
@@ -127,16 +136,6 @@ def test_what_changes_is_made_anew(root, monkeypatch, change):
     options = changes.get(change, {})
     with pytest.raises(AssertionError, match="trained again"):
         prepared(root=str(root), **options)
-
-
-def test_the_tokenizers_of_a_trained_translator_are_kept(root):
-    trained = numbers().tokenizers
-    data = TranslationData(root=str(root), tokenizer=TOKENIZER)
-    data.tokenizers = trained
-    data.prepare_data()
-    assert data.tokenizers is trained
-    [batch] = data.val_dataloader()
-    assert texts(data, batch.source) == batch.source_text
 
 
 class Recorder(L.LightningModule):

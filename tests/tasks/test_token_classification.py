@@ -206,7 +206,6 @@ def test_answers_and_lines_say_the_same():
     [
         ([("a b", "O B-PER"), ("c d", "O")], r"data.train\[1\]: 2 words and 1 labels"),
         ([("a b", "O O")], "fewer than two labels"),
-        ([(["a b"], ["O"])], r"data.train\[0\]: 'text' has the word 'a b': no word, or several"),
     ],
 )
 def test_labels_that_fit_no_words_are_refused(rows, words):

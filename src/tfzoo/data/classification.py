@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 from unicodedata import normalize
 
-from tfzoo.base.registry import task_for
 from tfzoo.base.values import check_range
 from tfzoo.data.batches import ClassificationDataset, TokenDropout
 from tfzoo.data.module import EncodedText, TextData
@@ -76,16 +75,11 @@ class LabelledText(TextData):
     ) -> None:
         super().__init__(**text)
         check_range("data.token_dropout", token_dropout, ge=0, lt=1)
-        if not isinstance(label_column, str):
-            raise BadOption(
-                f" takes one column. For several labels of a text in it, set {task_for('several')}",
-                key="data.label_column",
-            )
         self.token_dropout = token_dropout
         if self.built_in is not None and not hasattr(self.built_in, "labels"):
             raise BadOption(f"dataset {self.built_in.entry.name!r} has no labels")
         names = getattr(self.built_in, "text_columns", text_column)
-        self.columns = column_of(names, label_column), self.label_cells(label_column)
+        self.columns = column_of(names), self.label_cells(label_column)
         self.cut: dict[str, int] = {}
         """By split, the sequences of which only the first ``max_length`` tokens are used."""
 
@@ -215,20 +209,17 @@ class LabelledText(TextData):
         return remarks
 
 
-def column_of(names: str | Sequence[str], label: str) -> str:
+def column_of(names: str | Sequence[str]) -> str:
     """The column of texts, or both columns of pairs of texts, that the option names.
 
     Raises:
-        BadOption: there are more than two, or one of them is named twice, also as ``label``.
+        BadOption: there are more than two.
     """
     each = [names] if isinstance(names, str) else [*names]
     if len(each) not in (1, 2) or not all(isinstance(name, str) for name in each):
         raise BadOption(
             f"data.text_column takes one column, or two for pairs of texts, not {names!r}"
         )
-    if len({*each, label}) <= len(each):
-        named = ", ".join(map(repr, [*each, label]))
-        raise BadOption(f"data.text_column and data.label_column name a column twice: {named}")
     return Pair(TAB.join(each)) if len(each) == 2 else each[0]
 
 

@@ -411,7 +411,7 @@ def text_of(value: Any, column: str, where: str) -> str:
         if isinstance(value, list | tuple | set):
             texts = [text_of(item, str(column), where) for item in value]
             if isinstance(column, Words):
-                return spaced(texts, column, where)
+                return " ".join(texts)
             return json.dumps(texts, ensure_ascii=False)
     if isinstance(value, bool) or (isinstance(value, float) and isinstance(column, Numbers)):
         return json.dumps(value)
@@ -424,18 +424,6 @@ def text_of(value: Any, column: str, where: str) -> str:
         f"is a text or a whole number. For numbers, set {task_for('number')}; for several "
         f"labels of a text, set {task_for('several')}; join words with spaces"
     )
-
-
-def spaced(words: Sequence[str], column: str, where: str) -> str:
-    """Words with spaces between them.
-
-    Raises:
-        BadData: a word is empty, or has a space inside.
-    """
-    for word in words:
-        if words_of(word) != [word]:
-            raise BadData(f"{where}: {column!r} has the word {word!r}: no word, or several")
-    return " ".join(words)
 
 
 def read_lines(path: Path) -> Generator[str, None, None]:

@@ -19,7 +19,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 from os.path import lexists
 from pathlib import Path
@@ -32,7 +32,7 @@ from tfzoo.base.registry import Entry, Spec, create
 from tfzoo.base.special_ids import OWN, SpecialIds
 from tfzoo.base.values import check_range
 from tfzoo.data.table import parts, words_of
-from tfzoo.errors import BadOption, BadRun, TfzooError
+from tfzoo.errors import BadRun, TfzooError
 
 if TYPE_CHECKING:
     import tokenizers
@@ -68,6 +68,12 @@ USUAL = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 """Their special tokens where no file says others."""
 SIZES = ("vocab_size", "decoder_vocab_size")
 """The keys of ``config.json`` that say how many ids source and target have."""
+
+
+if hasattr(os, "register_at_fork"):
+    # The library's threads would hang where a process forks (workers of a DataLoader, say). It
+    # switches them off itself, but warns on every fork.
+    os.register_at_fork(before=partial(os.environ.setdefault, "TOKENIZERS_PARALLELISM", "false"))
 
 
 class Tokenizer(Protocol):
@@ -158,9 +164,6 @@ class TokenizerPair:
     ``source_language`` and ``target_language`` are codes such as ``"en"``, ``"de"``, ``"zh-CN"``;
     the target's decides which of its tokenizers sacreBLEU uses. ``spec`` is the name and the
     options of both tokenizers.
-
-    Raises:
-        BadOption: the tokenizers have different special ids.
     """
 
     source: Tokenizer
@@ -176,11 +179,6 @@ class TokenizerPair:
         if hasattr(self.target, "of_target"):
             self.target = self.target.of_target()
         self.joint &= not getattr(self.target, "own_ids_of_target", False)
-        if not self.joint and self.source.special != self.target.special:
-            raise BadOption(
-                "the tokenizers of source and target have different special ids: "
-                f"{self.source.special} and {self.target.special}"
-            )
 
     @property
     def special(self) -> SpecialIds:
@@ -301,11 +299,6 @@ class Vocabulary:
         return len(self.texts) == 2
 
     @property
-    def tokenizers(self) -> list[Tokenizer]:
-        """The one."""
-        return [self.tokenizer]
-
-    @property
     def encoders(self) -> list[tuple[int, Tokenizer | PairEncoder]]:
         """What encodes which column: a text, or a pair as one text."""
         return [(0, PairEncoder(self.tokenizer) if self.pairs else self.tokenizer)]
@@ -409,22 +402,11 @@ def loaded(text: str) -> tokenizers.Tokenizer:
     """The library's tokenizer, which encodes the names of special tokens as any other text."""
     from tokenizers import Tokenizer
 
-    quiet_forks()
     library = Tokenizer.from_str(text)
     library.no_padding()
     library.no_truncation()
     library.encode_special_tokens = True
     return library
-
-
-@cache
-def quiet_forks() -> None:
-    """Switch the library's threads off when a process forks (workers of a DataLoader, say), where
-    they would hang. The library does that itself, but warns on every fork.
-    """
-    if hasattr(os, "register_at_fork"):
-        switch_off = partial(os.environ.setdefault, "TOKENIZERS_PARALLELISM", "false")
-        os.register_at_fork(before=switch_off)
 
 
 def found_in(folder: Path) -> tuple[str, str]:

@@ -20,8 +20,7 @@ FEW["recall"] |= {"val": 50, "test": 50}
 
 
 def splits(name, seed=0, **options):
-    found = create("dataset", {"name": name, **options}).splits(seed)
-    return found
+    return create("dataset", {"name": name, **options}).splits(seed)
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -50,12 +49,8 @@ def test_a_split_depends_on_no_other_ones_size(name):
         ("reachable", {"names": 3, "arrows": 7}, "arrows.*=7 must be.*at most 6"),
         ("hops", {"hops": 0}, "hops.*=0 must be.*at least 1"),
         ("hops", {"names": 8}, "names.*=8 must be.*over 8"),
-        ("hops", {"names": 27}, "names.*=27 must be.*at most 26"),
-        ("listops", {"depth": 1}, "depth.*=1 must be.*at least 2"),
         ("listops", {"arguments": 1}, "arguments.*=1 must be.*at least 2"),
         ("numbers", {"train": 99}, "train"),
-        ("numbers", {"long": 0}, "long"),
-        ("recall", {"distance": 3, "min_distance": 4}, "min_distance.*=4 must be.*at most 3"),
         ("recall", {"distance": 12}, "min_length.*=12 must be.*over 12"),
         ("recall", {"max_length": 11}, "max_length.*=11 must be.*at least 12"),
     ],
@@ -73,16 +68,6 @@ def test_options_that_leave_nothing_are_refused(name, options, words):
             "listops",
             {"depth": 2, "arguments": 2, "min_length": 3, "max_length": 5},
             "test cannot get 1,000 expressions of over 3 and under 5 tokens; after .* had",
-        ),
-        (
-            "listops",
-            {"depth": 6, "arguments": 3, "min_length": 250, "max_length": 400, "test": 1},
-            "test cannot get 1 expressions of over 250",
-        ),
-        (
-            "recall",
-            {"distance": 1, "min_length": 2, "max_length": 2, "val": 11},
-            "val cannot get 11 texts.*after 10 the",
         ),
     ],
 )

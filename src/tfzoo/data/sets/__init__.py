@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfzoo.base.registry import Entry
 from tfzoo.base.values import check_range
@@ -43,7 +43,7 @@ class Drawn:
         for name, size in sizes.items():
             self.check(name, size, ge=1, le=LARGEST)
 
-    def check(self, option: str, value: int, **bounds: int) -> None:
+    def check(self, option: str, value: int, **bounds: Any) -> None:
         """Raise BadOption unless an option is a whole number in its range, as of
         :func:`~tfzoo.base.values.check_range`.
         """

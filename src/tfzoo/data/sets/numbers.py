@@ -63,21 +63,14 @@ class NumberWords:
             split: sample(split, self.sizes[split], seed) for split in ("train", "val", "test")
         }
         include_small_numbers(splits["train"], seed)
+        target, plus = WORDS[self.language]
         splits["long"] = sample_long(splits["train"], self.sizes["long"], seed)
         return {
-            split: [(english(s), self._target(s)) for s in sentences]
-            for split, sentences in splits.items()
+            split: [
+                (" plus ".join(map(english_number, s)), plus.join(map(target, s))) for s in found
+            ]
+            for split, found in splits.items()
         }
-
-    def _target(self, sentence: Numbers) -> str:
-        if self.language == "zh":
-            return "加".join(map(chinese_number, sentence))
-        return " plus ".join(map(german_number, sentence))
-
-
-def english(sentence: Numbers) -> str:
-    """The source of a sentence."""
-    return " plus ".join(map(english_number, sentence))
 
 
 def below_100(words: str, joined: Callable[[str, str], str]) -> list[str]:
@@ -209,3 +202,7 @@ def inner_number(number: int) -> str:
             gap = "零" if 0 < rest < size // 10 else ""
             return inner_number(count) + name + (gap + inner_number(rest) if rest else "")
     return DIGITS[number]
+
+
+WORDS = {"de": (german_number, " plus "), "zh": (chinese_number, "加")}
+"""By language, the words of a number and what stands between two."""
