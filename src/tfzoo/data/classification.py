@@ -24,27 +24,13 @@ class LabelledText(TextData):
     (:meth:`labels_of`, :meth:`check_labels`, :meth:`label_cells`) and what batches have of them
     (:meth:`targets`).
 
-    The text is one of
-
-    - ``dataset``: a built-in data set by name, ``"listops"`` or ``{"name": "listops", "depth":
-      4}``; or a ``datasets.DatasetDict``, of which ``train``, ``val`` and ``test`` name splits;
-    - ``name``: a data set of Hugging Face's hub, ``"owner/name"`` or ``"owner/name:config"``;
-      ``train``, ``val`` and ``test`` are then names of its splits;
-    - ``root``: a folder with ``train``, perhaps ``val``, and any number of ``test*``, each a table
-      whose first row names the columns (``train.tsv``, ``.csv``, ``.jsonl``, ``.parquet``) or two
-      files of lines (``train.text`` and ``train.label``), plain or ``.gz``; or a folder that
-      ``DatasetDict.save_to_disk`` wrote;
-    - ``train``, ``val``, ``test``: paths of such files, relative to ``root`` if that is given, a
-      list of them, or a pattern with ``*``; or rows: a list or another sequence of dicts or of
-      tuples ``(text, label)``, a pandas table, a ``datasets.Dataset``. Several test sets:
-      ``{name: ...}``.
-
-    Without ``val``, a fraction of training is held out for it, exactly as many examples as that is,
-    rounded. Which ones depends on the seed and the texts alone; a repeated text is on one side
-    only, so the number is off where whole texts cannot make it up. The tokenizer and
-    the ids are cached. Training skips sequences without a token and uses all others, the first
-    ``max_length`` tokens of each; both numbers are printed. A test set that shares sequences with
-    training is also scored without them, as ``<name>_unseen``.
+    Where the text comes from: :class:`~tfzoo.data.module.TextData`. Files of lines are
+    ``train.text`` and ``train.label``, rows ``(text, label)``. Without ``val``, a fraction of
+    training is held out for it, exactly as many examples as that is, rounded. Which ones depends on
+    the seed and the texts alone; a repeated text is on one side only, so the number is off where
+    whole texts cannot make it up. Training skips sequences without a token and uses all others, the
+    first ``max_length`` tokens of each; both numbers are printed. A test set that shares sequences
+    with training is also scored without them, as ``<name>_unseen``.
 
     Args:
         text_column, label_column: columns of a table, keys of rows, or endings of the two files of

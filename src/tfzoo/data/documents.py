@@ -252,23 +252,10 @@ class DocumentText(TextData):
     """Documents without labels. A document is a line of a file, or a cell of a table; a
     blank one holds no token and is left out.
 
-    The text is one of
-
-    - ``dataset``: a built-in data set by name, such as ``"agreement"``, of which only the texts are
-      used; or a ``datasets.DatasetDict``, of which ``train``, ``val`` and ``test`` name splits;
-    - ``name``: a data set of Hugging Face's hub, ``"owner/name"`` or ``"owner/name:config"``;
-      ``train``, ``val`` and ``test`` are then names of its splits;
-    - ``root``: a folder with ``train``, perhaps ``val``, and any number of ``test*``, each a file
-      of lines (``train.txt``) or a table whose first row names the columns (``train.tsv``,
-      ``.csv``, ``.jsonl``, ``.parquet``), plain or ``.gz``;
-    - ``train``, ``val``, ``test``: paths of such files with any ending, relative to ``root`` if
-      that is given, a list of them, or a pattern such as ``texts/*.txt``; or rows: a list or
-      another sequence of dicts, a pandas table, a ``datasets.Dataset``. Several test sets:
-      ``{name: ...}``.
-
-    Without ``val``, a fraction of training is held out for it, chosen by the seed and the texts;
-    equal documents stay together. The tokenizer and the ids are cached. A document of more tokens
-    than a row has is read in parts, none of which sees another.
+    Where the text comes from: :class:`~tfzoo.data.module.TextData`. Files of lines have any ending;
+    of a built-in data set only the texts are used. Without ``val``, a fraction of training is held
+    out for it, chosen by the seed and the texts; equal documents stay together. A document of more
+    tokens than a row has is read in parts, none of which sees another.
 
     Args:
         text_column: the column of a table, or key of rows.

@@ -62,13 +62,26 @@ class TextData(L.LightningDataModule):
     what a split becomes (:meth:`set_of`). Its constructor has its own options and passes on those
     that are listed here.
 
-    After preparation ``splits`` holds the text by split, ``sets`` the ids, ``skipped`` the number
-    of examples that training leaves out, by reason, and ``overlap``, by test set, the number of its
-    sources that are in training too.
+    The text is one of
+
+    - ``dataset``: a built-in data set by name, ``"listops"`` or ``{"name": "listops", "depth":
+      4}``; or a ``datasets.DatasetDict``, of which ``train``, ``val`` and ``test`` name splits;
+    - ``name``: a data set of Hugging Face's hub, ``"owner/name"`` or ``"owner/name:config"``;
+      ``train``, ``val`` and ``test`` are then names of its splits;
+    - ``root``: a folder with ``train``, perhaps ``val``, and any number of ``test*``: tables whose
+      first row names the columns (``train.tsv``, ``.csv``, ``.jsonl``, ``.parquet``) or files of
+      lines, plain or ``.gz``; or a folder that ``DatasetDict.save_to_disk`` wrote;
+    - ``train``, ``val``, ``test``: paths of such files, relative to ``root`` if that is given, a
+      list of them, or a pattern with ``*``; or rows: a list or another sequence of dicts or of
+      tuples, a pandas table, a ``datasets.Dataset``. Several test sets: ``{name: ...}``.
+
+    The tokenizer and the ids are cached, and used again as long as text, options and code stay the
+    same. After preparation ``splits`` holds the text by split, ``sets`` the ids, ``skipped`` the
+    number of examples that training leaves out, by reason, and ``overlap``, by test set, the number
+    of its sources that are in training too.
 
     Args:
-        dataset, name, root, train, val, test: where the text comes from, see
-            :class:`~tfzoo.data.source.TextSource`.
+        dataset, name, root, train, val, test: where the text comes from.
         val_fraction: fraction of training that is held out if there is no ``val``; None: ``val`` is
             demanded.
         tokenizer: name and options of the tokenizer.

@@ -18,26 +18,11 @@ from tfzoo.errors import BadOption
 class TranslationData(TextData):
     """Batches of sentence pairs for :class:`tfzoo.TranslationTask`.
 
-    The text is one of
-
-    - ``dataset``: a built-in data set by name, ``"numbers"`` or ``{"name": "numbers", "language":
-      "zh"}``; or a ``datasets.DatasetDict``, of which ``train``, ``val`` and ``test`` name splits;
-    - ``name``: a data set of Hugging Face's hub, ``"owner/name"`` or ``"owner/name:config"``;
-      ``train``, ``val`` and ``test`` are then names of its splits;
-    - ``root``: a folder with ``train``, ``val`` and any number of ``test*``, each as two files,
-      ``train.en`` and ``train.de`` (by ``source`` and ``target``), or as a table, ``train.tsv``,
-      ``.csv``, ``.jsonl`` or ``.parquet``, plain or ``.gz``; a ``.tsv`` of two columns needs no row
-      of names; or a folder that ``DatasetDict.save_to_disk`` wrote;
-    - ``train``, ``val``, ``test``: paths of such files, relative to ``root`` if that is given:
-      ``corpus/train`` means ``corpus/train.en`` and ``corpus/train.de``, ``corpus/train.tsv`` a
-      table; a list of paths, or a pattern such as ``corpus/part*``; or rows: a list or another
-      sequence of dicts or of tuples ``(source, target)``, a pandas table, a ``datasets.Dataset``.
-      Several test sets: ``{name: ...}``.
-
-    Tokenizers are trained on the training split. They and the ids are cached, and used again as
-    long as text, options and code stay the same. Validation and test use every line. Training skips
-    pairs with an empty side or a side over ``max_length``; their number is printed. Other options
-    than those below are those of :class:`~tfzoo.data.module.TextData`.
+    Where the text comes from: :class:`~tfzoo.data.module.TextData`. Files of lines are ``train.en``
+    and ``train.de`` (by ``source`` and ``target``), of which ``corpus/train`` means both, rows
+    ``(source, target)``; a ``.tsv`` of two columns needs no row of names. Validation and test use
+    every line. Training skips pairs with an empty side or a side over ``max_length``; their number
+    is printed.
 
     Args:
         source, target: language codes; by default en and de, or those of the built-in data set,
