@@ -10,7 +10,7 @@ from .data.batches import ClassificationBatch as ClassificationBatch
 from .data.batches import ParallelBatch as ParallelBatch
 from .data.classification import ClassificationData as ClassificationData
 from .data.documents import DocumentData as DocumentData
-from .data.masked_documents import MaskedData as MaskedData
+from .data.documents import MaskedData as MaskedData
 from .data.translation import TranslationData as TranslationData
 from .learning.optim import Optim as Optim
 from .masks import Mask as Mask
