@@ -31,9 +31,16 @@ from typing import get_args
 from tfzoo.config.recipe import read_yaml
 from tfzoo.sweep.judge.design import Design, parse_margin
 from tfzoo.sweep.judge.effects import axis_name
-from tfzoo.sweep.judge.repeats import Repeat, Repetition, repeats, summary
 from tfzoo.sweep.judge.sentences import format_p
-from tfzoo.sweep.judge.verdicts import Judged, interactions, judge
+from tfzoo.sweep.judge.verdicts import (
+    Judged,
+    Repeat,
+    Repetition,
+    interactions,
+    judge,
+    repeats,
+    summary,
+)
 from tfzoo.sweep.plan.sweep_file import Metric, Plan, parse
 from tfzoo.sweep.report.sections import (
     NONE,

@@ -66,9 +66,11 @@ class Sweep:
         script = folder / "cell.py"
         script.write_text(textwrap.dedent(CELL))
         patch.setattr(
-            cluster,
-            "sweep_arguments",
-            lambda folder, run, trust: [str(script), str(folder), str(run.folder), str(seconds)],
+            cluster.Cluster,
+            "job",
+            lambda self, run: cluster.Job(
+                self.folder, [str(script), str(self.folder), str(run.folder), str(seconds)]
+            ),
         )
         self.heard: list[tuple[str, str]] = []
 

@@ -8,8 +8,7 @@ from scipy.stats import ttest_1samp
 from tests.sweep.made import make
 from tfzoo.commands.main import main
 from tfzoo.sweep.judge.design import Design, Margin
-from tfzoo.sweep.judge.repeats import repeats
-from tfzoo.sweep.judge.verdicts import judge
+from tfzoo.sweep.judge.verdicts import judge, repeats
 
 AXES = {"norm": ["layer", "rms"]}
 NOISE = [0.010, -0.008, 0.003, -0.011, 0.006]

@@ -53,7 +53,7 @@ def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(browser,
         "tfzoo sweep norms.yaml --jobs 2",
         "torch 2.13.0+cpu",
         "AMD EPYC",
-        "steps 300 (taken: 300 steps)",
+        "Budget: steps 300",
     ):
         assert words in text
     page.set_viewport_size({"width": 390, "height": 800})

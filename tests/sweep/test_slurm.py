@@ -98,10 +98,10 @@ def test_what_a_person_cancels_is_not_submitted_again(cluster, tmp_path, monkeyp
 def test_a_job_whose_machine_was_lost_is_submitted_again(cluster, tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     (cluster / "40").write_text("NODE_FAIL")
-    (sweep.folder / slurm.FILE).write_text(json.dumps({"norm=layer/seed-1": "40"}))
+    (sweep.folder / slurm.FILE).write_text(json.dumps({"norm=layer seed 1": "40"}))
     assert slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update) == 0
     assert sweep.statuses() == ["completed"]
-    assert json.loads((sweep.folder / slurm.FILE).read_text()) == {"norm=layer/seed-1": "41"}
+    assert json.loads((sweep.folder / slurm.FILE).read_text()) == {"norm=layer seed 1": "41"}
 
 
 def test_without_slurm_it_says_where_to_start(tmp_path, monkeypatch):

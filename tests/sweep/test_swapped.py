@@ -5,11 +5,9 @@ import shutil
 import pytest
 import yaml
 
-from tests.sweep.files import sweep_file
 from tests.sweep.made import make
 from tfzoo.commands.main import main
 from tfzoo.config.recipe import find_recipe
-from tfzoo.errors import BadRecipe
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.report.files import markdown, page
 from tfzoo.sweep.report.results import gather
@@ -65,20 +63,6 @@ def test_reports_have_the_table_where_training_began_with_trained_weights(tmp_pa
         assert TITLE in said
         assert "20, 20, 20" in said
         assert TITLE not in text(new, sections(new))
-
-
-def test_runs_that_a_sweep_begins_with_are_asked_for_with_the_command_that_trains_them(own_folder):
-    (own_folder / "runs/first/2").mkdir(parents=True)
-    file = sweep_file(own_folder, seeds=[1, 2, 3], overrides={"from": "runs/first/{seed}"})
-    with pytest.raises(BadRecipe) as caught:
-        load(file)
-    said = str(caught.value)
-    assert "no run at runs/first/1, with which it begins" in said
-    assert said.endswith(
-        "for seed in 1 3; do tfzoo fit translation/numbers --seed $seed --run runs/first/$seed; "
-        "done"
-    )
-    assert "\n" not in said
 
 
 @pytest.mark.nightly

@@ -22,7 +22,7 @@ from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.report.files import publish
 from tfzoo.sweep.report.results import gather
 from tfzoo.sweep.run import local, state, tune
-from tfzoo.sweep.run.state import OVER, Run, planned_runs, scores
+from tfzoo.sweep.run.state import OVER, Run, planned_runs
 
 
 def start(
@@ -101,9 +101,7 @@ def forget_failures(plan: Plan, runs: list[Run]) -> None:
     again. A run that diverged is a result, which a repeat would give again.
     """
     trials = [trial for run in runs for trial in tune.trials(run, plan)]
-    for one in (*trials, *runs):
-        if one.outcome.state != "failed":
-            continue
+    for one in [one for one in (*trials, *runs) if one.outcome.state == "failed"]:
         with suppress(Held), holding(one.folder):
             if is_complete(one.folder):
                 local.clear(one.folder)
@@ -140,10 +138,8 @@ class Progress:
         if status in ("diverged", "failed"):
             line += f": {run.outcome.reason}"
         if status == "completed":
-            name = run.metrics[0]
-            score = scores(run.folder).get(name)
+            name, score = run.metrics[0], run.scores.get(run.metrics[0])
             line += "" if score is None else f", {name} {format_score(name, score)}"
-        if status == "completed" and run.number >= 0:
             self.times.append(taken(run))
             left = seconds_left(len(self.runs) - over, self.times, self.jobs)
             line += f", {clock(self.times[-1])}"
@@ -164,15 +160,12 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
         what = f"refused: {cell.refused}" if cell.refused else f"{done} of {count} done"
         yield f"  {span:>9}  {cell.name}: {what}"
     refused = sum(bool(cell.refused) for cell in plan.cells)
-    failed = sum(status == "failed" for status in statuses.values())
     firsts = [run for run in runs if run.seed == plan.seeds[0]]
     trials = [one for run in firsts for one in tune.trials(run, plan) if not one.outcome.is_over]
     left = [run for run in runs if statuses[run.number] not in OVER] + trials
-    tuning = f", {len(trials)} of them to tune {plan.tune.key}" if plan.tune and trials else ""
-    retry = f"; {failed} failed, repeated only with --retry failed" if failed else ""
     yield (
         f"{len(plan.cells) - refused} cells x {count} seeds in {relative_path(folder)}, "
-        f"{refused} cells refused; {len(left)} runs left{tuning}{retry}"
+        f"{refused} cells refused; {len(left)} runs left"
     )
     times = [taken(run) for run in runs if statuses[run.number] == "completed"]
     total = seconds_left(len(left), times, jobs)

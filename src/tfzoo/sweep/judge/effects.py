@@ -81,8 +81,6 @@ def scores_by_seed(
         # a table with gaps has stored it as 1.0
         seed = None if number is None or not number.is_integer() else int(number)
         status, why = str(row.get("status") or "completed"), str(row.get("reason") or "")
-        if seed in own:
-            alike[setting, "given more than once: the last run counts"].append(seed)
         if seed is None:
             scores.notes[setting].append(
                 f"{status}: {why}" if why else f"a run without a seed is omitted ({status})"

@@ -23,8 +23,6 @@ Floats = NDArray[np.float64]
 
 FIRST = 3
 """The fewest seeds that have a verdict."""
-MAX_SEEDS = 100
-"""The most seeds that a sweep may declare to grow to."""
 LATE = 3
 """The power with which the level is spent."""
 LEVELS: Floats = np.concatenate([np.logspace(-9, -1, 65), np.linspace(0.1, 1, 28)[1:]])

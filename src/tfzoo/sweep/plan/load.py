@@ -18,8 +18,6 @@ from tfzoo.base.registry import create, registry
 from tfzoo.base.values import check_arguments
 from tfzoo.config.config import Config
 from tfzoo.config.recipe import (
-    FROM,
-    SEED,
     Source,
     combine,
     find_recipe,
@@ -29,7 +27,6 @@ from tfzoo.config.recipe import (
 )
 from tfzoo.data.source import named_tests
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing, within
-from tfzoo.runs.folder import SCHEME
 from tfzoo.sweep.plan.sweep_file import Cell, Plan, parse
 
 SECTIONS = ("module", "data", "swap", "trainer")
@@ -58,32 +55,11 @@ def load(path: str | Path, trust: bool = False, seeds: Sequence[int] = ()) -> Pl
             "wrote it and the file: --trust"
         )
     recipe = [] if plan.module else load_recipe(plan.recipe)
-    if recipe:
-        check_starts(plan, recipe)
     plan = replace(plan, cells=[resolve_cell(plan, recipe, cell) for cell in plan.cells])
     if recipe:
         with within(str(file)):
             check_metrics(plan)
     return plan
-
-
-def check_starts(plan: Plan, recipe: Sequence[Source]) -> None:
-    """Check that the runs are there with which the seeds begin, each with one of its own.
-
-    Raises:
-        BadRecipe: some are not; the message has the command that trains them.
-    """
-    seeds = [*plan.seeds, *([plan.tune.seed] if plan.tune else [])]
-    own = next((one.values[FROM] for one in reversed(recipe) if FROM in one.values), None)
-    for start in {str(plan.settings_of(cell).get(FROM, own)): None for cell in plan.cells}:
-        paths = {seed: Path(start.replace(SEED, str(seed))).expanduser() for seed in seeds}
-        missing = [str(seed) for seed, path in paths.items() if not path.exists()]
-        if SEED in start and not start.startswith(SCHEME) and missing:
-            raise BadRecipe(
-                f"{plan.file}: no run at {paths[int(missing[0])]}, with which it begins. To train "
-                f"what is missing, with the sweep's recipe: for seed in {' '.join(missing)}; do "
-                f"tfzoo fit {plan.recipe} --seed $seed --run {start.replace(SEED, '$seed')}; done"
-            )
 
 
 def resolve_cell(plan: Plan, recipe: Sequence[Source], cell: Cell) -> Cell:

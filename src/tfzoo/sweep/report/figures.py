@@ -50,14 +50,15 @@ def inline(figure: Figure, label: str) -> Markup:
 def best_cells(results: Results) -> list[CellResult]:
     """The cells that pictures show: the baseline and the best by the sweep's own metric."""
     sign = 1 if results.verdicts[0].mode == "min" else -1
-
-    def rank(cell: CellResult) -> tuple[bool, float]:
-        judged = cell.judged[0]
-        mean = math.inf if judged is None or judged.mean is None else sign * judged.mean
-        return cell.labels != results.plan.baseline, mean
-
-    best = sorted(results.cells, key=rank)[:MAX_CELLS]
-    return [cell for cell in results.cells if cell in best]
+    means = {
+        cell.name: sign * cell.judged[0].mean
+        for cell in results.cells
+        if cell.judged[0] and cell.judged[0].mean is not None
+    }
+    names = sorted(means, key=lambda name: means[name])
+    base = [cell.name for cell in results.cells if cell.labels == results.plan.baseline]
+    shown = [*base, *(name for name in names if name not in base)][:MAX_CELLS]
+    return [cell for cell in results.cells if cell.name in shown]
 
 
 def forest(results: Results, verdicts: Verdicts, cells: Sequence[CellResult]) -> Markup | None:

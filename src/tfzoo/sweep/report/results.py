@@ -18,17 +18,22 @@ from tfzoo.runs.folder import read_config
 from tfzoo.sweep.judge import effects
 from tfzoo.sweep.judge.design import Design, parse_margin
 from tfzoo.sweep.judge.effects import listed
-from tfzoo.sweep.judge.repeats import Repeat, repeats
 from tfzoo.sweep.judge.sequential import FIRST
-from tfzoo.sweep.judge.verdicts import Dependence, Judged, Verdicts, interactions, judge
+from tfzoo.sweep.judge.verdicts import (
+    Dependence,
+    Judged,
+    Repeat,
+    Verdicts,
+    interactions,
+    judge,
+    repeats,
+)
 from tfzoo.sweep.plan.layout import STATUS_COLUMNS
 from tfzoo.sweep.plan.sweep_file import Metric, Plan
 from tfzoo.sweep.run.runs_csv import Row, SweepFolder, table
 from tfzoo.sweep.run.state import differences
 
 LOOKS = "judged.json"
-COMPARED_KEYS = ("recipe", "module", "data", "overrides", "budget", "devices", "tune")
-"""Keys of the sweep file that must be equal in a repeat, as must be the cells."""
 PATH_KEYS = ("data.root", "data.train", "data.val")
 """Keys of the recipe that may differ between machines."""
 LOWER_IS_BETTER = (
@@ -161,13 +166,13 @@ def check_repeat(first: SweepFolder, again: SweepFolder) -> None:
     Raises:
         BadRun: naming what differs.
     """
-    found = differences(compared(first.plan), compared(again.plan))
+    ours, theirs = recipes(first), recipes(again)
+    found = [(f"cell {name}", name in ours, name in theirs) for name in ours.keys() ^ theirs.keys()]
     tuned = first.plan.tune.key if first.plan.tune else ""
-    for cell in first.plan.cells:
-        recipes = [recipe(folder, cell.name) for folder in (first, again)]
-        if all(recipes):
-            changed = differences(recipes[0], recipes[1], "seed", tuned, *PATH_KEYS)
-            found += [(f"in {cell.name}, {key}", one, two) for key, one, two in changed]
+    for name in ours.keys() & theirs.keys():
+        if ours[name] and theirs[name]:
+            changed = differences(ours[name], theirs[name], "seed", tuned, *PATH_KEYS)
+            found += [(f"in {name}, {key}", one, two) for key, one, two in changed]
     for key, one, two in found:
         raise BadRun(
             f"{again.path} does not repeat {first.path}: {key} is {one} in one, {two} in the "
@@ -180,17 +185,12 @@ def check_repeat(first: SweepFolder, again: SweepFolder) -> None:
         )
 
 
-def compared(plan: Plan) -> dict[str, Any]:
-    """What must be equal in two folders: keys of the sweep file, and the settings of the cells."""
-    file = plan.to_dict()
-    cells = {cell.name: cell.settings or "none" for cell in plan.cells}
-    return {**{key: file.get(key) for key in COMPARED_KEYS}, "cells": cells}
-
-
-def recipe(folder: SweepFolder, cell: str) -> dict[str, Any]:
-    """The configuration of a cell's runs; empty if it has none."""
-    configs = (read_config(run.folder) for run in folder.runs if run.cell.name == cell)
-    return next(filter(None, configs), {})
+def recipes(folder: SweepFolder) -> dict[str, dict[str, Any]]:
+    """The configuration of each cell's runs; empty for one of which no run has begun."""
+    found: dict[str, dict[str, Any]] = {cell.name: {} for cell in folder.plan.cells}
+    for run in folder.runs:
+        found[run.cell.name] = found[run.cell.name] or read_config(run.folder)
+    return found
 
 
 def column(plan: Plan, rows: Sequence[Row], name: str) -> Metric:

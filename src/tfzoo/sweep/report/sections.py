@@ -14,9 +14,8 @@ from typing import Any
 from markupsafe import Markup
 
 from tfzoo.sweep.judge.effects import listed
-from tfzoo.sweep.judge.repeats import summary
 from tfzoo.sweep.judge.sentences import decimals, format_p
-from tfzoo.sweep.judge.verdicts import DECIDED, Judged, Verdicts
+from tfzoo.sweep.judge.verdicts import DECIDED, Judged, Verdicts, summary
 from tfzoo.sweep.plan.layout import text
 from tfzoo.sweep.report import figures
 from tfzoo.sweep.report.results import CellResult, Results
@@ -135,14 +134,23 @@ class Section:
 def sections(results: Results) -> list[Section]:
     """All sections that show something."""
     shown = figures.best_cells(results)
-    cut = f" (the baseline and the best {len(shown) - 1})" * (len(shown) < len(results.cells))
+    cut = f" (the baseline and the best {len(shown) - 1})" * (
+        len(results.cells) > figures.MAX_CELLS
+    )
     first, *others = results.verdicts
     found = [
         Section("All cells", table=cells(results), is_folded=False),
         Section(f"Effects{cut}", (), None, figures.forest(results, first, shown), is_folded=False),
         of_metric(first),
         *(of_metric(one, figures.forest(results, one, shown)) for one in others),
-        Section("Does the effect of one axis depend on another?", dependences(results)),
+        Section(
+            "Does the effect of one axis depend on another?",
+            [
+                ("", f"{metric}: {one.sentence}.")
+                for metric, pairs in results.dependences.items()
+                for one in pairs
+            ],
+        ),
         Section("Again with other seeds", again(results)),
         swapped(results),
         learning_curves(results, shown, cut),
@@ -215,15 +223,6 @@ def of_metric(found: Verdicts, picture: Markup | None = None) -> Section:
     lines += [("", f"note: {note}.") for note in found.notes]
     better = "lower" if found.mode == "min" else "higher"
     return Section(f"{found.metric}, {better} is better", lines, picture=picture)
-
-
-def dependences(results: Results) -> list[tuple[str, str]]:
-    """Whether the effect of one axis depends on another, for each metric and pair of axes."""
-    return [
-        ("", f"{metric}: {one.sentence}.")
-        for metric, pairs in results.dependences.items()
-        for one in pairs
-    ]
 
 
 def again(results: Results) -> list[tuple[str, str]]:
@@ -323,11 +322,12 @@ def facts(results: Results) -> list[tuple[str, str]]:
     baseline = [f"{results.axis_name(axis)} {label}" for axis, label in plan.baseline.items()]
     seeds = sorted({row["seed"] for row in results.rows if row["seed"] is not None})
     before = " and ".join(map(str, design.earlier))
+    limits = [f"{key} {value}" for key, value in asdict(plan.budget).items() if value is not None]
     found = {
         "Recipe": plan.recipe or f"{plan.module} on {plan.data}",
         "Baseline": ", ".join(baseline),
         "Seeds": ", ".join(map(str, seeds)),
-        "Budget": budget(results),
+        "Budget": ", ".join(limits) or "that of the recipe",
         "Tuned": plan.tune
         and f"{plan.tune.key}, for each cell, among {text([*plan.tune.values.values()])}",
         "Grown": before
@@ -359,16 +359,6 @@ def legend(results: Results) -> str:
         if looks
         else ""
     )
-
-
-def budget(results: Results) -> str:
-    """The limit of each run, and the steps that the runs took."""
-    given = asdict(results.plan.budget)
-    limits = [f"{key} {value}" for key, value in given.items() if value is not None]
-    steps = sorted({row["steps"] for cell in results.cells for row in cell.done if row["steps"]})
-    taken = " to ".join(f"{one:,}" for one in dict.fromkeys([*steps[:1], *steps[-1:]]))
-    said = ", ".join(limits) or "that of the recipe"
-    return said + f" (taken: {taken} steps)" * bool(steps)
 
 
 def machine(hardware: dict[str, Any]) -> str:

@@ -5,7 +5,6 @@ machine that sees the folder.
 from __future__ import annotations
 
 import ctypes
-import os
 import signal
 import socket
 import subprocess
@@ -24,7 +23,6 @@ from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run.local import Stop
 from tfzoo.sweep.run.state import OVER, STOPPED, SWEEP, Notify, Run, Status, record_failure
 
-IS_POSIX = os.name == "posix"
 CHECKPOINT_SECONDS = 60.0
 """Seconds that a stopped run has for its last checkpoint."""
 POLL_SECONDS = 2.0
@@ -115,14 +113,6 @@ def gpus_per_run(plan: Plan) -> int:
     return 0 if on_cpu else plan.devices or 0
 
 
-def sweep_arguments(folder: Path, run: Run, trust: bool) -> list[str]:
-    """Python's arguments for one run. The sweep file is the folder's copy, which every machine
-    sees.
-    """
-    cell = ["--run", str(folder), "--cell", str(run.number), *(["--trust"] if trust else [])]
-    return ["-m", "tfzoo", "sweep", str(folder / SWEEP), *cell]
-
-
 class Cluster:
     """The jobs that are queued or running. A subclass submits them, and knows how they ended."""
 
@@ -140,8 +130,12 @@ class Cluster:
         raise NotImplementedError
 
     def job(self, run: Run) -> Job:
-        """What is sent to a machine."""
-        return Job(self.folder, sweep_arguments(self.folder, run, self.trust))
+        """What is sent to a machine. The sweep file is the folder's copy, which every machine
+        sees.
+        """
+        words = ["-m", "tfzoo", "sweep", str(self.folder / SWEEP), "--run", str(self.folder)]
+        words += ["--cell", str(run.number), *(["--trust"] if self.trust else [])]
+        return Job(self.folder, words)
 
     def finish(self, runs: Sequence[Run], most: int) -> int:
         """Complete all runs, at most ``most`` at a time; returns the exit code of the signal that
@@ -201,10 +195,8 @@ def load_library(extra: str, name: str) -> Any:
     """The library of an engine.
 
     Raises:
-        BadOption: it cannot be imported, or this is Windows.
+        BadOption: it cannot be imported.
     """
-    if not IS_POSIX:
-        raise BadOption(f"--engine {extra} needs Linux or macOS: on Windows leave --engine out")
     try:
         return import_module(name)
     except ImportError as error:

@@ -34,7 +34,7 @@ from tfzoo.runs.lock import LOCK, LOCK_OWNER, PASSED, Held, holding
 from tfzoo.runs.machine import available_cores
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import tune
-from tfzoo.sweep.run.state import MOMENT, OVER, STOPPED, Notify, Run, is_tested, record_failure
+from tfzoo.sweep.run.state import MOMENT, OVER, STOPPED, Notify, Run, record_failure
 
 CONTEXT: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
 LAUNCHER_VARIABLES = (
@@ -80,7 +80,10 @@ def slots(plan: Plan, jobs: int) -> list[dict[str, str]]:
     """
     threads = str(threads_per_run(plan, max(1, available_cores() // jobs)))
     common = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-    devices, each = visible_devices(), plan.devices or 1
+    import torch
+
+    named, each = os.environ.get("CUDA_VISIBLE_DEVICES"), plan.devices or 1
+    devices = named.split(",") if named else [str(at) for at in range(torch.cuda.device_count())]
     if not devices:
         return [common] * jobs
     groups = [
@@ -98,16 +101,6 @@ def threads_per_run(plan: Plan, default: int = 1) -> int:
     """
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return plan.threads or (int(given) if given.isdecimal() else 0) or default
-
-
-def visible_devices() -> list[str]:
-    """Names of the CUDA devices that this process may use."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [name for name in named.split(",") if name]
-    import torch
-
-    return [str(index) for index in range(torch.cuda.device_count())]
 
 
 class Stop:
@@ -228,20 +221,12 @@ def imports(run: Run, plan: Plan) -> list[str]:
 def start(
     run: Run, words: Sequence[str], environment: Mapping[str, str], imports: Sequence[str]
 ) -> BaseProcess:
-    """Start a training. The fork server, which imports modules when the first one starts, and a new
-    Python read their number of threads from ``environment`` then.
-    """
+    """Start a training; the fork server imports modules when the first one starts."""
     run.folder.mkdir(parents=True, exist_ok=True)
-    before = dict(os.environ)
-    os.environ.update(environment)
-    try:
-        if sys.platform == "linux":
-            CONTEXT.set_forkserver_preload([*imports])
-        process: BaseProcess = CONTEXT.Process(target=main, args=(run, words, environment))
-        process.start()
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    if sys.platform == "linux":
+        CONTEXT.set_forkserver_preload([*imports])
+    process: BaseProcess = CONTEXT.Process(target=main, args=(run, words, environment))
+    process.start()
     return process
 
 
@@ -286,9 +271,14 @@ def train(run: Run, words: Sequence[str]) -> int:
                 return 0
             os.environ[PASSED] = passed
             prepare(run)
-            code = call(words)
-            if not code and is_tested(run.metrics) and "test" not in read_summary(run.folder):
-                code = call(("tfzoo.commands.main", "score", str(run.folder)))
+            try:
+                code = call(words)
+                if not code and run.is_tested and "test" not in read_summary(run.folder):
+                    code = call(("tfzoo.commands.main", "score", str(run.folder)))
+            except Exception as error:  # of any kind: a module is somebody else's
+                traceback.print_exc()
+                record_failure(run.folder, f"{type(error).__name__}: {error}")
+                code = 1
             if code not in (0, *STOPPED):
                 fail(run, code)
             return code
@@ -317,11 +307,7 @@ def clear(path: Path) -> None:
 def call(words: Sequence[str]) -> int:
     """Call the ``main`` of a module; returns the exit code."""
     module, *arguments = words
-    try:
-        code: int = import_module(module).main(arguments)
-    except Exception:
-        traceback.print_exc()
-        code = 1
+    code: int = import_module(module).main(arguments)
     sys.stdout.flush()
     sys.stderr.flush()
     return code

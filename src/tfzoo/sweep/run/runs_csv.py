@@ -19,7 +19,7 @@ from tfzoo.runs.logged import logged_curves
 from tfzoo.sweep.plan.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS
 from tfzoo.sweep.plan.sweep_file import Plan, parse
 from tfzoo.sweep.run import tune
-from tfzoo.sweep.run.state import CELLS, SWEEP, Run, planned_runs, scores
+from tfzoo.sweep.run.state import CELLS, SWEEP, Run, planned_runs
 
 FILE = "runs.csv"
 Row = dict[str, Any]
@@ -103,7 +103,7 @@ def row(run: Run, place: str) -> Row:
         "tuned": object_of(run.folder.parent / tune.FILE).get("value"),
         "status": status,
         "reason": found.reason,
-        **({**scores(run.folder), **explained(run.folder)} if ended else {}),
+        **({**run.scores, **explained(run.folder)} if ended else {}),
         **{key: fit.get(key) for key in MEASURED_COLUMNS},
         "train_tokens": fit.get("tokens"),
         "peak_memory": peak.get("gpu", peak.get("process")),

@@ -21,7 +21,7 @@ from tfzoo.sweep.run.local import threads_per_run
 from tfzoo.sweep.run.state import Notify, Run
 
 FILE = "slurm.json"
-"""The job id of each run."""
+"""The job id of each run, by its name."""
 LOGS = "slurm"
 """The folder of submitit's files and of what jobs print."""
 DEFAULT_HOURS = 4
@@ -95,9 +95,9 @@ class Array(Cluster):
         """
         known, job = object_of(self.folder / FILE), self.submitit.SlurmJob
         found = {
-            run.number: (run, job(self.folder / LOGS, known[self.key(run)]))
+            run.number: (run, job(self.folder / LOGS, known[run.name]))
             for run in runs
-            if self.key(run) in known
+            if run.name in known
         }
         job.watcher.update()  # asks for all at once
         for number, (run, one) in found.items():
@@ -122,7 +122,7 @@ class Array(Cluster):
             known = object_of(self.folder / FILE)
             for run, job in zip(part, jobs, strict=True):
                 self.waiting[run.number] = run, job
-                known[self.key(run)] = job.job_id
+                known[run.name] = job.job_id
             replace_text(self.folder / FILE, json.dumps(known, indent=1) + "\n")
             notify(f"SLURM: {len(part)} runs submitted as {ids(jobs)}")
 
@@ -139,10 +139,6 @@ class Array(Cluster):
             said = f"job {job.job_id} ended as {job.state}; its output: {job.paths.stderr}"
             return Ended(1, "SLURM", said)
         return ended
-
-    def key(self, run: Run) -> str:
-        """The name of a run in the file of job ids."""
-        return run.folder.relative_to(self.folder).as_posix()
 
 
 def ids(jobs: Iterable[Any]) -> str:

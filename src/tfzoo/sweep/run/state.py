@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -67,7 +67,7 @@ class Run:
     """One training of a sweep: a cell and a seed, in a folder.
 
     Attributes:
-        metrics: those that it is to measure, the sweep's own first.
+        metrics: those that it is to measure, the first of which decides whether it diverged.
         number: index among all runs, those of refused cells counted; -1 for a tuning trial.
         tuned: label of the tuned value, ``""`` until it is chosen.
     """
@@ -93,9 +93,51 @@ class Run:
         return {**self.cell.recipes[self.tuned], "seed": self.seed}
 
     @property
+    def is_tested(self) -> bool:
+        """Whether it is scored on its test sets."""
+        return any(name.startswith("test/") for name in self.metrics)
+
+    @property
+    def scores(self) -> dict[str, float | None]:
+        """All ``val/*`` and ``test/*`` scores; None stands for one that was not finite."""
+        found = read_summary(self.folder)
+        return {**found.get("fit", {}).get("scores", {}), **found.get("test", {}).get("scores", {})}
+
+    @property
     def outcome(self) -> Outcome:
         """What it came to."""
-        return outcome(self.folder, self.metrics, self.budget)
+        summary = read_summary(self.folder)
+        fit = summary.get("fit", {})
+        word, _, why = str(fit.get("ended", "")).partition(": ")
+        if word == "diverged":
+            return Outcome("diverged", why)
+        if word == "failed":
+            return Outcome("failed", why)
+        if recorded := object_of(self.folder / FAILED):
+            return Outcome("failed", str(recorded.get("reason", "no reason was recorded")))
+        if not is_complete(self.folder) or (self.is_tested and "test" not in summary):
+            return Outcome("interrupted" if (self.folder / CONFIG).is_file() else "missing")
+        if reason := self.unused_budget(fit):
+            return Outcome("failed", reason)
+        scores, name = self.scores, self.metrics[0]
+        if name not in scores:
+            return Outcome("failed", f"it measured no {name}")
+        why = why_diverged(scores, logged_curves(self.folder), fit.get("constant_loss"), name)
+        return Outcome("diverged", why) if why else Outcome("completed")
+
+    def unused_budget(self, fit: Mapping[str, Any]) -> str:
+        """Why it ended before it had used the budget that all cells have; ``""`` if it did not."""
+        steps, tokens, budget = fit.get("steps", 0), fit.get("tokens", 0), self.budget
+        max_steps = (read_config(self.folder).get("trainer") or {}).get("max_steps") or -1
+        unfinished = steps < max_steps or tokens < (budget.tokens or 0)
+        if fit.get("seconds", 0) >= budget.seconds and unfinished:
+            return f"budget.time {budget.time} was over after {steps:,} steps"
+        if budget.tokens and tokens < budget.tokens and steps >= max_steps > 0:
+            return (
+                f"trainer.max_steps ended it after {tokens:,} of {budget.tokens:,} tokens "
+                "(budget.tokens): raise it"
+            )
+        return ""
 
     @property
     def status(self) -> Status:
@@ -139,27 +181,24 @@ def create(plan: Plan, folder: Path, command: str) -> None:
     Raises:
         BadRun: it holds something else, or runs with other settings.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()) and not (folder / SWEEP).is_file():
-            raise BadRun(f"{folder} is not empty and holds no sweep. Name another with --run")
-        remove_leftovers(folder)
-        for run in planned_runs(plan, folder):
-            check_unchanged(run, plan)
-        replace_text(folder / SWEEP, as_yaml(plan.to_dict()))
-        kept = ("name", "labels", "settings", "refused")
-        records = [{key: getattr(cell, key) for key in kept} for cell in plan.cells]
-        cells = {"command": command, "cells": records}
-        replace_text(folder / CELLS, json.dumps(cells, indent=1, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise BadRun(f"cannot make the sweep's folder {folder}: {error.strerror}") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()) and not (folder / SWEEP).is_file():
+        raise BadRun(f"{folder} is not empty and holds no sweep. Name another with --run")
+    remove_leftovers(folder)
+    for run in planned_runs(plan, folder):
+        check_unchanged(run, plan)
+    replace_text(folder / SWEEP, as_yaml(plan.to_dict()))
+    records = [
+        {"name": one.name, "labels": one.labels, "refused": one.refused} for one in plan.cells
+    ]
+    cells = {"command": command, "cells": records}
+    replace_text(folder / CELLS, json.dumps(cells, indent=1, ensure_ascii=False) + "\n")
 
 
 def is_created(plan: Plan, folder: Path) -> bool:
     """Whether the folder was created for this plan; which cells are refused is not compared."""
-    file = folder / SWEEP
-    made = file.is_file() and (folder / CELLS).is_file()
-    return made and file.read_text("utf-8") == as_yaml(plan.to_dict())
+    made = (folder / CELLS).is_file()  # which is written last
+    return made and (folder / SWEEP).read_text("utf-8") == as_yaml(plan.to_dict())
 
 
 def check_unchanged(run: Run, plan: Plan) -> None:
@@ -208,56 +247,6 @@ def differences(
         if name not in (*SCORELESS, *ignored) and not name.startswith("trainer.logger.")
     ]
     return [pair for pair in pairs if pair[1] != pair[2]]
-
-
-def outcome(folder: Path, metrics: Sequence[str], budget: Budget) -> Outcome:
-    """What the run in a folder came to, which is to measure ``metrics``, the first of which
-    decides whether it diverged, and to use its budget.
-    """
-    summary = read_summary(folder)
-    fit = summary.get("fit", {})
-    word, _, why = str(fit.get("ended", "")).partition(": ")
-    if word == "diverged":
-        return Outcome("diverged", why)
-    if word == "failed":
-        return Outcome("failed", why)
-    if recorded := object_of(folder / FAILED):
-        return Outcome("failed", str(recorded.get("reason", "no reason was recorded")))
-    if not is_complete(folder) or (is_tested(metrics) and "test" not in summary):
-        return Outcome("interrupted" if (folder / CONFIG).is_file() else "missing")
-    if reason := unused_budget(folder, fit, budget):
-        return Outcome("failed", reason)
-    measured = scores(folder)
-    if metrics[0] not in measured:
-        return Outcome("failed", f"it measured no {metrics[0]}")
-    why = why_diverged(measured, logged_curves(folder), fit.get("constant_loss"), metrics[0])
-    return Outcome("diverged", why) if why else Outcome("completed")
-
-
-def is_tested(metrics: Sequence[str]) -> bool:
-    """Whether a run is scored on its test sets."""
-    return any(name.startswith("test/") for name in metrics)
-
-
-def unused_budget(folder: Path, fit: dict[str, Any], budget: Budget) -> str:
-    """Why a run that ended did not use the budget that all cells have; ``""`` if it did."""
-    steps, tokens = fit.get("steps", 0), fit.get("tokens", 0)
-    max_steps = (read_config(folder).get("trainer") or {}).get("max_steps") or -1
-    unfinished = steps < max_steps or tokens < (budget.tokens or 0)
-    if fit.get("seconds", 0) >= budget.seconds and unfinished:
-        return f"budget.time {budget.time} was over after {steps:,} steps"
-    if budget.tokens and tokens < budget.tokens and steps >= max_steps > 0:
-        return (
-            f"trainer.max_steps ended it after {tokens:,} of {budget.tokens:,} tokens "
-            "(budget.tokens): raise it"
-        )
-    return ""
-
-
-def scores(folder: Path) -> dict[str, float | None]:
-    """All ``val/*`` and ``test/*`` scores of a run; None stands for one that was not finite."""
-    found = read_summary(folder)
-    return {**found.get("fit", {}).get("scores", {}), **found.get("test", {}).get("scores", {})}
 
 
 def record_failure(folder: Path, reason: str) -> None:

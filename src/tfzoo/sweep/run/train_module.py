@@ -8,7 +8,6 @@ was interrupted starts from the beginning.
 from __future__ import annotations
 
 import time
-import traceback
 import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from tfzoo.base import adapters
 from tfzoo.base.memory import keep_freed_memory
 from tfzoo.base.scores import logged_scores
 from tfzoo.base.terminal import notify, silence_lightning
-from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing
+from tfzoo.errors import BadRecipe, did_you_mean, listing
 from tfzoo.runs.folder import read_config, write_summary
 from tfzoo.runs.machine import environment, peak_memory
 from tfzoo.swapping.swap import SWAPPED
@@ -71,16 +70,9 @@ def main(words: Sequence[str]) -> int:
     settings = read_config(folder)
     started = {"ended": "running", **environment(["sweep"])}
     write_summary(folder, "fit", started)
-    code = 0
-    try:
-        fit = train(folder, settings, module, data, metrics)
-    except TfzooError as error:
-        fit, code = {"ended": f"failed: {error}"}, error.code
-    except Exception as error:  # of any kind: it is somebody else's
-        traceback.print_exc()
-        fit, code = {"ended": f"failed: {type(error).__name__}: {error}"}, 1
+    fit = train(folder, settings, module, data, metrics)
     write_summary(folder, "fit", {**started, **fit})
-    return code
+    return 0
 
 
 def train(

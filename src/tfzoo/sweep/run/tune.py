@@ -13,7 +13,7 @@ from tfzoo.errors import BadRun
 from tfzoo.runs.files import replace_text
 from tfzoo.sweep.plan import layout
 from tfzoo.sweep.plan.sweep_file import Metric, Plan
-from tfzoo.sweep.run.state import Notify, Run, record_failure, scores
+from tfzoo.sweep.run.state import Notify, Run, record_failure
 
 FILE = "tuned.json"
 
@@ -102,8 +102,7 @@ def decide(run: Run, plan: Plan) -> Run:
     good = {
         trial.tuned: score
         for trial in trials(run, plan)
-        if trial.outcome.state == "completed"
-        and (score := scores(trial.folder)[by.name]) is not None
+        if trial.outcome.state == "completed" and (score := trial.scores[by.name]) is not None
     }
     if plan.tune is None or not good:
         return run
