@@ -15,8 +15,8 @@ from typing import Any
 
 from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify, print_result, relative_path
-from tfzoo.errors import BadRecipe
-from tfzoo.runs.folder import RUNS, is_complete, read_summary, write_summary
+from tfzoo.errors import BadRecipe, BadRun
+from tfzoo.runs.folder import RUNS, as_yaml, is_complete, read_summary, write_summary
 from tfzoo.runs.lock import Held, holding
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.report.files import publish
@@ -71,7 +71,8 @@ def start_one(plan: Plan, folder: Path, arguments: Sequence[str], number: int, r
     count = len(plan.cells) * len(plan.seeds)
     if not 0 <= number < count:
         raise BadRecipe(f"{plan.file}: no run {number}; it has {count}, from 0 to {count - 1}")
-    if not state.is_created(plan, folder):
+    made = (folder / state.CELLS).is_file()  # which is written last
+    if not made or (folder / state.SWEEP).read_text("utf-8") != as_yaml(plan.to_dict()):
         state.create(plan, folder, command(arguments))
     cell = plan.cells[number // len(plan.seeds)]
     if cell.refused:
@@ -91,8 +92,13 @@ def sweep_folder(plan: Plan, path: str | None, seeds: Sequence[int]) -> Path:
         BadRun: it has runs of other seeds than these, if some were given in place of the file's.
     """
     folder = Path(path or RUNS / plan.file.stem).expanduser().absolute()
-    if seeds:
-        state.check_seeds(plan, folder)
+    runs = [path.name for cell in plan.cells for path in (folder / cell.name).glob("seed-*")]
+    left_out = {int(name.removeprefix("seed-")) for name in runs} - {*plan.seeds}
+    if seeds and left_out:
+        raise BadRun(
+            f"{folder} has runs of seed {', '.join(map(str, sorted(left_out)))}, which --seeds "
+            "leaves out. Name them too, or another folder with --run"
+        )
     return folder
 
 
@@ -103,11 +109,10 @@ def forget_failures(plan: Plan, runs: list[Run]) -> None:
     trials = [trial for run in runs for trial in tune.trials(run, plan)]
     for one in [one for one in (*trials, *runs) if one.outcome.state == "failed"]:
         with suppress(Held), holding(one.folder):
+            (one.folder / state.FAILED).unlink(missing_ok=True)
             if is_complete(one.folder):
                 local.clear(one.folder)
-                continue
-            (one.folder / state.FAILED).unlink(missing_ok=True)
-            if fit := read_summary(one.folder).get("fit"):
+            elif fit := read_summary(one.folder).get("fit"):
                 write_summary(one.folder, "fit", {**fit, "ended": "interrupted"})
 
 
@@ -138,7 +143,8 @@ class Progress:
         if status in ("diverged", "failed"):
             line += f": {run.outcome.reason}"
         if status == "completed":
-            name, score = run.metrics[0], run.scores.get(run.metrics[0])
+            name = run.metrics[0]
+            score = run.scores.get(name)
             line += "" if score is None else f", {name} {format_score(name, score)}"
             self.times.append(taken(run))
             left = seconds_left(len(self.runs) - over, self.times, self.jobs)

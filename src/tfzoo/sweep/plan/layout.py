@@ -14,7 +14,6 @@ from tfzoo.sweep.judge.effects import axis_name
 MAX_NAME_BYTES = 120
 """Of a folder's name; file systems allow 255."""
 
-CELL_COLUMNS = ("cell",)
 STATUS_COLUMNS = ("seed", "tuned", "status", "reason")
 MEASURED_COLUMNS = (
     *(
@@ -28,7 +27,7 @@ MEASURED_COLUMNS = (
     ),
     *("checkpoint_path", "run_folder", "hostname"),
 )
-"""The columns of ``runs.csv`` before the axes, between axes and scores, and after the scores."""
+"""The columns of ``runs.csv`` between axes and scores, and after the scores."""
 
 Axes = Mapping[str, Mapping[str, Mapping[str, Any]]]
 

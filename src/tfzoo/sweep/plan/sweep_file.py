@@ -25,7 +25,7 @@ KEY = re.compile(r"\w+(\.\w+)+")
 TIME = re.compile(r"(\d+:)?\d\d:\d\d:\d\d")
 MAX_CELLS = 1000
 SEED_LIMIT = 2**32
-RESERVED = {*layout.CELL_COLUMNS, *layout.STATUS_COLUMNS, *layout.MEASURED_COLUMNS}
+RESERVED = {"cell", *layout.STATUS_COLUMNS, *layout.MEASURED_COLUMNS}
 """Names of columns of ``runs.csv`` that no axis may have."""
 
 

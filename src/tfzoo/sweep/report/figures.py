@@ -103,9 +103,9 @@ def limits(values: Sequence[float | None], margin: float = 0.06) -> tuple[float,
     return float(low - margin * spread), float(high + margin * spread)
 
 
-def curves(results: Results, cells: Sequence[CellResult]) -> Markup | None:
+def curves(results: Results, cells: Sequence[CellResult]) -> tuple[Markup | None, str]:
     """The curves of the judged metric as it was logged during training: a small plot for each cell,
-    a line for each seed, those of the baseline grey; None if nothing was logged.
+    a line for each seed, those of the baseline grey; and their caption. None if nothing was logged.
     """
     metric, logged = validated(results)
     runs = {
@@ -113,7 +113,7 @@ def curves(results: Results, cells: Sequence[CellResult]) -> Markup | None:
     }
     shown = [cell for cell in cells if runs[cell.name]]
     if not shown:
-        return None
+        return None, ""
     baseline = results.plan.baseline
     base = [one for cell in shown if cell.labels == baseline for one in runs[cell.name]]
     every = [point for own in runs.values() for curve in own for point in curve.items()]
@@ -133,41 +133,33 @@ def curves(results: Results, cells: Sequence[CellResult]) -> Markup | None:
             axes.set(ylim=limits(late), xlim=(0, end), title=escape_dollars(cell.title))
         for axes in grid[len(shown) :]:
             axes.remove()
-    return inline(figure, f"{metric} of each cell by step")
+    picture = inline(figure, f"{metric} of each cell by step")
+    return picture, caption(results.verdicts[0].metric, metric)
 
 
 def validated(results: Results) -> tuple[str, dict[tuple[str, int], Curve]]:
-    """The metric of :func:`choose`, and the curve of each completed run that logged it, by cell and
-    seed.
+    """The first of these that was logged more than once: the judged metric, the same metric on the
+    validation split, the validation loss; else the training loss. And its curve in each completed
+    run that logged it, by cell and seed.
     """
-    top, judged = results.folder.path, results.verdicts[0]
+    top, judged = results.folder.path, results.verdicts[0].metric
     runs = {
         (row["cell"], row["seed"]): logged_curves(top / row["run_folder"])
         for row in results.rows
         if row["status"] == "completed" and row["run_folder"]
     }
-    metric = choose(judged.metric, list(runs.values()))
+    names = (judged, f"val/{judged.rpartition('/')[2]}", "val/loss")
+    several = {name for run in runs.values() for name, curve in run.items() if len(curve) > 1}
+    metric = next((name for name in names if name in several), "train/loss")
     return metric, {run: found[metric] for run, found in runs.items() if metric in found}
 
 
-def choose(metric: str, runs: Sequence[Mapping[str, Curve]]) -> str:
-    """The first of these that was logged more than once: the judged metric, the same metric on the
-    validation split, the validation loss; else the training loss.
-    """
-    twin = f"val/{metric.rpartition('/')[2]}"
-    for name in (metric, twin, "val/loss"):
-        if any(len(run.get(name, {})) > 1 for run in runs):
-            return name
-    return "train/loss"
-
-
-def caption(results: Results) -> str:
+def caption(judged: str, metric: str) -> str:
     """The metric of the curves and, if it is not the judged one, why."""
-    judged, (metric, _) = results.verdicts[0].metric, validated(results)
     text = f"{metric} by training step, a line for each seed; the baseline is grey"
     if metric == "train/loss":
         return (
             f"{text}. {judged} has no curve because runs validated at most once; to get one, "
-            "validate more often (trainer.val_check_interval)"
+            "validate more often (trainer.val_check_interval)."
         )
-    return text if metric == judged else f"{text} (judged by {judged})"
+    return f"{text}." if metric == judged else f"{text} (judged by {judged})."

@@ -134,9 +134,8 @@ class Section:
 def sections(results: Results) -> list[Section]:
     """All sections that show something."""
     shown = figures.best_cells(results)
-    cut = f" (the baseline and the best {len(shown) - 1})" * (
-        len(results.cells) > figures.MAX_CELLS
-    )
+    is_cut = len(results.cells) > figures.MAX_CELLS
+    cut = f" (the baseline and the best {len(shown) - 1})" * is_cut
     first, *others = results.verdicts
     found = [
         Section("All cells", table=cells(results), is_folded=False),
@@ -291,9 +290,8 @@ def swapped(results: Results) -> Section:
 
 def learning_curves(results: Results, shown: Sequence[CellResult], cut: str) -> Section:
     """The curves of these cells; empty if there are none."""
-    picture = figures.curves(results, shown)
-    lines = [("", f"{figures.caption(results)}.")] if picture else []
-    return Section(f"Learning curves{cut}", lines, picture=picture)
+    picture, caption = figures.curves(results, shown)
+    return Section(f"Learning curves{cut}", [("", caption)] * bool(picture), picture=picture)
 
 
 def troubles(results: Results) -> list[tuple[str, str]]:
@@ -340,14 +338,13 @@ def facts(results: Results) -> list[tuple[str, str]]:
             for one in of_runs
         ),
         "Hardware": counted(machine(one.get("hardware") or {}) for one in of_runs),
-        "How to read it": legend(results),
+        "How to read it": legend(design.looks),
     }
     return [(name, words) for name, words in found.items() if words]
 
 
-def legend(results: Results) -> str:
+def legend(looks: Sequence[int]) -> str:
     """How verdicts and intervals are to be read."""
-    looks = results.verdicts[0].design.looks
     return (
         "all 95 % intervals of a metric's differences together hold in 95 of 100 sweeps (each has "
         "the level 1 - 0.05 / comparisons). p and verdicts are corrected for all comparisons of a "

@@ -29,8 +29,6 @@ POLL_SECONDS = 2.0
 """Seconds between two questions to a cluster."""
 UNSEEN, LOST, CANCELLED = 3, 1001, 1002
 """Exit codes of a job whose machine does not see the folder, was lost, or that was cancelled."""
-PR_SET_PDEATHSIG = 1
-"""From ``<sys/prctl.h>``."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ class Job:
 def die_with_parent() -> None:
     """Let Linux kill this process when the thread that started it ends."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def run_job(job: Job) -> Ended:

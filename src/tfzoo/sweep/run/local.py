@@ -34,7 +34,7 @@ from tfzoo.runs.lock import LOCK, LOCK_OWNER, PASSED, Held, holding
 from tfzoo.runs.machine import available_cores
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import tune
-from tfzoo.sweep.run.state import MOMENT, OVER, STOPPED, Notify, Run, record_failure
+from tfzoo.sweep.run.state import MOMENT, STOPPED, WAITING, Notify, Run, record_failure
 
 CONTEXT: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
 LAUNCHER_VARIABLES = (
@@ -68,7 +68,7 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int, on_change: Not
     with Stop() as stop:
         pool = Pool(plan, [common | slot for slot in slots(plan, jobs)], stop, on_change)
         if plan.tune:
-            complete_trials(pool, tune.all_trials(runs, plan))
+            complete_trials(pool, runs)
             runs = tune.decided(runs, plan, on_change)
         pool.complete(runs)
     return stop.code
@@ -142,12 +142,15 @@ class Stop:
                     os.killpg(process.pid or 0, signal.SIGKILL)
 
 
-def complete_trials(pool: Pool, trials: Sequence[Run]) -> None:
-    """Complete the trials of tuning, and wait for those that another process is training."""
+def complete_trials(pool: Pool, runs: Sequence[Run]) -> None:
+    """Complete the trials for the cells of which no value was chosen yet, and wait for those that
+    another process is training.
+    """
+    untuned = [run for run in runs if tune.tuned(run, pool.plan) is None]
+    every = {trial.folder: trial for run in untuned for trial in tune.trials(run, pool.plan)}
     while not pool.stop.code:
-        found = {trial.folder: trial.status for trial in trials}
-        left = [trial for trial in trials if found[trial.folder] not in OVER]
-        pool.complete([trial for trial in left if found[trial.folder] != "running"])
+        found = {folder: trial.status for folder, trial in every.items()}
+        pool.complete([every[folder] for folder in every if found[folder] in WAITING])
         if "running" not in found.values():
             return
         time.sleep(POLL_SECONDS)

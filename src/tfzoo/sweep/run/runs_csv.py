@@ -16,7 +16,7 @@ from tfzoo.errors import BadRun
 from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import read_summary
 from tfzoo.runs.logged import logged_curves
-from tfzoo.sweep.plan.layout import CELL_COLUMNS, MEASURED_COLUMNS, STATUS_COLUMNS
+from tfzoo.sweep.plan.layout import MEASURED_COLUMNS, STATUS_COLUMNS
 from tfzoo.sweep.plan.sweep_file import Plan, parse
 from tfzoo.sweep.run import tune
 from tfzoo.sweep.run.state import CELLS, SWEEP, Run, planned_runs
@@ -46,15 +46,15 @@ class SweepFolder:
             inside = sorted(str(found.parent) for found in path.glob(f"*/{CELLS}"))
             hint = f"Did you mean {inside[0]}?" if inside else "tfzoo sweep FILE creates one"
             raise BadRun(f"{given} is not the folder of a sweep: it has no {CELLS}. {hint}")
-        plan = parse(path / SWEEP, read_yaml(path / SWEEP))
         try:
+            plan = parse(path / SWEEP, read_yaml(path / SWEEP))
             made = json.loads((path / CELLS).read_text("utf-8"))
             refused = {str(one["name"]): str(one["refused"]) for one in made["cells"]}
             cells = [replace(cell, refused=refused[cell.name]) for cell in plan.cells]
             return cls(path, str(made["command"]), replace(plan, cells=cells))
         except (ValueError, KeyError, TypeError) as error:
             raise BadRun(
-                f"{path / CELLS} is damaged: {type(error).__name__}: {error}. "
+                f"{given} is damaged: {' '.join(f'{type(error).__name__}: {error}'.split())}. "
                 "Its tfzoo sweep command writes it again"
             ) from None
 
@@ -84,7 +84,7 @@ def table(folder: str | Path | SweepFolder) -> list[Row]:
     for run in opened.runs:
         by_cell[run.cell.name].append(row(run, run.folder.relative_to(opened.path).as_posix()))
     rows = [row for own in by_cell.values() for row in own]
-    first = (*CELL_COLUMNS, *opened.plan.axes, *STATUS_COLUMNS)
+    first = ("cell", *opened.plan.axes, *STATUS_COLUMNS)
     scores = sorted({key for row in rows for key in row} - {*first, *MEASURED_COLUMNS})
     columns = (*first, *scores, *MEASURED_COLUMNS)
     return [{key: row.get(key) for key in columns} for row in rows]

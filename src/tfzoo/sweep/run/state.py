@@ -35,6 +35,8 @@ FAILED = "failed.json"
 """Why a run failed that could not write it into its summary, in the run's folder."""
 OVER = ("completed", "diverged", "failed")
 """The states of a run that is not trained further."""
+WAITING = ("interrupted", "missing")
+"""Those of one that is to be trained."""
 STOPPED = (75, 130, -signal.SIGTERM, -signal.SIGINT)
 """Exit codes of a training that somebody stopped: it can go on."""
 MOMENT = 0.1
@@ -188,17 +190,10 @@ def create(plan: Plan, folder: Path, command: str) -> None:
     for run in planned_runs(plan, folder):
         check_unchanged(run, plan)
     replace_text(folder / SWEEP, as_yaml(plan.to_dict()))
-    records = [
-        {"name": one.name, "labels": one.labels, "refused": one.refused} for one in plan.cells
-    ]
+    kept = ("name", "labels", "refused")
+    records = [{key: getattr(cell, key) for key in kept} for cell in plan.cells]
     cells = {"command": command, "cells": records}
     replace_text(folder / CELLS, json.dumps(cells, indent=1, ensure_ascii=False) + "\n")
-
-
-def is_created(plan: Plan, folder: Path) -> bool:
-    """Whether the folder was created for this plan; which cells are refused is not compared."""
-    made = (folder / CELLS).is_file()  # which is written last
-    return made and (folder / SWEEP).read_text("utf-8") == as_yaml(plan.to_dict())
 
 
 def check_unchanged(run: Run, plan: Plan) -> None:
@@ -218,21 +213,6 @@ def check_unchanged(run: Run, plan: Plan) -> None:
         raise BadRun(
             f"{run.folder} was run with other settings: {listed}. "
             "Name another folder with --run, or remove that run"
-        )
-
-
-def check_seeds(plan: Plan, folder: Path) -> None:
-    """Check that a folder has no runs of other seeds than the plan's, which would leave them out
-    of its report.
-
-    Raises:
-        BadRun: it has.
-    """
-    runs = [path.name for cell in plan.cells for path in (folder / cell.name).glob("seed-*")]
-    if left_out := {int(name.removeprefix("seed-")) for name in runs} - {*plan.seeds}:
-        raise BadRun(
-            f"{folder} has runs of seed {', '.join(map(str, sorted(left_out)))}, which --seeds "
-            "leaves out. Name them too, or another folder with --run"
         )
 
 

@@ -27,8 +27,6 @@ from tfzoo.swapping.swap import SWAPPED
 from tfzoo.sweep.plan.load import load_class
 from tfzoo.training.swap_parts import SwapParts
 
-QUIET = {"enable_progress_bar": False, "enable_model_summary": False}
-
 
 class LogsMetrics(L.Callback):
     """Ends training at the first epoch after a validation, unless all of these metrics were logged
@@ -61,24 +59,15 @@ def check_metrics(metrics: Sequence[str], known: Collection[str]) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """Train, validate, and write the run's summary; returns the exit code.
+    """Train, validate, and write the run's summary; returns 0.
 
     Args:
         words: the run's folder, the module, its data (may be ``""``) and the metrics.
     """
     folder, (module, data, *metrics) = Path(words[0]), words[1:]
     settings = read_config(folder)
-    started = {"ended": "running", **environment(["sweep"])}
-    write_summary(folder, "fit", started)
-    fit = train(folder, settings, module, data, metrics)
-    write_summary(folder, "fit", {**started, **fit})
-    return 0
-
-
-def train(
-    folder: Path, settings: dict[str, Any], module: str, data: str, metrics: Sequence[str]
-) -> dict[str, Any]:
-    """Train one module; return the entry ``fit`` of the run's summary."""
+    fit: dict[str, Any] = {"ended": "running", **environment(["sweep"])}
+    write_summary(folder, "fit", fit)
     keep_freed_memory()
     silence_lightning()
     warnings.filterwarnings("ignore", ".*Experiment logs directory.*")  # the sweep made it
@@ -90,7 +79,7 @@ def train(
     swapped = settings["swap"]
     parts = [SwapParts(**swapped)] if any(swapped.get(kind) for kind in SWAPPED) else []
     trainer = L.Trainer(
-        **{**QUIET, **settings["trainer"]},
+        **{"enable_progress_bar": False, "enable_model_summary": False, **settings["trainer"]},
         default_root_dir=folder,
         logger=CSVLogger(folder, name="", version=""),
         callbacks=[*parts, LogsMetrics(metrics)],
@@ -99,21 +88,16 @@ def train(
     adapters.log_steps_from_one(trainer)
     started = time.perf_counter()
     trainer.fit(task, datamodule=loaded)
-    seconds = time.perf_counter() - started
+    seconds = round(time.perf_counter() - started, 3)
     for part in parts:
         notify(str(part.report))
     scores = logged_scores(trainer)
-    steps = trainer.global_step
     if trainer.enable_validation:  # the last validation may have been before the last step
         trainer.validate(task, datamodule=loaded, verbose=False)
         scores |= logged_scores(trainer)
     check_metrics(metrics, scores)
-    return {
-        "ended": "completed",
-        "scores": scores,
-        "steps": steps,
-        "seconds": round(seconds, 3),
-        "train_seconds": round(seconds, 3),
-        "parameters": sum(parameter.numel() for parameter in task.parameters()),
-        "peak_memory": peak_memory(),
-    }
+    fit |= {"ended": "completed", "scores": scores, "steps": trainer.global_step}
+    fit |= {"seconds": seconds, "train_seconds": seconds, "peak_memory": peak_memory()}
+    fit["parameters"] = sum(parameter.numel() for parameter in task.parameters())
+    write_summary(folder, "fit", fit)
+    return 0

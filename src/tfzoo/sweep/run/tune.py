@@ -71,12 +71,6 @@ def tuned(run: Run, plan: Plan) -> Run | None:
     return replace(run, tuned=found["label"])
 
 
-def all_trials(runs: Sequence[Run], plan: Plan) -> list[Run]:
-    """The trials for the cells of which no value was chosen yet."""
-    untuned = [run for run in runs if tuned(run, plan) is None]
-    return [*{trial.folder: trial for run in untuned for trial in trials(run, plan)}.values()]
-
-
 def decided(runs: Sequence[Run], plan: Plan, on_change: Notify) -> list[Run]:
     """The runs with the best value of their cells, where all were tried. A run for which no value
     could be trained has failed.
