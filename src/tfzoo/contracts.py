@@ -322,13 +322,20 @@ class Residual(Component):
     }
     """What :func:`tfzoo.create` supplies where its caller does not."""
 
-    __call__: Callable[..., Tensor]  # what torch leaves open
-
     def __init__(self, inner: nn.Module, dropout: float, dim: int, norm: NormSpec) -> None:
         super().__init__()
         self.inner = inner
         self.dropout = dropout
         self.norm: Norm = create("norm", norm, dim=dim)
+
+    def __call__(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
+        """``(b n d), (b n) -> (b n d)``; ``valid`` is False at padding. ``args`` are passed to the
+        sublayer; a mixer that gets none of them gets the mask, so that no token sees padding.
+        """
+        if valid is not None and not args and getattr(type(self.inner), "mixes_tokens", False):
+            args = (Mask(keys=valid),)
+        y: Tensor = super().__call__(x, valid, *args)
+        return y
 
     def branch(self, x: Tensor, *args: Any) -> Tensor:
         """The sublayer and its dropout: ``(b n d) -> (b n d)``."""

@@ -161,3 +161,16 @@ def test_a_gate_starts_close_to_the_identity_as_its_bias_says():
         part = wrap({"name": "gated", "bias": bias}, nn.Linear(D, D)).double()
         off.append((part(x) - x).abs().mean().item())
     assert off[0] > 2 * off[1] > 100 * off[2]
+
+
+@pytest.mark.parametrize("residual", ["pre", "post", "none"])
+@pytest.mark.parametrize("mixer", ["multihead", "gru", "fourier"])
+def test_padding_passes_through_to_a_mixer_in_own_code(residual, mixer):
+    sublayer = tfzoo.create(
+        "residual", residual, norm="layer", dim=D, inner=tfzoo.create("mixer", mixer, dim=D)
+    )
+    real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    x = torch.randn(2, 5, D)
+    y = sublayer.eval()(x, real)
+    close(y[1:, :3], sublayer(x[1:, :3]))
+    close(y[0], sublayer(x[:1])[0])

@@ -58,13 +58,16 @@ class Mixer(Component):
         rest = {key: value for key, value in supplied.items() if key not in options}
         return {**rest, "options": rest.get("options", StackOptions()).updated(options)}
 
+    mixes_tokens: ClassVar[bool] = True
+    """A residual connection around it passes the padding mask on."""
+
     causal: bool = False
     """Whether it was built so that tokens see no later ones; set by the constructor."""
 
     def __call__(
         self,
         x: Tensor,
-        context: Context | None = None,
+        context: Context | Mask | None = None,
         layer: int = 0,
         *,
         mask: Mask | None = None,
@@ -72,7 +75,7 @@ class Mixer(Component):
         """``(b n d) -> (b n d)``. Outputs at padding are without meaning.
 
         Args:
-            context: what the layers of a stack share; None outside one.
+            context: what the layers of a stack share; None, or the mask, outside one.
             layer: the index of the layer in the cache.
             mask: outside a stack. ``Mask(keys=non_padding)``, boolean ``(b n)``; mixers with the
                 trait ``attends`` take any mask. None: no padding.
@@ -80,9 +83,8 @@ class Mixer(Component):
         Raises:
             BadOption: a shape does not fit, or the mixer cannot read this mask.
         """
-        if isinstance(context, Mask):
-            raise BadOption("a mask is passed by its name: mixer(x, mask=...)")
-        context = self.context(x, mask) if context is None else context
+        if not isinstance(context, Context):
+            context = self.context(x, context or mask)
         y: Tensor = super().__call__(x, context, layer)
         return y
 
