@@ -191,7 +191,10 @@ EVERYTHING = torch.ones(1, 1, 7, 7, dtype=torch.bool)
             r"mask.allowed without causal, but this .* is causal.*pass Mask\(causal=True, allow",
         ),
         (lambda: decoder()(X, MEMORY, mask=Mask(start=3)), "mask.start follows from the cache"),
-        (lambda: encoder()(X, positions=torch.arange(7)), r"positions must be \(2 7\) or \(1 7\)"),
+        (
+            lambda: encoder()(X, positions=torch.arange(7)),
+            r"positions must be integers \(2 7\) or \(1 7\)",
+        ),
         (lambda: encoder()(X, positions=torch.ones(2, 7)), "positions must be integers"),
         (
             lambda: encoder(position="learned")(X, positions=torch.arange(10, 17)[None]),

@@ -237,6 +237,7 @@ HONOURED: list[tuple[str, dict[str, Any]]] = [
     ("gpt_oss", {"rope_parameters": None, "rope_theta": 123}),
     ("gpt_oss", {"rope_parameters": {**YARN, "original_max_position_embeddings": 8}}),
     ("gpt_neox", {"rope_parameters": None, "rotary_pct": 0.67, "partial_rotary_factor": 0.67}),
+    ("gpt_neox", {"rope_parameters": None, "rotary_emb_base": 500, "rope_theta": 1e4}),
     ("t5_v1_1", {"dense_act_fn": "gelu", "tie_word_embeddings": False}),
 ]
 
@@ -264,8 +265,6 @@ NOT_READ: list[tuple[str, dict[str, Any], str]] = [
     ("llama", {"rotary_emb_base": 500}, "rotary_emb_base: 500"),
     ("llama", {"rope_parameters": YARN}, "no original_max_position_embeddings"),
     ("llama", {"rope_scaling": {"type": "linear"}}, "no factor for rope_type linear"),
-    ("gpt_neox", {"rotary_emb_base": 500, "rope_theta": 1e4}, "there it is 500"),
-    ("gpt_neox", {"partial_rotary_factor": 0.5}, "there it is 0.25"),
     ("gemma2", {"query_pre_attn_scalar": -1}, "query_pre_attn_scalar=-1"),
     ("t5", {"dense_act_fn": "silu"}, "dense_act_fn: silu"),
     ("t5", {"is_gated_act": True}, "is_gated_act: True"),

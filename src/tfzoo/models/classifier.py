@@ -102,6 +102,7 @@ class TransformerClassifier(nn.Module):
             std=embedding_std,
         )
         self.encoder = Stack(dim, options, causal=causal, cross=False, allow=allow or ())
+        self.max_positions = self.encoder.max_positions
         if pooling is not None and token_head is not None:
             raise BadOption("token_head is of each token: it needs pooling: null")
         self.pooling: Pooling | None = None
@@ -119,11 +120,6 @@ class TransformerClassifier(nn.Module):
         """Apply ``init_std``. Submodules initialise their parameters themselves."""
         if self.init_std is not None:
             rescale(self, self.init_std)
-
-    @property
-    def max_positions(self) -> int | None:
-        """The maximum number of tokens; None: any number."""
-        return self.encoder.max_positions
 
     def forward(
         self, text: Tensor, types: Tensor | None = None, *, mask: Mask | None = None

@@ -258,9 +258,6 @@ class DecoderLayer(WithCache, StandaloneLayer):
         super().__init__(dim, options, causal=causal, cross=cross_attention, allow=allow or ())
         self.cross = cross_attention
 
-    def decoder_layers(self) -> list[TransformerLayer]:
-        return [self]
-
     def forward(  # type: ignore[override]  # without a stack, it computes its own context
         self,
         x: Tensor,

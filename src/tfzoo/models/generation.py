@@ -74,11 +74,10 @@ def generate(
             longer than its prompt.
         NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
-    if beam != 1 or length_penalty is not None:
-        check_options(max_new_tokens, temperature, top_k, top_p, beam, length_penalty)
+    check_options(max_new_tokens, temperature, top_k, top_p, beam, length_penalty)
+    if beam != 1:
         options = _search_of(beam, length_penalty)
         return _by_beams(model, prompt, max_new_tokens, options, mask, stop, pad, prefix)
-    check_options(max_new_tokens, temperature, top_k, top_p)
     cache, logits = _read(model, prompt, max_new_tokens, mask, prefix)
     new = list[Tensor]()
     finished = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)

@@ -25,7 +25,7 @@ def check_ids(name: str, ids: Tensor) -> None:
         raise BadOption(
             f"{name} must be token ids (b n), not {shape(ids)}: {name}[None] makes (n) one row"
         )
-    if ids.is_floating_point() or ids.dtype == torch.bool:
+    if not whole(ids):
         raise BadOption(f"{name} must be token ids, whole numbers, not {ids.dtype}: {name}.long()")
 
 
@@ -54,12 +54,12 @@ def check_tokens(
             )
     if positions is None:
         return
-    if positions.ndim != 2 or positions.shape[0] not in (1, b) or positions.shape[1] != n:
+    rows, n_given = positions.shape if positions.ndim == 2 else (0, 0)
+    if rows not in (1, b) or n_given != n or not whole(positions):
         raise BadOption(
-            f"positions must be ({b} {n}) or (1 {n}) for this x, not {shape(positions)}"
+            f"positions must be integers ({b} {n}) or (1 {n}) for this x, not {shape(positions)} "
+            f"{positions.dtype}"
         )
-    if positions.is_floating_point() or positions.dtype == torch.bool:
-        raise BadOption(f"positions must be integers, not {positions.dtype}")
 
 
 def check_prefix(
@@ -77,10 +77,11 @@ def check_prefix(
         raise BadOption("a prefix needs causal=True: without it, all tokens see each other anyway")
     if not isinstance(prefix, Tensor):
         raise BadOption(f"prefix must be a tensor ({b}), a length for each row, not {prefix!r}")
-    if prefix.shape != (b,):
-        raise BadOption(f"prefix must be ({b}), a length for each row, not {shape(prefix)}")
-    if prefix.is_floating_point() or prefix.dtype == torch.bool:
-        raise BadOption(f"prefix must be integers, not {prefix.dtype}")
+    if prefix.shape != (b,) or not whole(prefix):
+        raise BadOption(
+            f"prefix must be integers ({b}), a length for each row, not {shape(prefix)} "
+            f"{prefix.dtype}"
+        )
     if cache is not None and cache.length:
         raise BadOption(
             "a prefix for a cache that has tokens: pass it in the first call, with the whole prefix"
@@ -178,6 +179,11 @@ def check_mask(name: str, mask: Mask, b: int, q: int | None, k: int) -> None:
         raise BadOption(
             f"{name}.allowed must be (b|1 1|h {q} k) for {b} rows, not {shape(allowed)}"
         )
+
+
+def whole(x: Tensor) -> bool:
+    """Whether a tensor holds integers."""
+    return not x.is_floating_point() and x.dtype != torch.bool
 
 
 def shape(x: Tensor) -> str:

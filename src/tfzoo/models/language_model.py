@@ -80,6 +80,7 @@ class LanguageModel(nn.Module):
         check_range("logit_cap", logit_cap, gt=0, optional=True)
         options = StackOptions(layers, heads, **stack)
         self.decoder = Stack(dim, options, causal=True, cross=False, allow=allow or ())
+        self.max_positions = self.decoder.max_positions
         self.embedding = Embedding(vocab_size, dim, scale=scale_embeddings, std=embedding_std)
         self.projection = None if tie else nn.Parameter(torch.empty(vocab_size, dim))
         self.output_bias = nn.Parameter(torch.empty(vocab_size)) if head_bias else None
@@ -90,11 +91,6 @@ class LanguageModel(nn.Module):
     def reset_parameters(self) -> None:
         """See :func:`~tfzoo.models.initialise.reset_output`."""
         reset_output(self)
-
-    @property
-    def max_positions(self) -> int | None:
-        """The maximum number of tokens; None: any number."""
-        return self.decoder.max_positions
 
     @property
     def output_weight(self) -> Tensor:

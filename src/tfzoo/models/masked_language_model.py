@@ -83,6 +83,7 @@ class MaskedLanguageModel(nn.Module):
             raise BadOption(f"approximate must be {type_name(Approximate)}, not {approximate!r}")
         options = StackOptions(layers, heads, **stack)
         self.encoder = Stack(dim, options, causal=False, cross=False, allow=allow or ())
+        self.max_positions = self.encoder.max_positions
         self.embedding = Embedding(
             vocab_size,
             dim,
@@ -102,11 +103,6 @@ class MaskedLanguageModel(nn.Module):
         nn.init.zeros_(self.output_bias)
         if self.init_std is not None:
             rescale(self, self.init_std)
-
-    @property
-    def max_positions(self) -> int | None:
-        """The maximum number of tokens; None: any number."""
-        return self.encoder.max_positions
 
     def forward(
         self, text: Tensor, types: Tensor | None = None, *, mask: Mask | None = None

@@ -99,16 +99,6 @@ class SelfOrCrossAttention(nn.Module):
         """``(b n d) -> (b kv_heads n e)``"""
         return split_heads(self.value(x), self.kv_heads)
 
-    def queries_and_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and keys of the same tokens; a shared projection is computed once."""
-        if self.key is not None:
-            return self.queries(x), self.keys(x)
-        shared = self.query(x)
-        return (
-            split_heads(shared, self.heads, self.query_norm),
-            split_heads(shared, self.kv_heads, self.key_norm),
-        )
-
     def prepare_keys(self, k: Tensor) -> Tensor:
         """The keys to cache: ``(b kv_heads n c) -> (b kv_heads n c)``, or ``-> (b h n *)`` if
         the attention overrides ``prepare_keys``. Prepared keys have one head per query head, since

@@ -183,9 +183,12 @@ class Positioned(nn.Module):
                 f"{n} tokens, but position {self.position.entry.name!r} has {limit}: raise "
                 "max_length"
             )
-        if given is None or given.device.type != "cpu" or torch.compiler.is_compiling():
-            return
-        if given.numel() == 0:  # of no text, or of texts of no token
+        if (
+            given is None
+            or given.device.type != "cpu"
+            or torch.compiler.is_compiling()
+            or given.numel() == 0  # of no text, or of texts of no token
+        ):
             return
         if not 0 <= int(given.min()) <= int(given.max()) < limit:
             raise BadOption(

@@ -96,8 +96,8 @@ class Rule:
 
     name: str
     reason: Callable[[Parts], str | None]
-    remedy: Callable[[Parts], str]
-    allowable: Callable[[Parts], bool]
+    remedy: Callable[[], str]
+    allowable: Callable[[Parts], bool] = lambda parts: False
 
 
 def leaky_norm(parts: Parts) -> str | None:
@@ -239,7 +239,7 @@ def mixing_query_key_norm(parts: Parts) -> str | None:
     return None
 
 
-def norms_that_mix_nothing(parts: Parts) -> str:
+def norms_that_mix_nothing() -> str:
     """The remedy for a norm that mixes tokens."""
     return "Norms that mix no tokens: " + names_that_fit("norm", lambda one: not mixes_tokens(one))
 
@@ -254,79 +254,69 @@ RULES = (
     Rule(
         "unknown-length",
         unknown_length,
-        lambda parts: (
+        lambda: (
             "Positions that need no length: "
             + names_that_fit("position", lambda position: "needs_length" not in position.traits)
         ),
-        lambda parts: False,
     ),
     Rule(
         "unrotatable-attention",
         unrotatable_attention,
-        lambda parts: (
-            "Rotatable: " + names_that_fit("attention", lambda one: "rotatable" in one.traits)
-        ),
+        lambda: "Rotatable: " + names_that_fit("attention", lambda one: "rotatable" in one.traits),
         lambda parts: True,
     ),
     Rule(
         "constant-pooling",
         constant_pooling,
-        lambda parts: (
+        lambda: (
             "Poolings that depend on more than the mean: "
             + names_that_fit("pooling", lambda pooling: "averages" not in pooling.traits)
         ),
-        lambda parts: False,
     ),
     Rule(
         "first-token-pooling",
         first_token_pooling,
-        lambda parts: (
+        lambda: (
             "Poolings that read other tokens: "
             + names_that_fit("pooling", lambda pooling: "reads_first" not in pooling.traits)
         ),
-        lambda parts: False,
     ),
     Rule(
         "bidirectional-mixer",
         bidirectional_mixer,
-        lambda parts: (
+        lambda: (
             "Mixers for decoders: "
             + names_that_fit("mixer", lambda mixer: "bidirectional" not in mixer.traits)
         ),
-        lambda parts: False,
     ),
     Rule(
         "unread-position",
         unread_position,
-        lambda parts: (
+        lambda: (
             "Positions that do not act on scores: "
             + names_that_fit("position", lambda position: not acts_on_scores(position))
         ),
-        lambda parts: False,
     ),
     Rule(
         "zero-weights",
         zero_weights,
-        lambda parts: (
+        lambda: (
             "Weightings that accept such scores: "
             + names_that_fit("weighting", lambda one: "needs_positive_scores" not in one.traits)
         ),
-        lambda parts: False,
     ),
     Rule(
         "equal-tokens",
         equal_tokens,
-        lambda parts: (
+        lambda: (
             "Residual connections that keep the token: "
             + names_that_fit("residual", lambda one: "replaces" not in one.traits)
         ),
-        lambda parts: False,
     ),
     Rule(
         "mixing-query-key-norm",
         mixing_query_key_norm,
         norms_that_mix_nothing,
-        lambda parts: False,
     ),
 )
 UNREAD = "unread-option"
@@ -360,4 +350,4 @@ def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
             if rule.allowable(parts)
             else f"This cannot be allowed ({rule.name})"
         )
-        raise Clash(rule.name, f"{side}{reason}.", f"{rule.remedy(parts)}. {allow_hint}")
+        raise Clash(rule.name, f"{side}{reason}.", f"{rule.remedy()}. {allow_hint}")

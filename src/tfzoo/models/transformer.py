@@ -97,6 +97,7 @@ class Transformer(nn.Module):
             dim, sides[0], causal=False, cross=False, allow=allow, decoder_layers=depth
         )
         self.decoder = Stack(dim, sides[1], causal=True, cross=True, allow=allow)
+        self.max_positions = self.decoder.max_positions
 
         def embedding(size: int) -> Embedding:
             return Embedding(size, dim, scale=scale_embeddings, std=embedding_std)
@@ -114,11 +115,6 @@ class Transformer(nn.Module):
     def reset_parameters(self) -> None:
         """See :func:`~tfzoo.models.initialise.reset_output`."""
         reset_output(self)
-
-    @property
-    def max_positions(self) -> int | None:
-        """The maximum number of target tokens; None: any number."""
-        return self.decoder.max_positions
 
     @property
     def output_weight(self) -> Tensor:

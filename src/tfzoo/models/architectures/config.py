@@ -372,18 +372,12 @@ def rotary(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
 
 
 def neox_rotary(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Rotary positions of GPT-NeoX, whose older configurations have names of their own. Files of
-    some versions repeat them under the usual names, which ``transformers`` does not read.
+    """Rotary positions of GPT-NeoX, whose older configurations have names of their own. What some
+    files say under the usual names ``transformers`` does not read either.
     """
     said = rope(config) or {}
     base = config.get("rotary_emb_base", 10000.0)
     share = config.get("rotary_pct", options["position"]["fraction"])
-    for key, value in (("rope_theta", base), ("partial_rotary_factor", share)):
-        if config.get(key) not in (None, said.get(key, value)):
-            raise BadOption(
-                f"config.json says {key}: {config[key]}, which GPT-NeoX of transformers does not "
-                f"read: there it is {said.get(key, value)}"
-            )
     return {"position": position(said, base, share, options["position"], config)}
 
 
@@ -633,23 +627,31 @@ def written_vocabularies(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 ROTARY = ("rope_parameters", "rope_theta", "rope_scaling", "partial_rotary_factor")
-TIED = ("share_encoder_decoder_embeddings", "decoder_vocab_size", "tie_word_embeddings")
 WINDOWS = ("layer_types", "sliding_window")
-LAST = (*WINDOWS, "use_sliding_window", "max_window_layers")
-LOCAL = (
-    *("layer_types", "rope_parameters", "local_attention", "global_attn_every_n_layers"),
-    *("global_rope_theta", "local_rope_theta"),
-)
-UNSCALED = ("tie_word_embeddings", "scale_decoder_outputs")
 READERS = {
-    "unscaled": Reader(UNSCALED, unscaled, written_unscaled),
-    "vocabularies": Reader(TIED, vocabularies, written_vocabularies),
+    "unscaled": Reader(
+        ("tie_word_embeddings", "scale_decoder_outputs"), unscaled, written_unscaled
+    ),
+    "vocabularies": Reader(
+        ("share_encoder_decoder_embeddings", "decoder_vocab_size", "tie_word_embeddings"),
+        vocabularies,
+        written_vocabularies,
+    ),
     "rotary": Reader(ROTARY, rotary, written_rotary),
     "neox_rotary": Reader((*ROTARY, "rotary_emb_base", "rotary_pct"), neox_rotary, written_rotary),
     "yarn_rotary": Reader(ROTARY, yarn_rotary, written_rotary),
     "windows": Reader(WINDOWS, windows, written_windows),
-    "last_windows": Reader(LAST, last_windows, written_last_windows),
-    "local_and_global": Reader(LOCAL, local_and_global, written_local_and_global),
+    "last_windows": Reader(
+        (*WINDOWS, "use_sliding_window", "max_window_layers"), last_windows, written_last_windows
+    ),
+    "local_and_global": Reader(
+        (
+            *("layer_types", "rope_parameters", "local_attention", "global_attn_every_n_layers"),
+            *("global_rope_theta", "local_rope_theta"),
+        ),
+        local_and_global,
+        written_local_and_global,
+    ),
     "query_scale": Reader(("query_pre_attn_scalar",), query_scale, written_query_scale),
     "rotary_dim": Reader(("rotary_dim",), rotary_dim, written_rotary_dim),
 }

@@ -26,7 +26,7 @@ bias of a norm. An architecture's file has, beside ``prefix``,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -40,7 +40,7 @@ from tfzoo.models.architectures import architecture
 OLD_NAMES = (("weight", "gamma"), ("bias", "beta"))
 
 
-class Tensors(Mapping[str, Tensor]):
+class Tensors:
     """The tensors ``names`` of an architecture; ``read`` gives one by its name in the file."""
 
     def __init__(self, name: str, names: Collection[str], read: Callable[[str], Tensor]) -> None:
@@ -50,12 +50,6 @@ class Tensors(Mapping[str, Tensor]):
             for name, one in self.architecture.copies.items()
         }
         self.seen: set[str] = set()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.in_file(name) is not None
@@ -148,7 +142,7 @@ def converted(
     }
 
 
-def is_left_out(own: str, said: tuple[Any, str], prefix: str, state: Mapping[str, Tensor]) -> bool:
+def is_left_out(own: str, said: tuple[Any, str], prefix: str, state: Tensors) -> bool:
     """Whether a model without a head lacks a parameter: one outside the trunk ``prefix``, or of a
     pooling that was not saved.
     """
@@ -205,7 +199,7 @@ def layer_of(own: str) -> str:
 class Source:
     """Where the values of one parameter ``own`` come from."""
 
-    def __init__(self, name: str, own: str, state: Mapping[str, Tensor], model: nn.Module) -> None:
+    def __init__(self, name: str, own: str, state: Tensors, model: nn.Module) -> None:
         self.name, self.state = name, state
         self.layer = layer_of(own)
         self.config: Mapping[str, Any] = model.config  # type: ignore[assignment]  # of a tfzoo model
