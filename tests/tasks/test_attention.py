@@ -9,7 +9,7 @@ from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN
 from tfzoo.data.tokenizer import TokenizerPair, Vocabulary
 from tfzoo.errors import BadOption
-from tfzoo.learning.attention import layers_without_map, token_strings
+from tfzoo.learning.lines import layers_without_map, token_strings
 from tfzoo.masks import Mask
 from tfzoo.plots.attention import attention_page
 from tfzoo.testing.samples import COMPONENT_KINDS

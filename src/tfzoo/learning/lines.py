@@ -9,18 +9,30 @@ from typing import Any, ClassVar, TypeVar
 
 import lightning.pytorch as L
 import torch
+from torch import nn
 
+from tfzoo.base.kinds import KINDS
 from tfzoo.base.values import check_arguments, leaves
-from tfzoo.data.batches import OnTruncated, warn_truncated
-from tfzoo.data.table import parts
-from tfzoo.errors import BadRun
-from tfzoo.learning.attention import Tokens, page_of, token_strings
-from tfzoo.plots.attention import AttentionMaps
+from tfzoo.contracts import Attention
+from tfzoo.data.batches import OnTruncated, pair_lines, truncation, warn_truncated
+from tfzoo.data.table import parts, title
+from tfzoo.data.tokenizer import Tokenizer, token_texts
+from tfzoo.errors import BadData, BadOption, BadRun
+from tfzoo.models.mixer import Mixer
+from tfzoo.models.transformer_layer import TransformerLayer
+from tfzoo.plots.attention import AttentionMap, AttentionMaps, Side, attention_maps
+
+Tokens = dict[Side, tuple[list[str], list[str]]]
+"""The query tokens and the key tokens of each side."""
+
+NAMED = ("eos", "bos", "unk", "mask", "cls", "pad")
+"""The special ids that have names on pages; the first counts where they share an id."""
 
 SHOWN = 5
 """The most labels of which a page shows the probability."""
 
 T = TypeVar("T")
+M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -223,10 +235,37 @@ class Lines(L.LightningModule):
         Warns:
             UserWarning: names the layers without a map; or says that the text is truncated.
         """
-        page = page_of(self, text)
-        for note in page.notes:
+        model, pairs = self.model, len(self.text_names) > 1
+        line: Any = pair_lines([text])[0] if pairs else text
+        check_attention(self, line)
+        notes: list[str] = []
+        batches = self.line_batches(
+            [line],
+            self.tokenizer,
+            max_length=self.max_length(),
+            on_truncated=lambda rows, tokens: notes.append(truncation(len(rows), tokens)),
+        )
+        tokens: Tokens = {}
+        with attention_maps(model) as found:
+            (said,) = self.in_order(batches, lambda batch: [self.answer_with_tokens(batch, tokens)])
+        names = {module: name for name, module in model.named_modules()}
+        maps = [
+            AttentionMap(side, index, found[names[attention]][-1][0].float().cpu(), *tokens[side])
+            for side in tokens
+            for index, sublayer in sublayers(model, side)
+            if (attention := inside(sublayer, Attention)) is not None
+        ]
+        components = [
+            f"{kind} {spec if isinstance(spec, str) else spec['name']}"
+            for kind in KINDS
+            if (spec := model.config.get(kind))
+        ]
+        facts = self.facts(said) | ({"model": ", ".join(components)} if components else {})
+        if without := layers_without_map(model):
+            notes.append(f"no attention map of {without}")
+        for note in notes:
             warnings.warn(note, stacklevel=2)
-        return page
+        return AttentionMaps(maps, title(line) if pairs else line.strip(), facts=facts, notes=notes)
 
     def answer_with_tokens(self, batch: Any, tokens: Tokens) -> Any:
         """The :attr:`Answer` to a batch of one text. The last forward pass is the one whose maps
@@ -237,6 +276,68 @@ class Lines(L.LightningModule):
         tokens["encoder"] = read, read
         (found,) = self.answers_of(batch)
         return found
+
+
+def check_attention(task: Any, text: object) -> None:
+    """Check that ``text`` is one text, and that the task's model is tfzoo's and has a map.
+
+    Raises:
+        BadData, BadOption: it is not.
+    """
+    if not isinstance(text, str):
+        raise BadData(f"attention takes one text, a string, not {type(text).__name__}")
+    if not text.strip():
+        raise BadData("attention: the text is empty; give a sentence")
+    if task.foreign:
+        raise BadOption(
+            f"attention: the layers of {task.foreign}, which is not tfzoo's, are not known; "
+            "tfzoo.attention_maps(model) records the maps of any forward pass"
+        )
+    if not any(isinstance(module, Attention) for module in task.model.modules()):
+        without = layers_without_map(task.model) or "there are none"
+        raise BadOption(f"attention: no layer has an attention map: {without}")
+
+
+def layers_without_map(model: Any) -> str:
+    """The layers whose mixer has no attention, such as ``encoder layer 0 (mixer gru)``; "" if there
+    are none.
+    """
+    without = [
+        f"{side} layer {index} (mixer {mixer.entry.name if mixer else 'none'})"
+        for side in ("encoder", "decoder")
+        for index, sublayer in sublayers(model, side)
+        for mixer in [inside(sublayer, Mixer)]
+        if inside(sublayer, Attention) is None
+    ]
+    return ", ".join(without)
+
+
+def sublayers(model: Any, side: str) -> list[tuple[int, Any]]:
+    """The self-attention sublayers of one stack, or the cross-attention sublayers; None where a
+    layer has no such sublayer.
+    """
+    stack = getattr(model, "encoder" if side == "encoder" else "decoder", None)
+    layers: Sequence[TransformerLayer] = () if stack is None else stack.layers
+    kind = "cross_attention" if side == "cross" else "self_attention"
+    return [(index, getattr(layer, kind)) for index, layer in enumerate(layers)]
+
+
+def inside(sublayer: nn.Module | None, kind: type[M]) -> M | None:
+    """The first module of a class in a sublayer; None if there is none."""
+    modules = () if sublayer is None else sublayer.modules()
+    return next((module for module in modules if isinstance(module, kind)), None)
+
+
+def token_strings(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """The text of each id, with its leading space. Special ids have names such as ``<eos>``. An id
+    that decodes to a part of a character, such as a byte, is shown as its number: ``<137>``.
+    """
+    texts = token_texts(tokenizer, ids)
+    special = {getattr(tokenizer.special, name): f"<{name}>" for name in reversed(NAMED)}
+    return [
+        special.get(one, text if text and "\N{REPLACEMENT CHARACTER}" not in text else f"<{one}>")
+        for one, text in zip(ids, texts, strict=True)
+    ]
 
 
 def several(answer: T | list[T]) -> list[T]:

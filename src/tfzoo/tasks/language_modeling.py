@@ -20,7 +20,7 @@ from tfzoo.base.values import check_range
 from tfzoo.data.batches import row_lengths
 from tfzoo.data.documents import DocumentBatch, DocumentData, prompt_batches
 from tfzoo.errors import BadOption
-from tfzoo.learning.attention import Tokens, token_strings
+from tfzoo.learning.lines import Tokens, token_strings
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.text_task import DocumentTask

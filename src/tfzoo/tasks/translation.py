@@ -22,7 +22,7 @@ from tfzoo.data.batches import ParallelBatch, row_lengths, translation_batches
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
-from tfzoo.learning.attention import Tokens, token_strings
+from tfzoo.learning.lines import Tokens, token_strings
 from tfzoo.learning.persistence import PLACEHOLDER_SIZE
 from tfzoo.learning.published import generation_settings, name_unknown_settings
 from tfzoo.learning.scoring import sums_by
