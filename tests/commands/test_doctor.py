@@ -19,13 +19,7 @@ def test_a_sound_installation_lists_versions_and_every_extra(capsys):
         assert f"extra {extra} " in out
 
 
-def test_a_package_that_is_missing_or_too_old_is_said(monkeypatch, capsys):
-    found = {"einops": None, "lightning": "1.0"}
-    wanted = ["einops<1,>=0.8", "lightning<3,>=2.6.6", 'ray>=2.50; extra == "ray"']
-    monkeypatch.setattr(machine, "installed", lambda name: found.get(name, "1"))
-    monkeypatch.setattr(machine, "requires", lambda name: wanted)
-    assert main(["doctor"]) == 1
-    out = capsys.readouterr().out
-    assert "! einops not installed: pip install 'einops<1,>=0.8'" in out
-    assert "! lightning 1.0: pip install 'lightning<3,>=2.6.6'" in out
-    assert "pip install 'tfzoo[ray]' adds ray" in out
+def test_an_extra_that_is_missing_is_said(monkeypatch, capsys):
+    monkeypatch.setattr(machine, "requires", lambda name: ['an-engine>=2; extra == "ray"'])
+    assert main(["doctor"]) == 0
+    assert "pip install 'tfzoo[ray]' adds an-engine" in capsys.readouterr().out

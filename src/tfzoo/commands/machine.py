@@ -20,42 +20,28 @@ def doctor_parser() -> CommandParser:
     return CommandParser(
         "doctor",
         doctor,
-        "Print versions, devices and extras, and how to install what is missing. "
-        "Exit code 1 if a package that tfzoo requires is missing or of another version.",
+        "Print versions, devices and extras, and how to install those that are missing.",
     )
 
 
 def doctor(given: Namespace) -> int:
-    """Print the report. Returns 1 if a required package is not there."""
-    wrong = missing()
+    """Print the report."""
     rows = [("Python", f"{platform.python_version()}  {sys.executable}"), ("tfzoo", __version__)]
     rows += [(name, installed(name) or "not installed") for name in ("torch", "lightning")]
     rows.append(("devices", devices()))
     for extra in metadata("tfzoo").get_all("Provides-Extra", []):
-        absent = ", ".join(one.name for one in missing(extra))
+        absent = ", ".join(missing(extra))
         needed = f"pip install 'tfzoo[{extra}]' adds {absent}"
         rows.append((f"extra {extra}", needed if absent else "installed"))
     print_table(rows, f"tfzoo doctor: {platform.platform()}")
-    for one in wrong:
-        found = installed(one.name) or "not installed"
-        print_result(f"! {one.name} {found}: pip install '{one.name}{one.specifier}'")
-    return int(bool(wrong))
+    return 0
 
 
-def missing(extra: str = "") -> list[Requirement]:
-    """What tfzoo requires, or one of its extras adds, that is not installed in a version that
-    fits.
-    """
+def missing(extra: str) -> list[str]:
+    """The packages that an extra adds and that are not installed."""
     every = [Requirement(text) for text in requires("tfzoo") or []]
-    return [
-        one
-        for one in every
-        if (one.marker.evaluate({"extra": extra}) if one.marker else not extra)
-        and (
-            (found := installed(one.name)) is None
-            or not one.specifier.contains(found, prereleases=True)
-        )
-    ]
+    added = [one.name for one in every if one.marker and one.marker.evaluate({"extra": extra})]
+    return [name for name in added if not installed(name)]
 
 
 def installed(package: str) -> str | None:

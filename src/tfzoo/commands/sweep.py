@@ -111,12 +111,6 @@ def sweep_parser() -> CommandParser:
         action="store_true",
         help="let the file name a module, whose code then runs; needed at every start",
     )
-    add_machines(parser)
-    return parser
-
-
-def add_machines(parser: CommandParser) -> None:
-    """Add the options that say where runs are trained."""
     parser.add_argument(
         "--cell",
         type=int,
@@ -129,6 +123,7 @@ def add_machines(parser: CommandParser) -> None:
         default="local",
         help="processes on this machine, Ray tasks, or a SLURM array; default local",
     )
+    return parser
 
 
 REPORT_HELP = """\

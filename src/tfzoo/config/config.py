@@ -464,14 +464,11 @@ class Config:
             make = partial(section.cls, **supplied.get(name, {}))
             try:
                 with under(name):
-                    made: Any = (
-                        memory.without_data(make, values[name])
-                        if name == "model"
-                        else make(**values[name])
-                    )
                     if name == "model":
-                        model = made
+                        model = memory.without_data(make, values[name])
                         self.task.check_model(model)
+                        continue
+                    made = make(**values[name])
                     if check := getattr(made, "check_model", None):
                         check(model)
                     if name == "optim":

@@ -70,7 +70,7 @@ class Source:
         trust: it may name code and addresses.
 
     Raises:
-        BadRecipe: a value that is refused, see :func:`refused` and :func:`untrusted`.
+        BadRecipe: a value that is refused, see :func:`untrusted`, or that is no text.
     """
 
     values: Mapping[str, Any]
@@ -81,7 +81,8 @@ class Source:
         for keys, value in leaves(self.values):
             key = ".".join(keys)
             check_number(keys, value, self.origin)
-            if reason := refused(key, value) or ("" if self.trust else untrusted(key, value)):
+            reason = "" if self.trust else untrusted(key, value)
+            if reason := reason if is_text(value) else f"{value!r} is no text":
                 raise BadRecipe(f"{self.named(key)}: {reason}")
 
     def named(self, key: str) -> str:
@@ -408,7 +409,8 @@ def read(
         BadRecipe, UnknownName: one line that names the mistake and the file or option it is in.
         BadRun: what it starts from is not there or cannot be read.
     """
-    return combine(load_recipe(recipe, trust), overrides, run)
+    files = load_recipe(recipe, trust)
+    return combine(files, overrides, run)
 
 
 def combine(
@@ -526,18 +528,7 @@ ADDRESS_KEY = re.compile(r"data\.(train|val|test)(\.|$)")
 URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
 OUTSIDE = re.compile(r"^[/~\\]|^[A-Za-z]:[/\\]|(?:^|[/\\])\.\.(?:$|[/\\])")
 """Matches absolute paths and paths with ``..``."""
-LONGEST = 200
-"""The most characters of a text in Lightning's sections: some name files, and steps are added."""
 TRUST = "If you trust whoever wrote it: --trust"
-
-
-def refused(key: str, value: Any) -> str:
-    """Why nobody may set a key to a value; "" where it is allowed."""
-    if not is_text(value):
-        return f"{value!r} is no text"
-    if key.partition(".")[0] in ("trainer", "checkpoint") and len(str(value)) > LONGEST:
-        return f"has {len(str(value))} characters; the most is {LONGEST}: it may name a file"
-    return ""
 
 
 def untrusted(key: str, value: Any) -> str:
