@@ -19,6 +19,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -44,17 +45,6 @@ PACKAGES = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
-class Keyword:
-    """The type and default of one keyword of a component, which a recipe may set."""
-
-    annotation: Any
-    default: Any
-
-    def __str__(self) -> str:
-        return f"{type_name(self.annotation)} = {self.default!r}"
-
-
-@dataclass(frozen=True)
 class Entry:
     """A registered component: class, paper, traits, supplied arguments and options. Its ``str`` is
     a description.
@@ -66,7 +56,7 @@ class Entry:
     paper: str
     traits: frozenset[str]
     supplied: tuple[str, ...]
-    options: Mapping[str, Keyword] = field(repr=False)
+    options: Mapping[str, Parameter] = field(repr=False)
 
     @property
     def text(self) -> str:
@@ -85,7 +75,10 @@ class Entry:
         lines += ["Traits:" + ("" if self.traits else "   none")]
         lines += [f"  {trait}: {KINDS[self.kind].traits[trait]}" for trait in sorted(self.traits)]
         lines += ["Options:" + ("" if self.options else "  none")]
-        lines += [f"  {name}: {option}" for name, option in self.options.items()]
+        lines += [
+            f"  {name}: {type_name(option.annotation)} = {option.default!r}"
+            for name, option in self.options.items()
+        ]
         return "\n".join(lines)
 
 
@@ -237,7 +230,7 @@ class Registry:
             raise BadComponent(f"{self.kind} {point.name!r}: {point.value} is no class")
         return found
 
-    def _constructor(self, cls: type, where: str) -> tuple[tuple[str, ...], dict[str, Keyword]]:
+    def _constructor(self, cls: type, where: str) -> tuple[tuple[str, ...], dict[str, Parameter]]:
         owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
         if owner is object or owner.__module__.partition(".")[0] == "torch":
             return (), {}  # nothing is supplied, nothing can be set
@@ -263,7 +256,7 @@ class Registry:
                     "(bool, int, float, str, Literal, None)"
                 )
             else:
-                options[name] = Keyword(parameter.annotation, parameter.default)
+                options[name] = parameter
         return tuple(supplied), options
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
+from inspect import Parameter
 from math import inf, nan
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.gradcheck import GradcheckError, gradcheck
 
-from tfzoo.base.registry import Entry, Keyword
+from tfzoo.base.registry import Entry
 from tfzoo.base.values import members
 from tfzoo.errors import BadOption
 from tfzoo.models.initialise import initialise
@@ -246,7 +247,7 @@ def differs(one: list[Tensor], other: list[Tensor]) -> bool:
     )
 
 
-def other_values(option: Keyword) -> Iterator[Any]:
+def other_values(option: Parameter) -> Iterator[Any]:
     """Values of an option other than its default; several for a number, as one may not fit."""
     number = option.default if isinstance(option.default, int | float) else 0
     values: dict[Any, tuple[Any, ...]] = {
