@@ -265,7 +265,7 @@ def check_arguments(cls: type, given: Collection[str], passed_on: Collection[str
     Raises:
         BadOption: one that it does not have, or one that it needs is missing.
     """
-    known = [*arguments(cls), *passed_on]
+    known = dict.fromkeys([*arguments(cls), *passed_on])
     if passed_on or not any(one.kind is one.VAR_KEYWORD for one in parameters(cls)):
         for name in given:
             if name not in known:
