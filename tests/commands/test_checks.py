@@ -28,10 +28,6 @@ STOPPING = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor")
         (("--trainer.max_epochs", "0"), "trainer.max_epochs=0 trains nothing"),
         (("--trainer.limit_train_batches", "0"), "trainer.limit_train_batches=0 trains nothing"),
         (
-            ("--trainer.val_check_interval", "0"),
-            "trainer.val_check_interval=0 must be a finite number over 0",
-        ),
-        (
             ("--trainer.val_check_interval", "0.5", "--trainer.check_val_every_n_epoch", "null"),
             "should be an integer",
         ),

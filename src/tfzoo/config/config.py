@@ -31,7 +31,7 @@ from tfzoo.base.values import (
     members,
     parameters,
 )
-from tfzoo.config.recipe import CLASSES, TOP, Option, Recipe, Source, Start, nested
+from tfzoo.config.recipe import CLASSES, TOP, Option, Recipe, Source, Start
 from tfzoo.data.remote import is_address
 from tfzoo.data.source import is_saved
 from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing, under
@@ -309,7 +309,7 @@ class Config:
         """Put the values of a source over those of earlier ones."""
         values = source.values
         if isinstance(source, Option):
-            values = nested(source.key, self.typed(source))
+            values = self.typed(source)
         for name, value in values.items():
             if name in TOP:
                 self.recipe[name], self.origins[name] = value, source.origin
@@ -338,10 +338,10 @@ class Config:
         values[key] = section.merged(key, before, value)
         self.origins[f"{name}.{key}"] = source.origin
 
-    def typed(self, option: Option) -> Any:
-        """The value of an option: the text as it was typed if the key takes a string, or if YAML
-        reads the text as another type than the key's (it is converted later); otherwise the text
-        parsed as YAML.
+    def typed(self, option: Option) -> dict[str, Any]:
+        """The value of an option, as a recipe nests it: the text as it was typed if the key takes a
+        string, or if YAML reads the text as another type than the key's (it is converted later);
+        otherwise the text parsed as YAML.
 
         Raises:
             BadRecipe: no value, and the key is no boolean.
@@ -353,11 +353,13 @@ class Config:
         if option.text is None and bool not in kinds and hint is not Any:
             raise BadRecipe(f"--{option.key} needs a value")
         if option.text in ("null", "None"):
-            return option.text if is_plain(hint) and type(None) not in kinds else None
-        if type(value) not in kinds or isinstance(value, str):
+            value = option.text if is_plain(hint) and type(None) not in kinds else None
+        elif type(value) not in kinds or isinstance(value, str):
             is_text = is_plain(hint) or (str in kinds and not isinstance(value, list | dict))
-            return option.text if is_text else value
-        return value
+            value = option.text if is_text else value
+        for key in (*reversed(keys), name):
+            value = {key: value}
+        return dict(value)
 
     def convert(self) -> None:
         """Convert the values of the top level and of all sections. Keys that are not set get their

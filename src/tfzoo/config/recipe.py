@@ -310,17 +310,6 @@ class Option(Source):
     value: Any
 
 
-def nested(key: str, value: Any) -> dict[str, Any]:
-    """A value under its dotted key.
-
-    >>> nested("model.norm.eps", 1)
-    {'model': {'norm': {'eps': 1}}}
-    """
-    for name in reversed(key.split(".")):
-        value = {name: value}
-    return dict(value)
-
-
 def parse_options(words: Sequence[str], trust: bool = False) -> list[Option]:
     """Words of which each is an option or its value: ``--key value``, ``--key=value``, or ``--key``
     without a value, at the end or before another option.
@@ -345,8 +334,11 @@ def next_option(rest: list[str], trust: bool) -> Option:
             value = typed
         if isinstance(value, list | dict) and typed[0] not in "[{":
             value = typed
+    values: Any = value
+    for part in reversed(key.split(".")):
+        values = {part: values}
     return Option(
-        nested(key, value),
+        values,
         f"--{key}",
         trust,
         key=key,
