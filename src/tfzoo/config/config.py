@@ -595,7 +595,8 @@ def make(value: Any, **supplied: Any) -> Any:
         return value
     cls = load(value["class_path"])
     options = {**supplied, **value.get("init_args", {})}
-    return cls(**{option: convert_option(cls, option, make(options[option])) for option in options})
+    made = {option: make(one) for option, one in options.items()}
+    return cls(**{option: convert_option(cls, option, one) for option, one in made.items()})
 
 
 def convert_option(cls: type, option: str, value: Any) -> Any:

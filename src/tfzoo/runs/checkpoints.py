@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from tfzoo.base.files import check_regular
 from tfzoo.errors import BadRun, listing
-from tfzoo.runs import hub, pretrained
-from tfzoo.runs.folder import SCHEME, check_exists, similar_runs
+from tfzoo.runs import pretrained
+from tfzoo.runs.folder import check_exists, similar_runs
 
 FOLDER = "checkpoints"
 LAST = "last.ckpt"
@@ -28,15 +28,13 @@ ENTRY: Mapping[str, type] = {"task": str, "recipe": dict, "tokenizer": dict, "ba
 """What the entry ``tfzoo`` of a checkpoint must hold, with the type of each value."""
 
 
-def find(run: str | Path) -> Path:
-    """The checkpoint that RUN means: the file or exported folder itself, the best one of a run's
-    folder or the last if there is no best, or the copy of ``hf://name/repository``, which is
-    downloaded.
+def find(path: Path) -> Path:
+    """The checkpoint that a path means: the file or exported folder itself, or the best one of a
+    run's folder, or the last if there is no best.
 
     Raises:
         BadRun: there is none; the message names runs that are there.
     """
-    path = hub.download(str(run)) if str(run).startswith(SCHEME) else Path(run).expanduser()
     if path.name == pretrained.WEIGHTS:
         path = path.parent
     if is_checkpoint(path):
@@ -48,11 +46,11 @@ def find(run: str | Path) -> Path:
         if (path / "cells.json").is_file():
             runs = sorted(str(one.parent) for one in path.glob("*/*/config.yaml"))
             raise BadRun(
-                f"{run} is a sweep: tfzoo report {run}, or name one of its runs: "
+                f"{path} is a sweep: tfzoo report {path}, or name one of its runs: "
                 f"{', '.join(runs[:4])}{', ...' * (len(runs) > 4)}"
             )
         others = ", ".join(similar_runs(path / "x"))
-        none = f"{run} holds no checkpoint: its training has written none"
+        none = f"{path} holds no checkpoint: its training has written none"
         raise BadRun(f"{none}. Runs: {others}" if others else none)
     last = [file for file in files if file.name == LAST]
     best = [file for file in files if file.name != LAST]

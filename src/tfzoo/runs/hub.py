@@ -9,12 +9,17 @@ from pathlib import Path
 from tfzoo.base import cache
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import pretrained
-from tfzoo.runs.folder import ADDRESS
+from tfzoo.runs.folder import ADDRESS, SCHEME
 
 WRITTEN = [pretrained.WEIGHTS, pretrained.CONFIG, pretrained.CARD, "tokenizer*.json"]
 """The files of an exported folder."""
 FILES = [*WRITTEN, pretrained.INDEX, "model-*.safetensors", *pretrained.BESIDE]
 """What is fetched of a repository: those, or what ``save_pretrained`` of transformers writes."""
+
+
+def place_of(name: str | Path) -> Path:
+    """Where a run or a folder is on this machine; ``hf://name/repository`` is downloaded."""
+    return download(str(name)) if str(name).startswith(SCHEME) else Path(name).expanduser()
 
 
 def download(address: str) -> Path:

@@ -11,7 +11,7 @@ from torch import Tensor
 from tfzoo.base.loading import task_class
 from tfzoo.base.registry import needing
 from tfzoo.errors import BadRun
-from tfzoo.runs import checkpoints, pretrained
+from tfzoo.runs import checkpoints, hub, pretrained
 from tfzoo.runs.folder import CONFIG, recorded_scores
 
 
@@ -19,7 +19,8 @@ class Run:
     """A trained run, of which one checkpoint is used. It is read once, when it is first asked for.
 
     Args:
-        name: as :func:`tfzoo.runs.checkpoints.find` takes it.
+        name: a folder or checkpoint, as :func:`tfzoo.runs.checkpoints.find` takes it, or
+            ``hf://name/repository``.
 
     Raises:
         BadRun: there is no such run. Whoever asks for its content gets the errors of
@@ -27,7 +28,8 @@ class Run:
     """
 
     def __init__(self, name: str | Path) -> None:
-        self.path = checkpoints.find(name)
+        place = hub.place_of(name)
+        self.path = checkpoints.find(place)
         """The checkpoint."""
 
     @property

@@ -78,16 +78,17 @@ def make_trainer(
     logger = settings.get("logger") or []
     own = [] if folder is None or logger is True else [make_logger(one, folder) for one in logger]
     with lightning_errors("trainer"):
+        made = {key: make(value) for key, value in settings.items() if key != "logger"}
         trainer = on_all_processes(
             {
                 "num_sanity_val_steps": 0,
                 "enable_model_summary": False,
-                **{key: make(value) for key, value in settings.items() if key != "logger"},
-                "callbacks": [*make(settings.get("callbacks") or []), *enabled],
+                **made,
+                "callbacks": [*(made.get("callbacks") or []), *enabled],
                 "default_root_dir": folder,
                 "enable_checkpointing": None,
                 "logger": [*loggers, *own] or False,
-                "plugins": [*make(settings.get("plugins") or []), AtomicCheckpointIO()],
+                "plugins": [*(made.get("plugins") or []), AtomicCheckpointIO()],
                 "use_distributed_sampler": False,
             }
         )
