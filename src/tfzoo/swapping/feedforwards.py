@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tfzoo.base.linear import Linear
 from tfzoo.base.registry import Spec, create, registry
 from tfzoo.contracts import FeedForward
 from tfzoo.errors import BadOption
@@ -56,7 +57,7 @@ class SwappedFeedForward(nn.Module):
 def matrix(module: Any) -> Tensor:
     """``(out in)``"""
     weight: Tensor = module.weight
-    return weight if type(module) is nn.Linear else weight.T
+    return weight if isinstance(module, nn.Linear) else weight.T
 
 
 def joined(*maps: Any) -> Map:
@@ -71,7 +72,7 @@ def maps_of(module: nn.Module) -> dict[str, nn.Module]:
     return {
         name: one
         for name, one in module.named_children()
-        if type(one) is nn.Linear or type(one).__name__ == "Conv1D"
+        if type(one) in (nn.Linear, Linear) or type(one).__name__ == "Conv1D"
     }
 
 
