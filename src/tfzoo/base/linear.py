@@ -88,11 +88,13 @@ class Experts(nn.Module):
         return [F.linear(*one) for one in zip(parts, weights, biases, strict=True)]
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, smallest: int | None = None
+) -> Tensor:
     """``x W^T + b``, by oneDNN where that is the faster way, in fp32 on a CPU, and by ``F.linear``
     anywhere else: ``(* i), (o i), (o) -> (* o)``.
     """
-    if not goes_by_onednn(x, weight, bias):
+    if not goes_by_onednn(x, weight, bias, smallest):
         return F.linear(x, weight, bias)
     if not torch.is_grad_enabled():
         return adapters.onednn_linear(x, weight, bias)  # type: ignore[no-any-return]
@@ -101,11 +103,16 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return rows.view(*x.shape[:-1], weight.shape[0])
 
 
-def goes_by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> bool:
-    """Whether oneDNN is to compute :func:`linear`."""
+def goes_by_onednn(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, smallest: int | None = None
+) -> bool:
+    """Whether oneDNN is to compute :func:`linear`, of at least ``smallest`` multiplications: by
+    default one of the numbers above.
+    """
     if torch.compiler.is_compiling():  # a graph is for any number of rows
         return False
-    smallest = SMALLEST if torch.is_grad_enabled() else SMALLEST_REPEATED
+    if smallest is None:
+        smallest = SMALLEST if torch.is_grad_enabled() else SMALLEST_REPEATED
     return (
         x.numel() * weight.shape[0] >= smallest
         and mkl_is_slow()
