@@ -4,9 +4,9 @@ memory.
     python benchmarks/additive.py --pairs 5     # the table of additive.md
 
 Both run in turn in one process, each with the same weights, mask and dropout, after their outputs
-and gradients without dropout were
-compared. The plain formula is taken in the best eager form that was found: tanh in place, then one
-product with v. Peak memory is measured apart, in a process of its own for each.
+and gradients without dropout were compared. The plain formula is taken in the best eager form that
+was found: tanh in place, then one product with v. Peak memory is measured apart, in a process of
+its own for each.
 """
 
 from __future__ import annotations

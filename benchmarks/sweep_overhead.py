@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -25,27 +24,7 @@ SMALL = {"data.dataset.val": 100, "data.dataset.test": 100, "data.dataset.long":
 AXES = {"model.norm": ["layer", "rms"], "model.position": ["sinusoidal", "rotary", "none"]}
 
 
-def tfzoo(folder: Path, *words: str) -> float:
-    """Run a command in a folder with one thread for each training; returns its seconds."""
-    started = time.monotonic()
-    subprocess.run(
-        [sys.executable, "-m", "tfzoo", *words],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=True,
-    )
-    return time.monotonic() - started
-
-
-def summaries(folder: Path) -> list[dict[str, Any]]:
-    """The section ``fit`` of each run's summary."""
-    return [json.loads(path.read_text())["fit"] for path in sorted(folder.rglob("summary.json"))]
-
-
-def sweep_file(folder: Path, steps: int) -> str:
-    """Write a sweep file; returns its name."""
+def write_sweep(path: Path, steps: int) -> None:
     tree = {
         "recipe": "translation/numbers",
         "overrides": {**SMALL, "trainer.accelerator": "cpu", "trainer.val_check_interval": steps},
@@ -54,8 +33,7 @@ def sweep_file(folder: Path, steps: int) -> str:
         "budget": {"steps": steps},
         "metric": {"name": "val/loss", "mode": "min"},
     }
-    (folder / "sweep.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
-    return "sweep.yaml"
+    path.write_text(yaml.safe_dump(tree, sort_keys=False))
 
 
 def main() -> None:
@@ -68,9 +46,13 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        file = sweep_file(folder, given.steps)
-        wall = tfzoo(folder, "sweep", file, "--jobs", str(given.jobs))
-        found = summaries(folder / "runs/sweep")
+        write_sweep(folder / "sweep.yaml", given.steps)
+        command = [sys.executable, "-m", "tfzoo", "sweep", "sweep.yaml", "--jobs", str(given.jobs)]
+        environment, started = {**os.environ, "OMP_NUM_THREADS": "1"}, time.monotonic()
+        subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
+        wall = time.monotonic() - started
+        paths = sorted((folder / "runs/sweep").rglob("summary.json"))
+        found = [json.loads(path.read_text())["fit"] for path in paths]
     seconds = [one["seconds"] for one in found]
     peaks = [one["peak_memory"]["process"] / 2**20 for one in found]
     ratio = wall * given.jobs / sum(seconds)
