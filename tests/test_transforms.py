@@ -16,7 +16,7 @@ from tfzoo.masks import Mask
 from tfzoo.norm.rms import rms_norm
 from tfzoo.testing.component import differentiable
 from tfzoo.testing.contract import reproducible
-from tfzoo.testing.samples import HEADS, PROBES, WIDTH, B, build_randomized, inputs
+from tfzoo.testing.samples import HEADS, PROBES, WIDTH, build_randomized, inputs
 
 KINDS = ("attention", "norm", "position", "feedforward", "pooling")
 every_component = pytest.mark.parametrize(
@@ -133,23 +133,3 @@ def test_hand_written_backwards_are_right(function, shapes):
     assert custom_functions_apply()
     assert gradcheck(function, given)
     assert gradgradcheck(function, given)
-
-
-def called(part, *given):
-    *tensors, valid = given
-    n, pos = valid.shape[1], torch.arange(valid.shape[1])[None]
-    if len(tensors) == 3:
-        return [part(*tensors, mask=Mask(True, valid)), part(*tensors, mask=Mask(True))]
-    x = tensors[0]
-    if part.entry.kind == "weighting":
-        return [part(x, Mask(True, valid))]
-    if hasattr(part, "embed"):
-        outs = [part.embed(x, pos, valid.sum(1, keepdim=True)), part.bias(pos, pos)]
-        angles = part.angles(pos)
-        outs.append(angles and angles(x.view(B, n, HEADS, WIDTH).transpose(1, 2)))
-        return [one for one in outs if one is not None]
-    return [part(x, valid=valid) if "valid" in forward_names(part) else part(x)]
-
-
-def forward_names(module):
-    return type(module).forward.__code__.co_varnames

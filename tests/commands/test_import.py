@@ -227,12 +227,6 @@ def test_what_has_no_tokenizer_or_is_a_run_already_is_refused(tmp_path, capsys):
     assert "has no tokenizer.json" in capsys.readouterr().err
 
 
-def content(said, name):
-    """A change of a folder: the file holds this text or these bytes."""
-    said = said.encode() if isinstance(said, str) else said
-    return lambda folder: (folder / name).write_bytes(said)
-
-
 def test_weights_keep_their_dtype_and_are_in_memory_once(tmp_path):
     peer, _ = save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "there")
     peer.bfloat16().save_pretrained(tmp_path / "there")

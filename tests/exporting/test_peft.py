@@ -18,7 +18,6 @@ from tfzoo.errors import BadOption
 from tfzoo.exporting.peft import write
 from tfzoo.learning.adapter import Adapter
 from tfzoo.models.architectures import architecture
-from tfzoo.tasks.regression import RegressionTask
 
 ONE_EACH = dict(reversed(CASES))
 
@@ -62,17 +61,6 @@ def test_a_head_that_was_trained_beside_it_comes_along(tmp_path):
     assert not torch.allclose(peer(text).logits, wanted)
     found = PeftModel.from_pretrained(theirs, str(tmp_path / "adapter")).eval()
     assert_close(found(text).logits, wanted, rtol=1e-5, atol=1e-6)
-
-
-def regression(there, *targets, train=()):
-    """A task of a published model with a random adapter, whose labels are about 30."""
-    config = {**SMALL, "max_position_embeddings": 256, "num_labels": 1}
-    save("bert", "BertForSequenceClassification", {**config, "problem_type": "regression"}, there)
-    task = RegressionTask.load(there)
-    task.model = adapted(there, *targets, train=[*train])
-    task.mean.fill_(30.0)
-    task.std.fill_(7.0)
-    return task
 
 
 def test_what_peft_could_not_read_is_refused(tmp_path):

@@ -15,26 +15,6 @@ from tfzoo.sweep.judge.paired import (
     power,
 )
 
-SWEEPS, CELLS = 1000, 5
-NOISE = {
-    "equal": np.ones(CELLS),
-    "unequal": np.array([1, 1, 2, 4, 4.0]),
-    "a noisy baseline": np.array([4, 1, 1, 1, 2.0]),
-}
-
-
-def sweeps(noise, seeds, effects=0.0):
-    """``(sweeps, cells, seeds)``: effect of the cell, effect of the seed on all cells, noise of its
-    own. The first is the baseline.
-    """
-    random = np.random.default_rng([seeds, len(noise)])
-    shared = 3 * random.standard_normal((SWEEPS, 1, seeds))
-    return (
-        random.standard_normal((SWEEPS, CELLS, seeds)) * NOISE[noise][:, None]
-        + shared
-        + np.broadcast_to(effects, CELLS)[:, None]
-    )
-
 
 def test_interval_and_p_are_those_of_scipys_paired_test():
     own, base = np.random.default_rng(0).standard_normal((2, 7, 4))
