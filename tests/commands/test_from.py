@@ -9,7 +9,7 @@ import pytest
 
 import tfzoo
 from tfzoo.commands.main import main
-from tfzoo.runs.logged import logged_curves
+from tfzoo.runs.folder import logged_curves
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 RECIPE = """\

@@ -21,8 +21,7 @@ from tfzoo.data.tokenizer import SENTENCEPIECE, VOCABULARIES
 from tfzoo.errors import BadOption, BadRun
 from tfzoo.exporting import export
 from tfzoo.exporting.model import name_of
-from tfzoo.runs import checkpoints
-from tfzoo.runs.run import Run
+from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.tasks.language_modeling import LanguageModelingTask
 from tfzoo.tasks.token_classification import TokenClassificationTask
 
@@ -119,11 +118,11 @@ def test_settings_of_generate_that_no_search_has_are_named(tmp_path, capsys):
     save("marian", "BartForConditionalGeneration", TRANSLATORS["bart"][2], tmp_path)
     path = tmp_path / "generation_config.json"
     edit(path, lambda config: config.update(min_length=0, repetition_penalty=1.0))
-    checkpoints.read(tmp_path)
+    TrainedRun(tmp_path).content
     assert "no search of tfzoo" not in capsys.readouterr().err
     changes = {"forced_bos_token_id": 5, "no_repeat_ngram_size": 3, "length_penalty": 2.0}
     edit(path, lambda config: config.update(changes))
-    checkpoints.read(tmp_path)
+    TrainedRun(tmp_path).content
     line = "use no_repeat_ngram_size: 3, length_penalty: 2.0, which"
     assert line in capsys.readouterr().err
 
@@ -232,7 +231,7 @@ def test_weights_keep_their_dtype_and_are_in_memory_once(tmp_path):
     peer.bfloat16().save_pretrained(tmp_path / "there")
     assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 0
     for place in ("there", "here"):
-        run = Run(tmp_path / place)
+        run = TrainedRun(tmp_path / place)
         task = run.load()
         assert task.continuations(PROMPTS, max_new_tokens=3)
         for name, found in task.state_dict().items():

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from tfzoo.errors import BadRun
+from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.runs.checkpoints import find, newest, read
-from tfzoo.runs.run import Run
 
 
 def content(**changes):
@@ -66,7 +66,7 @@ def test_one_flipped_bit_in_what_it_holds_is_found(checkpoint):
 def test_one_that_is_not_for_this_is_told_apart(checkpoint, changes, says):
     torch.save(content(**changes), checkpoint)
     with pytest.raises(BadRun, match=says):
-        Run(checkpoint).check_task("translation")
+        TrainedRun(checkpoint).check_task("translation")
 
 
 def test_a_folder_means_its_best_checkpoint_or_its_last(checkpoint):
@@ -169,9 +169,9 @@ def test_a_run_whose_checkpoints_are_all_spoilt_does_not_start_anew(run):
 
 
 def test_the_run_of_a_checkpoint_is_the_folder_with_its_configuration(checkpoint):
-    assert Run(checkpoint).folder is None
+    assert TrainedRun(checkpoint).folder is None
     (checkpoint.parents[1] / "config.yaml").write_text("", "utf-8")
-    assert Run(checkpoint).folder == checkpoint.parents[1]
+    assert TrainedRun(checkpoint).folder == checkpoint.parents[1]
 
 
 def test_a_sweep_in_place_of_a_run_is_named_with_its_runs(tmp_path):

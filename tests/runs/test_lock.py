@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from tfzoo.commands.main import main
-from tfzoo.runs import lock
-from tfzoo.runs.lock import Held, holding
+from tfzoo.runs.folder import PASSED, Held, holding
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks")
 
@@ -99,10 +98,10 @@ def test_workers_that_a_killed_process_left_do_not_keep_its_folder(tmp_path):
 
 def test_a_process_that_the_holder_starts_is_let_in(tmp_path, monkeypatch):
     with holding(tmp_path) as passed:
-        monkeypatch.setenv(lock.PASSED, passed)
+        monkeypatch.setenv(PASSED, passed)
         with holding(tmp_path) as again:
             assert again == passed
-        monkeypatch.setenv(lock.PASSED, "of another folder")
+        monkeypatch.setenv(PASSED, "of another folder")
         with pytest.raises(Held), holding(tmp_path):
             pass
 

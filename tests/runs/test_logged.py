@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfzoo.runs.logged import logged_values
+from tfzoo.runs.folder import logged_values
 
 
 def read(folder, text):

@@ -10,8 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.sweep.files import Ended, Trainings, sweep_file
-from tfzoo.runs.folder import read_config, write_config, write_summary
-from tfzoo.runs.lock import holding
+from tfzoo.runs.folder import holding, read_config, write_config, write_summary
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.run import local, state, tune
 from tfzoo.sweep.start import seconds_left

@@ -10,8 +10,7 @@ from tests.sweep.files import LEARNS, sweep_file
 from tests.sweep.stand_in import Sweep
 from tests.waiting import soon
 from tfzoo.errors import BadRun
-from tfzoo.runs.folder import read_summary
-from tfzoo.runs.lock import holding
+from tfzoo.runs.folder import holding, read_summary
 from tfzoo.sweep.plan.sweep_file import parse
 from tfzoo.sweep.run import ray, runs_csv
 from tfzoo.sweep.run.cluster import LOST, Cluster, Ended, Job, gpus_per_run

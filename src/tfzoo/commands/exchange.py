@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from tfzoo.base.terminal import notify, print_result, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.errors import TfzooError, UnknownName
+from tfzoo.errors import BadRun, TfzooError, UnknownName
 
 if TYPE_CHECKING:
-    from tfzoo.runs.run import Run
-from tfzoo.errors import BadRun
+    from tfzoo.learning.trained_run import TrainedRun
 
 EXPORT_HELP = """\
   --to ckpt         a file with weights, recipe and tokenizer but without the state of the
@@ -58,8 +57,8 @@ def export_parser() -> CommandParser:
 
 def run_export(given: Namespace) -> int:
     """Read a checkpoint, file or folder, and write it in the format asked for."""
+    from tfzoo.learning.trained_run import TrainedRun
     from tfzoo.runs import files
-    from tfzoo.runs.run import Run
 
     if given.to not in OUTPUTS:
         raise UnknownName("format", given.to, OUTPUTS, "tfzoo export --help")
@@ -68,7 +67,7 @@ def run_export(given: Namespace) -> int:
             f"--output {given.output}: a safetensors file holds weights alone, an export also "
             f"recipe and tokenizer; write a folder: --to safetensors --output {given.output[:-12]}"
         )
-    trained = Run(given.run)
+    trained = TrainedRun(given.run)
     output = output_path(given, trained)
     files.check_output(output, given.overwrite)
     notify(f"checkpoint: {relative_path(trained.path)}")
@@ -88,7 +87,7 @@ def run_export(given: Namespace) -> int:
     return 0
 
 
-def output_path(given: Namespace, trained: Run) -> Path:
+def output_path(given: Namespace, trained: TrainedRun) -> Path:
     """Where to write: ``--output``, or a place in the run's folder."""
     from tfzoo.runs.checkpoints import FOLDER
 
@@ -115,7 +114,6 @@ def write(checkpoint: dict[str, object], output: Path) -> None:
     place = output.resolve()  # of a link, what it leads to
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        files.remove_leftovers(place.parent, place.name)
         with files.replacing(place) as temporary:
             torch.save({key: checkpoint[key] for key in KEPT if key in checkpoint}, temporary)
     except (OSError, RuntimeError) as error:  # torch.save raises both
@@ -146,14 +144,14 @@ def import_parser() -> CommandParser:
 
 def run_import(given: Namespace) -> int:
     """Read a published model, and write it as a run."""
+    from tfzoo.learning.trained_run import TrainedRun
     from tfzoo.runs import files
     from tfzoo.runs.folder import RUNS
-    from tfzoo.runs.run import Run
 
     name = Path(given.source.partition("@")[0]).expanduser().resolve().name
     output = Path(given.run) if given.run else RUNS / name
     files.check_new(output)
-    source = Run(given.source)
+    source = TrainedRun(given.source)
     if not source.is_published:
         raise BadRun(
             f"{given.source} has no config.json of transformers that can be read and names a "

@@ -13,7 +13,7 @@ from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.predict import load_task, open_output
 from tfzoo.data.table import decoded
 from tfzoo.errors import BadData, BadOption, TfzooError
-from tfzoo.runs.run import Run
+from tfzoo.learning.trained_run import TrainedRun
 
 if TYPE_CHECKING:
     from tfzoo.plots.attention import AttentionMaps
@@ -38,7 +38,7 @@ def run_attention(given: Namespace) -> int:
     if given.output != "-" and Path(given.output).suffix.lower() != PAGE:
         raise TfzooError(f"--output {given.output}: a page is written, whose name ends in {PAGE}")
     names = [given.run, *([given.compare] if given.compare else [])]
-    first, *others = [Run(name) for name in names]
+    first, *others = [TrainedRun(name) for name in names]
     text = (given.text if given.text is not None else read_text()).strip()
     if not text:
         raise BadData('the text is empty: tfzoo attention RUN "a sentence"')

@@ -19,8 +19,8 @@ from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.help import descriptions
 from tfzoo.data.table import FORMS, NoColumn, TextFormat, decoded, ending_of, read_lines, table
 from tfzoo.errors import BadData, TfzooError, UnknownName
+from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.runs import files
-from tfzoo.runs.run import Run
 from tfzoo.training.evaluation import SETS, evaluate
 from tfzoo.training.load import load
 
@@ -64,7 +64,7 @@ class PredictParser(CommandParser):
             return super().parse(words)
         if words[0].startswith("-"):
             raise TfzooError("RUN comes first: tfzoo predict RUN [FILE] (tfzoo predict --help)")
-        trained = Run(words[0])
+        trained = TrainedRun(words[0])
         add_options(self, trained.task)
         given = super().parse(words)
         given.trained = trained
@@ -132,7 +132,7 @@ def check(given: Namespace) -> None:
         files.check_output(Path(given.output), given.overwrite)
 
 
-def load_task(trained: Run, device: str | None) -> Any:
+def load_task(trained: TrainedRun, device: str | None) -> Any:
     """Load the task of a run, which is named first, on a device."""
     notify(f"checkpoint: {relative_path(trained.path)}")  # before imports that take seconds
     return load(trained, device=device)
@@ -214,7 +214,6 @@ def open_output(path: str | None) -> Iterator[IO[str]]:
         yield sys.stdout
         return
     place = Path(path).resolve()  # of a link, what it leads to
-    files.remove_leftovers(place.parent, place.name)
     try:
         with files.replacing(place) as temporary, temporary.open("w", encoding="utf-8") as stream:
             yield stream

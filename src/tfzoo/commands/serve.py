@@ -89,6 +89,6 @@ def run(given: Namespace) -> int:
 def load(run: str, device: str | None) -> Any:
     """Load the task of a run."""
     from tfzoo.commands.predict import load_task
-    from tfzoo.runs.run import Run
+    from tfzoo.learning.trained_run import TrainedRun
 
-    return load_task(Run(run), device)
+    return load_task(TrainedRun(run), device)

@@ -26,7 +26,7 @@ from tfzoo.models.architectures import options_like
 from tfzoo.runs.folder import ADDRESS
 
 if TYPE_CHECKING:
-    from tfzoo.runs.run import Run
+    from tfzoo.learning.trained_run import TrainedRun
 
 TOP: dict[str, Any] = {
     "task": str,
@@ -368,7 +368,7 @@ class Start:
         states: its vocabulary, or those of source and target.
     """
 
-    run: Run
+    run: TrainedRun
     tokenizer: Any = None
     states: Sequence[str] = ()
 
@@ -459,13 +459,13 @@ def begin(
         raise BadRecipe(f"{source.origin}: {FROM} names a run, folder or repository, not {name!r}")
     from tfzoo.data.module import TextData
     from tfzoo.learning.published import starting_model, starting_values
-    from tfzoo.runs.run import Run
+    from tfzoo.learning.trained_run import TrainedRun
 
     seeds = [one.values["seed"] for one in sources if "seed" in one.values]
     run = None
     with suppress(BadRun):
-        run = Run(own) if own else None
-    goes_on, run = run is not None, run or Run(name.replace(SEED, str([0, *seeds][-1])))
+        run = TrainedRun(own) if own else None
+    goes_on, run = run is not None, run or TrainedRun(name.replace(SEED, str([0, *seeds][-1])))
     start, values = Start(run), {}
     if run.is_published:
         values = starting_values(run.path.absolute(), task)

@@ -21,9 +21,9 @@ from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
 from tfzoo.learning.gradient_normalizer import SkippedSteps
 from tfzoo.learning.model_card import model_card
 from tfzoo.learning.settings import Settings
+from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.models.initialise import can_fill, fill, initialise
-from tfzoo.runs import checkpoints, hub, pretrained
-from tfzoo.runs.run import Run
+from tfzoo.runs import checkpoints, pretrained
 
 PLACEHOLDER_SIZE = 16
 """The vocabulary size with which a model is built before the tokenizer is known."""
@@ -140,7 +140,7 @@ class Stored(L.LightningModule):
             BadRun: no such run; or the checkpoint is damaged, of another task, or not a checkpoint
                 of tfzoo; or its model is not tfzoo's, and none is given.
         """
-        trained = Run(run)
+        trained = TrainedRun(run)
         trained.check_task(cls.entry.name)
         task: Self = trained.load(cls, model=model)
         return task
@@ -320,7 +320,7 @@ class Stored(L.LightningModule):
         with TemporaryDirectory() as place:
             folder = Path(place) / "model"
             self.save_pretrained(folder, repository=repository)
-            return hub.upload(folder, repository, private=private, message=commit_message)
+            return pretrained.upload(folder, repository, private=private, message=commit_message)
 
     def model_to_export(self, *, keep_adapter: bool = False) -> nn.Module:
         """A copy of the model on the CPU, in evaluation mode, whose outputs are the task's; its

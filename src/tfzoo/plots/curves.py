@@ -28,9 +28,14 @@ from tfzoo.plots.style import (
     save,
     styled,
 )
-from tfzoo.runs.folder import check_exists, read_config, read_summary, similar_runs
-from tfzoo.runs.logged import FILE as METRICS
-from tfzoo.runs.logged import logged_curves
+from tfzoo.runs.folder import (
+    METRICS,
+    check_exists,
+    logged_curves,
+    read_config,
+    read_summary,
+    similar_runs,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

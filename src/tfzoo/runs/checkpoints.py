@@ -6,7 +6,6 @@ import json
 import pickle
 import zipfile
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ from tfzoo.runs.folder import check_exists, similar_runs
 
 FOLDER = "checkpoints"
 LAST = "last.ckpt"
-PUBLISHED = "tfzoo.learning.published"
-"""What reads folders of ``transformers``: it stands above, as it knows models and tokenizers."""
 FORMAT = 2
 """The version of the layout of the entry ``tfzoo`` in a checkpoint."""
 ENTRY: Mapping[str, type] = {"task": str, "recipe": dict, "tokenizer": dict, "batches": int}
@@ -132,10 +129,7 @@ def read(path: str | Path) -> dict[str, Any]:
         BadRun: damaged, cut short, holding code, not of tfzoo, or of a newer tfzoo.
     """
     path = Path(path)
-    if pretrained.is_published(path):
-        checkpoint = import_module(PUBLISHED).read(path)
-    else:
-        checkpoint = pretrained.read(path) if pretrained.is_pretrained(path) else load(path)
+    checkpoint = pretrained.read(path) if pretrained.is_pretrained(path) else load(path)
     kept = checkpoint.get("tfzoo") if isinstance(checkpoint, dict) else None
     if not isinstance(kept, dict):
         raise BadRun(f"{path} is no checkpoint of tfzoo: it has no key 'tfzoo'")

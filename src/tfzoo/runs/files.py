@@ -1,13 +1,11 @@
 """Files and folders that get their name when they are complete.
 
-They are written beside their final name, under a temporary one that holds the number of the process
-that writes, so that what a killed process has left can be told from what another one is writing.
+They are written beside their final name, under a temporary one that nothing else has.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +14,8 @@ from pathlib import Path
 
 from tfzoo.errors import TfzooError
 
-TEMPORARY = re.compile(r".+\.(\d+)-\d+\.tmp")
+TEMPORARY = "*.*-*.tmp"
+"""The temporary names, as a pattern."""
 NUMBERS = count(1)
 
 
@@ -56,37 +55,12 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f"{path.name}.{os.getpid()}-{next(NUMBERS)}.tmp")
 
 
-def remove_leftovers(folder: Path, name: str = "*") -> None:
-    """Remove what processes that were killed were writing: what should have become ``name``, a
-    pattern, in a folder.
+def remove_leftovers(folder: Path) -> None:
+    """Remove the files that processes which were killed have left incomplete in a folder and below,
+    where no other process writes now.
     """
-    for path in folder.glob(f"{name}.*.tmp"):
-        found = TEMPORARY.fullmatch(path.name)
-        if found and not is_running(int(found[1])):
-            remove(path)
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a folder, as far as that is possible."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    with suppress(OSError):
-        path.unlink()
-
-
-def is_running(process: int) -> bool:
-    """Whether there is a process with this number. Windows, which removes no open file, is not
-    asked: there only this process counts.
-    """
-    if os.name == "nt":
-        return process == os.getpid()
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # of another user
-        pass
-    return True
+    for path in folder.rglob(TEMPORARY):
+        path.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
@@ -115,7 +89,6 @@ def new_folder(folder: Path) -> Iterator[Path]:
     temporary = temporary_name(place)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(place.parent, place.name)
         temporary.mkdir()
         yield temporary
         mode = temporary.stat().st_mode & 0o666

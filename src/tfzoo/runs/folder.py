@@ -1,34 +1,49 @@
 """The folder of a run, shared by all its processes and by attempts that go on: ``config.yaml``, its
-configuration, and ``summary.json``, the results of each command on it, one section per command.
+configuration; ``summary.json``, the results of each command on it, one section per command;
+``metrics.csv``, what training has logged; and a lock, so that one process at a time writes.
+
+The lock is one of the operating system, which frees it when the process ends, however it ends, and
+on a shared file system as far as that passes locks on to other hosts.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
+import socket
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
+from filelock import FileLock, Timeout
 
 from tfzoo.base.files import object_of
 from tfzoo.base.processes import rank
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import remove_leftovers, replace_text
-from tfzoo.runs.lock import LOCK, LOCK_OWNER, holding
 
 RUNS = Path("runs")
 SCHEME = "hf://"
 """What the address of a run on the Hub begins with."""
 ADDRESS = re.compile(rf"{SCHEME}([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 """``hf://name/repository``, or ``hf://name/repository@revision``."""
-CONFIG, SUMMARY = "config.yaml", "summary.json"
+CONFIG, SUMMARY, METRICS = "config.yaml", "summary.json", "metrics.csv"
 SHARED = "TFZOO_RUN_FOLDER"
 """The environment variable in which the first process passes the folder to processes that Lightning
 starts with the same command line.
+"""
+LOCK, LOCK_OWNER = "lock", "lock.owner"
+"""The files of a lock, which count as nothing in a folder; the second says who holds it."""
+MOMENT = 0.5
+"""Seconds that a process which only looks whether a folder is held may hold it."""
+PASSED = "TFZOO_LOCK"
+"""The environment variable by which a sweep lets the training that it starts into the folder that
+it holds.
 """
 YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 SCORELESS = {
@@ -53,6 +68,44 @@ likes.
 
 MOST_NAMED = 4
 """How many changed keys a message names."""
+
+
+class Held(BadRun):
+    """Another process holds the folder."""
+
+
+@contextmanager
+def holding(folder: Path, patience: float = MOMENT) -> Iterator[str]:
+    """Hold a folder, which exists; ``patience`` are the seconds to wait for it. Yields what
+    :data:`PASSED` must be for a process to be let in.
+
+    Raises:
+        Held: another process holds it; the message names host and process.
+        BadRun: it cannot be locked.
+    """
+    token, owner = str(folder.resolve()), folder / LOCK_OWNER
+    if os.environ.get(PASSED) == token:
+        yield token
+        return
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(patience)
+        owner.write_text(f"process {os.getpid()} on {socket.gethostname()}", "utf-8")
+    except Timeout:
+        holder = owner.read_text("utf-8") if owner.is_file() else ""
+        raise Held(
+            f"{folder} is in use by {holder or 'another process'}: wait until it has ended, or "
+            "name another folder with --run"
+        ) from None
+    except (OSError, NotImplementedError) as error:  # a file system without locks
+        raise BadRun(f"cannot lock {folder}: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        yield token
+    finally:
+        with suppress(OSError):
+            owner.unlink()
+            (folder / LOCK).unlink()  # who waits for it notices, and makes another one
+        lock.release()
 
 
 @contextmanager
@@ -278,3 +331,27 @@ def recorded_scores(folder: Path, checkpoint: str) -> dict[str, float]:
         for name, value in recorded.items()
         if isinstance(value, int | float) and not name.endswith("/items")
     }
+
+
+def logged_values(folder: Path) -> Iterator[tuple[str, int, float]]:
+    """Metric, number of the optimiser step, from 1, and value, in the order of the file. A last row
+    without its line break is left out: whoever wrote it was killed, or is still writing it.
+
+    Raises:
+        OSError: there is no file, or it cannot be read.
+        ValueError, TypeError, KeyError: a row is damaged.
+    """
+    complete, _, _ = (folder / METRICS).read_bytes().rpartition(b"\n")
+    for row in csv.DictReader(complete.decode("utf-8").splitlines()):
+        for key, value in row.items():
+            if key and value and key not in ("step", "epoch"):
+                yield key, int(row["step"]), float(value)
+
+
+def logged_curves(folder: Path) -> dict[str, dict[int, float]]:
+    """The values of each metric by step, as far as there is a file and it is not damaged."""
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        for name, step, value in logged_values(folder):
+            found[name][step] = value
+    return dict(found)

@@ -1,5 +1,6 @@
-"""A trained model as a folder, to be shared: weights in safetensors, all else in JSON. A repository
-of the Hugging Face Hub holds the same files.
+"""A trained model as a folder, to be shared: weights in safetensors, all else in JSON; and as a
+repository of the Hugging Face Hub, which holds the same files. It is data: no code in it is fetched
+or run.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tfzoo.base import cache
 from tfzoo.base.files import check_regular, json_of, object_of, text_of
 from tfzoo.base.loading import require
 from tfzoo.base.values import leaves
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs.files import new_folder
+from tfzoo.runs.folder import ADDRESS, SCHEME
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
@@ -33,6 +36,10 @@ BESIDE = (
 )
 """Other files of ``transformers`` that are read where they are there."""
 CARD = "README.md"
+WRITTEN = [WEIGHTS, CONFIG, CARD, "tokenizer*.json"]
+"""The files of an exported folder."""
+FILES = [*WRITTEN, INDEX, "model-*.safetensors", *BESIDE]
+"""What is fetched of a repository: those, or what ``save_pretrained`` of transformers writes."""
 TOKENIZER = re.compile(r"tokenizer(_\d+)?\.json")
 """The names of files with the text of a tokenizer."""
 UNUSED = "beside."
@@ -205,3 +212,62 @@ def checksum(path: Path) -> str:
     """The SHA-256 of a file's content, in hexadecimal."""
     with path.open("rb") as stream:
         return file_digest(stream, "sha256").hexdigest()
+
+
+def place_of(name: str | Path) -> Path:
+    """Where a run or a folder is on this machine; ``hf://name/repository`` is downloaded."""
+    return download(str(name)) if str(name).startswith(SCHEME) else Path(name).expanduser()
+
+
+def download(address: str) -> Path:
+    """The folder of the files of ``hf://name/repository`` or ``hf://name/repository@revision``,
+    which are kept in the cache.
+
+    Raises:
+        BadRun: another form of address, or no such repository.
+    """
+    found = ADDRESS.fullmatch(address)
+    if found is None:
+        raise BadRun(f"{address} is no address of the form hf://name/repository[@revision]")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(
+            snapshot_download(
+                found[1],
+                revision=found[2],
+                cache_dir=cache.folder() / cache.SHELF / "models",
+                allow_patterns=FILES,
+            )
+        )
+    except Exception as error:  # its own, the system's, or of the library that it connects with
+        raise BadRun(f"cannot load {address}: {reason(error)}") from None
+
+
+def upload(folder: Path, repository: str, *, private: bool | None, message: str) -> str:
+    """Upload the files of an exported folder to a repository, which is created if there is none,
+    and return the address of the commit.
+
+    Raises:
+        TfzooError: the Hub refuses it, or cannot be reached.
+    """
+    from huggingface_hub import HfApi
+
+    api = HfApi(library_name="tfzoo")
+    try:
+        api.create_repo(repository, private=private, exist_ok=True)
+        return str(
+            api.upload_folder(
+                repo_id=repository,
+                folder_path=folder,
+                commit_message=message,
+                allow_patterns=WRITTEN,
+            ).commit_url
+        )
+    except Exception as error:  # as above
+        raise TfzooError(f"cannot push to {repository}: {reason(error)}") from None
+
+
+def reason(error: Exception) -> str:
+    """The first line of an error's message."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tfzoo.errors import BadRun
 from tfzoo.models.architectures.config import SWAPS
 from tfzoo.models.architectures.published import config_of, located, pretrained_model, tensors_of
-from tfzoo.runs import hub
+from tfzoo.runs import pretrained
 from tfzoo.swapping.swap import swap
 
 
@@ -36,7 +36,7 @@ def from_pretrained(folder: str | Path) -> Any:
             parts is; the message names what.
     """
     place = str(folder)
-    folder = hub.place_of(place)
+    folder = pretrained.place_of(place)
     if not folder.is_dir():
         raise BadRun(f"no folder {folder}; at the Hub it is hf://owner/name")
     config = config_of(folder)

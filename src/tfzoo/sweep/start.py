@@ -16,8 +16,15 @@ from typing import Any
 from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify, print_result, relative_path
 from tfzoo.errors import BadRecipe, BadRun
-from tfzoo.runs.folder import RUNS, as_yaml, is_complete, read_summary, write_summary
-from tfzoo.runs.lock import Held, holding
+from tfzoo.runs.folder import (
+    RUNS,
+    Held,
+    as_yaml,
+    holding,
+    is_complete,
+    read_summary,
+    write_summary,
+)
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.report.files import publish
 from tfzoo.sweep.report.results import gather

@@ -15,10 +15,10 @@ from tfzoo.base.values import leaves
 from tfzoo.config.config import Config
 from tfzoo.config.recipe import FROM, TOP, Source, combine
 from tfzoo.errors import BadRun, TfzooError, UnknownName
+from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import write_summary
 from tfzoo.runs.machine import environment, peak_memory
-from tfzoo.runs.run import Run
 from tfzoo.training.load import load, trainer_device
 
 SETS = {"test": "test", "validation": "validate"}
@@ -38,7 +38,7 @@ def evaluate(given: Namespace) -> int:
     if given.data not in SETS:
         raise UnknownName("data", given.data, SETS, "a file is named by --data.test FILE")
     stage = SETS[given.data]
-    run = Run(given.run)
+    run = TrainedRun(given.run)
     shown, folder = relative_path(run.path), run.folder
     if folder and not os.access(folder, os.W_OK):
         notify(f"{relative_path(folder)} may not be written: nothing is kept there")
@@ -92,7 +92,7 @@ def check_predictions(given: Namespace, run: str, folder: Path | None) -> None:
         )
 
 
-def configuration(run: Run, given: Namespace) -> Config:
+def configuration(run: TrainedRun, given: Namespace) -> Config:
     """The configuration of a run's training with the overrides of the command line. Those that
     would change what it was trained with are refused before anything is read from there.
     """

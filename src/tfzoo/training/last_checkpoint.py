@@ -15,7 +15,6 @@ from lightning.pytorch.callbacks import Checkpoint
 from tfzoo.base import adapters
 from tfzoo.base.processes import ARRIVALS, STOPPED
 from tfzoo.runs.checkpoints import LAST
-from tfzoo.runs.files import remove_leftovers
 from tfzoo.training.processes import Processes
 
 
@@ -55,10 +54,6 @@ class LastCheckpoint(Checkpoint):
         self.saved, self.saved_at = 0, monotonic()
         self.due = self.stops = self.within_step = False
         """Whether to save, and to stop, after this step; whether it is not over."""
-
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        if stage == "fit" and trainer.is_global_zero:
-            remove_leftovers(self.folder)
 
     def state_dict(self) -> dict[str, Any]:
         """Marks checkpoints that other callbacks wrote between the batches of one step."""

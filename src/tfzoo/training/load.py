@@ -10,13 +10,13 @@ import torch
 from tfzoo.base.memory import keep_freed_memory
 from tfzoo.base.terminal import relative_path, silence_lightning
 from tfzoo.errors import BadRun, TfzooError
-from tfzoo.runs.run import Run
+from tfzoo.learning.trained_run import TrainedRun
 
 if TYPE_CHECKING:
     from tfzoo.learning.task import Task
 
 
-def load(run: str | Path | Run, *, device: str | None = None, model: Any = None) -> Task:
+def load(run: str | Path | TrainedRun, *, device: str | None = None, model: Any = None) -> Task:
     """Load a trained run, whatever its task is, in evaluation mode::
 
         task = tfzoo.load("runs/numbers/1")
@@ -35,7 +35,7 @@ def load(run: str | Path | Run, *, device: str | None = None, model: Any = None)
         BadRun: no such run; or it is damaged, or its weights are not finite.
         TfzooError: there is no such device.
     """
-    place, trained = find_device(device), run if isinstance(run, Run) else Run(run)
+    place, trained = find_device(device), run if isinstance(run, TrainedRun) else TrainedRun(run)
     keep_freed_memory()
     cls = trained.task  # its import sets what is silenced
     silence_lightning()

@@ -21,7 +21,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from tfzoo.base.scores import format_scores
 from tfzoo.base.terminal import notify
 from tfzoo.runs.files import replacing
-from tfzoo.runs.logged import FILE
+from tfzoo.runs.folder import METRICS
 from tfzoo.runs.machine import peak_memory
 
 EVERY = 10.0
@@ -105,7 +105,7 @@ class MetricsFile(Logger):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self.path = folder / FILE
+        self.path = folder / METRICS
         self.columns: list[str] = ["step"]
         self.rows = 0
 

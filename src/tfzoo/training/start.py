@@ -13,7 +13,7 @@ from tfzoo.config.recipe import Start
 from tfzoo.data.prepare import identity
 from tfzoo.errors import BadRun, listing
 from tfzoo.learning.adapter import WITHIN
-from tfzoo.runs.run import Run
+from tfzoo.learning.trained_run import TrainedRun
 
 SHOWN = 12
 """The most names of weights that are shown of each kind."""
@@ -32,7 +32,7 @@ def vocabularies(start: Start, data: Mapping[str, Any]) -> Sequence[str]:
     return start.states
 
 
-def load(run: Run, task: Any) -> list[tuple[str, str]]:
+def load(run: TrainedRun, task: Any) -> list[tuple[str, str]]:
     """Copy the weights that have the name and shape of one of a new task's. Returns the rows of
     a table: which are kept, which start anew, which are dropped, and which options of the model
     are other ones.
@@ -69,7 +69,7 @@ def load(run: Run, task: Any) -> list[tuple[str, str]]:
     return rows
 
 
-def warn(run: Run, own: Mapping[str, Tensor], fits: Mapping[str, Tensor]) -> None:
+def warn(run: TrainedRun, own: Mapping[str, Tensor], fits: Mapping[str, Tensor]) -> None:
     """Say that less than half of the weights ``own`` of a model are the run's, ``fits``."""
     size, kept = (sum(one.numel() for one in state.values()) for state in (own, fits))
     if 2 * kept >= size:

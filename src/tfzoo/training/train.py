@@ -47,6 +47,7 @@ from tfzoo.data.module import TextData
 from tfzoo.data.table import TAB, parts
 from tfzoo.errors import BadRun, NotFinite, TfzooError
 from tfzoo.learning.explain import Explain
+from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.models.fsdp import load_full_state
 from tfzoo.plots.curves import FILE as CURVES
 from tfzoo.plots.curves import draw_curves
@@ -62,7 +63,6 @@ from tfzoo.runs.folder import (
     write_summary,
 )
 from tfzoo.runs.machine import environment, versions
-from tfzoo.runs.run import Run
 from tfzoo.training import cost
 from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.processes import Processes
@@ -230,7 +230,7 @@ class TrainingRun:
         if start:
             start.run.forget()
         if self.resume_from and self.task.adapter.name:
-            self.task.anew = Run(self.resume_from).entry.get("anew", [])
+            self.task.anew = TrainedRun(self.resume_from).entry.get("anew", [])
         self.task.choose_trained()
         if not rank():
             write_config(self.folder, self.config.recipe)

@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from tfzoo.plots.style import COLOURS, INK, SOFT, escape_dollars, new_figure, styled, svg
-from tfzoo.runs.logged import logged_curves
+from tfzoo.runs.folder import logged_curves
 from tfzoo.sweep.judge.verdicts import Verdicts
 from tfzoo.sweep.report.results import CellResult, Results
 

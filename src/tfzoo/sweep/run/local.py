@@ -28,9 +28,16 @@ from tfzoo.base.processes import CODES
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadRun
 from tfzoo.runs import checkpoints
-from tfzoo.runs.files import remove_leftovers
-from tfzoo.runs.folder import CONFIG, read_summary, write_config
-from tfzoo.runs.lock import LOCK, LOCK_OWNER, PASSED, Held, holding
+from tfzoo.runs.folder import (
+    CONFIG,
+    LOCK,
+    LOCK_OWNER,
+    PASSED,
+    Held,
+    holding,
+    read_summary,
+    write_config,
+)
 from tfzoo.runs.machine import available_cores
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run import tune
@@ -291,7 +298,6 @@ def train(run: Run, words: Sequence[str]) -> int:
 
 def prepare(run: Run) -> None:
     """Prepare the folder: clear a run that cannot be resumed, and write the configuration."""
-    remove_leftovers(run.folder)
     try:
         checkpoints.newest(run.folder)
     except BadRun:

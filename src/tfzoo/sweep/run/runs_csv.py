@@ -14,8 +14,7 @@ from tfzoo.base.files import object_of
 from tfzoo.config.recipe import read_yaml
 from tfzoo.errors import BadRun
 from tfzoo.runs.files import replacing
-from tfzoo.runs.folder import read_summary
-from tfzoo.runs.logged import logged_curves
+from tfzoo.runs.folder import logged_curves, read_summary
 from tfzoo.sweep.plan.layout import MEASURED_COLUMNS, STATUS_COLUMNS
 from tfzoo.sweep.plan.sweep_file import Plan, parse
 from tfzoo.sweep.run import tune

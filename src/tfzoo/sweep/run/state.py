@@ -14,19 +14,20 @@ from typing import Any, Literal
 
 from tfzoo.base.files import object_of
 from tfzoo.errors import BadRun
-from tfzoo.runs.files import remove_leftovers, replace_text
+from tfzoo.runs.files import replace_text
 from tfzoo.runs.folder import (
     CONFIG,
     SCORELESS,
+    Held,
     as_yaml,
+    holding,
     is_complete,
+    logged_curves,
     plain,
     read_config,
     read_summary,
     set_values,
 )
-from tfzoo.runs.lock import Held, holding
-from tfzoo.runs.logged import logged_curves
 from tfzoo.sweep.judge.diverged import why_diverged
 from tfzoo.sweep.plan.sweep_file import Budget, Cell, Plan
 
@@ -186,7 +187,6 @@ def create(plan: Plan, folder: Path, command: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()) and not (folder / SWEEP).is_file():
         raise BadRun(f"{folder} is not empty and holds no sweep. Name another with --run")
-    remove_leftovers(folder)
     for run in planned_runs(plan, folder):
         check_unchanged(run, plan)
     replace_text(folder / SWEEP, as_yaml(plan.to_dict()))

@@ -11,11 +11,12 @@ from torch import Tensor
 from tfzoo.base.loading import task_class
 from tfzoo.base.registry import needing
 from tfzoo.errors import BadRun
-from tfzoo.runs import checkpoints, hub, pretrained
+from tfzoo.learning import published
+from tfzoo.runs import checkpoints, pretrained
 from tfzoo.runs.folder import CONFIG, recorded_scores
 
 
-class Run:
+class TrainedRun:
     """A trained run, of which one checkpoint is used. It is read once, when it is first asked for.
 
     Args:
@@ -28,7 +29,7 @@ class Run:
     """
 
     def __init__(self, name: str | Path) -> None:
-        place = hub.place_of(name)
+        place = pretrained.place_of(name)
         self.path = checkpoints.find(place)
         """The checkpoint."""
 
@@ -47,7 +48,7 @@ class Run:
     @cached_property
     def content(self) -> dict[str, Any]:
         """What the checkpoint holds."""
-        return checkpoints.read(self.path)
+        return published.read(self.path) if self.is_published else checkpoints.read(self.path)
 
     def forget(self) -> None:
         """Free the memory of :attr:`content`."""
