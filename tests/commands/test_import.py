@@ -118,11 +118,11 @@ def test_settings_of_generate_that_no_search_has_are_named(tmp_path, capsys):
     save("marian", "BartForConditionalGeneration", TRANSLATORS["bart"][2], tmp_path)
     path = tmp_path / "generation_config.json"
     edit(path, lambda config: config.update(min_length=0, repetition_penalty=1.0))
-    TrainedRun(tmp_path).content
+    assert TrainedRun(tmp_path).content
     assert "no search of tfzoo" not in capsys.readouterr().err
     changes = {"forced_bos_token_id": 5, "no_repeat_ngram_size": 3, "length_penalty": 2.0}
     edit(path, lambda config: config.update(changes))
-    TrainedRun(tmp_path).content
+    assert TrainedRun(tmp_path).content
     line = "use no_repeat_ngram_size: 3, length_penalty: 2.0, which"
     assert line in capsys.readouterr().err
 
@@ -305,8 +305,8 @@ def test_a_model_without_a_head_gives_its_layers_and_applies_to_nothing(
     trunk = getattr(same, same.base_model_prefix)
     trunk.load_state_dict(peer.state_dict(), strict=False)  # a pooler is the classifier's
     same.save_pretrained(tmp_path / "whole")
-    found = checkpoints.read(tmp_path / "bare")["state_dict"]
-    wanted = checkpoints.read(tmp_path / "whole")["state_dict"]
+    found = TrainedRun(tmp_path / "bare").content["state_dict"]
+    wanted = TrainedRun(tmp_path / "whole").content["state_dict"]
     poolers = {name for name in found.keys() - wanted.keys() if "pooling" in name}
     assert all(torch.equal(found[name], wanted[name]) for name in found.keys() - poolers)
     heads = ("model.head", "model.projection", "model.output_bias", "class_weights")
@@ -339,7 +339,7 @@ def test_a_pooler_beside_the_head_for_masked_words_is_used(own_folder, capsys):
     task.load("imported").save_pretrained("again")
     wanted = {name.replace("bert.pooler.dense", "model.pooling.linear") for name in pooler}
     for run in ("bert", "imported", "again"):
-        found = checkpoints.read(own_folder / run)["beside"]
+        found = TrainedRun(own_folder / run).content["beside"]
         assert found.keys() == wanted
         assert torch.equal(found["model.pooling.linear.bias"], ONES)
     for run in ("bert", "again"):
