@@ -13,7 +13,7 @@ import torch
 from benchmarks.kill import Events
 from tfzoo.errors import BadRun
 from tfzoo.runs.checkpoints import newest, read
-from tfzoo.runs.files import remove_leftovers
+from tfzoo.runs.folder import opened
 from tfzoo.training.trainer import AtomicCheckpointIO
 
 
@@ -78,8 +78,7 @@ def test_a_kill_at_any_moment_of_a_save_leaves_the_checkpoint_before_or_the_new_
         assert chosen is not None
         assert (chosen, said) == (folder / "last.ckpt", [])
         found.append(read(chosen)["tfzoo"]["batches"])
-        remove_leftovers(folder)
-        assert [path.name for path in folder.iterdir()] == ["last.ckpt"]
+        assert reopened(folder) == ["last.ckpt"]
     assert found == [1] * (len(found) - 1) + [2], (
         "only the last event, after the rename, has the new one"
     )
@@ -129,10 +128,16 @@ def test_what_is_loaded_is_checked(folder):
         writer.load_checkpoint(folder / "last.ckpt", weights_only=False)
 
 
-def test_leftovers_are_swept_and_nothing_else(folder):
+def reopened(folder):
+    """The names of the checkpoints of a run that is opened again."""
+    (folder.parent / "config.yaml").touch()
+    with opened("", str(folder.parent)):
+        return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(folder):
     folder.mkdir()
     kept = ["last.ckpt", "notes.tmp"]
     for name in ("last.ckpt.77-1.tmp", *kept):
         (folder / name).touch()
-    remove_leftovers(folder.parent)
-    assert sorted(path.name for path in folder.iterdir()) == kept
+    assert reopened(folder) == kept

@@ -55,14 +55,6 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f"{path.name}.{os.getpid()}-{next(NUMBERS)}.tmp")
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the files that processes which were killed have left incomplete in a folder and below,
-    where no other process writes now.
-    """
-    for path in folder.rglob(TEMPORARY):
-        path.unlink(missing_ok=True)
-
-
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk. Windows cannot open a folder:
     there, nothing is done for one.

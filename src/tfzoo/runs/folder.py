@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from tfzoo.base.files import object_of
 from tfzoo.base.processes import rank
 from tfzoo.errors import BadRun
-from tfzoo.runs.files import remove_leftovers, replace_text
+from tfzoo.runs.files import TEMPORARY, replace_text
 
 RUNS = Path("runs")
 SCHEME = "hf://"
@@ -121,7 +121,8 @@ def opened(name: str, wanted: str | None) -> Iterator[Path]:
     try:
         with nullcontext() if rank() else holding(folder):
             if not rank():
-                remove_leftovers(folder)
+                for path in folder.rglob(TEMPORARY):
+                    path.unlink(missing_ok=True)
             yield folder
     except BaseException:
         with suppress(OSError):  # it is not empty

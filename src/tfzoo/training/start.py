@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
+from tfzoo.base.registry import registry
 from tfzoo.base.terminal import notify, relative_path
 from tfzoo.config.recipe import Start
-from tfzoo.data.prepare import identity
 from tfzoo.errors import BadRun, listing
 from tfzoo.learning.adapter import WITHIN
 from tfzoo.learning.trained_run import TrainedRun
@@ -25,7 +25,10 @@ def vocabularies(start: Start, data: Mapping[str, Any]) -> Sequence[str]:
     """
     if not start.states:
         return ()
-    same = identity("tokenizer", data["tokenizer"]) == identity("tokenizer", start.tokenizer)
+    known = registry("tokenizer")
+    (entry, options), (own, trained) = map(known.options, (data["tokenizer"], start.tokenizer))
+    defaults = {key: option.default for key, option in entry.options.items()}
+    same = own is entry and {**defaults, **options} == {**defaults, **trained}
     if not same or data.get("joint") not in (None, len(start.states) == 1):
         return ()
     notify(f"tokenizer: that of {relative_path(start.run.path)}")
