@@ -60,7 +60,9 @@ def compare(source: str, count: int) -> str:
 
     from tfzoo.runs import checkpoints, pretrained
 
-    folder = Path(source) if Path(source).is_dir() else checkpoints.find(pretrained.place_of(source))
+    folder = (
+        Path(source) if Path(source).is_dir() else checkpoints.find(pretrained.place_of(source))
+    )
     # AutoTokenizer makes some classes anew, from their vocabulary alone.
     fast = (folder / "tokenizer.json").is_file()
     kind = transformers.PreTrainedTokenizerFast if fast else transformers.AutoTokenizer

@@ -540,6 +540,11 @@ def dry_run(config: Config, command: list[str]) -> int:
     config.recipe["trainer"] |= alone
     trainer, task, data = ready(config, None, [stopwatch])
     notify(data.describe())
+    memory = None
+    if isinstance(data, TextData) and data.stream is None:
+        sizes = config.task.model_arguments(task.tokenizer)
+        on = trainer.precision_plugin, trainer.strategy.root_device
+        memory = cost.cost_of(config, sizes, *longest(data), *on)
     with launching(command):
         trainer.fit(task, datamodule=data)
     step = stopwatch.seconds() * trainer.accumulate_grad_batches
@@ -552,11 +557,8 @@ def dry_run(config: Config, command: list[str]) -> int:
         ("steps", "until it is stopped" if steps == inf else f"{steps:,.0f}"),
         ("time", time),
     ]
-    if isinstance(data, TextData) and data.stream is None:
-        sizes = config.task.model_arguments(task.tokenizer)
-        on = trainer.precision_plugin, trainer.strategy.root_device
-        if found := cost.cost_of(config, sizes, *longest(data), *on):
-            rows.append(("memory", f"about {found}"))
+    if memory:
+        rows.append(("memory", f"about {memory}"))
     print_table(rows, f"{config.recipe['task']} {config.name}: dry run")
     return 0
 
