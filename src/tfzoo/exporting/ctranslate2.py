@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
-from tfzoo.exporting.model import name_of, own_model, write_tokenizer
+from tfzoo.exporting.model import name_of, own_model, sample, write_tokenizer
 from tfzoo.feedforward._layers import Gated, Plain
 from tfzoo.learning.task import Task
 from tfzoo.models.multihead import SelfOrCrossAttention
@@ -179,9 +179,9 @@ def fill_norm(place: Any, norm: Any) -> None:
         place.beta = torch.zeros_like(norm.weight) if norm.bias is None else norm.bias
 
 
-def compare(model: Any, task: Task, folder: Path, source: list[str], target: list[str]) -> None:
-    """Compare the log probabilities of the tokens of a translation with the model's; ``source`` and
-    ``target`` are the names of ids.
+def compare(model: Any, task: Task, folder: Path, *vocabularies: list[str]) -> None:
+    """Compare the log probabilities of the tokens of a translation with the model's;
+    ``vocabularies`` are the names of ids, of the source and of the target.
 
     Raises:
         BadOption: they differ.
@@ -191,19 +191,16 @@ def compare(model: Any, task: Task, folder: Path, source: list[str], target: lis
     translator = Translator(str(folder), compute_type="float32", intra_threads=1)
     special = task.tokenizer.special
     most = min((limit - 1 for limit in task.max_positions() if limit), default=COMPARED)
-    ordinary = special.ordinary(min(len(source), len(target)) - len(special.every))
-    ids = [ordinary[17 * place % len(ordinary)] for place in range(min(most, COMPARED))]
-    texts = ([[names[one] for one in ids]] for names in (source, target))
-    (found,) = translator.score_batch(*texts)
+    ids = sample(special, 1, min(most, COMPARED))[0][0].tolist()
+    (found,) = translator.score_batch(*([[names[one] for one in ids]] for names in vocabularies))
     ended = torch.tensor([*ids, special.eos])
     logits = model(ended[None], torch.tensor([[special.start, *ids]]))[0]
     logits[:, [*special.never]] = NEVER
-    wanted = -F.cross_entropy(logits, ended, reduction="none")
-    apart = float((torch.tensor(found.log_probs) - wanted).abs().max())
-    if not apart <= TOLERANCE:
+    apart = -F.cross_entropy(logits, ended, reduction="none") - torch.tensor(found.log_probs)
+    if not (largest := float(apart.abs().max())) <= TOLERANCE:
         entries = [one.entry for one in model.modules() if isinstance(one, Component)]
-        parts = {f"{entry.kind} {entry.name!r}" for entry in entries}
+        parts = sorted({f"{entry.kind} {entry.name!r}" for entry in entries})
         raise BadOption(
-            f"ctranslate2: the log probability of a token differs from the model's by {apart:.1g}: "
-            f"it lacks one of {', '.join(sorted(parts))}"
+            f"ctranslate2: the log probability of a token differs from the model's by "
+            f"{largest:.1g}: it lacks one of {', '.join(parts)}"
         )

@@ -1,12 +1,16 @@
-"""What all formats need of a task: a copy of its model, and the files of its tokenizer."""
+"""What all formats need of a task: a copy of its model, the files of its tokenizer, texts to
+compare at.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.tokenizer import Tokenizer
 from tfzoo.errors import BadOption
 from tfzoo.learning.task import Task
@@ -37,3 +41,12 @@ def write_tokenizer(task: Task, folder: Path) -> None:
     """
     for name, text in split_texts(task.tokenizer_state())[1].items():
         (folder / name).write_text(text, "utf-8", newline="\n")
+
+
+def sample(special: SpecialIds, b: int, n: int) -> tuple[Tensor, Tensor]:
+    """Ids of ``b`` texts of up to ``n`` tokens, each shorter by one than the one before, and their
+    lengths: ``(b n), (b)``.
+    """
+    ids = torch.tensor(special.ordinary(13))[torch.arange(b * n).reshape(b, n) % 13]
+    lengths = (n - torch.arange(b)).clamp(min=1)
+    return ids.masked_fill(torch.arange(n) >= lengths[:, None], special.fill), lengths

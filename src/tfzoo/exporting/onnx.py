@@ -23,10 +23,9 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from tfzoo.base.special_ids import SpecialIds
 from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
-from tfzoo.exporting.model import own_model, write_tokenizer
+from tfzoo.exporting.model import own_model, sample, write_tokenizer
 from tfzoo.learning.task import Task
 from tfzoo.masks import Mask
 from tfzoo.models.transformer import Transformer
@@ -75,15 +74,6 @@ def export(task: Task, folder: Path) -> None:
     with new_folder(folder) as place, torch.no_grad():
         write_tokenizer(task, place)
         write(Logits(model), examples, names, place / "model.onnx")
-
-
-def sample(special: SpecialIds, b: int, n: int) -> tuple[Tensor, Tensor]:
-    """Ids of ``b`` texts of up to ``n`` tokens, each shorter by one than the one before, and their
-    lengths.
-    """
-    ids = torch.tensor(special.ordinary(13))[torch.arange(b * n).reshape(b, n) % 13]
-    lengths = (n - torch.arange(b)).clamp(min=1)
-    return ids.masked_fill(torch.arange(n) >= lengths[:, None], special.fill), lengths
 
 
 def write(
