@@ -131,7 +131,8 @@ class Asked(Exception):
 
 
 def of_a_module(folder):
-    return train_module.train(folder, {}, "", "", ())
+    (folder / "config.yaml").write_text("seed: 1\n", "utf-8")
+    return train_module.main([str(folder), "", ""])
 
 
 @pytest.mark.parametrize(

@@ -93,5 +93,3 @@ def test_attention_says_what_it_wants_instead():
         attention(X, X, X)
     with pytest.raises(BadOption, match=re.escape("create(\"weighting\", ...), not 'sparsemax'")):
         attention(Q, Q, Q, weighting="sparsemax")
-    with pytest.raises(BadOption, match="by its name: mixer"):
-        create("mixer", "gru", dim=16)(X, Mask())

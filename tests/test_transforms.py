@@ -53,14 +53,15 @@ def test_gradients_of_each_example_are_those_of_each_alone(entry):
     """
     with reproducible():
         module = build_randomized(entry).eval()
-        given = {name: one for name, one in inputs().items() if one.is_floating_point()}
+        drawn = inputs()
+        given = {name: one for name, one in drawn.items() if one.is_floating_point()}
         start = dict(module.named_parameters())
         tensors = [one.detach().requires_grad_() for one in (*given.values(), *start.values())]
 
         def loss(*tensors):
             named = dict(zip([*given, *start], tensors, strict=True))
             parameters = {f"inner.{name}": named.pop(name) for name in start}
-            outs = functional_call(Called(module, entry.kind), parameters, ({**inputs(), **named},))
+            outs = functional_call(Called(module, entry.kind), parameters, ({**drawn, **named},))
             return torch.stack([one.sin().sum() for one in outs]).sum()
 
         if not loss(*tensors).requires_grad:

@@ -38,6 +38,7 @@ HARD = typed(
 )
 FSDP2 = "runs/numbers/1"
 """The folder that is chosen where none is named."""
+DDP = "ddp"
 ON_TWO = ("fit", "translation/numbers", *TINY, *HARD, "--trainer.devices", "2")
 SPREAD = ("--trainer.strategy", "fsdp2", "--compute.activation_checkpointing", "true")
 
@@ -51,6 +52,15 @@ def runs(tmp_path_factory):
         patch.setenv("OMP_NUM_THREADS", "1")
         assert main([*ON_TWO, *SPREAD]) == 0
         yield folder
+
+
+@pytest.fixture(scope="module")
+def ddp(runs):
+    """The same training with DDP. By day, tests/tasks/test_spread.py compares the two."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(runs)
+        assert main([*ON_TWO, "--run", DDP]) == 0
+    return DDP
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from tfzoo.errors import BadOption
 from tfzoo.models.transformer_layer import TransformerLayer
 
 FORWARD_METHODS = ("hidden",)
@@ -20,10 +21,18 @@ FORWARD_METHODS = ("hidden",)
 def shard(model: nn.Module, mesh: DeviceMesh) -> None:
     """Shard the parameters over the processes of a mesh: one parameter group for each layer, and
     one for all parameters outside of layers. Does nothing if the model is already sharded.
+
+    Raises:
+        BadOption: the mesh asks for tensor parallelism.
     """
     if isinstance(model, FSDPModule):
         return
     if "tensor_parallel" in (mesh.mesh_dim_names or ()):
+        if mesh["tensor_parallel"].size() > 1:
+            raise BadOption(
+                "tensor parallelism is not supported; use trainer.strategy fsdp2, which shards "
+                "parameters"
+            )
         mesh = mesh["data_parallel"]
     for layer in [module for module in model.modules() if isinstance(module, TransformerLayer)]:
         fully_shard(layer, mesh=mesh)
