@@ -256,13 +256,13 @@ def test_a_signal_before_a_validation_leaves_nothing_out(monkeypatch, capsys):
 def test_a_run_goes_on_with_its_own_configuration_alone(capsys):
     few = typed("--trainer.max_steps 2 --trainer.limit_val_batches 0 --data.dataset.test 1")
     assert fit(*few) == 0
-    files = RUN / "checkpoints/last.ckpt", RUN / "summary.json"
+    files = [RUN / name for name in ("checkpoints/last.ckpt", "summary.json", "config.yaml")]
     before = [file.read_bytes() for file in files]
     written = [file.stat().st_mtime_ns for file in files]
     capsys.readouterr()
     assert fit(*few, "--model.dim", "32", "--optim.lr", "0.5") == 2
     assert "model.dim was 16, is 32; optim.lr was 0.002, is 0.5" in capsys.readouterr().err
-    assert fit(*few, "--trainer.accumulate_grad_batches", "2") == 2
+    assert fit(*few, *typed("--trainer.accumulate_grad_batches 2 --trainer.max_steps 4")) == 2
     assert "a step of this run took 1 batches" in capsys.readouterr().err
     assert [file.stat().st_mtime_ns for file in files] == written, "not for a moment another"
     more = typed("--trainer.max_steps 3 --data.workers 1 --trainer.log_every_n_steps 2")

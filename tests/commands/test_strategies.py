@@ -149,6 +149,14 @@ class Seen(L.Callback):
         }
 
 
+@pytest.mark.timeout(60)
+def test_two_processes_go_on_with_a_run_that_was_complete():
+    """The second reads the folder when the first has begun."""
+    shutil.copytree(FSDP2, "longer")
+    assert main([*ON_TWO, *SPREAD, "--run", "longer", "--trainer.max_steps", "6"]) == 0
+    assert summary("longer")["fit"]["steps"] == 6
+
+
 def test_another_strategy_does_not_go_on(capsys):
     assert main([*ON_TWO, "--run", FSDP2]) == 2
     assert "trainer.strategy was fsdp2, is" in capsys.readouterr().err

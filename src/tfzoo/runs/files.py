@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tfzoo.errors import TfzooError
 
-TEMPORARY = "*.*-*.tmp"
-"""The temporary names, as a pattern."""
+TEMPORARY = "*.[0-9]*-[0-9]*.tmp"
+"""The names of :func:`temporary_name`, as a pattern."""
 NUMBERS = count(1)
 
 

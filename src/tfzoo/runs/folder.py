@@ -62,8 +62,8 @@ MAY_CHANGE = {
 """Keys that may change, with all below them, when a run goes on: how long training lasts, what is
 logged, on how many processes it runs, and where it once began. A step must keep its number of
 batches, which is checked when all processes have started. ``limit_train_batches`` may not change:
-it decides which batches an epoch has; nor may the strategy: each numbers Adam's averages as it
-likes.
+it decides which batches an epoch has; nor may ``strategy``: under ``fsdp2``, the averages of Adam
+are stored in another order.
 """
 
 MOST_NAMED = 4
@@ -122,7 +122,8 @@ def opened(name: str, wanted: str | None) -> Iterator[Path]:
         with nullcontext() if rank() else holding(folder):
             if not rank():
                 for path in folder.rglob(TEMPORARY):
-                    path.unlink(missing_ok=True)
+                    with suppress(OSError):  # a folder that is exported
+                        path.unlink()
             yield folder
     except BaseException:
         with suppress(OSError):  # it is not empty

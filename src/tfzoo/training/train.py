@@ -222,9 +222,7 @@ class TrainingRun:
             adapters.set_timeout(self.trainer.strategy, self.processes.timeout)
 
     def prepare(self) -> None:
-        """Give the task the weights that training begins with, and say what it is. From now on the
-        folder has the configuration.
-        """
+        """Give the task the weights that training begins with, and say what it is."""
         start = self.config.start
         weights = load(start.run, self.task) if start and not self.resume_from else []
         if start:
@@ -232,7 +230,7 @@ class TrainingRun:
         if self.resume_from and self.task.adapter.name:
             self.task.anew = TrainedRun(self.resume_from).entry.get("anew", [])
         self.task.choose_trained()
-        if not rank():
+        if not self.resume_from and not rank():
             write_config(self.folder, self.config.recipe)
         notify(f"run: {relative_path(self.folder)}")
         if self.resume_from:
@@ -271,12 +269,15 @@ class TrainingRun:
         return getattr(self.data, "test_names", [])
 
     def record(self) -> None:
-        """Say in the summary that this attempt trains."""
+        """Say in the folder that this attempt trains. Not before: the processes of a resume read
+        there whether the run is complete, and a resume that is refused leaves all as it was.
+        """
         self._write("fit", {"ended": "running", "attempts": self.attempts("running")})
 
     def _write(self, command: str, section: dict[str, Any]) -> None:
-        """Write a section of the summary."""
+        """Write the configuration, and a section of the summary."""
         if not rank():
+            write_config(self.folder, self.config.recipe)
             write_summary(self.folder, command, {**section, **self.environment})
 
     def _fit(self) -> int:
