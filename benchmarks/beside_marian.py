@@ -35,6 +35,7 @@ from scipy import stats
 
 from tfzoo import keep_freed_memory
 from tfzoo.base.special_ids import OWN
+from tfzoo.masks import Mask
 from tfzoo.search import Search, search
 
 HERE = Path(__file__).resolve().parents[1] / "src"
@@ -206,7 +207,10 @@ def ours_of(model, beam: int, made) -> Callable[[int], object]:
     how = Search(beam=beam, max_length=1000.0, length_penalty=0.0)
     source, endless = sentences(), Endless(model.eval(), LENGTH)
     return torch.no_grad()(
-        lambda _: [best[0].ids for best in search(endless, source, how, special=OWN)]
+        lambda _: [
+            best[0].ids
+            for best in search(endless, source, how, special=OWN, mask=Mask(keys=source != PAD))
+        ]
     )
 
 
@@ -264,7 +268,7 @@ def same_loss(ours, theirs, _, made) -> None:
 def same_sentences(ours, theirs, beam: int, made) -> None:
     found, wanted = ours_of(ours, beam, made)(0), theirs_of(theirs, beam, made)(0)
     same = statistics.mean(a == b for a, b in zip(found, wanted, strict=True))
-    if same < 0.8:  # random weights have ties
+    if same < 0.9:  # random weights have ties
         raise SystemExit(f"only {same:.0%} of the sentences are the same")
 
 

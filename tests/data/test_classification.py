@@ -172,6 +172,7 @@ def test_text_batches_hold_every_line_once(root):
             r"train\.tsv: every example has the label '0'; a c",
         ),
         ("train.tsv", [*TRAIN, ("a", " 0")], r"train\.tsv, line 38: the label ' 0' has spaces aro"),
+        ("train.tsv", [*TRAIN, ("a", "['0', 'NUM']")], r"line 38: the label .* is a list; for sev"),
     ],
 )
 def test_bad_labels_and_rows_are_told_before_training(root, name, rows, words):
@@ -195,6 +196,8 @@ def test_labels_that_differ_in_their_normal_form_alone_are_one_class(root):
         ({}, BadOption, "no text is given: set data.root"),
         ({"dataset": "listops", "root": "."}, BadOption, "dataset and data.root: each names"),
         ({"name": "a/b", "dataset": "listops"}, BadOption, "each names a text"),
+        ({"root": ".", "text_column": "label"}, BadOption, "name a column twice: label, label"),
+        ({"root": ".", "text_column": ["a", "a"]}, BadOption, "name a column twice: a, a, label"),
         ({"dataset": "listops", "test": "x"}, BadOption, "has its own splits: set it to null"),
         ({"dataset": "numbers"}, BadOption, "has no labels"),
         ({"root": ".", "tokenizer": "wrod"}, UnknownName, "word"),

@@ -42,7 +42,7 @@ def test_a_classifier_is_one_file_for_all_lengths(apart, causal, tmp_path):
     }
     model, session = task.model, Session(tmp_path / "model" / "model.onnx")
     for n in range(200, 0, -apart):
-        tokens, lengths = onnx.sample(OWN, 3, n)
+        tokens, lengths = onnx.sample(OWN, 20, 3, n)
         wanted = model(tokens, mask=Mask.right(lengths, n))
         found = session(tokens, lengths)["logits"]
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
@@ -52,8 +52,8 @@ def test_a_translator_is_one_file_for_all_lengths(folder):
     assert {path.name for path in folder.iterdir()} == {"model.onnx", "tokenizer.json"}
     model, session = translator(layers=1, position="rotary").model, Session(folder / "model.onnx")
     for k, t in ((1, 200), (9, 1), (40, 23), (200, 64)):
-        source, lengths = onnx.sample(OWN, 3, k)
-        tokens, _ = onnx.sample(OWN, 3, t)
+        source, lengths = onnx.sample(OWN, 20, 3, k)
+        tokens, _ = onnx.sample(OWN, 20, 3, t)
         wanted = model(source, tokens, source_mask=Mask.right(lengths, k))
         found = session(source, lengths, tokens)["logits"]
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
@@ -100,3 +100,8 @@ def test_every_part_is_exported_faithfully_or_refused_by_name(kind, name, tmp_pa
     if kind != "pooling":
         said = refusal_of(translator, tmp_path / "translator", **{kind: name})
         assert not said or f"{kind} {name!r}" in said
+
+
+def test_a_vocabulary_of_few_tokens_has_enough_to_compare():
+    tokens, _ = onnx.sample(OWN, len(OWN.every) + 4, 3, 5)
+    assert tokens.max() < len(OWN.every) + 4

@@ -43,7 +43,7 @@ DAILY = {
     f"{MIXTURE} 10000000": "experts=10000000 .* at most 100000",
     "--model.decoder.value_head_dim 2000000": "model: .* GB.* 16.0 GB.*decoder.*value",
     f"{LEARNED} 10000000": "model: .* 41.0 GB.* 16.0 GB.*position.* 10000000",
-    "--search.beam 1000000": "beam=1000000 must be a whole number",
+    "--search.beam 1000000": "beam=1000000 must be .*at least 1 and at most 1000",
 }
 """What is refused, and the line that names the option or the tensor, and both numbers."""
 FITS = (
@@ -113,7 +113,7 @@ STORED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "layers": (lambda r: r["model"].update(layers=10**6), "layers is 1e[+]06; the most is"),
     "beam": (
         lambda r: r.update(search={"beam": 10**9}),
-        "beam=1000000000 must be a whole number",
+        "beam=1000000000 must be .*at least 1 and at most 1000",
     ),
 }
 

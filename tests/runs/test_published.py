@@ -236,7 +236,7 @@ HONOURED: list[tuple[str, dict[str, Any]]] = [
     ("gpt_oss", {"rope_parameters": None}),  # YaRN
     ("gpt_oss", {"rope_parameters": None, "rope_theta": 123}),
     ("gpt_oss", {"rope_parameters": {**YARN, "original_max_position_embeddings": 8}}),
-    ("gpt_neox", {"rope_parameters": None, "rotary_pct": 0.67, "partial_rotary_factor": 0.67}),
+    ("gpt_neox", {"rope_parameters": None, "rotary_pct": 0.67, "partial_rotary_factor": 0.5}),
     ("gpt_neox", {"rope_parameters": None, "rotary_emb_base": 500, "rope_theta": 1e4}),
     ("t5_v1_1", {"dense_act_fn": "gelu", "tie_word_embeddings": False}),
 ]

@@ -181,6 +181,15 @@ def test_no_address_is_fetched_but_those_of_text(key, refused):
         assert refused("fit", recipe(key, address), "--print_config") == 2, address
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "127.0.0.{1..1}", "10.0.0.{1..9}", "%31%32%37.0.0.1", "localhost", "[::1]"],
+)
+def test_no_address_of_text_names_a_private_host(host, refused):
+    said = refused("fit", recipe("data.train", f"https://{host}/x.tsv"), "--print_config")
+    assert said == 2
+
+
 TAGS = (
     *("int", "float", "bool", "null", "str", "seq", "map", "timestamp", "binary", "set", "omap"),
     *("pairs", "merge", "value", "python/name:os.system", "python/module:beside"),

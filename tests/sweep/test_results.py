@@ -34,7 +34,9 @@ def started(folder, seed, **model):
 def test_a_repeat_has_other_seeds_the_same_cells_and_the_same_recipe(first, tmp_path):
     with pytest.raises(BadRun, match="seed 3 in both folders: a repeat has other seeds"):
         gather(first, None, make(tmp_path / "three", (3, 4, 5), NORMS, POSITIONS))
-    with pytest.raises(BadRun, match=r"cell norm=rms,position=\w+ is True in one, False in the"):
+    with pytest.raises(
+        BadRun, match="cell norm=rms,position=rotary is there in one, missing in the"
+    ):
         gather(first, None, make(tmp_path / "fewer", (4, 5), NORMS[:1], POSITIONS))
     one, other = (
         make(tmp_path / "one", (1, 2, 3), NORMS, POSITIONS),
@@ -48,6 +50,14 @@ def test_a_repeat_has_other_seeds_the_same_cells_and_the_same_recipe(first, tmp_
     started(one, 2)
     started(other, 5)
     assert gather(one, None, other).repeats
+    again = yaml.safe_load((other / "sweep.yaml").read_text("utf-8"))
+    again["tune"]["values"] = [0.2, 0.4]
+    retuned = yaml.safe_dump(again)
+    again["tune"]["values"] = [0.1, 0.4]
+    (other / "sweep.yaml").write_text(retuned, "utf-8")
+    with pytest.raises(BadRun, match=r"tune is optim.lr among \[0.1, 0.4\] in one, .*\[0.2, 0.4\]"):
+        gather(one, None, other)
+    (other / "sweep.yaml").write_text(yaml.safe_dump(again), "utf-8")
     started(other, 5, dim=512)
     with pytest.raises(
         BadRun, match=r"in norm=rms,position=rotary, model\.dim is 16 in one, 512 in the other"

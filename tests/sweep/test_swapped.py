@@ -9,6 +9,7 @@ from tests.sweep.made import make
 from tfzoo.commands.main import main
 from tfzoo.config.recipe import find_recipe
 from tfzoo.sweep.plan.load import load
+from tfzoo.sweep.report import figures
 from tfzoo.sweep.report.files import markdown, page
 from tfzoo.sweep.report.results import gather
 from tfzoo.sweep.report.sections import sections, swapped
@@ -33,7 +34,8 @@ def folder(place, curves, **metric):
 
 def costs(made):
     """The caption and the rows of the table."""
-    found = swapped(gather(made))
+    results = gather(made)
+    found = swapped(results, *figures.validated(results))
     return found.lines[0][1], [[one.text for one in row] for row in found.table.rows]
 
 

@@ -106,11 +106,13 @@ def empty_batches_and_texts_are_harmless(entry: Entry):
 @contract(*COMPONENT_KINDS)
 def its_constructor_initialises_every_parameter(entry: Entry):
     """Memory that is not filled holds NaN here."""
+    before = torch.are_deterministic_algorithms_enabled()
+    only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         module = build(entry)
     finally:
-        torch.use_deterministic_algorithms(False)
+        torch.use_deterministic_algorithms(before, warn_only=only_warns)
     for name, value in module.state_dict().items():
         if bool(value.isnan().any()):
             raise Violation(f"its constructor does not initialise {name}")

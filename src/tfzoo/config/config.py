@@ -18,8 +18,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from lightning_utilities.core.imports import RequirementCache
-
 from tfzoo.base import memory
 from tfzoo.base.registry import registry
 from tfzoo.base.values import (
@@ -577,7 +575,7 @@ def check_logger(cls: type, options: Mapping[str, Any]) -> None:
     """
     modules = [vars(import_module(owner.__module__)) for owner in cls.__mro__]
     values = [value for module in modules for value in module.values()]
-    needed = [value for value in values if isinstance(value, RequirementCache)]
+    needed = [value for value in values if type(value).__name__ == "RequirementCache"]
     if needed and not any(needed):
         raise BadRecipe(f"{cls.__name__} needs a package: {needed[0]}")
     if cls.__name__ in PASSED_ON and options.keys() - arguments(cls).keys():

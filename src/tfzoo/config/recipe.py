@@ -534,7 +534,7 @@ def untrusted(key: str, value: Any) -> str:
     if not isinstance(value, str) or (key == "from" and ADDRESS.fullmatch(value)):
         return ""
     if ADDRESS_KEY.match(key) and is_address(value):
-        return refusal(value, trusted=False) or ""
+        return refusal(value, trusted=False)
     if URL.match(value):
         return f"{value!r} is an address, and a recipe fetches nothing. {TRUST}"
     packages = tuple(f"{package}." for package in CLASSES.values())

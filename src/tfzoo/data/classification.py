@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 from unicodedata import normalize
 
+from tfzoo.base.registry import task_for
 from tfzoo.base.values import check_range
 from tfzoo.data.batches import ClassificationDataset, TokenDropout
 from tfzoo.data.module import EncodedText, TextData
 from tfzoo.data.prepare import Examples, Integers, Sentences, SplitFingerprint, location, read_split
-from tfzoo.data.table import TAB, Pair
+from tfzoo.data.table import TAB, Pair, list_in, names_of
 from tfzoo.errors import BadData, BadOption, listing
 
 UNSEEN = "_unseen"
@@ -66,6 +67,12 @@ class LabelledText(TextData):
             raise BadOption(f"dataset {self.built_in.entry.name!r} has no labels")
         names = getattr(self.built_in, "text_columns", text_column)
         self.columns = column_of(names), self.label_cells(label_column)
+        each = [*names_of(self.columns[0]), label_column]
+        if len({*each}) < len(each):
+            raise BadOption(
+                f" and data.label_column name a column twice: {', '.join(each)}",
+                key="data.text_column",
+            )
         self.cut: dict[str, int] = {}
         """By split, the sequences of which only the first ``max_length`` tokens are used."""
 
@@ -223,19 +230,24 @@ class ClassificationData(LabelledText):
         a line break inside.
         """
         for label in labels:
+            wrong = ""
             if label != label.strip() or len(label.splitlines()) > 1:
+                wrong = "has spaces around it, or more than one line"
+            elif list_in(label, "label", "train") is not None:
+                wrong = f"is a list; for several labels of a text, set {task_for('several')}"
+            if wrong:
                 where = next(
                     location(self.splits[name], row, name)
                     for name in ("train", "val")
                     for row, (_, cell) in enumerate(self.splits[name])
                     if self.labels_of(cell) == [label]
                 )
-                raise BadData(
-                    f"{where}: the label {label!r} has spaces around it, or more than one line"
-                )
+                raise BadData(f"{where}: the label {label!r} {wrong}")
         if len(labels) < 2:
             where = getattr(self.splits["train"], "path", "train")
-            found = f"every example has the label {labels[0]!r}" if labels else "no example has one"
+            found = (
+                f"every example has the label {labels[0]!r}" if labels else "no example has a label"
+            )
             raise BadData(f"{where}: {found}; a classifier needs two labels")
 
     def targets(self, name: str, cells: Sequence[str]) -> Integers:

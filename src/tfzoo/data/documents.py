@@ -252,10 +252,11 @@ class DocumentText(TextData):
     """Documents without labels. A document is a line of a file, or a cell of a table; a
     blank one holds no token and is left out.
 
-    Where the text comes from: :class:`~tfzoo.data.module.TextData`. Files of lines have any ending;
-    of a built-in data set only the texts are used. Without ``val``, a fraction of training is held
-    out for it, chosen by the seed and the texts; equal documents stay together. A document of more
-    tokens than a row has is read in parts, none of which sees another.
+    Where the text comes from: :class:`~tfzoo.data.module.TextData`. A folder has ``train.txt`` and
+    others; a file of lines that is named has any ending. Of a built-in data set only the texts are
+    used. Without ``val``, a fraction of training is held out for it, chosen by the seed and the
+    texts; equal documents stay together. A document of more tokens than a row has is read in parts,
+    none of which sees another.
 
     Args:
         text_column: the column of a table, or key of rows.
@@ -524,8 +525,8 @@ def text_with_masks_batches(
     joins = joins_words(vocabulary.tokenizer)
     read = [with_masks(line, vocabulary.tokenizer, joins) for line in lines]
     ids = truncated([ids for ids, _ in read], max_length, special, on_truncated)
-    longest, none = max(map(len, ids), default=0), np.zeros(0, np.int64)
-    dataset = ClassificationDataset(Sentences.of(ids), none, longest, special, lines)
+    longest, no_labels = max(map(len, ids), default=0), np.zeros(0, np.int64)
+    dataset = ClassificationDataset(Sentences.of(ids), no_labels, longest, special, lines)
     for batch in in_batches(dataset, max_tokens):
         places = [
             (row, row * batch.tokens.size(1) + special.frame - 1 + place)

@@ -287,8 +287,7 @@ ROWS, CHARACTERS = 65_536, 16_000_000
 SAMPLE = 200_000, 50_000_000
 """How much text the tokenizer is trained on, as :data:`ROWS` and :data:`CHARACTERS`."""
 
-Pair = tuple[str, str]
-Encode = Callable[[Sequence[Pair]], Any]
+Encode = Callable[[Sequence[tuple[str, str]]], Any]
 """The data set of some rows, without those that training leaves out."""
 
 
@@ -317,7 +316,7 @@ class Files:
             sleep(pause)
         return text_of(self.root, name, self.form, quiet=True)
 
-    def sample(self) -> list[Pair]:
+    def sample(self) -> list[tuple[str, str]]:
         """The first rows of the first files, for a tokenizer."""
         names = self.names[:READERS]
         rows, characters = (most // len(names) for most in SAMPLE)
@@ -424,7 +423,7 @@ class TextStream(IterableDataset[Any]):
         sampler.set_epoch(epoch)
         return list(sampler)
 
-    def _rows(self, number: int, start: Place) -> Iterator[tuple[Place, Pair | None]]:
+    def _rows(self, number: int, start: Place) -> Iterator[tuple[Place, tuple[str, str] | None]]:
         """Each row of a reader with the place after it, from a place on; None where a pass ends."""
         place = start
         while True:
@@ -504,8 +503,8 @@ class StreamLoader:
 
 
 def limited(
-    rows: Iterator[tuple[T, Pair | None]], most: int, characters: int
-) -> Iterator[tuple[T, Pair | None]]:
+    rows: Iterator[tuple[T, tuple[str, str] | None]], most: int, characters: int
+) -> Iterator[tuple[T, tuple[str, str] | None]]:
     """The first rows, up to a number of them or of their characters, or the end of a pass."""
     for place, row in islice(rows, most):
         yield place, row

@@ -94,7 +94,8 @@ def may_be_public(host: str) -> bool:
     try:
         number = socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)[0][4][0]
     except (OSError, UnicodeError):
-        return host.rstrip(".").lower().rpartition(".")[2] not in ("", "localhost")  # a name
+        name = re.fullmatch(r"[\w.-]+", host, re.ASCII) is not None  # and no range of numbers
+        return name and host.rstrip(".").lower().rpartition(".")[2] not in ("", "localhost")
     return ip_address(number).is_global
 
 

@@ -75,8 +75,9 @@ class TextSource:
                 "no text is given: set data.root (a folder), data.train (a file), data.name (of "
                 "the Hub) or data.dataset (docs/data.md)"
             )
-        path = name is not None and Path(name.partition(":")[0]).exists()
-        if path or not HUB_NAME.fullmatch("a" if name is None else name):
+        if name is not None and (
+            Path(name.partition(":")[0]).exists() or not HUB_NAME.fullmatch(name)
+        ):
             raise BadOption(
                 f" {name!r} is a path or no name; it takes the name of a data set of the Hub, "
                 "owner/name or owner/name:config. A folder is data.root, a file data.train",

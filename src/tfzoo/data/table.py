@@ -143,8 +143,8 @@ class TextFormat:
         Raises:
             BadData: one is missing, or there twice.
         """
-        for name in self.names if NESTED not in names else ():
-            if names.count(name) != 1:
+        for name in self.names:
+            if names.count(name) > 1 or (name not in names and NESTED not in names):
                 raise no_column(name, names, str(path))
         return [name for name in (*self.names, NESTED) if name in names]
 

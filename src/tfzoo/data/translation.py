@@ -70,6 +70,11 @@ class TranslationData(TextData):
         self.endings = self.columns = self.direction
         if own is None:
             self.columns = (source_column or first, target_column or second)
+            if self.columns[0] == self.columns[1]:
+                raise BadOption(
+                    f" and data.target_column are both {self.columns[0]!r}",
+                    key="data.source_column",
+                )
 
     tokenizers = TextData.vocabulary
 

@@ -43,10 +43,11 @@ def write_tokenizer(task: Task, folder: Path) -> None:
         (folder / name).write_text(text, "utf-8", newline="\n")
 
 
-def sample(special: SpecialIds, b: int, n: int) -> tuple[Tensor, Tensor]:
-    """Ids of ``b`` texts of up to ``n`` tokens, each shorter by one than the one before, and their
-    lengths: ``(b n), (b)``.
+def sample(special: SpecialIds, size: int, b: int, n: int) -> tuple[Tensor, Tensor]:
+    """Ids, of a vocabulary of ``size``, of ``b`` texts of up to ``n`` tokens, each shorter by one
+    than the one before, and their lengths: ``(b n), (b)``.
     """
-    ids = torch.tensor(special.ordinary(13))[torch.arange(b * n).reshape(b, n) % 13]
+    some = torch.tensor(special.ordinary(min(13, size - len(special.every))))
+    ids = some[torch.arange(b * n).reshape(b, n) % len(some)]
     lengths = (n - torch.arange(b)).clamp(min=1)
     return ids.masked_fill(torch.arange(n) >= lengths[:, None], special.fill), lengths

@@ -67,9 +67,12 @@ def export(task: Task, folder: Path) -> None:
     special, translates = task.tokenizer.special, isinstance(model, Transformer)
     most = min((limit for limit in task.max_positions() if limit), default=max(SIZES))
     examples: list[tuple[Tensor, ...]] = []
+    sizes = (model.config.get(key) for key in ("vocab_size", "source_vocab_size"))
+    size = min(one for one in sizes if one)
     for n, target in SIZES.items():
-        text = sample(special, 2 if n == 5 else 3, min(n, most))
-        examples.append((*text, sample(special, len(text[1]), target)[0]) if translates else text)
+        text = sample(special, size, 2 if n == 5 else 3, min(n, most))
+        answer = sample(special, size, len(text[1]), target)[0]
+        examples.append((*text, answer) if translates else text)
     names = ["source", "lengths", "tokens"] if translates else ["tokens", "lengths"]
     with new_folder(folder) as place, torch.no_grad():
         write_tokenizer(task, place)

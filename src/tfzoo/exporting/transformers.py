@@ -224,11 +224,13 @@ def config_of(
         if best is None or len(differs) <= len(best[0]):  # of bert and distilbert the latter
             best = differs, name, config
     if best is None or best[0]:
-        closest = "a name of tfzoo architectures" if best is None else best[1]
-        parts = "" if best is None else f": {listing(best[0])} differ from {best[1]}"
+        parts, like = "", ""
+        if best is not None:
+            parts = f": {listing(best[0])} differ from {best[1]}"
+            like = f"; trained with --model.like {best[1]}, it is one of theirs"
         raise BadOption(
             f"transformers has no model with these parts{parts}. --to safetensors and --to onnx "
-            f"write it as it is; trained with --model.like {closest}, it is one of theirs"
+            f"write it as it is{like}"
         )
     return best[1], best[2]
 

@@ -100,7 +100,8 @@ def sweep_folder(plan: Plan, path: str | None, seeds: Sequence[int]) -> Path:
     """
     folder = Path(path or RUNS / plan.file.stem).expanduser().absolute()
     runs = [path.name for cell in plan.cells for path in (folder / cell.name).glob("seed-*")]
-    left_out = {int(name.removeprefix("seed-")) for name in runs} - {*plan.seeds}
+    found = {name.removeprefix("seed-") for name in runs}
+    left_out = {int(seed) for seed in found if seed.isdecimal()} - {*plan.seeds}
     if seeds and left_out:
         raise BadRun(
             f"{folder} has runs of seed {', '.join(map(str, sorted(left_out)))}, which --seeds "

@@ -39,6 +39,8 @@ differences.
 
 Curve = dict[int, float]
 """A value by step."""
+Logged = dict[tuple[str, int], Curve]
+"""What runs have logged, by cell and seed."""
 
 
 def inline(figure: Figure, label: str) -> Markup:
@@ -103,11 +105,13 @@ def limits(values: Sequence[float | None], margin: float = 0.06) -> tuple[float,
     return float(low - margin * spread), float(high + margin * spread)
 
 
-def curves(results: Results, cells: Sequence[CellResult]) -> tuple[Markup | None, str]:
-    """The curves of the judged metric as it was logged during training: a small plot for each cell,
-    a line for each seed, those of the baseline grey; and their caption. None if nothing was logged.
+def curves(
+    results: Results, cells: Sequence[CellResult], metric: str, logged: Logged
+) -> tuple[Markup | None, str]:
+    """The curves of a metric as it was logged during training (:func:`validated`): a small plot for
+    each cell, a line for each seed, those of the baseline grey; and their caption. None if nothing
+    was logged.
     """
-    metric, logged = validated(results)
     runs = {
         cell.name: [one for (name, _), one in logged.items() if name == cell.name] for cell in cells
     }
@@ -137,7 +141,7 @@ def curves(results: Results, cells: Sequence[CellResult]) -> tuple[Markup | None
     return picture, caption(results.verdicts[0].metric, metric)
 
 
-def validated(results: Results) -> tuple[str, dict[tuple[str, int], Curve]]:
+def validated(results: Results) -> tuple[str, Logged]:
     """The first of these that was logged more than once: the judged metric, the same metric on the
     validation split, the validation loss; else the training loss. And its curve in each completed
     run that logged it, by cell and seed.

@@ -125,6 +125,7 @@ def gather(
     if again:
         check_repeat(folder, again)
     rows, plan, sample = table(folder), folder.plan, design(folder)
+    rows_again = table(again) if again else []
     axes = {axis: [*labels] for axis, labels in plan.axes.items()}
     verdicts, dependences, repeats_of = [], {}, {}
     for one in [column(plan, rows, metric)] if metric else plan.metrics:
@@ -134,7 +135,7 @@ def gather(
         if own := interactions(rows, axes, plan.baseline, one.name, *how):
             dependences[one.name] = own
         if again:
-            second = judge(table(again), axes, plan.baseline, one.name, one.mode, *how)
+            second = judge(rows_again, axes, plan.baseline, one.name, one.mode, *how)
             repeats_of[one.name] = repeats(found, second)
     results = [
         CellResult(
@@ -167,7 +168,17 @@ def check_repeat(first: SweepFolder, again: SweepFolder) -> None:
         BadRun: naming what differs.
     """
     ours, theirs = recipes(first), recipes(again)
-    found = [(f"cell {name}", name in ours, name in theirs) for name in ours.keys() ^ theirs.keys()]
+    says = {True: "there", False: "missing"}
+    found: list[tuple[str, Any, Any]] = [
+        (f"cell {name}", says[name in ours], says[name in theirs])
+        for name in sorted(ours.keys() ^ theirs.keys())
+    ]
+    tunes = [
+        one.plan.tune and f"{one.plan.tune.key} among {[*one.plan.tune.values.values()]}"
+        for one in (first, again)
+    ]
+    if tunes[0] != tunes[1]:
+        found.append(("tune", tunes[0], tunes[1]))
     tuned = first.plan.tune.key if first.plan.tune else ""
     for name in ours.keys() & theirs.keys():
         if ours[name] and theirs[name]:

@@ -137,6 +137,7 @@ def sections(results: Results) -> list[Section]:
     is_cut = len(results.cells) > figures.MAX_CELLS
     cut = f" (the baseline and the best {len(shown) - 1})" * is_cut
     first, *others = results.verdicts
+    logged = figures.validated(results)
     found = [
         Section("All cells", table=cells(results), is_folded=False),
         Section(f"Effects{cut}", (), None, figures.forest(results, first, shown), is_folded=False),
@@ -151,8 +152,8 @@ def sections(results: Results) -> list[Section]:
             ],
         ),
         Section("Again with other seeds", again(results)),
-        swapped(results),
-        learning_curves(results, shown, cut),
+        swapped(results, *logged),
+        learning_curves(results, shown, cut, *logged),
         Section("Refused, failed and missing", troubles(results)),
         Section(MADE, [("", f"{name}: {text}") for name, text in facts(results)]),
     ]
@@ -250,14 +251,13 @@ def sign(one: Judged) -> str:
     return (HINTS if one.is_hint else SIGNS)[one.verdict] if one.verdict in DECIDED else ""
 
 
-def swapped(results: Results) -> Section:
+def swapped(results: Results, metric: str, logged: figures.Logged) -> Section:
     """What a part that was swapped in a trained model costs at once, and the first validation that
     is no worse, but for the sweep's margin, than that of the same seed's baseline before its first
     step; empty unless training began with trained weights, which are validated before it.
     """
     judged = results.verdicts[0]
-    metric, found = figures.validated(results)
-    curves = {run: curve for run, curve in found.items() if 0 in curve}
+    curves = {run: curve for run, curve in logged.items() if 0 in curve}
     sign = 1 if metric.endswith("loss") or judged.mode == "min" else -1
     baseline = [cell.name for cell in results.cells if cell.labels == results.plan.baseline]
     same = metric.rpartition("/")[2] == judged.metric.rpartition("/")[2]
@@ -288,9 +288,11 @@ def swapped(results: Results) -> Section:
     return Section("What a swap costs at once", lines, Table(heads, rows) if rows else None)
 
 
-def learning_curves(results: Results, shown: Sequence[CellResult], cut: str) -> Section:
+def learning_curves(
+    results: Results, shown: Sequence[CellResult], cut: str, metric: str, logged: figures.Logged
+) -> Section:
     """The curves of these cells; empty if there are none."""
-    picture, caption = figures.curves(results, shown)
+    picture, caption = figures.curves(results, shown, metric, logged)
     return Section(f"Learning curves{cut}", [("", caption)] * bool(picture), picture=picture)
 
 
@@ -322,7 +324,7 @@ def facts(results: Results) -> list[tuple[str, str]]:
     before = " and ".join(map(str, design.earlier))
     limits = [f"{key} {value}" for key, value in asdict(plan.budget).items() if value is not None]
     found = {
-        "Recipe": plan.recipe or f"{plan.module} on {plan.data}",
+        "Recipe": plan.recipe or " on ".join(filter(None, (plan.module, plan.data))),
         "Baseline": ", ".join(baseline),
         "Seeds": ", ".join(map(str, seeds)),
         "Budget": ", ".join(limits) or "that of the recipe",

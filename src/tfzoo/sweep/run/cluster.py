@@ -98,8 +98,8 @@ def die_with_parent() -> None:
 
 
 def run_job(job: Job) -> Ended:
-    """The function that Ray calls remotely. It lies in this module because Ray imports the module
-    on the remote machine, and this one does not import torch.
+    """The function that Ray calls remotely. It lies in a module, which Ray imports on the
+    remote machine.
     """
     return job()
 

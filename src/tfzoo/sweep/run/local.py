@@ -26,7 +26,7 @@ from tfzoo.base.loading import task_class
 from tfzoo.base.memory import RAN_OUT
 from tfzoo.base.processes import CODES
 from tfzoo.base.terminal import notify
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs import checkpoints
 from tfzoo.runs.folder import (
     CONFIG,
@@ -90,7 +90,8 @@ def slots(plan: Plan, jobs: int) -> list[dict[str, str]]:
     import torch
 
     named, each = os.environ.get("CUDA_VISIBLE_DEVICES"), plan.devices or 1
-    devices = named.split(",") if named else [str(at) for at in range(torch.cuda.device_count())]
+    devices = [name for name in (named or "").split(",") if name]
+    devices = devices or [str(at) for at in range(torch.cuda.device_count())]
     if not devices:
         return [common] * jobs
     groups = [
@@ -287,7 +288,10 @@ def train(run: Run, words: Sequence[str]) -> int:
                     code = call(("tfzoo.commands.main", "score", str(run.folder)))
             except Exception as error:  # of any kind: a module is somebody else's
                 traceback.print_exc()
-                record_failure(run.folder, f"{type(error).__name__}: {error}")
+                said = str(error)
+                if not isinstance(error, TfzooError):
+                    said = f"{type(error).__name__}: {said}"
+                record_failure(run.folder, said)
                 code = 1
             if code not in (0, *STOPPED):
                 fail(run, code)

@@ -131,7 +131,7 @@ class Array(Cluster):
             return None
         if str(job.state).startswith("CANCELLED"):  # by a person: do not submit again
             return Ended(CANCELLED)
-        if job.state == "NODE_FAIL":
+        if job.state in ("NODE_FAIL", "BOOT_FAIL", "PREEMPTED"):
             return Ended(LOST)
         try:
             ended: Ended = job.result()

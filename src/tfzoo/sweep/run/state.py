@@ -23,6 +23,7 @@ from tfzoo.runs.folder import (
     holding,
     is_complete,
     logged_curves,
+    make,
     plain,
     read_config,
     read_summary,
@@ -184,7 +185,7 @@ def create(plan: Plan, folder: Path, command: str) -> None:
     Raises:
         BadRun: it holds something else, or runs with other settings.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make(folder)
     if any(folder.iterdir()) and not (folder / SWEEP).is_file():
         raise BadRun(f"{folder} is not empty and holds no sweep. Name another with --run")
     for run in planned_runs(plan, folder):
