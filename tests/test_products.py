@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason
 
 @pytest.fixture
 def chosen(monkeypatch):
-    """oneDNN on any processor, for any size; the inputs of its linear."""
+    """oneDNN on any processor, for any size; the inputs of its products."""
     seen = []
     by_onednn = adapters.onednn_linear
 
@@ -22,9 +22,7 @@ def chosen(monkeypatch):
         seen.append(x)
         return by_onednn(x, *more)
 
-    monkeypatch.setattr(module, "mkl_is_slow", lambda: True)
-    monkeypatch.setattr(module, "SMALLEST", 1)
-    monkeypatch.setattr(module, "SMALLEST_REPEATED", 1)
+    monkeypatch.setattr(module, "smallest", lambda training: 1)
     monkeypatch.setattr(adapters, "onednn_linear", noted)
     return seen
 

@@ -104,12 +104,13 @@ def within(where: str) -> Iterator[None]:
 @contextmanager
 def under(key: str) -> Iterator[None]:
     """Context in which a :class:`TfzooError` is about a key of a recipe, or one below it, which
-    may already have its full name.
+    may already have its full name. What a component calls itself, ``attention 'cosine': scale``, is
+    part of the message.
     """
     try:
         yield
     except TfzooError as error:
-        if not error.key:
+        if " " in error.key or not error.key:
             error.args, error.key = (f": {error}",), key
         elif not error.key.startswith(f"{key}."):
             error.key = f"{key}.{error.key}"

@@ -180,3 +180,11 @@ def test_an_attention_outside_of_its_model_is_refused():
     with pytest.raises(BadOption, match="needs its transformers model"):
         tfzoo.swap(layer, attention="additive")
     assert tfzoo.swap(layer, norm="rms").replaced
+
+
+def test_a_model_that_reads_the_dtype_of_a_norms_weight_takes_one_without():
+    config = transformers.MambaConfig(hidden_size=32, num_hidden_layers=2, vocab_size=50)
+    model = transformers.MambaModel(config).eval()
+    for norm in ("none", "scale"):
+        tfzoo.swap(model, norm=norm)
+        assert model(torch.tensor([[1, 2, 3]])).last_hidden_state.shape == (1, 3, 32)

@@ -232,3 +232,25 @@ def test_a_swapped_model_is_copied_and_pickled():
     model.eval()
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         torch.testing.assert_close(output(other, x), output(model, x), rtol=0.0, atol=0.0)
+
+
+def test_a_weighting_with_parameters_is_swapped_for_one_without():
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, batch_first=True), 2)
+    tfzoo.swap(model, weighting="sink")
+    tfzoo.swap(model, weighting="sparsemax")
+    assert model(torch.randn(2, 5, 32)).shape == (2, 5, 32)
+
+
+def test_a_norm_whose_weight_is_no_vector_is_refused():
+    class ScaledRMSNorm(nn.Module):
+        dim = 8
+
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.tensor(2.0))
+
+        def forward(self, x):
+            return self.weight * nn.functional.normalize(x, dim=-1)
+
+    with pytest.raises(BadOption, match="its weight is no vector"):
+        tfzoo.swap(nn.Sequential(ScaledRMSNorm()), norm="rms")

@@ -3,13 +3,16 @@ expert.
 
 PyTorch computes products in fp32 by MKL, which on AMD's processors of family 26 reaches half of
 what oneDNN does, which PyTorch has built in and uses for other dtypes; on those of family 25,
-oneDNN gains little. ``benchmarks/products.py`` measures both.
+oneDNN gains for the few rows of a decoder's step alone. ``benchmarks/products.py`` and
+``benchmarks/beside_marian.py`` measure it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +23,8 @@ from torch import Tensor, nn
 from tfzoo.base import adapters
 from tfzoo.base.kernels import custom_functions_apply, differentiable_backward
 
-SMALLEST = 2**27
-"""Multiplications from which a product pays for the code that oneDNN makes, and keeps, for its
-sizes: those of a batch of training are often new.
-"""
-SMALLEST_REPEATED = 2**20
-"""The same without gradients, as in the steps of a decoder, whose sizes stay."""
+WIDE = 26
+"""The family of AMD's processors from which on oneDNN is the faster one in training too."""
 
 
 class Linear(nn.Linear):
@@ -89,12 +88,12 @@ class Experts(nn.Module):
 
 
 def linear(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, smallest: int | None = None
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, training: bool | None = None
 ) -> Tensor:
     """``x W^T + b``, by oneDNN where that is the faster way, in fp32 on a CPU, and by ``F.linear``
     anywhere else: ``(* i), (o i), (o) -> (* o)``.
     """
-    if not goes_by_onednn(x, weight, bias, smallest):
+    if not goes_by_onednn(x, weight, bias, training):
         return F.linear(x, weight, bias)
     if not torch.is_grad_enabled():
         return adapters.onednn_linear(x, weight, bias)  # type: ignore[no-any-return]
@@ -104,18 +103,16 @@ def linear(
 
 
 def goes_by_onednn(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, smallest: int | None = None
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, training: bool | None = None
 ) -> bool:
-    """Whether oneDNN is to compute :func:`linear`, of at least ``smallest`` multiplications: by
-    default one of the numbers above.
+    """Whether oneDNN is to compute :func:`linear`; ``training`` where gradients are computed, or
+    where it is said.
     """
     if torch.compiler.is_compiling():  # a graph is for any number of rows
         return False
-    if smallest is None:
-        smallest = SMALLEST if torch.is_grad_enabled() else SMALLEST_REPEATED
+    training = torch.is_grad_enabled() if training is None else training
     return (
-        x.numel() * weight.shape[0] >= smallest
-        and mkl_is_slow()
+        x.numel() * weight.shape[0] >= smallest(training)
         and x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
         and (bias is None or bias.dtype == torch.float32)
@@ -127,13 +124,22 @@ def goes_by_onednn(
 
 
 @cache
-def mkl_is_slow() -> bool:
-    """Whether this processor is AMD's, and oneDNN is there."""
+def smallest(training: bool) -> float:
+    """The multiplications from which a product pays for the code that oneDNN makes, and keeps, for
+    its sizes: those of training are often new, those of a decoder's steps stay. Infinite where MKL
+    is as fast, or oneDNN is not there.
+    """
     try:
-        amd = "AuthenticAMD" in Path("/proc/cpuinfo").read_text("utf-8")
+        said = Path("/proc/cpuinfo").read_text("utf-8")
     except OSError:  # no Linux
-        return False
-    return amd and torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+        return inf
+    family = re.search(r"AuthenticAMD\s+cpu family\s*: (\d+)", said)
+    there = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
+    if family is None or not there:
+        return inf
+    if training:
+        return 2**27 if int(family[1]) >= WIDE else inf
+    return 2**20
 
 
 class LinearFunction(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""Adapters: a few new parameters beside the linear maps of a model, which is else kept as it is."""
+"""Adapters: a few new parameters beside the linear maps of a model, whose own are kept."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tfzoo.base.functional import without_autocast
-from tfzoo.base.linear import SMALLEST, goes_by_onednn, linear
+from tfzoo.base.linear import goes_by_onednn, linear
 from tfzoo.errors import BadOption
 
 
@@ -201,13 +201,13 @@ def chunk_rows(device: torch.device, vocab_size: int) -> int:
 
 def matmul(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
     """``a b``, accumulated and stored in this dtype."""
-    return linear(a, b.mT, None, SMALLEST) if a.dtype == dtype else torch.mm(a, b, out_dtype=dtype)
+    return linear(a, b.mT, training=True) if a.dtype == dtype else torch.mm(a, b, out_dtype=dtype)
 
 
 def add_matmul(total: Tensor, a: Tensor, b: Tensor) -> None:
     """``total += a b``, accumulated in the dtype of ``total``."""
-    if goes_by_onednn(a, b.mT, None, SMALLEST):
-        total += linear(a, b.mT, None, SMALLEST)
+    if goes_by_onednn(a, b.mT, training=True):
+        total += linear(a, b.mT, training=True)
     elif a.dtype == total.dtype:
         total.addmm_(a, b)
     else:

@@ -41,7 +41,7 @@ class SelfAttention(SelfOrCrossAttention, Mixer):
             some, k = context.select(x), self.prepare_keys(self.keys(x))
             y = self.attend(some, self.queries(some), k, self.values(x), context.mask)
             return y.expand_as(x)  # that of other tokens is not read
-        q, k, v = self.queries(x), self.keys(x), self.values(x)
+        q, k, v = *self.queries_and_keys(x), self.values(x)
         if context.rotation is not None:
             q, k = context.rotation(q), context.rotation(k)
         k = self.prepare_keys(k)

@@ -95,6 +95,14 @@ class SelfOrCrossAttention(nn.Module):
         projected = self.query(x) if self.key is None else self.key(x)
         return split_heads(projected, self.kv_heads, self.key_norm)
 
+    def queries_and_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """:meth:`queries` and :meth:`keys`; where they share a projection, it is computed once."""
+        if self.key is not None:
+            return self.queries(x), self.keys(x)
+        y = self.query(x)
+        of_keys = split_heads(y, self.kv_heads, self.key_norm)
+        return split_heads(y, self.heads, self.query_norm), of_keys
+
     def values(self, x: Tensor) -> Tensor:
         """``(b n d) -> (b kv_heads n e)``"""
         return split_heads(self.value(x), self.kv_heads)

@@ -142,9 +142,10 @@ def multihead_attention(old: Any, spec: Spec | None, weighting: Spec | None) -> 
     new.to(device=like.device, dtype=like.dtype)
     kept = {key: one for key, one in old.state_dict().items() if not key.startswith("attention.")}
     new.load_state_dict(kept, strict=False)
-    for name, parameter in old.named_parameters():
-        if name in kept:
-            new.get_parameter(name).requires_grad_(parameter.requires_grad)
+    before = dict(old.named_parameters())
+    for name, parameter in new.named_parameters():
+        if name in before and name in kept:
+            parameter.requires_grad_(before[name].requires_grad)
     return new.train(old.training)
 
 

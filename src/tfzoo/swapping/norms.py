@@ -64,11 +64,15 @@ def find_norm(module: nn.Module, like: Tensor) -> FoundNorm:
     """
     shape = tuple(getattr(module, "normalized_shape", ()))
     weight, bias = (getattr(module, name, None) for name in ("weight", "bias"))
-    if isinstance(weight, Tensor):
+    if isinstance(weight, Tensor) and weight.numel():
         like, shape = weight, (*weight.shape, *shape[1:])
         weight = 1 + weight if is_centred(module) else weight
+    else:
+        weight = None
     if len(shape) > 1:
         raise NotSwappable("it normalises over more than one axis")
+    if weight is not None and weight.dim() == 0:
+        raise NotSwappable("its weight is no vector")
     dim = (*shape, getattr(module, "dim", 0))[0]
     if not dim:
         raise NotSwappable("its width is not known")
@@ -126,6 +130,9 @@ def norm_replacement(module: nn.Module, found: FoundNorm, spec: Spec) -> tuple[N
     norm: Any = create("norm", {"name": entry.name, **options}, dim=found.dim)
     norm.to(device=found.like.device, dtype=found.like.dtype).train(module.training)
     norm.dim = found.dim  # read by `find_norm` in a later swap: norm "none" has no weight
+    if not hasattr(norm, "weight"):  # some models read its dtype, such as Mamba
+        empty = torch.empty(0, dtype=found.like.dtype, device=found.like.device)
+        norm.register_buffer("weight", empty, persistent=False)
     lost = []
     for name, old in (("weight", found.weight), ("bias", found.bias)):
         new = getattr(norm, name, None)

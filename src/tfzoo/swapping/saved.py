@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from tfzoo.errors import BadRun
@@ -35,8 +36,7 @@ def from_pretrained(folder: str | Path) -> Any:
         BadRun: a file is missing or damaged, holds a pickle, or a model that no sum of tfzoo's
             parts is; the message names what.
     """
-    place = str(folder)
-    folder = pretrained.place_of(place)
+    folder = pretrained.place_of(folder)
     if not folder.is_dir():
         raise BadRun(f"no folder {folder}; at the Hub it is hf://owner/name")
     config = config_of(folder)
@@ -69,7 +69,7 @@ def swapped_model(
         swap(model, **arguments)
     state = {one: read(one) for one in names}
     own = (one.dtype for key, one in state.items() if key != SWAPS and one.is_floating_point())
-    model.to(next(own))
+    model.to(next(own, torch.float32))
     missing, unknown = model.load_state_dict(state, strict=False)
     tied = getattr(model, "all_tied_weights_keys", None) or ()
     if wrong := sorted({*missing, *unknown}.difference(tied)):

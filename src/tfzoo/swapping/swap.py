@@ -174,13 +174,13 @@ def swap(
         found = tuple(one for one in report.modules if one.kind == kind)
         if not any(one.outcome == "replaced" for one in found):
             raise BadOption(nothing_to_replace(model, found, kind))
+    if attention or weighting:
+        attentions.check_attention_fits(model, attention, weighting, allow)
     padding = None
     if norm is not None and mixes_tokens(registry("norm").options(norm)[0]):
         names = [one.name for one, _, new in parts if one.kind == "norm" and new is not None]
         norms.check_mixing_norm(model, norm, names, valid, allow)
         padding = norms.Padding(model, valid) if valid and valid is not True else None
-    if attention or weighting:
-        attentions.check_attention_fits(model, attention, weighting, allow)
     calling = {old: None for _, old, new in parts if isinstance(new, InterfaceAttention)}
     attentions.use_interface(model, list(calling))
     for part, old, new in parts:
