@@ -14,10 +14,10 @@ FILES = sorted(ROOT.rglob("*.py"))
 FLOORS = {
     0: ("errors", "__init__"),
     1: ("base", "contracts", "masks"),
-    2: ("attention", "weighting", "norm", "position", "feedforward", "residual", "pooling", "runs"),
+    2: ("runs",),
     3: ("models", "search"),
-    4: ("mixer", "swapping"),
-    5: ("data", "learning", "tasks", "plots"),
+    4: ("components",),
+    5: ("data", "learning", "swapping", "tasks", "plots"),
     6: ("config", "exporting", "testing"),
     7: ("training", "serving"),
     8: ("sweep",),

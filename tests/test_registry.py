@@ -10,9 +10,9 @@ import torch
 
 from tfzoo.base.registry import Registry, create, registry
 from tfzoo.commands.main import main
+from tfzoo.components.norm.rms import RMS
 from tfzoo.errors import BadComponent, BadOption, Clash
 from tfzoo.models.transformer import Transformer
-from tfzoo.norm.rms import RMS
 
 
 def test_a_subclass_has_the_constructor_that_it_inherits():

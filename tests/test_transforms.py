@@ -8,12 +8,12 @@ from torch.func import functional_call, grad, jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.exact import close
-from tfzoo.attention import _tanh_scores
 from tfzoo.base.functional import dropout
 from tfzoo.base.kernels import custom_functions_apply
 from tfzoo.base.registry import registry
+from tfzoo.components.attention import _tanh_scores
+from tfzoo.components.norm.rms import rms_norm
 from tfzoo.masks import Mask
-from tfzoo.norm.rms import rms_norm
 from tfzoo.testing.component import differentiable
 from tfzoo.testing.contract import reproducible
 from tfzoo.testing.samples import HEADS, PROBES, WIDTH, build_randomized, inputs

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from tfzoo.attention import _tanh_scores
-from tfzoo.attention._tanh_scores import tanh_scores
 from tfzoo.base.registry import create
+from tfzoo.components.attention import _tanh_scores
+from tfzoo.components.attention._tanh_scores import tanh_scores
 from tfzoo.masks import Mask
 
 B, H, Q, K, C, E = 3, 2, 70, 90, 4, 5

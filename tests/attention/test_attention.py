@@ -8,8 +8,8 @@ import torch
 from tests.daily import sampled
 from tests.exact import close
 from tests.golden import load
-from tfzoo.attention import _inner_products
 from tfzoo.base.registry import create, describe, registry
+from tfzoo.components.attention import _inner_products
 from tfzoo.masks import Mask
 
 NAMES = registry("attention").names()

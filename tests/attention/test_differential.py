@@ -9,9 +9,9 @@ from transformers.models.diffllama import modeling_diffllama
 import tfzoo
 from tfzoo.base.registry import create
 from tfzoo.base.rotation import Rotation
+from tfzoo.components.mixer.multihead import SelfAttention
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
-from tfzoo.mixer.multihead import SelfAttention
 from tfzoo.models.context import Context
 from tfzoo.models.options import StackOptions
 

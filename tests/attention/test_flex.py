@@ -12,11 +12,11 @@ import torch
 import tfzoo
 from tests.daily import sampled
 from tests.exact import close
-from tfzoo.attention import _flex, _inner_products
-from tfzoo.attention._flex import flex
 from tfzoo.base import adapters, kernels
 from tfzoo.base.functional import soft_cap
 from tfzoo.base.registry import create, registry
+from tfzoo.components.attention import _flex, _inner_products
+from tfzoo.components.attention._flex import flex
 from tfzoo.masks import Mask, Pairs, pairs
 from tfzoo.models.initialise import initialise
 from tfzoo.models.positioned import bias_of_distance, see_prefix, within

@@ -7,7 +7,7 @@ import pytest
 from tests.results import rows, summary
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
-from tfzoo.norm.rms import RMS
+from tfzoo.components.norm.rms import RMS
 
 pytestmark = pytest.mark.usefixtures("no_pictures", "own_folder")
 SMALL = (

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from tests.attention.test_additive import B, C, H, K, Q, agrees, drawn, exact
-from tfzoo.attention._tanh_scores import tanh_scores
 from tfzoo.base.registry import create
+from tfzoo.components.attention._tanh_scores import tanh_scores
 from tfzoo.masks import Mask
 
 pytestmark = [

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from tests.attention.test_flex import RELATIVE, C, H, positions, reference
-from tfzoo.attention import _inner_products
-from tfzoo.attention._flex import flex_is_faster
 from tfzoo.base import kernels
 from tfzoo.base.registry import create
+from tfzoo.components.attention import _inner_products
+from tfzoo.components.attention._flex import flex_is_faster
 from tfzoo.masks import Mask
 from tfzoo.models.positioned import bias_of_distance, within
 

@@ -12,8 +12,8 @@ from torch import nn
 import tfzoo
 from tests.exact import close
 from tfzoo.base.registry import registry
+from tfzoo.components.mixer.multihead import SelfAttention
 from tfzoo.masks import Mask
-from tfzoo.mixer.multihead import SelfAttention
 from tfzoo.models.context import Context
 from tfzoo.models.multihead import CrossAttention
 from tfzoo.models.options import StackOptions

@@ -7,8 +7,8 @@ from typing import get_type_hints
 import pytest
 
 import tfzoo
+from tfzoo.components.mixer.multihead import SelfAttention
 from tfzoo.errors import BadOption, Clash, UnknownName
-from tfzoo.mixer.multihead import SelfAttention
 from tfzoo.models.multihead import CrossAttention
 from tfzoo.models.options import STACK_KEYS, StackOptions, option_types
 from tfzoo.models.transformer_layer import TransformerLayer

@@ -8,11 +8,11 @@ from torch import nn
 import tfzoo
 from tests.exact import close
 from tfzoo.base.registry import create
+from tfzoo.components.residual.deepnorm import DeepNorm
 from tfzoo.models.initialise import initialise
 from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 from tfzoo.models.transformer_layer import TransformerLayer
-from tfzoo.residual.deepnorm import DeepNorm
 from tfzoo.testing.samples import randomize
 
 D = 6

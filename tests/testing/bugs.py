@@ -86,12 +86,12 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     ),
     # sizes, devices, copies
     "a token of zeros is divided by its length": (
-        "norm.scale:Scale.forward",
+        "components.norm.scale:Scale.forward",
         replace("self.eps / self.dim", "0.0"),
         "norm scale few_tokens_and_equal_numbers_are_harmless",
     ),
     "there are two heads, whatever is asked for": (
-        "attention.trained_scale:TrainedScale.__init__",
+        "components.attention.trained_scale:TrainedScale.__init__",
         replace("torch.empty(heads, 1, 1)", "torch.empty(2, 1, 1)"),
         "attention trained_scale sizes_are_those_that_it_is_given",
     ),
@@ -101,7 +101,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "position sinusoidal what_it_makes_is_where_its_inputs_are",
     ),
     "what the last call computed is kept with its graph": (
-        "attention.trained_scale:TrainedScale.factors",
+        "components.attention.trained_scale:TrainedScale.factors",
         replace("self.scale * q", "setattr(self, 'kept', self.scale * q) or self.kept"),
         "attention trained_scale a_copy_and_a_state_dict_hold_all",
     ),
@@ -111,7 +111,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "schedule constant invalid_values_are_refused",
     ),
     "a query of 0 gets a gradient of 10^12": (
-        "attention.cosine:direction",
+        "components.attention.cosine:direction",
         replace("length.masked_fill(length < EPS, math.inf)", "length.clamp(min=EPS)"),
         "attention cosine queries_and_keys_of_zeros_are_harmless",
     ),
@@ -516,7 +516,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         OPTIONS + "test_one_projection_for_queries_and_keys_equals_two_that_are_equal",
     ),
     "an option of a component is accepted and not used": (
-        "attention.cosine:Cosine.__init__",
+        "components.attention.cosine:Cosine.__init__",
         keyword("scale", "10.0"),
         "attention cosine every_option_changes_something",
     ),
@@ -590,12 +590,12 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "pooling pooler a_text_of_no_token_gives_zeros",
     ),
     "runs of tokens reach into what stands in the padding": (
-        "pooling.convolution:Convolution.forward",
+        "components.pooling.convolution:Convolution.forward",
         replace("x.masked_fill(~valid[..., None], 0.0)", "x.clone()"),
         "pooling convolution padding_has_no_influence",
     ),
     "in training, the variance of an instance norm is that of all texts": (
-        "norm.instance:Instance.forward",
+        "components.norm.instance:Instance.forward",
         replace(
             "centred.square().sum(1, keepdim=True) / count",
             "(centred.square().sum(1, keepdim=True) / count).mean(0) if self.training"
@@ -604,12 +604,12 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "norm instance a_text_does_not_see_the_others_of_its_batch",
     ),
     "runs of tokens end with the batch and not with their text": (
-        "pooling.convolution:Convolution.forward",
+        "components.pooling.convolution:Convolution.forward",
         keyword("padding", "'same'"),
         "pooling convolution padding_has_no_influence",
     ),
     "padding matches by zero, and zero is more than a text's own best match": (
-        "pooling.convolution:Convolution.forward",
+        "components.pooling.convolution:Convolution.forward",
         replace("F.relu(_)", "_"),
         "pooling convolution a_text_does_not_see_the_others_of_its_batch",
     ),
@@ -941,12 +941,12 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "residual rezero gradients_reach_every_parameter_and_real_tokens_alone",
     ),
     "a gate has no rectifier before it": (
-        "residual.gated:Gated.forward",
+        "components.residual.gated:Gated.forward",
         replace("_.relu()", "_"),
         RESIDUAL + "test_is_its_formula[gated]",
     ),
     "a gate starts open": (
-        "residual.gated:Gated.forward",
+        "components.residual.gated:Gated.forward",
         replace("_ - self.bias", "_ + self.bias"),
         RESIDUAL + "test_a_gate_starts_close_to_the_identity_as_its_bias_says",
     ),
@@ -973,7 +973,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     ),
     # weightings
     "a number of keys counts those that are hidden": (
-        "weighting._visible:count",
+        "components.weighting._visible:count",
         replace(
             "visible.sum(-1, keepdim=True).clamp(min=1)",
             "visible.new_full((*visible.shape[:-1], 1), visible.shape[-1], dtype=torch.int64)",
@@ -1133,12 +1133,12 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "mixer gru a_prompt_may_be_padded",
     ),
     "the kernel of a decoder stands in the middle": (
-        "mixer.convolution:Convolution.__init__",
+        "components.mixer.convolution:Convolution.__init__",
         never("causal"),
         "stack decoder-mixer=convolution " + INFLUENCE,
     ),
     "the cache of a convolution has one token too few": (
-        "mixer.convolution:Convolution.forward",
+        "components.mixer.convolution:Convolution.forward",
         replace("packing.last(_, _1)", "F.pad(packing.last(_, _1)[:, 1:], (0, 0, 1, 0))"),
         "tests/mixer/test_mixer.py::test_layers_with_different_mixers_decode_as_they_train",
     ),

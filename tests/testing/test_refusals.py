@@ -12,9 +12,9 @@ from tests.testing.allowed import violations
 from tests.testing.covering import interactions
 from tests.testing.rules import STACK, refused_by, traits
 from tfzoo.base.registry import create, registry
+from tfzoo.components.mixer.multihead import SelfAttention
 from tfzoo.errors import Clash
 from tfzoo.masks import Mask
-from tfzoo.mixer.multihead import SelfAttention
 from tfzoo.models.context import Context
 from tfzoo.models.encoder_decoder import Decoder, Encoder
 from tfzoo.models.options import ATTENTION_OPTIONS, StackOptions

@@ -29,7 +29,7 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     "attention": Kind(
-        "tfzoo.attention",
+        "tfzoo.components.attention",
         "tfzoo.contracts.Attention",
         frozenset({"heads", "head_dim", "layer", "layers"}),
         {
@@ -39,7 +39,7 @@ KINDS: Mapping[str, Kind] = {
         },
     ),
     "weighting": Kind(
-        "tfzoo.weighting",
+        "tfzoo.components.weighting",
         "tfzoo.contracts.Weighting",
         frozenset({"heads"}),
         {
@@ -51,7 +51,7 @@ KINDS: Mapping[str, Kind] = {
         },
     ),
     "mixer": Kind(
-        "tfzoo.mixer",
+        "tfzoo.components.mixer",
         "tfzoo.models.mixer.Mixer",
         frozenset({"dim", "options", "causal", "layer", "layers"}),
         {
@@ -65,7 +65,7 @@ KINDS: Mapping[str, Kind] = {
         },
     ),
     "residual": Kind(
-        "tfzoo.residual",
+        "tfzoo.components.residual",
         "tfzoo.contracts.Residual",
         frozenset(
             {"inner", "dropout", "dim", "norm", "layer", "layers", "cross", "decoder_layers"}
@@ -79,7 +79,7 @@ KINDS: Mapping[str, Kind] = {
         },
     ),
     "norm": Kind(
-        "tfzoo.norm",
+        "tfzoo.components.norm",
         "tfzoo.contracts.Norm",
         frozenset({"dim"}),
         {
@@ -91,7 +91,7 @@ KINDS: Mapping[str, Kind] = {
         },
     ),
     "position": Kind(
-        "tfzoo.position",
+        "tfzoo.components.position",
         "tfzoo.contracts.Position",
         frozenset({"dim", "heads", "head_dim", "max_length", "causal"}),
         {
@@ -101,7 +101,7 @@ KINDS: Mapping[str, Kind] = {
         },
     ),
     "feedforward": Kind(
-        "tfzoo.feedforward",
+        "tfzoo.components.feedforward",
         "tfzoo.contracts.FeedForward",
         frozenset({"dim"}),
         {
@@ -111,7 +111,7 @@ KINDS: Mapping[str, Kind] = {
         },
     ),
     "pooling": Kind(
-        "tfzoo.pooling",
+        "tfzoo.components.pooling",
         "tfzoo.contracts.Pooling",
         frozenset({"dim"}),
         {

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from tfzoo.components.feedforward._layers import Gated, Plain
 from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
 from tfzoo.exporting.model import name_of, own_model, sample, write_tokenizer
-from tfzoo.feedforward._layers import Gated, Plain
 from tfzoo.learning.task import Task
 from tfzoo.models.multihead import SelfOrCrossAttention
 from tfzoo.runs.files import new_folder

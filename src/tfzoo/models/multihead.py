@@ -26,8 +26,7 @@ def repeat_kv(x: Tensor, heads: int) -> Tensor:
 
 class SelfOrCrossAttention(nn.Module):
     """``concat(head_1, ..., head_h) W_o`` with ``head_i = attention(x W_q_i, y W_k_i, y W_v_i)``.
-    ``y`` is ``x`` in :class:`~tfzoo.mixer.multihead.SelfAttention`, the encoder's output in
-    :class:`CrossAttention`.
+    ``y`` is ``x`` in the mixer ``multihead``, the encoder's output in :class:`CrossAttention`.
 
     ``options`` may add a norm of queries and keys, a gate, and a scale of each head's output; see
     :class:`~tfzoo.models.options.StackOptions`.

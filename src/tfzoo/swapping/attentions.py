@@ -18,9 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tfzoo.attention.scaled_dot_product import ScaledDotProduct
 from tfzoo.base import adapters
 from tfzoo.base.registry import Spec, create
+from tfzoo.components.attention.scaled_dot_product import ScaledDotProduct
 from tfzoo.contracts import Attention, Weighting
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from tfzoo.base.linear import Linear
 from tfzoo.base.registry import Spec, create, registry
+from tfzoo.components.feedforward._layers import Gated, Plain
 from tfzoo.contracts import FeedForward
 from tfzoo.errors import BadOption
-from tfzoo.feedforward._layers import Gated, Plain
 from tfzoo.swapping.attentions import NotSwappable
 from tfzoo.swapping.norms import equal
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from typing import Any
 
+from tfzoo.base import rotary_scaling
 from tfzoo.base.values import check_number, check_range, leaves
 from tfzoo.errors import BadOption, listing
 from tfzoo.models.architectures import architecture, names, options_like
@@ -35,7 +36,6 @@ from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.models.masked_language_model import MaskedLanguageModel
 from tfzoo.models.transformer import Transformer
-from tfzoo.position import _rotary_scaling
 
 Model = Transformer | LanguageModel | MaskedLanguageModel | TransformerClassifier
 MODELS: Mapping[str, type[Model]] = {
@@ -433,7 +433,7 @@ def with_scaling(position: Mapping[str, Any]) -> dict[str, Any]:
     """A positional encoding with the values of its scaling's options where they are None:
     ``transformers`` has others.
     """
-    scaling = _rotary_scaling.SCALINGS.get(position.get("scaling", "none"))
+    scaling = rotary_scaling.SCALINGS.get(position.get("scaling", "none"))
     known = {one.name: one.default for one in fields(scaling)} if scaling else {}
     given = {key: one for key, one in position.items() if one is not None}
     return {**position, **known, **given}

@@ -1,0 +1,1 @@
+"""The parts of a Transformer, a folder for each kind."""

@@ -1,0 +1,35 @@
+"""A gate with a rectifier."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from tfzoo.base.registry import register
+from tfzoo.components.feedforward._layers import Gated
+
+
+@register("feedforward", "reglu", paper="arXiv:2002.05202, eq. 5 and 6")
+class ReGLU(Gated):
+    """A gated layer: ``(max(0, x W) * x V) U``.
+
+    Shapes: ``(b n d) -> (b n d)``; dropout acts on the hidden layer ``(b n f)``.
+
+    Shazeer 2020, eq. 6. Each matrix starts uniform by Glorot's rule, biases at zero.
+
+    Options:
+        hidden: width ``f`` of the hidden layer; None is two thirds of ``4 d``, rounded, with
+            which the layer has as many parameters as an ungated one of width ``4 d``.
+        bias: whether the three maps have biases.
+
+    Raises:
+        BadOption: ``hidden`` under 1.
+
+    >>> import torch
+    >>> from tfzoo.base.registry import create
+    >>> create("feedforward", {"name": "reglu", "hidden": 16}, dim=8)(torch.randn(2, 3, 8)).shape
+    torch.Size([2, 3, 8])
+    """
+
+    def activation(self, z: Tensor) -> Tensor:
+        return F.relu(z)
