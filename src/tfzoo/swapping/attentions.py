@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from tfzoo.base import adapters
 from tfzoo.base.registry import Spec, create
 from tfzoo.components.attention.scaled_dot_product import ScaledDotProduct
+from tfzoo.components.weighting._visible import softmax_with_sink
 from tfzoo.contracts import Attention, Weighting
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask
@@ -28,6 +29,8 @@ from tfzoo.models.multihead import repeat_kv
 from tfzoo.models.options import StackOptions
 from tfzoo.models.rules import check_clashes
 from tfzoo.models.torch_attention import MultiheadAttention
+
+KNOWN = "nn.MultiheadAttention, and those of transformers models that call its AttentionInterface"
 
 NAME = "tfzoo"
 """The name of the function in ``transformers``, and of the component in an attention module."""
@@ -45,8 +48,8 @@ class NotSwappable(Exception):
     """A module cannot be replaced; the message is the reason."""
 
 
-def is_attention(module: nn.Module) -> bool:
-    """Whether a module is PyTorch's, tfzoo's, or one of ``transformers``."""
+def is_part(name: str, module: nn.Module) -> bool:
+    """Whether a module is an attention of PyTorch, tfzoo or ``transformers``."""
     known = isinstance(module, nn.MultiheadAttention | MultiheadAttention)
     return known or calls_interface(type(module))
 
@@ -57,7 +60,7 @@ def calls_interface(kind: type[nn.Module]) -> bool:
     return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names
 
 
-def within(name: str, modules: Collection[str]) -> bool:
+def is_inside(name: str, modules: Collection[str]) -> bool:
     """Whether the module ``name`` is one of ``modules`` or a submodule of one."""
     return any(not one or name == one or name.startswith(f"{one}.") for one in modules)
 
@@ -75,7 +78,7 @@ def decoders(model: nn.Module) -> Iterator[str]:
         if isinstance(module, nn.TransformerDecoder | nn.TransformerDecoderLayer):
             yield name
         elif calls_interface(type(module)) and getattr(module, "is_causal", False):
-            around = [one for one in pretrained_models(model) if within(name, [one])]
+            around = [one for one in pretrained_models(model) if is_inside(name, [one])]
             yield max(around, key=len, default=name)
 
 
@@ -84,10 +87,6 @@ def check_attention_fits(
 ) -> None:
     """Check an attention and a weighting, of which None is left as it is, against each other and
     the positions of the model.
-
-    Raises:
-        Clash: the attention does not have the trait ``rotatable``, and the model has rotary
-            positions; or the weighting has no use for the scores of the attention.
     """
     rotary = any(re.search("(?i)rotary|rope", type(one).__name__) for one in model.modules())
     options = StackOptions(
@@ -98,21 +97,14 @@ def check_attention_fits(
     check_clashes(options.parts(causal=False), allow)
 
 
-def attention_replacement(
-    model: nn.Module, name: str, spec: Spec | None, weighting: Spec | None
-) -> nn.Module:
-    """What takes the place of the attention of that name, with these components; None keeps what it
-    has.
-
-    Raises:
-        NotSwappable: no component can.
-    """
-    old = model.get_submodule(name)
+def replacement(model: nn.Module, name: str, specs: Mapping[str, Spec]) -> tuple[nn.Module, str]:
+    """What takes the place of an attention; the component that ``specs`` lacks stays."""
+    old, both = model.get_submodule(name), (specs.get("attention"), specs.get("weighting"))
     if not calls_interface(type(old)):
-        return multihead_attention(old, spec, weighting)
-    if not within(name, pretrained_models(model)):
+        return multihead_attention(old, *both), ""
+    if not is_inside(name, pretrained_models(model)):
         raise NotSwappable("it needs its transformers model: swap in that, not in a part of it")
-    return interface_attention(old, spec, weighting)
+    return interface_attention(old, *both), ""
 
 
 def multihead_attention(old: Any, spec: Spec | None, weighting: Spec | None) -> MultiheadAttention:
@@ -163,20 +155,7 @@ class InterfaceAttention(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        register()  # it may be unpickled in a process that has swapped nothing
-
-
-def softmax_with_sinks(scores: Tensor, mask: Mask, sinks: Tensor) -> Tensor:
-    """The softmax over the visible keys and one more, whose weight is left out: ``(b h q k), mask,
-    (h) | (b h q 1) -> (b h q k)``.
-    """
-    q, k = scores.shape[-2:]
-    visible = mask.boolean(q, k, scores.device)
-    if visible is not None:
-        scores = scores.masked_fill(~visible, float("-inf"))
-    column = sinks if sinks.dim() == 4 else sinks.view(1, -1, 1, 1)
-    column = column.to(scores.dtype).expand(*scores.shape[:-1], 1)
-    return torch.cat((scores, column), -1).softmax(-1)[..., :-1]
+        register_functions()  # it may be unpickled in a process that has swapped nothing
 
 
 def mask_and_bias(
@@ -237,7 +216,8 @@ def attend(
                 f"weighting {weighting.entry.name!r} takes the place of a softmax, but the "
                 "model's attention has sinks in its softmax: leave this attention out with skip"
             )
-        weighting = partial(softmax_with_sinks, sinks=sinks)
+        sink = sinks if sinks.dim() == 4 else sinks[:, None, None]
+        weighting = partial(softmax_with_sink, sink=sink)
     heads, width = query.shape[1], query.shape[3]
     if scaling is not None and scaling != width**-0.5:
         query = query * (scaling * width**0.5)
@@ -272,7 +252,7 @@ def boolean_mask(*args: Any, **kwargs: Any) -> Tensor | None:
     return made
 
 
-def register() -> None:
+def register_functions() -> None:
     """Make these functions known to ``transformers``, with the masks of ``sdpa`` and ``eager``."""
     transformers = import_module("transformers")
     eager_mask = import_module("transformers.masking_utils").eager_mask
@@ -285,11 +265,7 @@ def register() -> None:
 
 
 def heads_of(module: Any) -> tuple[int, int]:
-    """Number and width of the heads of queries.
-
-    Raises:
-        NotSwappable: they are not known.
-    """
+    """Number and width of the heads of queries."""
     places = (module, module.config)
     heads = next((getattr(at, key) for at in places for key in HEADS if hasattr(at, key)), None)
     width = next((getattr(module, key) for key in HEAD_DIMS if hasattr(module, key)), None)
@@ -329,14 +305,10 @@ def made_weighting(spec: Spec | None, heads: int, old: Weighting | None) -> Weig
 
 
 def use_interface(model: nn.Module, attentions: Sequence[Any]) -> None:
-    """Make the models that contain these attention modules call :func:`attend`.
-
-    Raises:
-        BadOption: ``transformers`` does not let a module's attention be chosen.
-    """
+    """Make the models that contain these attention modules call :func:`attend`."""
     if not attentions:
         return
-    register()
+    register_functions()
     for path in pretrained_models(model):
         pretrained: Any = model.get_submodule(path)
         if not {*attentions}.isdisjoint(pretrained.modules()):

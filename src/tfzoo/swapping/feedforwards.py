@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
@@ -19,6 +19,7 @@ from tfzoo.errors import BadOption
 from tfzoo.swapping.attentions import NotSwappable
 from tfzoo.swapping.norms import equal
 
+KNOWN = "those of PyTorch's Transformer layers, and modules of two or three linear maps"
 TORCH_LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 Map = tuple[Tensor, Tensor | None]
 """The weight ``(out in)`` and the bias of a linear map."""
@@ -34,11 +35,6 @@ class FoundFeedForward:
     outer: Map
     dropout: float = 0.0
     output_dropout: float = 0.0
-
-    @property
-    def gated(self) -> bool:
-        """Whether ``inner`` is a gate and a value."""
-        return self.inner[0].shape[0] == 2 * self.outer[0].shape[1]
 
 
 class SwappedFeedForward(nn.Module):
@@ -86,7 +82,7 @@ def pairs(module: nn.Module) -> Iterator[tuple[str, str]]:
                 yield name, other
 
 
-def is_feedforward(module: nn.Module) -> bool:
+def is_part(name: str, module: nn.Module) -> bool:
     """Whether a module contains two maps that could be those of a feed-forward layer."""
     if isinstance(module, TORCH_LAYERS):
         return isinstance(module.linear1, nn.Linear)
@@ -94,12 +90,7 @@ def is_feedforward(module: nn.Module) -> bool:
 
 
 def find_feedforward(module: Any) -> FoundFeedForward:
-    """Read the maps of a feed-forward layer.
-
-    Raises:
-        NotSwappable: it is part of a larger module, or computes something else than the components
-            do.
-    """
+    """Read the maps of a feed-forward layer."""
     if isinstance(module, SwappedFeedForward):
         inner, outer = (getattr(module.component, name, None) for name in ("inner", "outer"))
         if not isinstance(inner, nn.Linear) or not isinstance(outer, nn.Linear):
@@ -154,9 +145,10 @@ def tried(module: nn.Module, maps: list[nn.Module]) -> FoundFeedForward:
 def outputs(found: FoundFeedForward, x: Tensor) -> Iterator[Tensor]:
     """What each component with an activation between such maps computes: ``(b n d) -> (b n d)``."""
     known, wide = registry("feedforward"), F.linear(x, *found.inner)
+    gated = found.inner[0].shape[0] == 2 * found.outer[0].shape[1]  # a gate above a value
     for name in known.names():
         entry = known.entry(name)
-        if not issubclass(entry.cls, Plain) or issubclass(entry.cls, Gated) != found.gated:
+        if not issubclass(entry.cls, Plain) or issubclass(entry.cls, Gated) != gated:
             continue
         for options in ({}, {"approximate": "tanh"}) if "approximate" in entry.options else ({},):
             made: Any = create("feedforward", {"name": name, "hidden": 1, **options}, dim=1)
@@ -192,16 +184,13 @@ def load(made: Any, found: FoundFeedForward) -> bool:
     return True
 
 
-def feedforward_replacement(module: Any, spec: Spec) -> tuple[SwappedFeedForward, str]:
+def replacement(model: nn.Module, name: str, specs: Mapping[str, Spec]) -> tuple[nn.Module, str]:
     """What takes the place of a feed-forward layer, and a note for the report. Weights carry over
     where the component has maps of the same shapes; without options, it has the layer's width and
     biases.
-
-    Raises:
-        NotSwappable: as :func:`find_feedforward`.
-        BadOption: it has a loss of its own, which the model would not add to its loss.
     """
-    entry, options = registry("feedforward").options(spec)
+    module: Any = model.get_submodule(name)
+    entry, options = registry("feedforward").options(specs["feedforward"])
     found = find_feedforward(module)
     if "auxiliary_loss" in entry.traits:
         raise BadOption(
@@ -210,9 +199,9 @@ def feedforward_replacement(module: Any, spec: Spec) -> tuple[SwappedFeedForward
         )
     dim, hidden = found.outer[0].shape
     biased = found.inner[1] is not None or found.outer[1] is not None
-    for name, value in (("hidden", hidden), ("bias", biased)):
-        if name in entry.options:
-            options = {name: value, **options}
+    for key, value in (("hidden", hidden), ("bias", biased)):
+        if key in entry.options:
+            options = {key: value, **options}
     component: Any = create("feedforward", {"name": entry.name, **options}, dim=dim)
     component.to(found.outer[0])
     loaded = load(component, found)

@@ -5,7 +5,7 @@ forward pass to those that mix tokens.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,9 @@ from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption, did_you_mean, listing
 from tfzoo.models.options import StackOptions
 from tfzoo.models.rules import check_clashes
-from tfzoo.swapping.attentions import NotSwappable, decoders, within
+from tfzoo.swapping.attentions import NotSwappable, decoders, is_inside
+
+KNOWN = "nn.LayerNorm, nn.RMSNorm, and classes called ...LayerNorm or ...RMSNorm"
 
 ENDINGS = ("RMSNorm", "LayerNorm")
 """Ends of the class names of norms in other packages."""
@@ -43,7 +45,7 @@ class FoundNorm:
     like: Tensor
 
 
-def is_norm(module: nn.Module) -> bool:
+def is_part(name: str, module: nn.Module) -> bool:
     """Whether a module is a norm of PyTorch or tfzoo, or its class is named like one."""
     if isinstance(module, nn.LayerNorm | nn.RMSNorm | Norm):
         return True
@@ -58,9 +60,6 @@ def is_centred(module: nn.Module) -> bool:
 def find_norm(module: nn.Module, like: Tensor) -> FoundNorm:
     """Read width, eps, weight and bias from a norm. ``like`` is any parameter of its model, for the
     dtype and device of a norm without a weight.
-
-    Raises:
-        NotSwappable: it has no width, normalises over several axes, or computes something else.
     """
     shape = tuple(getattr(module, "normalized_shape", ()))
     weight, bias = (getattr(module, name, None) for name in ("weight", "bias"))
@@ -89,9 +88,6 @@ def check_by_computing(module: nn.Module, found: FoundNorm) -> FoundNorm:
     """Check that a norm of another package computes layer norm or RMS norm, by comparing outputs on
     one input. Returns ``found``, with ``1 + weight`` as the weight if the norm multiplies by that
     (Gemma's).
-
-    Raises:
-        NotSwappable: it computes something else, or cannot be tried.
     """
     if found.like.is_meta or found.weight is None or found.eps is None:
         raise NotSwappable("its weight or its eps is not known")
@@ -118,13 +114,15 @@ def equal(y: Any, expected: Tensor) -> bool:
     return torch.allclose(y.to(expected.dtype), expected, rtol=tolerance, atol=tolerance)
 
 
-def norm_replacement(module: nn.Module, found: FoundNorm, spec: Spec) -> tuple[Norm, str]:
+def replacement(model: nn.Module, name: str, specs: Mapping[str, Spec]) -> tuple[nn.Module, str]:
     """The component that replaces a norm, and a note for the report on what did not carry over.
 
     Weight, bias and eps carry over where the component has them, and so does whether they are
     trained. An eps in the spec wins.
     """
-    entry, options = registry("norm").options(spec)
+    module = model.get_submodule(name)
+    found = find_norm(module, next(model.parameters(), torch.empty(0)))
+    entry, options = registry("norm").options(specs["norm"])
     if "eps" in entry.options and found.eps:
         options = {"eps": found.eps, **options}
     norm: Any = create("norm", {"name": entry.name, **options}, dim=found.dim)
@@ -134,16 +132,16 @@ def norm_replacement(module: nn.Module, found: FoundNorm, spec: Spec) -> tuple[N
         empty = torch.empty(0, dtype=found.like.dtype, device=found.like.device)
         norm.register_buffer("weight", empty, persistent=False)
     lost = []
-    for name, old in (("weight", found.weight), ("bias", found.bias)):
-        new = getattr(norm, name, None)
+    for key, old in (("weight", found.weight), ("bias", found.bias)):
+        new = getattr(norm, key, None)
         if old is None:
             continue
         if isinstance(new, nn.Parameter) and new.shape == old.shape:
             with torch.no_grad():
-                new.copy_(old - 1 if name == "weight" and is_centred(norm) else old)
-            new.requires_grad_(getattr(module, name).requires_grad)
+                new.copy_(old - 1 if key == "weight" and is_centred(norm) else old)
+            new.requires_grad_(getattr(module, key).requires_grad)
         else:
-            lost.append(name)
+            lost.append(key)
     return norm, f"{' and '.join(lost)} dropped" if lost else ""
 
 
@@ -151,19 +149,9 @@ def norm_replacement(module: nn.Module, found: FoundNorm, spec: Spec) -> tuple[N
 
 
 def check_mixing_norm(
-    model: nn.Module,
-    norm: Spec,
-    names: Sequence[str],
-    valid: Valid | None,
-    allow: Collection[str],
+    model: nn.Module, norm: Spec, names: Sequence[str], valid: Valid | None, allow: Collection[str]
 ) -> None:
-    """Check a norm that mixes tokens and takes the place of the norms of these names.
-
-    Raises:
-        BadOption: ``valid`` does not say which tokens are padding, or a module has
-            ``batch_first=False``.
-        Clash: it is in a decoder.
-    """
+    """Check a norm that mixes tokens and takes the place of the norms of these names."""
     name = registry("norm").options(norm)[0].name
     if not valid:
         arguments = listing(inspect.signature(model.forward).parameters)
@@ -178,7 +166,7 @@ def check_mixing_norm(
                 f"norm {name!r} mixes tokens and takes (b n d), but {path} has batch_first=False"
             )
     causal = list(decoders(model))
-    if any(within(one, causal) for one in names):
+    if any(is_inside(one, causal) for one in names):
         options = StackOptions(norm=norm, position="none")  # type: ignore[arg-type]  # any mapping
         check_clashes(options.parts(causal=True), allow)
 
@@ -189,9 +177,6 @@ class Padding:
 
     ``known`` is True during the model's ``forward``; ``valid`` is then the mask ``(b n)``, True at
     tokens, or None without padding.
-
-    Raises:
-        BadOption: the model's ``forward`` has no such argument.
     """
 
     def __init__(self, model: nn.Module, source: str | Callable[..., Tensor]) -> None:
@@ -227,11 +212,7 @@ class Padding:
         self.valid, self.known = None, False
 
     def add_to(self, name: str, norm: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Pre-hook of the ``forward`` of a norm of this name: ``x`` -> ``x, valid``.
-
-        Raises:
-            BadOption: the model's ``forward`` is not running, or the mask does not fit ``x``.
-        """
+        """Pre-hook of the ``forward`` of a norm of this name: ``x`` -> ``x, valid``."""
         x = args[0]
         if not self.known:
             raise BadOption(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.models.rules import acts_on_scores
 from tfzoo.swapping.attentions import NotSwappable
+
+KNOWN = "nn.Embedding tables called wpe, or with position in their names"
 
 TABLE = re.compile(r"(^|_)(pos|position|positions|positional)(_|$)|^wpe$")
 """Names of the tables of positions."""
@@ -40,7 +43,7 @@ class SwappedPosition(nn.Module):
         return self(torch.arange(self.num_embeddings, device=self.like.device))  # type: ignore[no-any-return]
 
 
-def is_position(name: str, module: nn.Module) -> bool:
+def is_part(name: str, module: nn.Module) -> bool:
     """Whether a module of this name is what gives a model its positions."""
     if isinstance(module, SwappedPosition):
         return True
@@ -52,14 +55,11 @@ def is_position(name: str, module: nn.Module) -> bool:
     return isinstance(module, nn.Embedding) and bool(named)
 
 
-def position_replacement(name: str, old: Any, spec: Spec) -> tuple[SwappedPosition, str]:
+def replacement(model: nn.Module, name: str, specs: Mapping[str, Spec]) -> tuple[nn.Module, str]:
     """The replacement of a table of positions, and a note for the report. The table carries over to
     ``learned``.
-
-    Raises:
-        NotSwappable: the module of that name is no table that is called with positions.
-        BadOption: the component does not add a vector to each token, or needs to know lengths.
     """
+    old: Any = model.get_submodule(name)
     swapped, kind = isinstance(old, SwappedPosition), type(old).__name__
     if name.endswith("relative_attention_bias"):
         raise NotSwappable("it is a bias of the scores inside of the attention")
@@ -67,7 +67,7 @@ def position_replacement(name: str, old: Any, spec: Spec) -> tuple[SwappedPositi
         raise NotSwappable("it rotates queries and keys inside of the attentions")
     if not swapped and kind != "Embedding":
         raise NotSwappable(f"{kind} is called with something else than positions")
-    entry = registry("position").options(spec)[0]
+    entry = registry("position").options(specs["position"])[0]
     if acts_on_scores(entry):
         raise BadOption(
             f"position {entry.name!r} acts in the attentions, and a table of positions is added to "
@@ -77,7 +77,7 @@ def position_replacement(name: str, old: Any, spec: Spec) -> tuple[SwappedPositi
         raise BadOption(f"position {entry.name!r} needs lengths, which no table is called with")
     length, dim = old.num_embeddings, old.embedding_dim
     like: Tensor = old.like if swapped else old.weight  # type: ignore[assignment]  # of a module
-    made: Any = create("position", spec, dim=dim, max_length=length)
+    made: Any = create("position", specs["position"], dim=dim, max_length=length)
     new = SwappedPosition(made, length, dim).to(device=like.device, dtype=like.dtype)
     table = getattr(old.component, "table", None) if swapped else old.weight
     if isinstance(table, Tensor) and entry.name == "learned":

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tfzoo.base.registry import Spec, registry
 from tfzoo.errors import BadOption
@@ -20,10 +20,37 @@ from tfzoo.models.rules import mixes_tokens
 from tfzoo.models.stack import Stack
 from tfzoo.models.transformer_layer import TransformerLayer
 from tfzoo.swapping import attentions, feedforwards, norms, positions
-from tfzoo.swapping.attentions import InterfaceAttention, NotSwappable, within
+from tfzoo.swapping.attentions import InterfaceAttention, NotSwappable, is_inside
 from tfzoo.swapping.feedforwards import SwappedFeedForward
 
-SWAPPED = ("norm", "attention", "weighting", "feedforward", "position")
+
+class Finder(Protocol):
+    """A file that finds the parts of one kind and makes their replacements."""
+
+    KNOWN: str
+    """What it finds, in words."""
+
+    def is_part(self, name: str, module: nn.Module) -> bool:
+        """Whether a module of this name may be replaced by a component of the kind."""
+
+    def replacement(
+        self, model: nn.Module, name: str, specs: Mapping[str, Spec]
+    ) -> tuple[nn.Module, str]:
+        """What takes the place of the part of that name, and a note for the report.
+
+        Raises:
+            NotSwappable: it cannot be replaced.
+            BadOption: the component cannot replace any.
+        """
+
+
+SWAPPED: Mapping[str, Finder] = {
+    "norm": norms,
+    "attention": attentions,
+    "weighting": attentions,
+    "feedforward": feedforwards,
+    "position": positions,
+}
 """The kinds of components that can take the place of parts of a model."""
 
 Patterns = str | Collection[str] | None
@@ -221,16 +248,15 @@ def find(
     it stays. Changes nothing. A module that is shared under two names gets one shared replacement,
     and so do the attention and the weighting of one module.
     """
-    like = next(model.parameters(), torch.empty(0))
     modules = dict(model.named_modules(remove_duplicate=False))
     built = [name for name, one in modules.items() if isinstance(one, Stack | TransformerLayer)]
     wrappers = SwappedFeedForward | positions.SwappedPosition
     swapped = [name for name, one in modules.items() if isinstance(one, wrappers)]
     made: dict[tuple[nn.Module, str], tuple[nn.Module, str]] = {}
     for name, old in modules.items():
-        if name not in swapped and within(name, swapped):
+        if name not in swapped and is_inside(name, swapped):
             continue
-        for kind in filter(specs.__contains__, kinds_of(name, old)):
+        for kind in (kind for kind in specs if SWAPPED[kind].is_part(name, old)):
             entry = SwappedModule(kind, name, type(old).__name__, "kept", type(old).__name__)
             if not fits(name, only or "*"):
                 yield replace(entry, reason="not in only"), old, None
@@ -240,49 +266,18 @@ def find(
                 continue
             place = old, "attention" if kind == "weighting" else kind
             try:
-                if within(name, built):
+                if is_inside(name, built):
                     raise NotSwappable(f"a model of tfzoo takes {kind}= when it is built")
+                if not name and type(old) not in feedforwards.TORCH_LAYERS:
+                    raise NotSwappable("it is the model itself")
                 if place not in made:
-                    made[place] = replacement(model, name, old, kind, specs, like)
+                    made[place] = SWAPPED[kind].replacement(model, name, specs)
             except NotSwappable as reason:
                 yield replace(entry, outcome="refused", reason=str(reason)), old, None
                 continue
             spec, (new, note) = specs[kind], made[place]
             now = spec if isinstance(spec, str) else spec["name"]
             yield replace(entry, outcome="replaced", now=now, reason=note), old, new
-
-
-def kinds_of(name: str, module: nn.Module) -> Iterator[str]:
-    """The kinds of components that a module may be replaced by."""
-    if norms.is_norm(module):
-        yield "norm"
-    if attentions.is_attention(module):
-        yield from ("attention", "weighting")
-    if feedforwards.is_feedforward(module):
-        yield "feedforward"
-    if positions.is_position(name, module):
-        yield "position"
-
-
-def replacement(
-    model: nn.Module, name: str, old: nn.Module, kind: str, specs: Mapping[str, Spec], like: Tensor
-) -> tuple[nn.Module, str]:
-    """What takes the place of a module, and a note for the report.
-
-    Raises:
-        NotSwappable: it cannot be replaced.
-        BadOption: the component cannot replace any.
-    """
-    if not name and not (kind == "feedforward" and type(old) in feedforwards.TORCH_LAYERS):
-        raise NotSwappable("it is the model itself")
-    if kind == "norm":
-        return norms.norm_replacement(old, norms.find_norm(old, like), specs[kind])
-    if kind == "feedforward":
-        return feedforwards.feedforward_replacement(old, specs[kind])
-    if kind == "position":
-        return positions.position_replacement(name, old, specs[kind])
-    both = specs.get("attention"), specs.get("weighting")
-    return attentions.attention_replacement(model, name, *both), ""
 
 
 def place(model: nn.Module, name: str, old: nn.Module, new: nn.Module) -> None:
@@ -301,21 +296,11 @@ def fits(name: str, patterns: Patterns) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-KNOWN = {
-    "norm": "nn.LayerNorm, nn.RMSNorm, and classes called ...LayerNorm or ...RMSNorm",
-    "attention": "nn.MultiheadAttention, and those of transformers models that call its "
-    "AttentionInterface",
-    "weighting": "those of attentions that are known",
-    "feedforward": "those of PyTorch's Transformer layers, and modules of two or three linear maps",
-    "position": "nn.Embedding tables called wpe, or with position in their names",
-}
-
-
 def nothing_to_replace(model: nn.Module, parts: tuple[SwappedModule, ...], kind: str) -> str:
     """The error message if no part of a kind can be replaced."""
     where = type(model).__name__
     if not parts:
-        return f"swap: {where} has no {kind} that is known. Known are {KNOWN[kind]}"
+        return f"swap: {where} has no {kind} that is known. Known are {SWAPPED[kind].KNOWN}"
     return f"swap: no {kind} of {where} can be replaced. It has:\n{SwapReport(parts)}"
 
 
