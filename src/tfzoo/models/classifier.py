@@ -95,11 +95,7 @@ class TransformerClassifier(nn.Module):
         options = StackOptions(layers, heads, **stack)
         check_clashes(options.last_layer().parts(causal, pooling), allow or ())
         self.embedding = Embedding(
-            vocab_size,
-            dim,
-            scale=scale_embeddings,
-            token_types=token_types,
-            std=embedding_std,
+            vocab_size, dim, scale=scale_embeddings, token_types=token_types, std=embedding_std
         )
         self.encoder = Stack(dim, options, causal=causal, cross=False, allow=allow or ())
         self.max_positions = self.encoder.max_positions

@@ -78,11 +78,7 @@ class Encoder(Stack):
         super().__init__(dim, options, causal=False, cross=False, allow=allow or ())
 
     def forward(  # type: ignore[override]  # it has no memory
-        self,
-        x: Tensor,
-        *,
-        mask: Mask | None = None,
-        positions: Tensor | None = None,
+        self, x: Tensor, *, mask: Mask | None = None, positions: Tensor | None = None
     ) -> Tensor:
         """``(b n d) -> (b n d)``. Outputs at padding are without meaning, and what stands there,
         also NaN, has no influence on others and their gradients.
@@ -145,11 +141,7 @@ class EncoderLayer(StandaloneLayer):
         super().__init__(dim, options, causal=False, cross=False, allow=allow or ())
 
     def forward(  # type: ignore[override]  # without a stack, it computes its own context
-        self,
-        x: Tensor,
-        *,
-        mask: Mask | None = None,
-        positions: Tensor | None = None,
+        self, x: Tensor, *, mask: Mask | None = None, positions: Tensor | None = None
     ) -> Tensor:
         """``(b n d) -> (b n d)``; arguments and errors are those of :meth:`Encoder.forward`."""
         check_tokens(x, self.dim, self.causal, mask, positions)

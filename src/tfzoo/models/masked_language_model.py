@@ -85,11 +85,7 @@ class MaskedLanguageModel(nn.Module):
         self.encoder = Stack(dim, options, causal=False, cross=False, allow=allow or ())
         self.max_positions = self.encoder.max_positions
         self.embedding = Embedding(
-            vocab_size,
-            dim,
-            scale=scale_embeddings,
-            token_types=token_types,
-            std=embedding_std,
+            vocab_size, dim, scale=scale_embeddings, token_types=token_types, std=embedding_std
         )
         self.head = Linear(dim, dim, bias=options.bias)
         self.head_norm: Norm = create("norm", options.norm, dim=dim)

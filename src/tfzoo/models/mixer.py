@@ -37,11 +37,7 @@ class Mixer(Component):
     torch.Size([2, 3, 8])
     """
 
-    alone: ClassVar[Mapping[str, Any]] = {
-        "causal": False,
-        "layer": 0,
-        "layers": 1,
-    }
+    alone: ClassVar[Mapping[str, Any]] = {"causal": False, "layer": 0, "layers": 1}
     """What :func:`tfzoo.create` supplies where its caller does not."""
 
     reads: ClassVar[Set[str]] = frozenset()

@@ -136,11 +136,7 @@ class Positioned(nn.Module):
             raise BadOption(f"{why}, but a mixer of this stack reads no such mask: use {others}")
 
     def _positions(
-        self,
-        x: Tensor,
-        mask: Mask,
-        given: Tensor | None,
-        cache: DecoderCache | None,
+        self, x: Tensor, mask: Mask, given: Tensor | None, cache: DecoderCache | None
     ) -> tuple[Tensor, Tensor]:
         """The positions of the tokens of ``x`` ``(b|1 n)`` and of all keys ``(b|1 k)``: the given
         ones, or else they continue those in the cache. Padding is not counted.

@@ -313,11 +313,7 @@ RULES = (
             + names_that_fit("residual", lambda one: "replaces" not in one.traits)
         ),
     ),
-    Rule(
-        "mixing-query-key-norm",
-        mixing_query_key_norm,
-        norms_that_mix_nothing,
-    ),
+    Rule("mixing-query-key-norm", mixing_query_key_norm, norms_that_mix_nothing),
 )
 UNREAD = "unread-option"
 """The rule of :func:`tfzoo.models.constructor.check_attention_options`, which looks at a whole

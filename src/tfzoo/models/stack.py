@@ -18,12 +18,7 @@ from tfzoo.masks import Mask
 from tfzoo.models.context import Context, DecoderCache
 from tfzoo.models.inputs import check_cache, check_memory, check_tokens
 from tfzoo.models.options import StackOptions
-from tfzoo.models.positioned import (
-    Positioned,
-    check_no_embedding,
-    create_position,
-    layer_context,
-)
+from tfzoo.models.positioned import Positioned, check_no_embedding, create_position, layer_context
 from tfzoo.models.rules import acts_on_scores, mixes_tokens, names_that_fit
 from tfzoo.models.transformer_layer import TransformerLayer
 

@@ -104,9 +104,4 @@ def seen_blocks(visible: Pairs, q: int, k: int, device: torch.device) -> tuple[T
     found = create_block_mask(
         lambda b, h, i, j: visible(b, h, i, j), rows, heads, q, k, device=device
     )
-    return (
-        found.kv_num_blocks,
-        found.kv_indices,
-        found.full_kv_num_blocks,
-        found.full_kv_indices,
-    )
+    return found.kv_num_blocks, found.kv_indices, found.full_kv_num_blocks, found.full_kv_indices

@@ -34,9 +34,8 @@ class Additive(Attention):
     Raises:
         BadOption: ``hidden`` under 1, ``std`` not over 0 or ``score_std`` under 0.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> attention = create("attention", {"name": "additive", "hidden": 3}, heads=2, head_dim=4)
+    >>> import tfzoo, torch
+    >>> attention = tfzoo.create("attention", "additive", heads=2, head_dim=4)
     >>> q, k = torch.randn(1, 2, 5, 4), torch.randn(1, 2, 7, 4)
     >>> attention.scores(q, k).shape
     torch.Size([1, 2, 5, 7])

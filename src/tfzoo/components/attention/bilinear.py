@@ -18,9 +18,8 @@ class Bilinear(InnerProducts):
     Luong et al. 2015 call this score "general". It has no scale. They start all parameters uniform
     in [-0.1, 0.1] (section 4.1), and so does ``W``.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> attention = create("attention", "bilinear", heads=1, head_dim=2)
+    >>> import tfzoo, torch
+    >>> attention = tfzoo.create("attention", "bilinear", heads=1, head_dim=2)
     >>> _ = attention.weight.data.copy_(torch.tensor([[[0.0, 1.0], [0.0, 0.0]]]))
     >>> q, k = torch.tensor([[[[3.0, 0.0]]]]), torch.tensor([[[[0.0, 5.0]]]])
     >>> attention.scores(q, k).item()

@@ -30,10 +30,9 @@ class Cosine(TrainedScale):
     Raises:
         BadOption: ``scale`` not over 0.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
+    >>> import tfzoo, torch
     >>> q, k = torch.tensor([[[[3.0, 0.0]]]]), torch.tensor([[[[5.0, 0.0]]]])
-    >>> attention = create("attention", "cosine", heads=1)
+    >>> attention = tfzoo.create("attention", "cosine", heads=1)
     >>> attention.scores(q, k).item()
     10.0
     """

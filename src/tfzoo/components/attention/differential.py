@@ -45,12 +45,10 @@ class Differential(Attention):
     Raises:
         BadOption: an odd number of heads; ``eps`` not over 0.
 
-    >>> import torch
-    >>> from tfzoo.masks import Mask
-    >>> from tfzoo.base.registry import create
-    >>> attention = create("attention", "differential", heads=2, head_dim=4, layer=0)
+    >>> import tfzoo, torch
+    >>> attention = tfzoo.create("attention", "differential", heads=2, head_dim=4, layer=0)
     >>> q, k, v = 10 * torch.randn(3, 1, 2, 5, 4)
-    >>> out = attention(q, k, v, mask=Mask(causal=True))
+    >>> out = attention(q, k, v, mask=tfzoo.Mask(causal=True))
     >>> out.square().mean((1, 3)).sqrt().detach()  # 1 - lambda_init = 0.8
     tensor([[0.8000, 0.8000, 0.8000, 0.8000, 0.8000]])
     """

@@ -19,10 +19,9 @@ class DotProduct(InnerProducts):
     Luong et al. 2015 call this score "dot". It grows with the width of a head, which is why Vaswani
     et al. 2017 (section 3.2.1) added a scale. No initialisation compensates for it here.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
+    >>> import tfzoo, torch
     >>> q = torch.tensor([[[[1.0, 2.0]]]])
-    >>> create("attention", "dot_product").scores(q, q)
+    >>> tfzoo.create("attention", "dot_product").scores(q, q)
     tensor([[[[5.]]]])
     """
 

@@ -29,10 +29,9 @@ class Euclidean(Attention):
     query, so the softmax cancels it, and the rest costs as much as a dot product. Computed in fp32
     or better: in bf16 the difference of large squares is lost.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
+    >>> import tfzoo, torch
     >>> q, k = torch.zeros(1, 1, 1, 4), torch.ones(1, 1, 1, 4)
-    >>> create("attention", "euclidean").scores(q, k)
+    >>> tfzoo.create("attention", "euclidean").scores(q, k)
     tensor([[[[-2.]]]])
     """
 

@@ -20,10 +20,9 @@ class ScaledDotProduct(InnerProducts):
     deviation of ``sqrt(c)``; dividing by it keeps the gradient of the softmax large. Computed by
     PyTorch's fused kernel or by plain products, whichever is faster.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
+    >>> import tfzoo, torch
     >>> q = torch.tensor([[[[1.0, 1.0, 1.0, 1.0]]]])
-    >>> create("attention", "scaled_dot_product").scores(q, q)
+    >>> tfzoo.create("attention", "scaled_dot_product").scores(q, q)
     tensor([[[[2.]]]])
     """
 

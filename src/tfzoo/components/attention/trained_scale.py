@@ -28,10 +28,10 @@ class TrainedScale(InnerProducts):
     Raises:
         BadOption: ``scale`` not over 0.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
+    >>> import tfzoo, torch
     >>> q = torch.tensor([[[[1.0, 1.0, 1.0, 1.0]]]])
-    >>> create("attention", {"name": "trained_scale", "scale": 3.0}, heads=1).scores(q, q).item()
+    >>> attention = tfzoo.create("attention", {"name": "trained_scale", "scale": 3.0}, heads=1)
+    >>> attention.scores(q, q).item()
     6.0
     """
 

@@ -24,9 +24,8 @@ class Bilinear(Gated):
     Raises:
         BadOption: ``hidden`` under 1.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> create("feedforward", {"name": "bilinear", "hidden": 16}, dim=8)(torch.randn(2, 3, 8)).shape
+    >>> import tfzoo, torch
+    >>> tfzoo.create("feedforward", "bilinear", dim=8)(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """
 

@@ -29,9 +29,8 @@ class GELU(Plain):
     Raises:
         BadOption: ``hidden`` under 1.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> create("feedforward", {"name": "gelu", "hidden": 16}, dim=8)(torch.randn(2, 3, 8)).shape
+    >>> import tfzoo, torch
+    >>> tfzoo.create("feedforward", "gelu", dim=8)(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """
 

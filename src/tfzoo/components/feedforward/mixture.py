@@ -23,10 +23,7 @@ MOST_EXPERTS = 100_000
 
 
 @register(
-    "feedforward",
-    "mixture",
-    paper="arXiv:2401.04088, section 2.1",
-    traits={"auxiliary_loss"},
+    "feedforward", "mixture", paper="arXiv:2401.04088, section 2.1", traits={"auxiliary_loss"}
 )
 class Mixture(FeedForward):
     """The best ``top_k`` of ``experts`` SwiGLU layers, weighted: ``sum_e w_e (silu(x W_e) * x V_e)
@@ -61,9 +58,8 @@ class Mixture(FeedForward):
         BadOption: an option under 1 (``balance``: under 0), over 100,000 experts, or ``top_k`` over
             ``experts``.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> layer = create("feedforward", {"name": "mixture", "experts": 4}, dim=8)
+    >>> import tfzoo, torch
+    >>> layer = tfzoo.create("feedforward", {"name": "mixture", "experts": 4}, dim=8)
     >>> layer(torch.randn(2, 3, 8)).shape, layer.auxiliary_loss.shape, layer.expert_share.shape
     (torch.Size([2, 3, 8]), torch.Size([]), torch.Size([4]))
     """

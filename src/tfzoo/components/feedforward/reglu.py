@@ -25,9 +25,8 @@ class ReGLU(Gated):
     Raises:
         BadOption: ``hidden`` under 1.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> create("feedforward", {"name": "reglu", "hidden": 16}, dim=8)(torch.randn(2, 3, 8)).shape
+    >>> import tfzoo, torch
+    >>> tfzoo.create("feedforward", "reglu", dim=8)(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """
 

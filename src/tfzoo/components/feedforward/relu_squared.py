@@ -24,9 +24,8 @@ class ReLUSquared(Plain):
     Raises:
         BadOption: ``hidden`` under 1.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> create("feedforward", "relu_squared", dim=8)(torch.randn(2, 3, 8)).shape
+    >>> import tfzoo, torch
+    >>> tfzoo.create("feedforward", "relu_squared", dim=8)(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """
 

@@ -26,9 +26,8 @@ class SwiGLU(Gated):
     Raises:
         BadOption: ``hidden`` under 1.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> create("feedforward", {"name": "swiglu", "hidden": 16}, dim=8)(torch.randn(2, 3, 8)).shape
+    >>> import tfzoo, torch
+    >>> tfzoo.create("feedforward", "swiglu", dim=8)(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """
 

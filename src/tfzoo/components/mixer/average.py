@@ -31,9 +31,8 @@ class Average(Mixer):
     Raises:
         BadOption: ``hidden`` under 1.
 
-    >>> import torch
-    >>> from tfzoo.models.encoder_decoder import Encoder
-    >>> Encoder(8, 2, 1, mixer="average")(torch.randn(2, 3, 8)).shape
+    >>> import tfzoo, torch
+    >>> tfzoo.Encoder(8, 2, 1, mixer="average")(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """
 

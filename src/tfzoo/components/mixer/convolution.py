@@ -20,12 +20,7 @@ LONGEST = 65_536
 """Limit of ``kernel_size``: so many tokens of padding stand before each text."""
 
 
-@register(
-    "mixer",
-    "convolution",
-    paper="arXiv:1901.10430, section 3",
-    traits={"ordered", "reach"},
-)
+@register("mixer", "convolution", paper="arXiv:1901.10430, section 3", traits={"ordered", "reach"})
 class Convolution(Mixer):
     """A lightweight convolution: ``y_t = sum_i softmax(w)_i u_{t + i - c}`` with ``u = (x A + a) *
     sigmoid(x B + b)``, then a projection ``y V + e``; ``w`` is shared by the channels of a head.
@@ -42,9 +37,8 @@ class Convolution(Mixer):
     Raises:
         BadOption: ``kernel_size`` under 1 or over 65,536, or ``heads`` do not divide ``dim``.
 
-    >>> import torch
-    >>> from tfzoo.models.encoder_decoder import Encoder
-    >>> encoder = Encoder(8, 2, 1, mixer={"name": "convolution", "kernel_size": 3})
+    >>> import tfzoo, torch
+    >>> encoder = tfzoo.Encoder(8, 2, 1, mixer={"name": "convolution", "kernel_size": 3})
     >>> encoder(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """

@@ -24,9 +24,8 @@ class Fourier(Mixer):
     large as inputs, so a norm should follow (``residual: post``, as in the paper: Lee-Thorp et al.
     2021). Options: none.
 
-    >>> import torch
-    >>> from tfzoo.models.encoder_decoder import Encoder
-    >>> Encoder(8, 2, 1, mixer="fourier")(torch.randn(2, 3, 8)).shape
+    >>> import tfzoo, torch
+    >>> tfzoo.Encoder(8, 2, 1, mixer="fourier")(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """
 

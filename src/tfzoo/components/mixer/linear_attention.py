@@ -29,9 +29,8 @@ class LinearAttention(Mixer):
     ``head_dim``, ``value_head_dim`` and ``bias``. A decoder that ``torch.export`` exported is
     quadratic in the number of tokens. Options: none.
 
-    >>> import torch
-    >>> from tfzoo.models.encoder_decoder import Encoder
-    >>> Encoder(8, 2, 1, mixer="linear_attention")(torch.randn(2, 3, 8)).shape
+    >>> import tfzoo, torch
+    >>> tfzoo.Encoder(8, 2, 1, mixer="linear_attention")(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """
 

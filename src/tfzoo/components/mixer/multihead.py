@@ -26,12 +26,7 @@ class SelfAttention(SelfOrCrossAttention, Mixer):
     """
 
     def __init__(
-        self,
-        dim: int,
-        options: StackOptions,
-        layer: int = 0,
-        layers: int = 1,
-        causal: bool = False,
+        self, dim: int, options: StackOptions, layer: int = 0, layers: int = 1, causal: bool = False
     ) -> None:
         super().__init__(dim, options, layer, layers)
         self.causal = causal

@@ -15,9 +15,8 @@ class NoMixer(Mixer):
 
     Shapes: ``(b n d) -> (b n d)``. Options: none.
 
-    >>> import torch
-    >>> from tfzoo.models.encoder_decoder import Encoder
-    >>> Encoder(8, 2, 1, mixer="none")(torch.randn(2, 3, 8)).shape
+    >>> import tfzoo, torch
+    >>> tfzoo.Encoder(8, 2, 1, mixer="none")(torch.randn(2, 3, 8)).shape
     torch.Size([2, 3, 8])
     """
 

@@ -31,11 +31,10 @@ class Batch(Norm):
     Raises:
         BadOption: ``eps`` or ``momentum`` not over 0, or ``momentum`` over 1.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
+    >>> import tfzoo, torch
     >>> x = torch.tensor([[[1.0], [3.0]], [[5.0], [99.0]]])
     >>> valid = torch.tensor([[True, True], [True, False]])
-    >>> norm = create("norm", "batch", dim=1)
+    >>> norm = tfzoo.create("norm", "batch", dim=1)
     >>> norm(x, valid).detach().flatten()
     tensor([-1.2247,  0.0000,  1.2247,  0.0000])
     >>> norm.running_mean

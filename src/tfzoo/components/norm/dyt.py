@@ -26,9 +26,8 @@ class DyT(Norm):
     Raises:
         BadOption: ``alpha`` not over 0.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> create("norm", "dyt", dim=3)(torch.tensor([[[-99.0, 1.0, 99.0]]])).detach()
+    >>> import tfzoo, torch
+    >>> tfzoo.create("norm", "dyt", dim=3)(torch.tensor([[[-99.0, 1.0, 99.0]]])).detach()
     tensor([[[-1.0000,  0.4621,  1.0000]]])
     """
 

@@ -31,10 +31,9 @@ class Instance(Norm):
     Raises:
         BadOption: ``eps`` not over 0.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
+    >>> import tfzoo, torch
     >>> x, valid = torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[True, True, False]])
-    >>> create("norm", "instance", dim=1)(x, valid).detach().round().flatten()
+    >>> tfzoo.create("norm", "instance", dim=1)(x, valid).detach().round().flatten()
     tensor([-1.,  1.,  0.])
     """
 

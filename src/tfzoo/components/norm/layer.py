@@ -26,9 +26,8 @@ class Layer(Norm):
     Raises:
         BadOption: ``eps`` not over 0.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> create("norm", "layer", dim=2)(torch.tensor([[[1.0, 3.0]]])).round()
+    >>> import tfzoo, torch
+    >>> tfzoo.create("norm", "layer", dim=2)(torch.tensor([[[1.0, 3.0]]])).round()
     tensor([[[-1.,  1.]]], grad_fn=<RoundBackward0>)
     """
 

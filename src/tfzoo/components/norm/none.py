@@ -14,9 +14,8 @@ class NoNorm(Norm):
 
     Shapes: ``(b n d) -> (b n d)``. Options: none.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> create("norm", "none")(torch.tensor([[[3.0, 4.0]]]))
+    >>> import tfzoo, torch
+    >>> tfzoo.create("norm", "none")(torch.tensor([[[3.0, 4.0]]]))
     tensor([[[3., 4.]]])
     """
 

@@ -31,9 +31,8 @@ class RMS(Norm):
     Raises:
         BadOption: ``eps`` not over 0.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> create("norm", "rms", dim=2)(torch.tensor([[[2.0, -2.0]]])).round()
+    >>> import tfzoo, torch
+    >>> tfzoo.create("norm", "rms", dim=2)(torch.tensor([[[2.0, -2.0]]])).round()
     tensor([[[ 1., -1.]]], grad_fn=<RoundBackward0>)
     """
 

@@ -28,9 +28,8 @@ class Scale(Norm):
     Raises:
         BadOption: ``eps`` not over 0.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> norm = create("norm", "scale", dim=4)
+    >>> import tfzoo, torch
+    >>> norm = tfzoo.create("norm", "scale", dim=4)
     >>> norm(torch.tensor([[[0.0, 3.0, 0.0, 4.0]]])).detach()
     tensor([[[0.0000, 1.2000, 0.0000, 1.6000]]])
     """

@@ -43,9 +43,8 @@ class Convolution(Pooling):
     Raises:
         BadOption: ``shortest`` or ``filters`` under 1, ``longest`` under ``shortest`` or over 100.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> create("pooling", {"name": "convolution", "shortest": 2}, dim=8)(torch.randn(3, 7, 8)).shape
+    >>> import tfzoo, torch
+    >>> tfzoo.create("pooling", "convolution", dim=8)(torch.randn(3, 7, 8)).shape
     torch.Size([3, 8])
     """
 

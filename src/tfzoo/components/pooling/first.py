@@ -16,10 +16,9 @@ class First(Pooling):
     Shapes: ``(b n d), (b n) -> (b d)``; padding may stand on either side. A sequence of no token
     gives zeros. Options: none.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
+    >>> import tfzoo, torch
     >>> x, valid = torch.tensor([[[99.0], [1.0], [3.0]]]), torch.tensor([[False, True, True]])
-    >>> create("pooling", "first")(x, valid)
+    >>> tfzoo.create("pooling", "first")(x, valid)
     tensor([[1.]])
     """
 

@@ -16,10 +16,9 @@ class Last(First):
     Shapes: ``(b n d), (b n) -> (b d)``; padding may stand on either side. A sequence of no token
     gives zeros. Options: none.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
+    >>> import tfzoo, torch
     >>> x, valid = torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[True, True, False]])
-    >>> create("pooling", "last")(x, valid)
+    >>> tfzoo.create("pooling", "last")(x, valid)
     tensor([[3.]])
     """
 

@@ -14,10 +14,9 @@ class Max(Pooling):
 
     Shapes: ``(b n d), (b n) -> (b d)``. A sequence of no token gives zeros. Options: none.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
+    >>> import tfzoo, torch
     >>> x, valid = torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[True, True, False]])
-    >>> create("pooling", "max")(x, valid)
+    >>> tfzoo.create("pooling", "max")(x, valid)
     tensor([[3.]])
     """
 

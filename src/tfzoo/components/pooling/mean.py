@@ -16,10 +16,9 @@ class Mean(Pooling):
     Shapes: ``(b n d), (b n) -> (b d)``. Summed in fp32 or better. A sequence of no token
     gives zeros. Options: none.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
+    >>> import tfzoo, torch
     >>> x, valid = torch.tensor([[[1.0], [3.0], [99.0]]]), torch.tensor([[True, True, False]])
-    >>> create("pooling", "mean")(x, valid)
+    >>> tfzoo.create("pooling", "mean")(x, valid)
     tensor([[2.]])
     """
 

@@ -14,10 +14,7 @@ from tfzoo.contracts import Pooling
 
 
 @register(
-    "pooling",
-    "pooler",
-    paper="arXiv:1810.04805, section 3; its code",
-    traits={"reads_first"},
+    "pooling", "pooler", paper="arXiv:1810.04805, section 3; its code", traits={"reads_first"}
 )
 class Pooler(Pooling):
     """A layer on the first real token (BERT): ``tanh(W x_1 + b)``.
@@ -28,9 +25,8 @@ class Pooler(Pooling):
     Options:
         activation: ``tanh`` (BERT, RoBERTa), or ``relu`` in its place (DistilBERT).
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> create("pooling", "pooler", dim=8)(torch.randn(3, 7, 8)).shape
+    >>> import tfzoo, torch
+    >>> tfzoo.create("pooling", "pooler", dim=8)(torch.randn(3, 7, 8)).shape
     torch.Size([3, 8])
     """
 

@@ -16,12 +16,7 @@ from tfzoo.components.pooling.mean import Mean
 from tfzoo.contracts import Pooling
 
 
-@register(
-    "pooling",
-    "prediction_head",
-    paper="arXiv:2412.13663; its code",
-    traits={"reads_first"},
-)
+@register("pooling", "prediction_head", paper="arXiv:2412.13663; its code", traits={"reads_first"})
 class PredictionHead(Pooling):
     """A layer and a norm on the first real token, as before the logits of masked words
     (ModernBERT): ``layer_norm(gelu(W x_1))``.
@@ -38,9 +33,8 @@ class PredictionHead(Pooling):
     Raises:
         BadOption: ``eps`` is not over 0.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> create("pooling", "prediction_head", dim=8)(torch.randn(3, 7, 8)).shape
+    >>> import tfzoo, torch
+    >>> tfzoo.create("pooling", "prediction_head", dim=8)(torch.randn(3, 7, 8)).shape
     torch.Size([3, 8])
     """
 

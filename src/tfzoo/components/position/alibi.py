@@ -23,9 +23,9 @@ class ALiBi(Position):
     of two, the slopes of the next lower power and then every other one of the next higher, as in
     their code. In an encoder both directions have the same penalty.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> create("position", "alibi", heads=8).bias(torch.tensor([[2]]), torch.arange(3)[None])[0, 0]
+    >>> import tfzoo, torch
+    >>> position = tfzoo.create("position", "alibi", heads=8)
+    >>> position.bias(torch.tensor([[2]]), torch.arange(3)[None])[0, 0]
     tensor([[-1.0000, -0.5000, -0.0000]])
     """
 

@@ -43,9 +43,8 @@ class ContinuousBias(Position):
     Raises:
         BadOption: ``hidden`` or ``max_distance`` under 1.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> position = create("position", "continuous_bias", heads=2, causal=False)
+    >>> import tfzoo, torch
+    >>> position = tfzoo.create("position", "continuous_bias", heads=2, causal=False)
     >>> position.bias(torch.arange(3)[None], torch.arange(5)[None]).shape
     torch.Size([1, 2, 3, 5])
     """

@@ -20,9 +20,8 @@ class Index(Position):
     A baseline from before sinusoids; its size grows with the position. It is multiplied by a vector
     because the next layer norm would cancel the same number on all channels.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> position = create("position", "index", dim=2)
+    >>> import tfzoo, torch
+    >>> position = tfzoo.create("position", "index", dim=2)
     >>> _ = position.direction.data.copy_(torch.tensor([1.0, -1.0]))
     >>> position.embed(torch.zeros(1, 3, 2), torch.arange(3)[None])[0, 2]
     tensor([ 2., -2.], grad_fn=<SelectBackward0>)

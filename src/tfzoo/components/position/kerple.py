@@ -22,9 +22,8 @@ class Kerple(Position):
     their logarithms. They start uniform, ``r1`` up to 2 and ``r2`` up to 1, as in the authors'
     code, which limits them from below by 0.01. In an encoder both directions have the same penalty.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> position = create("position", "kerple", heads=1)
+    >>> import tfzoo, torch
+    >>> position = tfzoo.create("position", "kerple", heads=1)
     >>> position.raw_r1.data.zero_(), position.raw_r2.data.zero_()  # r1 = r2 = 1
     (tensor([0.]), tensor([0.]))
     >>> position.bias(torch.tensor([[2]]), torch.arange(3)[None]).detach()[0, 0]

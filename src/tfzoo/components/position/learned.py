@@ -21,9 +21,8 @@ class Learned(Position):
 
     Gehring et al. 2017, section 3.1. The table starts from N(0, 0.1^2) (section 3.5).
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> position = create("position", "learned", dim=4, max_length=16)
+    >>> import tfzoo, torch
+    >>> position = tfzoo.create("position", "learned", dim=4, max_length=16)
     >>> position.embed(torch.zeros(2, 3, 4), torch.arange(3)[None]).shape
     torch.Size([2, 3, 4])
     """

@@ -13,9 +13,8 @@ class NoPosition(Position):
     Overrides no hook. A causal decoder still knows the order in part, because each token sees
     another number of tokens.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
+    >>> import tfzoo, torch
     >>> x, pos = torch.ones(1, 2, 1), torch.arange(2)[None]
-    >>> create("position", "none").embed(x, pos) is x
+    >>> tfzoo.create("position", "none").embed(x, pos) is x
     True
     """

@@ -37,9 +37,8 @@ class RelativeBias(Position):
         BadOption: too few buckets, or ``max_distance`` is not over the largest distance that has a
             bucket of its own.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> position = create("position", "relative_bias", dim=8, heads=2, causal=False)
+    >>> import tfzoo, torch
+    >>> position = tfzoo.create("position", "relative_bias", dim=8, heads=2, causal=False)
     >>> position.bias(torch.arange(3)[None], torch.arange(5)[None]).shape
     torch.Size([1, 2, 3, 5])
     """

@@ -53,9 +53,8 @@ class Rotary(Position):
         BadOption: an option is out of its range or has no effect with this ``scaling``, or the
             number of rotated channels is odd.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> rotation = create("position", "rotary", head_dim=2).angles(torch.arange(2)[None])
+    >>> import tfzoo, torch
+    >>> rotation = tfzoo.create("position", "rotary", head_dim=2).angles(torch.arange(2)[None])
     >>> rotation(torch.tensor([[[[1.0, 0.0], [1.0, 0.0]]]]))
     tensor([[[[1.0000, 0.0000],
               [0.5403, 0.8415]]]])

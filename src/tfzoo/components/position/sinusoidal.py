@@ -35,9 +35,8 @@ class Sinusoidal(Position):
     Raises:
         BadOption: ``base`` not over 0, or ``dim`` is odd.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> position = create("position", "sinusoidal", dim=2)
+    >>> import tfzoo, torch
+    >>> position = tfzoo.create("position", "sinusoidal", dim=2)
     >>> position.embed(torch.zeros(1, 2, 2), torch.arange(2)[None])
     tensor([[[0.0000, 1.0000],
              [0.8415, 0.5403]]])

@@ -26,9 +26,8 @@ class UnitInterval(Position):
     Raises:
         BadOption: ``embed`` is called without ``length``.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> position = create("position", "unit_interval", dim=1)
+    >>> import tfzoo, torch
+    >>> position = tfzoo.create("position", "unit_interval", dim=1)
     >>> _ = position.direction.data.fill_(1.0)
     >>> x, pos, length = torch.zeros(1, 4, 1), torch.arange(4)[None], torch.tensor([[4]])
     >>> position.embed(x, pos, length).detach().flatten()

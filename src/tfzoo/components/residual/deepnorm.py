@@ -38,10 +38,9 @@ class DeepNorm(Residual):
             kernel and the projections of a convolution, the matrices of a recurrent network. Those
             of queries, keys, gates and routers start as they are.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> wrapped = create("residual", "deepnorm", inner=torch.nn.Identity(), dropout=0.0, dim=2,
-    ...                  norm="none", layer=0, layers=8)
+    >>> import tfzoo, torch
+    >>> wrapped = tfzoo.create("residual", "deepnorm", inner=torch.nn.Identity(), dim=2,
+    ...                        norm="none", layers=8)
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))
     tensor([[[3., 6.]]])
     """

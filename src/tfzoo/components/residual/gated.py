@@ -27,10 +27,9 @@ class Gated(Residual):
         bias: initial value of ``b``, one number a channel: above 0, a layer starts close to the
             identity.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> wrapped = create("residual", {"name": "gated", "bias": 100.0}, inner=torch.nn.Identity(),
-    ...                  dropout=0.0, dim=2, norm="none", layer=0, layers=1)
+    >>> import tfzoo, torch
+    >>> wrapped = tfzoo.create("residual", {"name": "gated", "bias": 100.0}, dim=2, norm="none",
+    ...                        inner=torch.nn.Identity())
     >>> wrapped(torch.tensor([[[1.0, 2.0]]])).detach()
     tensor([[[1., 2.]]])
     """

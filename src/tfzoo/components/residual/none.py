@@ -17,10 +17,8 @@ class NoResidual(Residual):
     Shapes: ``(b n d) -> (b n d)``. Options: none. To measure what residual connections do: without
     them, tokens become alike from layer to layer (Dong et al. 2021, arXiv:2103.03404).
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> wrapped = create("residual", "none", inner=torch.nn.Identity(), dropout=0.0, dim=2,
-    ...                  norm="none", layer=0, layers=1)
+    >>> import tfzoo, torch
+    >>> wrapped = tfzoo.create("residual", "none", inner=torch.nn.Identity(), dim=2, norm="none")
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))
     tensor([[[1., 2.]]])
     """

@@ -16,10 +16,8 @@ class Post(Residual):
 
     Shapes: ``(b n d) -> (b n d)``. Options: none. The Transformer's own (Vaswani et al. 2017).
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> wrapped = create("residual", "post", inner=torch.nn.Identity(), dropout=0.0, dim=2,
-    ...                  norm="none", layer=0, layers=1)
+    >>> import tfzoo, torch
+    >>> wrapped = tfzoo.create("residual", "post", inner=torch.nn.Identity(), dim=2, norm="none")
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))
     tensor([[[2., 4.]]])
     """

@@ -17,10 +17,9 @@ class PostSublayer(Residual):
     Shapes: ``(b n d) -> (b n d)``. Options: none. A stack ends in a norm of its own. OLMo 2's,
     and before it Swin v2's (Liu et al. 2021, arXiv:2111.09883, section 3.2).
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> wrapped = create("residual", "post_sublayer", inner=torch.nn.Identity(), dropout=0.0, dim=2,
-    ...                  norm="none", layer=0, layers=1)
+    >>> import tfzoo, torch
+    >>> f = torch.nn.Identity()
+    >>> wrapped = tfzoo.create("residual", "post_sublayer", inner=f, dim=2, norm="none")
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))
     tensor([[[2., 4.]]])
     """

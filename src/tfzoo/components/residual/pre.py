@@ -11,10 +11,7 @@ from tfzoo.contracts import Residual
 
 
 @register(
-    "residual",
-    "pre",
-    paper="arXiv:2002.04745, section 3.1",
-    traits={"final_norm", "parallel"},
+    "residual", "pre", paper="arXiv:2002.04745, section 3.1", traits={"final_norm", "parallel"}
 )
 class Pre(Residual):
     """The norm comes before the sublayer: ``x + f(norm(x))``.
@@ -24,10 +21,8 @@ class Pre(Residual):
     Xiong et al. 2020: at the start of training, gradients are of about the same size in all layers,
     so that a Transformer trains without warm-up.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> wrapped = create("residual", "pre", inner=torch.nn.Identity(), dropout=0.0, dim=2,
-    ...                  norm="none", layer=0, layers=1)
+    >>> import tfzoo, torch
+    >>> wrapped = tfzoo.create("residual", "pre", inner=torch.nn.Identity(), dim=2, norm="none")
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))
     tensor([[[2., 4.]]])
     """

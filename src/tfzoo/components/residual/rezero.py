@@ -18,10 +18,8 @@ class ReZero(Residual):
     Shapes: ``(b n d) -> (b n d)``. Options: none. A layer starts as the identity. Bachlechner et
     al. 2020 leave the norm out: ``norm: none``. Otherwise a stack ends in a norm of its own.
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> wrapped = create("residual", "rezero", inner=torch.nn.Identity(), dropout=0.0, dim=2,
-    ...                  norm="none", layer=0, layers=1)
+    >>> import tfzoo, torch
+    >>> wrapped = tfzoo.create("residual", "rezero", inner=torch.nn.Identity(), dim=2, norm="none")
     >>> torch.nn.init.constant_(wrapped.alpha, 0.5)
     Parameter containing:
     tensor([0.5000], requires_grad=True)

@@ -17,10 +17,9 @@ class Sandwich(Residual):
     Shapes: ``(b n d) -> (b n d)``. Options: none. A stack ends in a norm of its own. Gemma 2's;
     the second norm bounds what a sublayer adds (Ding et al. 2021, arXiv:2105.13290, section 2.4).
 
-    >>> import torch
-    >>> from tfzoo.base.registry import create
-    >>> wrapped = create("residual", "sandwich", inner=torch.nn.Identity(), dropout=0.0, dim=2,
-    ...                  norm="none", layer=0, layers=1)
+    >>> import tfzoo, torch
+    >>> f = torch.nn.Identity()
+    >>> wrapped = tfzoo.create("residual", "sandwich", inner=f, dim=2, norm="none")
     >>> wrapped(torch.tensor([[[1.0, 2.0]]]))
     tensor([[[2., 4.]]])
     """

@@ -21,10 +21,8 @@ class Entmax(Weighting):
     Peters et al. 2019. Keys whose score is 2 or more below the largest have a weight of exactly 0;
     the others have gradients that vanish smoothly towards it. Sorting costs ``k log k`` per query.
 
-    >>> import torch
-    >>> from tfzoo.masks import Mask
-    >>> from tfzoo.base.registry import create
-    >>> create("weighting", "entmax")(torch.tensor([[[[1.0, 0.0, -2.0]]]]), Mask())
+    >>> import tfzoo, torch
+    >>> tfzoo.create("weighting", "entmax")(torch.tensor([[[[1.0, 0.0, -2.0]]]]), tfzoo.Mask())
     tensor([[[[0.8307, 0.1693, 0.0000]]]])
     """
 

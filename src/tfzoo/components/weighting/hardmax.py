@@ -10,12 +10,7 @@ from tfzoo.contracts import Weighting
 from tfzoo.masks import Mask
 
 
-@register(
-    "weighting",
-    "hardmax",
-    paper="arXiv:1308.3432",
-    traits={"sparse", "surrogate_gradient"},
-)
+@register("weighting", "hardmax", paper="arXiv:1308.3432", traits={"sparse", "surrogate_gradient"})
 class Hardmax(Weighting):
     """All weight on the key with the largest score, ``1 if j = argmax_k s_k else 0``, the first of
     them where scores are equal.
@@ -25,10 +20,8 @@ class Hardmax(Weighting):
     Its derivative is 0 nearly everywhere, so the gradient is that of ``softmax`` in its place
     (straight-through, Bengio et al. 2013).
 
-    >>> import torch
-    >>> from tfzoo.masks import Mask
-    >>> from tfzoo.base.registry import create
-    >>> create("weighting", "hardmax")(torch.tensor([[[[0.0, 2.0, 2.0]]]]), Mask())
+    >>> import tfzoo, torch
+    >>> tfzoo.create("weighting", "hardmax")(torch.tensor([[[[0.0, 2.0, 2.0]]]]), tfzoo.Mask())
     tensor([[[[0., 1., 0.]]]])
     """
 

@@ -18,10 +18,8 @@ class Identity(Weighting):
     and do not sum to one. With inner products as scores, attention is linear in queries, keys and
     values (von Oswald et al. 2023); outputs grow with the length of the text.
 
-    >>> import torch
-    >>> from tfzoo.masks import Mask
-    >>> from tfzoo.base.registry import create
-    >>> create("weighting", "identity")(torch.tensor([[[[1.0, -2.0]]]]), Mask())
+    >>> import tfzoo, torch
+    >>> tfzoo.create("weighting", "identity")(torch.tensor([[[[1.0, -2.0]]]]), tfzoo.Mask())
     tensor([[[[ 1., -2.]]]])
     """
 

@@ -26,10 +26,8 @@ class ReLU(Weighting):
     Wortsman et al. 2023 divide by the length of the sequence, so that outputs of long and short
     sequences are of one size.
 
-    >>> import torch
-    >>> from tfzoo.masks import Mask
-    >>> from tfzoo.base.registry import create
-    >>> create("weighting", "relu")(torch.tensor([[[[1.0, -1.0, 2.0, 0.0]]]]), Mask())
+    >>> import tfzoo, torch
+    >>> tfzoo.create("weighting", "relu")(torch.tensor([[[[1.0, -1.0, 2.0, 0.0]]]]), tfzoo.Mask())
     tensor([[[[0.2500, 0.0000, 0.5000, 0.0000]]]])
     """
 

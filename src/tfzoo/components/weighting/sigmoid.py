@@ -23,10 +23,8 @@ class Sigmoid(Weighting):
     Options:
         bias: ``b``, the same for every query; None: ``-log(n)``.
 
-    >>> import torch
-    >>> from tfzoo.masks import Mask
-    >>> from tfzoo.base.registry import create
-    >>> create("weighting", "sigmoid")(torch.zeros(1, 1, 1, 3), Mask())
+    >>> import tfzoo, torch
+    >>> tfzoo.create("weighting", "sigmoid")(torch.zeros(1, 1, 1, 3), tfzoo.Mask())
     tensor([[[[0.2500, 0.2500, 0.2500]]]])
     """
 

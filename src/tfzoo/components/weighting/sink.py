@@ -21,10 +21,8 @@ class Sink(Weighting):
     OpenAI 2025 (gpt-oss): the sink takes weight and gives no value, so that a head may attend to
     nothing. It starts at 0, which is ``softmax_plus_one``.
 
-    >>> import torch
-    >>> from tfzoo.masks import Mask
-    >>> from tfzoo.base.registry import create
-    >>> weights = create("weighting", "sink", heads=1)(torch.zeros(1, 1, 1, 3), Mask())
+    >>> import tfzoo, torch
+    >>> weights = tfzoo.create("weighting", "sink", heads=1)(torch.zeros(1, 1, 1, 3), tfzoo.Mask())
     >>> weights.detach()
     tensor([[[[0.2500, 0.2500, 0.2500]]]])
     """

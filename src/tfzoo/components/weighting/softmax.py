@@ -17,10 +17,8 @@ class Softmax(Weighting):
     Shapes: ``(b h q k) -> (b h q k)``. Options: none. Nothing is trained. Attention computes it
     with PyTorch's fused kernels where they are faster.
 
-    >>> import torch
-    >>> from tfzoo.masks import Mask
-    >>> from tfzoo.base.registry import create
-    >>> create("weighting", "softmax")(torch.zeros(1, 1, 1, 4), Mask())
+    >>> import tfzoo, torch
+    >>> tfzoo.create("weighting", "softmax")(torch.zeros(1, 1, 1, 4), tfzoo.Mask())
     tensor([[[[0.2500, 0.2500, 0.2500, 0.2500]]]])
     """
 

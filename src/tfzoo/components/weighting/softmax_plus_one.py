@@ -19,10 +19,8 @@ class SoftmaxPlusOne(Weighting):
     Miller 2023 ("Attention is off by one"): weights sum to less than one, so that a head may
     attend to nothing. As ``softmax`` over one more key of score 0 and value 0.
 
-    >>> import torch
-    >>> from tfzoo.masks import Mask
-    >>> from tfzoo.base.registry import create
-    >>> create("weighting", "softmax_plus_one")(torch.zeros(1, 1, 1, 3), Mask())
+    >>> import tfzoo, torch
+    >>> tfzoo.create("weighting", "softmax_plus_one")(torch.zeros(1, 1, 1, 3), tfzoo.Mask())
     tensor([[[[0.2500, 0.2500, 0.2500]]]])
     """
 

@@ -22,10 +22,8 @@ class Sparsemax(Weighting):
     order, ``tau`` is the largest of ``(s_1 + ... + s_r - 1) / r``; sorting costs ``k log k`` per
     query.
 
-    >>> import torch
-    >>> from tfzoo.masks import Mask
-    >>> from tfzoo.base.registry import create
-    >>> create("weighting", "sparsemax")(torch.tensor([[[[1.0, 0.5, -1.0]]]]), Mask())
+    >>> import tfzoo, torch
+    >>> tfzoo.create("weighting", "sparsemax")(torch.tensor([[[[1.0, 0.5, -1.0]]]]), tfzoo.Mask())
     tensor([[[[0.7500, 0.2500, 0.0000]]]])
     """
 

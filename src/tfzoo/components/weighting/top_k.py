@@ -28,11 +28,9 @@ class TopK(Weighting):
     Raises:
         BadOption: ``k`` under 1.
 
-    >>> import torch
-    >>> from tfzoo.masks import Mask
-    >>> from tfzoo.base.registry import create
-    >>> weighting = create("weighting", {"name": "top_k", "k": 2})
-    >>> weighting(torch.tensor([[[[1.0, -1.0, 1.0, 0.0]]]]), Mask())
+    >>> import tfzoo, torch
+    >>> weighting = tfzoo.create("weighting", {"name": "top_k", "k": 2})
+    >>> weighting(torch.tensor([[[[1.0, -1.0, 1.0, 0.0]]]]), tfzoo.Mask())
     tensor([[[[0.5000, 0.0000, 0.5000, 0.0000]]]])
     """
 

@@ -17,10 +17,8 @@ class Uniform(Weighting):
     Shapes: ``(b h q k) -> (b h q k)``. Options: none. Nothing is trained. Attention is then the
     mean of the values, whatever the scores; queries and keys get no gradient.
 
-    >>> import torch
-    >>> from tfzoo.masks import Mask
-    >>> from tfzoo.base.registry import create
-    >>> create("weighting", "uniform")(torch.zeros(1, 1, 2, 2), Mask(causal=True))
+    >>> import tfzoo, torch
+    >>> tfzoo.create("weighting", "uniform")(torch.zeros(1, 1, 2, 2), tfzoo.Mask(causal=True))
     tensor([[[[1.0000, 0.0000],
               [0.5000, 0.5000]]]])
     """
