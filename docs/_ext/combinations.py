@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from typing import Any
 
-from docs._ext.docstrings import one_line
 from docs._ext.tables import code, table
 from tfzoo.base.registry import registry
 from tfzoo.models.options import StackOptions
@@ -44,10 +42,8 @@ def broken(choices: Mapping[str, str], causal: bool) -> dict[str, tuple[Rule, st
     """
     named: dict[str, Any] = {kind: name for kind, name in choices.items() if kind != "pooling"}
     parts = StackOptions(**named).parts(causal, choices.get("pooling"))
-    found = {rule: rule.reason(parts) for rule in RULES}
-    return {
-        rule.name: (rule, reason, rule.allowable(parts)) for rule, reason in found.items() if reason
-    }
+    found = [rule for rule in reversed(RULES) if rule.broken(parts)]  # the first reason counts
+    return {rule.name: (rule, rule.reason.format(parts), rule.allowable) for rule in found}
 
 
 @cache
@@ -157,10 +153,7 @@ def rules() -> str:
     """A table of the rules."""
     rows = []
     for rule in RULES:
-        why = one_line((inspect.getdoc(rule.reason) or "").partition("\n\n")[0])
-        ways = {one.allowable for one in refusals() if one.rule == rule}
-        allowed = {frozenset({True}): "yes", frozenset({True, False}): "some"}
-        rows.append([code(rule.name), why, allowed.get(frozenset(ways), "no")])
+        rows.append([code(rule.name), rule.why, "yes" if rule.allowable else "no"])
     return table(["rule", "why", "can be allowed"], rows)
 
 

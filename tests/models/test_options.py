@@ -134,3 +134,21 @@ def test_a_wrong_choice_is_refused_in_one_line(options, error, message):
     with pytest.raises(error, match=message) as caught:
         tfzoo.Encoder(8, 2, 2, **options)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"heads": 3}, ": heads=3 do not divide dim=8"),
+        ({"pattern": [{"window": 0}]}, r"\.pattern\.0\.window=0 must be"),
+        (
+            {"pattern": [{"position": "rotary", "attention": "additive"}]},
+            r"\.pattern\.0: .*rotates",
+        ),
+    ],
+    ids=str,
+)
+def test_a_wrong_option_of_one_side_names_the_side(side, options, message):
+    with pytest.raises((BadOption, Clash), match=f"^{side}{message}"):
+        tfzoo.Transformer(20, 8, 2, 1, **{side: options})

@@ -49,7 +49,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "stack encoder padding_has_no_influence_while_training",
     ),
     "NaN in the padding of a memory enters a decoder": (
-        "WithCache.decoder_context",
+        "Positioned.context",
         replace("self.zero_padding(_, _1)", "_"),
         "tests/models/test_nan_in_padding.py::test_outputs_and_gradients_of_tokens_are_those_without_it",
     ),

@@ -11,10 +11,9 @@ from tfzoo.base.registry import PositionSpec, registry
 from tfzoo.masks import Mask
 from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.context import Context, DecoderCache
-from tfzoo.models.inputs import check_tokens
 from tfzoo.models.options import StackOptions
 from tfzoo.models.positioned import Positioned, check_no_embedding, layer_context
-from tfzoo.models.stack import Stack, WithCache
+from tfzoo.models.stack import Stack
 from tfzoo.models.transformer_layer import TransformerLayer
 
 
@@ -31,7 +30,7 @@ class StandaloneLayer(Positioned, TransformerLayer):
     ) -> None:
         check_no_embedding(registry("position").options(options.position)[0])
         TransformerLayer.__init__(self, dim, options, causal=causal, cross=cross)
-        self.add_position(dim, options, causal=causal, allow=allow)
+        self.add_position(dim, options, causal=causal, cross=cross, allow=allow)
 
     def run(self, x: Tensor, context: Context) -> Tensor:
         """The sublayers, with the layer's own positional encoding and window: ``(b n d) -> (b n
@@ -144,8 +143,7 @@ class EncoderLayer(StandaloneLayer):
         self, x: Tensor, *, mask: Mask | None = None, positions: Tensor | None = None
     ) -> Tensor:
         """``(b n d) -> (b n d)``; arguments and errors are those of :meth:`Encoder.forward`."""
-        check_tokens(x, self.dim, self.causal, mask, positions)
-        context = self.context(x, mask, positions)
+        context = self.context(x, mask=mask, positions=positions)
         return self.run(self.zero_padding(x, mask), context)
 
 
@@ -207,7 +205,7 @@ class Decoder(Stack):
         super().__init__(dim, options, causal=causal, cross=cross_attention, allow=allow or ())
 
 
-class DecoderLayer(WithCache, StandaloneLayer):
+class DecoderLayer(StandaloneLayer):
     """Self-attention, cross-attention and a feed-forward sublayer, with norms and residual
     connections: one layer of a :class:`Decoder`, for a model of one's own.
 
@@ -248,7 +246,6 @@ class DecoderLayer(WithCache, StandaloneLayer):
     ) -> None:
         options = StackOptions(1, heads, position=position, **stack)
         super().__init__(dim, options, causal=causal, cross=cross_attention, allow=allow or ())
-        self.cross = cross_attention
 
     def forward(  # type: ignore[override]  # without a stack, it computes its own context
         self,
@@ -264,7 +261,7 @@ class DecoderLayer(WithCache, StandaloneLayer):
         """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
         :meth:`Decoder.forward`.
         """
-        context = self.decoder_context(x, memory, mask, memory_mask, positions, prefix, cache)
+        context = self.context(x, memory, mask, memory_mask, positions, prefix, cache)
         y = self.run(self.zero_padding(x, mask), context)
         if cache is not None:
             cache.length += x.shape[1]

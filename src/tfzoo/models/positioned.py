@@ -1,5 +1,5 @@
-"""The positional encoding, masks and biases of a stack or of a standalone layer, computed once in
-each forward pass.
+"""What a stack and a standalone layer have in common: a positional encoding, a cache, and masks and
+biases that are computed once in each forward pass.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tfzoo.contracts import Position
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, Pairs, dense
 from tfzoo.models.context import Context, DecoderCache
-from tfzoo.models.inputs import check_prefix
+from tfzoo.models.inputs import check_cache, check_memory, check_prefix, check_tokens
 from tfzoo.models.options import StackOptions
 from tfzoo.models.rules import (
     Parts,
@@ -29,28 +29,28 @@ from tfzoo.models.rules import (
     norm_ignores_mask,
     reads_any_mask,
 )
+from tfzoo.models.transformer_layer import TransformerLayer
 
 
 class Positioned(nn.Module):
-    """A module with a positional encoding, which computes the :class:`Context` of its layers."""
+    """A module with a positional encoding, which computes the :class:`Context` of its layers, and
+    makes their cache.
+    """
 
     dim: int
     causal: bool
+    cross: bool
+    """Whether there is cross-attention to a memory."""
     position: Position
     max_positions: int | None
     """The number of positions; None: any number."""
     window: int | None
 
     def add_position(
-        self, dim: int, options: StackOptions, *, causal: bool, allow: Collection[str]
+        self, dim: int, options: StackOptions, *, causal: bool, cross: bool, allow: Collection[str]
     ) -> None:
-        """Check the components against the clash rules, and create the positional encoding.
-
-        Raises:
-            Clash: components that cannot work together.
-            BadOption, UnknownName: an option that does not exist or has a wrong value.
-        """
-        self.dim, self.causal, self.window = dim, causal, options.window
+        """Check the components against the clash rules, and create the positional encoding."""
+        self.dim, self.causal, self.cross, self.window = dim, causal, cross, options.window
         self.reads_valid, self.takes_any_mask = False, True
         self.leaky_norm: str | None = None
         self.check_layer(options.parts(causal), allow)
@@ -69,10 +69,6 @@ class Positioned(nn.Module):
     def check_layer(self, parts: Parts, allow: Collection[str]) -> None:
         """Check the components of a layer, and record how they use masks: whether one reads the
         padding mask, and whether ``mask.allowed`` has an effect on all of them.
-
-        Raises:
-            Clash: components that cannot work together.
-            BadOption, UnknownName: a part that does not fit, or no such rule to allow.
         """
         check_clashes(parts, allow)
         self.reads_valid |= mixes_tokens(parts.norm) or has_auxiliary_loss(parts.feedforward)
@@ -80,25 +76,52 @@ class Positioned(nn.Module):
             self.leaky_norm = parts.norm.name
         self.takes_any_mask &= reads_any_mask(parts.mixer)
 
+    def init_cache(
+        self, memory: Tensor | None = None, *, memory_mask: Mask | None = None
+    ) -> DecoderCache:
+        """An empty cache, with the cross-attention keys and values of ``memory`` ``(b k d)``.
+
+        Pass it to the forward pass together with the new tokens, one or several in each row; the
+        call appends their keys and values. In beam search, ``x`` has ``beams * b`` rows; the beams
+        of one row of the memory are consecutive. ``cache.reorder(rows)`` selects rows of ``x`` by
+        index, ``cache.keep_batch(rows)`` rows of the memory. Parameters that FSDP2 shards must be
+        gathered first (:func:`tfzoo.models.fsdp.unshard`).
+
+        Raises:
+            BadOption: the module is not causal, a shape does not fit, or cross-attention has no
+                memory.
+        """
+        if not self.causal:
+            raise BadOption("a cache needs causal=True: without it, earlier tokens see later ones")
+        check_memory(self.dim, self.cross, memory, memory_mask)
+        layers = [one for one in self.modules() if isinstance(one, TransformerLayer)]
+        cache = DecoderCache(len(layers), memory_mask or Mask())
+        if memory is not None:
+            memory = self.zero_padding(memory, memory_mask)
+            for layer, kept in zip(layers, cache.source, strict=True):
+                layer.cross_attention.inner.keep_memory(memory, kept)  # type: ignore[union-attr, operator]  # a decoder with memory has it
+        return cache
+
     def context(
         self,
         x: Tensor,
-        mask: Mask | None,
-        positions: Tensor | None,
-        *,
         memory: Tensor | None = None,
+        mask: Mask | None = None,
         memory_mask: Mask | None = None,
+        positions: Tensor | None = None,
         prefix: Tensor | None = None,
         cache: DecoderCache | None = None,
     ) -> Context:
-        """What is the same for all layers. :func:`layer_context` adds a layer's positional encoding
-        and window.
-
-        Raises:
-            BadOption: a token has no position in a bounded positional encoding; a mixer that reads
-                tokens whatever ``mask.allowed`` or ``prefix`` says; a wrong ``prefix``.
-            Clash: ``mask.allowed`` hides tokens that the norm reads.
+        """Check the arguments of a forward pass, and return what is the same for all layers;
+        :func:`layer_context` adds a layer's positional encoding and window. Errors are those of
+        :meth:`tfzoo.Decoder.forward`.
         """
+        check_tokens(x, self.dim, self.causal, mask, positions)
+        if cache is None:
+            check_memory(self.dim, self.cross, memory, memory_mask, x)
+        else:
+            check_cache(x, cache, memory, memory_mask)
+            memory_mask = cache.memory_mask
         mask = mask or Mask()
         valid, allowed = mask.keys, mask.allowed
         if allowed is not None:
@@ -121,7 +144,7 @@ class Positioned(nn.Module):
             k_pos=k_pos,
             consecutive=positions is None and (cache is None or cache.positions is None),
             valid=valid if self.reads_valid else None,
-            memory=memory,
+            memory=None if memory is None else self.zero_padding(memory, memory_mask),
             memory_mask=memory_mask,
             prefix=prefix is not None,
             cache=cache,
@@ -167,9 +190,6 @@ class Positioned(nn.Module):
         """Check that a bounded positional encoding has an entry for ``n`` tokens, or for the
         ``given`` positions. Positions on a GPU are not checked: reading them would make the host
         wait, and looking up a position outside the table raises an error there anyway.
-
-        Raises:
-            BadOption: a token has no position.
         """
         limit = self.max_positions
         if limit is None:
@@ -298,11 +318,7 @@ def bias_of_distance(position: Position, pos: Tensor, k_pos: Tensor) -> Pairs | 
 
 
 def check_no_embedding(position: Entry) -> None:
-    """Check that the positional encoding of a layer acts on attention.
-
-    Raises:
-        BadOption: it adds to the embeddings.
-    """
+    """Check that the positional encoding of a layer acts on attention."""
     if embeds(position):
         raise BadOption(
             f"position {position.name!r} adds to the embeddings, before the first layer. "

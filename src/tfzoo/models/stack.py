@@ -16,82 +16,13 @@ from tfzoo.contracts import Norm
 from tfzoo.errors import BadOption, under
 from tfzoo.masks import Mask
 from tfzoo.models.context import Context, DecoderCache
-from tfzoo.models.inputs import check_cache, check_memory, check_tokens
 from tfzoo.models.options import StackOptions
 from tfzoo.models.positioned import Positioned, check_no_embedding, create_position, layer_context
 from tfzoo.models.rules import acts_on_scores, mixes_tokens, names_that_fit
 from tfzoo.models.transformer_layer import TransformerLayer
 
 
-class WithCache(Positioned):
-    """Base of :class:`Stack` and :class:`~tfzoo.DecoderLayer`: makes memory and cache, and checks
-    them.
-    """
-
-    cross: bool
-    """Whether there is cross-attention to a memory."""
-
-    def decoder_layers(self) -> list[TransformerLayer]:
-        """The layers, each of which has its own part of a cache."""
-        return [one for one in self.modules() if isinstance(one, TransformerLayer)]
-
-    def init_cache(
-        self, memory: Tensor | None = None, *, memory_mask: Mask | None = None
-    ) -> DecoderCache:
-        """An empty cache, with the cross-attention keys and values of ``memory`` ``(b k d)``.
-
-        Pass it to the forward pass together with the new tokens, one or several in each row; the
-        call appends their keys and values. In beam search, ``x`` has ``beams * b`` rows; the beams
-        of one row of the memory are consecutive. ``cache.reorder(rows)`` selects rows of ``x`` by
-        index, ``cache.keep_batch(rows)`` rows of the memory. Parameters that FSDP2 shards must be
-        gathered first (:func:`tfzoo.models.fsdp.unshard`).
-
-        Raises:
-            BadOption: the decoder is not causal, a shape does not fit, or cross-attention has no
-                memory.
-        """
-        if not self.causal:
-            raise BadOption("a cache needs causal=True: without it, earlier tokens see later ones")
-        check_memory(self.dim, self.cross, memory, memory_mask)
-        layers = self.decoder_layers()
-        cache = DecoderCache(len(layers), memory_mask or Mask())
-        if memory is not None:
-            memory = self.zero_padding(memory, memory_mask)
-            for layer, kept in zip(layers, cache.source, strict=True):
-                layer.cross_attention.inner.keep_memory(memory, kept)  # type: ignore[union-attr, operator]  # a decoder with memory has it
-        return cache
-
-    def decoder_context(
-        self,
-        x: Tensor,
-        memory: Tensor | None,
-        mask: Mask | None,
-        memory_mask: Mask | None,
-        positions: Tensor | None,
-        prefix: Tensor | None,
-        cache: DecoderCache | None,
-    ) -> Context:
-        """Check the arguments of a forward pass; return the :class:`Context` of the layers. Errors
-        are those of :meth:`tfzoo.Decoder.forward`.
-        """
-        check_tokens(x, self.dim, self.causal, mask, positions)
-        if cache is None:
-            check_memory(self.dim, self.cross, memory, memory_mask, x)
-        else:
-            check_cache(x, cache, memory, memory_mask)
-            memory_mask = cache.memory_mask
-        return self.context(
-            x,
-            mask,
-            positions,
-            memory=None if memory is None else self.zero_padding(memory, memory_mask),
-            memory_mask=memory_mask,
-            prefix=prefix,
-            cache=cache,
-        )
-
-
-class Stack(WithCache):
+class Stack(Positioned):
     """Positional encoding, ``embedding_norm`` and ``embedding_projection`` if they are set,
     ``layers`` times :class:`TransformerLayer`, and a final norm if ``residual`` of the last layer
     has the trait ``final_norm``. :class:`tfzoo.Encoder` and :class:`tfzoo.Decoder` are stacks
@@ -123,8 +54,7 @@ class Stack(WithCache):
         decoder_layers: int = 0,
     ) -> None:
         super().__init__()
-        self.add_position(dim, options, causal=causal, allow=allow)
-        self.cross = cross
+        self.add_position(dim, options, causal=causal, cross=cross, allow=allow)
         self.dropout = options.dropout
         self.embedding_norm = embedding_norm(options.embedding_norm, dim)
         self.embedding_projection = Linear(dim, dim) if options.embedding_projection else None
@@ -233,7 +163,7 @@ class Stack(WithCache):
                 the mask or prefix.
             Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
         """
-        context = self.decoder_context(x, memory, mask, memory_mask, positions, prefix, cache)
+        context = self.context(x, memory, mask, memory_mask, positions, prefix, cache)
         y = self.run(self.zero_padding(x, mask), mask, context, read)
         if cache is not None:
             cache.length += x.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, Literal, get_args
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from tfzoo.base.linear import linear
 from tfzoo.base.values import check_range, type_name
-from tfzoo.errors import BadOption
+from tfzoo.errors import BadOption, under
 from tfzoo.masks import Mask
 from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.context import DecoderCache
@@ -93,10 +94,12 @@ class Transformer(nn.Module):
         sides = common.updated(encoder, "encoder"), common.updated(decoder, "decoder")
         allow = allow or []
         depth = sides[1].layers
-        self.encoder = Stack(
-            dim, sides[0], causal=False, cross=False, allow=allow, decoder_layers=depth
-        )
-        self.decoder = Stack(dim, sides[1], causal=True, cross=True, allow=allow)
+        with under("encoder") if encoder else nullcontext():
+            self.encoder = Stack(
+                dim, sides[0], causal=False, cross=False, allow=allow, decoder_layers=depth
+            )
+        with under("decoder") if decoder else nullcontext():
+            self.decoder = Stack(dim, sides[1], causal=True, cross=True, allow=allow)
         self.max_positions = self.decoder.max_positions
 
         def embedding(size: int) -> Embedding:
