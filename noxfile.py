@@ -37,8 +37,8 @@ def nightly(session: nox.Session) -> None:
     has, and on the best one with two threads.
     """
     session.install(*TESTED, "-e", ".[test,ray]")
-    slow = ("--timeout", "3600")
-    session.run("pytest", "-q", "-m", "nightly", *slow, *session.posargs)
+    slow = ("-m", "nightly", "-n", "2", "--max-worker-restart", "0", "--timeout", "3600")
+    session.run("pytest", "-q", *slow, "--durations=10", *session.posargs, env=ONE_THREAD)
     best = (session.run("python", "-c", CAPABILITY, silent=True) or "").strip()
     for capability in CAPABILITIES[: CAPABILITIES.index(best) + 1 if best in CAPABILITIES else 1]:
         env = {**ONE_THREAD, "ATEN_CPU_CAPABILITY": capability}

@@ -30,6 +30,7 @@ An adapter is merged in all other formats but ckpt.
 What is written for another program is compared with the run before it gets its name.
 """
 KEPT = ("state_dict", "tfzoo", "epoch", "global_step", "pytorch-lightning_version")
+"""What is written of a checkpoint."""
 OUTPUTS = {
     name: name for name in ("safetensors", "onnx", "ctranslate2", "transformers", "peft")
 } | {"ckpt": "export.ckpt"}
@@ -72,7 +73,12 @@ def run_export(given: Namespace) -> int:
     files.check_output(output, given.overwrite)
     notify(f"checkpoint: {relative_path(trained.path)}")
     if given.to == "ckpt":
-        write(trained.content, output)
+        import torch
+
+        with files.output(output) as place, place.open("wb") as stream:
+            torch.save(
+                {key: trained.content[key] for key in KEPT if key in trained.content}, stream
+            )
     else:
         files.check_new(output)
         task = trained.load(keep_adapter=given.to == "peft")
@@ -103,23 +109,6 @@ def output_path(given: Namespace, trained: TrainedRun) -> Path:
             "write elsewhere: --output PATH"
         )
     return output
-
-
-def write(checkpoint: dict[str, object], output: Path) -> None:
-    """Write the keys :data:`KEPT` of a checkpoint."""
-    import torch
-
-    from tfzoo.runs import files
-
-    place = output.resolve()  # of a link, what it leads to
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with files.replacing(place) as temporary:
-            torch.save({key: checkpoint[key] for key in KEPT if key in checkpoint}, temporary)
-    except (OSError, RuntimeError) as error:  # torch.save raises both
-        raise TfzooError(
-            f"cannot write {output}: {getattr(error, 'strerror', None) or error}"
-        ) from None
 
 
 IMPORT_HELP = """\

@@ -213,12 +213,8 @@ def open_output(path: str | None) -> Iterator[IO[str]]:
             sys.stdout.reconfigure(encoding="utf-8")
         yield sys.stdout
         return
-    place = Path(path).resolve()  # of a link, what it leads to
-    try:
-        with files.replacing(place) as temporary, temporary.open("w", encoding="utf-8") as stream:
-            yield stream
-    except OSError as error:
-        raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None
+    with files.output(Path(path)) as place, place.open("w", encoding="utf-8") as stream:
+        yield stream
 
 
 SCORE_HELP = """\

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tfzoo.base.terminal import notify
 from tfzoo.errors import TfzooError
+from tfzoo.runs.files import output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -149,10 +150,8 @@ def save(figure: Figure, path: Path) -> None:
     check_suffix(path)
     suffix = path.suffix.removeprefix(".").lower()
     content = svg(figure) if suffix == "svg" else picture(figure, suffix)
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None
+    with output(path) as place:
+        place.write_bytes(content)
 
 
 def svg(figure: Figure) -> bytes:

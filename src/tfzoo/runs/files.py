@@ -44,6 +44,23 @@ def replacing(path: Path) -> Iterator[Path]:
         sync(path.parent)
 
 
+@contextmanager
+def output(path: Path) -> Iterator[Path]:
+    """A temporary file that becomes the one that a user names, whose folder is made; of a link,
+    what it leads to.
+
+    Raises:
+        TfzooError: it cannot be written.
+    """
+    place = path.resolve()
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(place) as temporary:
+            yield temporary
+    except OSError as error:
+        raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None
+
+
 def replace_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all."""
     with replacing(path) as temporary:
