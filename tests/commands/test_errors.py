@@ -81,7 +81,7 @@ OPTIONS = [
         "--trainer.strategy FSDPStrategy --trainer.callbacks EMAWeightAveraging",
         "FSDPStrategy shards the weights, of which EMAWeightAveraging keeps a copy",
     ),
-    ("--trainer.devices none_such", "trainer: "),
+    ("--trainer.devices none_such", "--trainer.devices must be a number, a list", "none_such"),
     ("--trainer.num_nodes -1", "at least 1"),
     ("--trainer.logger WandLogger", "no logger named 'WandLogger'", "Did you mean 'WandbLogger'"),
     ("--trainer.logger wandb", "no logger named 'wandb'", "WandbLogger"),

@@ -5,8 +5,7 @@ import pytest
 from tfzoo.base.registry import registry
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.main import main
-from tfzoo.config import help
-from tfzoo.config.config import sections
+from tfzoo.config.config import descriptions, sections
 from tfzoo.config.recipe import TOP
 from tfzoo.errors import TfzooError
 
@@ -14,7 +13,7 @@ from tfzoo.errors import TfzooError
 @pytest.mark.parametrize("task", registry("task").own_names())
 def test_every_key_is_described(task):
     for section in sections(registry("task").entry(task).cls).values():
-        texts = help.descriptions(section.cls)
+        texts = descriptions(section.cls)
         assert [key for key in section.hints if not texts.get(key)] == []
 
 

@@ -12,10 +12,11 @@ from torch.testing import assert_close
 from tests.exporting.tasks import LINES, classifier, translator
 from tests.json_files import edit
 from tfzoo import ClassificationTask, TranslationTask
+from tfzoo.base import cache
 from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
 from tfzoo.errors import BadRun
-from tfzoo.runs import checkpoints, pretrained
+from tfzoo.runs import checkpoints
 from tfzoo.testing.training import example
 
 
@@ -131,7 +132,7 @@ def hostile_weights(folder):
 
 
 def sum_of(folder):
-    return pretrained.checksum(folder / "model.safetensors")
+    return cache.checksum(folder / "model.safetensors")
 
 
 def short_weights(folder):

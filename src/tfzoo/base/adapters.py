@@ -30,13 +30,8 @@ def before_each_batch(trainer: Any, function: Callable[[], None]) -> None:
     loop._on_before_fetch = both
 
 
-def logged_step(trainer: Any) -> int:
-    """The step number that Lightning hands to loggers."""
-    return int(trainer.fit_loop.epoch_loop._batches_that_stepped)
-
-
 def set_logged_step(trainer: Any, step: int) -> None:
-    """Set what :func:`logged_step` returns."""
+    """Set the step number that Lightning hands to loggers."""
     trainer.fit_loop.epoch_loop._batches_that_stepped = step
 
 
@@ -48,7 +43,8 @@ def log_steps_from_one(trainer: Any) -> None:
     def from_one(metrics: Any, step: int | None = None) -> None:
         if step is None and "step" not in metrics:
             metrics = {**metrics, "epoch": trainer.current_epoch}
-            step = logged_step(trainer) + (trainer.state.fn == "fit")
+            step = trainer.fit_loop.epoch_loop._batches_that_stepped
+            step += trainer.state.fn == "fit"
         log_metrics(metrics, step)
 
     connector.log_metrics = from_one

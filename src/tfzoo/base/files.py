@@ -1,13 +1,24 @@
-"""Files that are read whole, whoever wrote them."""
+"""Files that are read whole, whoever wrote them; and files and folders that get their name when
+they are complete: until then they stand beside it, under a temporary one that nothing else has.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadRun, TfzooError
+
+TEMPORARY = "*.[0-9]*-[0-9]*.tmp"
+"""The names of :func:`temporary_name`, as a pattern."""
+NUMBERS = count(1)
 
 
 def check_regular(path: Path) -> None:
@@ -59,3 +70,119 @@ def object_of(path: Path) -> dict[str, Any]:
     except BadRun:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+# Written whole ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """An empty temporary file. It becomes ``path`` once its content is on the disk, if the block
+    ends without an error; otherwise ``path`` stays as it was. It has the mode of any new file, also
+    if the block replaces it by a file with another.
+    """
+    temporary = temporary_name(path)
+    try:
+        temporary.touch()
+        mode = temporary.stat().st_mode & 0o777
+        yield temporary
+        temporary.chmod(mode)
+        sync(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    with suppress(OSError):  # some file systems cannot flush a folder
+        sync(path.parent)
+
+
+@contextmanager
+def output(path: Path) -> Iterator[Path]:
+    """A temporary file that becomes the one that a user names, whose folder is made; of a link,
+    what it leads to.
+
+    Raises:
+        TfzooError: it cannot be written.
+    """
+    place = path.resolve()
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(place) as temporary:
+            yield temporary
+    except OSError as error:
+        raise TfzooError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, "utf-8", newline="\n")
+
+
+def temporary_name(path: Path) -> Path:
+    """A name beside ``path`` that nothing else has."""
+    return path.with_name(f"{path.name}.{os.getpid()}-{next(NUMBERS)}.tmp")
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk. Windows opens no folder."""
+    if os.name == "nt" and path.is_dir():
+        return
+    number = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder, which becomes ``folder`` if the block ends without an error. Its files
+    get the mode of any new file, and their names once they are on the disk.
+    """
+    check_new(folder)
+    place = folder.resolve()
+    temporary = temporary_name(place)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        yield temporary
+        mode = temporary.stat().st_mode & 0o666
+        for path in temporary.iterdir():
+            path.chmod(mode)
+            sync(path)
+        sync(temporary)
+        if place.is_dir():  # a shell may stand in it
+            for path in temporary.iterdir():
+                path.replace(place / path.name)
+        else:
+            temporary.replace(place)
+    except OSError as error:
+        raise TfzooError(f"cannot write {folder}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_new(folder: Path) -> None:
+    """Raise TfzooError where something is at a path that a new folder should have."""
+    if not is_free(folder):
+        raise TfzooError(f"{folder} exists: remove it, or write elsewhere")
+
+
+def check_output(path: Path, overwrite: bool) -> None:
+    """Check that a path that a user names may be written: nothing is there, or an empty folder, or,
+    with ``overwrite``, a regular file.
+    """
+    if is_free(path):
+        return
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "no file"
+        raise TfzooError(f"{path} is {what}, which nothing replaces: write elsewhere")
+    if not overwrite:
+        raise TfzooError(f"{path} exists: --overwrite replaces it, or write elsewhere")
+
+
+def is_free(path: Path) -> bool:
+    """Whether nothing, or an empty folder, is at a path."""
+    return not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir()))

@@ -26,7 +26,7 @@ from typing import Annotated, Any, TypeVar
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.terminal import notify
 from tfzoo.base.values import (
-    VARIABLE,
+    VARIADIC,
     check_range,
     convert,
     is_plain,
@@ -237,7 +237,7 @@ class Registry:
         supplied, options = [], {}
         for parameter in parameters(vars(owner)["__init__"])[1:]:
             name = parameter.name
-            if parameter.kind in VARIABLE:
+            if parameter.kind in VARIADIC:
                 raise BadComponent(
                     f"{where}: no *{name} in a constructor: "
                     "a misspelt option would be dropped silently"

@@ -33,17 +33,16 @@ SMALLEST = 2.0**-126
 """The smallest number over 0: single precision has no smaller one without loss."""
 
 
-def convert(value: Any, annotation: Any) -> Any:
-    """``value`` converted to ``annotation``: bool, int, float, str, Literal, None, timedelta
-    (``DD:HH:MM:SS``), a list, tuple or dict of them, or a union. For ``Any``, or without an
-    annotation, it stays what it is.
+def convert(value: Any, hint: Any) -> Any:
+    """A value converted to the type ``hint``: bool, int, float, str, Literal, None, timedelta
+    (``DD:HH:MM:SS``), a list, tuple or dict of them, a union, or Any.
 
     YAML reads ``1e-4`` as a string and ``no`` as False; a command line has only strings.
 
     Raises:
         ValueError: no conversion exists, or the number is not finite; ``must be int, not 'two'``.
     """
-    choices = members(annotation)
+    choices = members(hint)
     for choice in choices:
         origin, inner = get_origin(choice), get_args(choice)
         if choice in (Any, Parameter.empty):
@@ -65,7 +64,7 @@ def convert(value: Any, annotation: Any) -> Any:
         if isinstance(found, float) and not isfinite(found):
             raise ValueError(f"must be a finite number, not {value}")
         return found
-    raise ValueError(f"must be {type_name(annotation)}, not {value!r}")
+    raise ValueError(f"must be {type_name(hint)}, not {value!r}")
 
 
 def convert_one(value: Any, choice: Any) -> Any:
@@ -146,9 +145,6 @@ def check_range(
 def check_number(path: tuple[str, ...], value: Any, where: str, layers: int = LAYERS) -> None:
     """Refuse a number with which building a model would take hours or all memory. ``path`` are its
     keys, ``layers`` is the largest number of layers.
-
-    Raises:
-        BadRecipe: naming the key and its largest value.
     """
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
@@ -191,32 +187,32 @@ def readable(size: float) -> str:
     return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
 
 
-def members(annotation: Any) -> tuple[Any, ...]:
+def members(hint: Any) -> tuple[Any, ...]:
     """The types and literal values of an annotation."""
-    if get_origin(annotation) is Annotated:
-        return members(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        return tuple(choice for part in get_args(annotation) for choice in members(part))
-    if get_origin(annotation) is Literal:
-        return get_args(annotation)
-    return (annotation,)
+    if get_origin(hint) is Annotated:
+        return members(get_args(hint)[0])
+    if get_origin(hint) in (Union, types.UnionType):
+        return tuple(choice for one in get_args(hint) for choice in members(one))
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return (hint,)
 
 
-def is_plain(annotation: Any) -> bool:
-    """Whether a recipe can hold values of this annotation."""
+def is_plain(hint: Any) -> bool:
+    """Whether a recipe can hold values of this type."""
     return all(
         choice in PLAIN if isinstance(choice, type) else isinstance(choice, PLAIN)
-        for choice in members(annotation)
+        for choice in members(hint)
     )
 
 
-def type_name(annotation: Any) -> str:
+def type_name(hint: Any) -> str:
     """How a message names a type: ``float``, ``'pre' or 'post'``, ``int or None``."""
     names = " or ".join(
         ("None" if choice is type(None) else choice.__name__)
         if isinstance(choice, type) and not get_args(choice)
         else repr(choice)
-        for choice in members(annotation)
+        for choice in members(hint)
     )
     modules = r"\b(?:typing|datetime|pathlib|collections\.abc)\.|\b(?:lightning|torch)(?:\.\w+)*\."
     text = re.sub(rf"(?:{modules})(?=\w)", "", names)
@@ -225,7 +221,7 @@ def type_name(annotation: Any) -> str:
 
 # Signatures ---------------------------------------------------------------------------------------
 
-VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 def parameters(function: Callable[..., Any]) -> list[Parameter]:
@@ -252,7 +248,7 @@ def arguments(cls: type) -> Mapping[str, Parameter]:
         if constructor is None:
             continue
         _, *own = parameters(constructor)
-        found = {**{one.name: one for one in own if one.kind not in VARIABLE}, **found}
+        found = {**{one.name: one for one in own if one.kind not in VARIADIC}, **found}
         if all(one.kind is not one.VAR_KEYWORD for one in own):
             break
     return found
@@ -261,9 +257,6 @@ def arguments(cls: type) -> Mapping[str, Parameter]:
 def check_arguments(cls: type, given: Collection[str], passed_on: Collection[str] = ()) -> None:
     """Check the names of the arguments with which a constructor is called. Where it has
     ``**kwargs``, any name is taken, unless it is known what they can be, ``passed_on``.
-
-    Raises:
-        BadOption: one that it does not have, or one that it needs is missing.
     """
     known = dict.fromkeys([*arguments(cls), *passed_on])
     if passed_on or not any(one.kind is one.VAR_KEYWORD for one in parameters(cls)):
@@ -274,5 +267,5 @@ def check_arguments(cls: type, given: Collection[str], passed_on: Collection[str
                     f"It has: {listing(known, 30)}"
                 )
     for one in parameters(cls):  # its parent may get what it needs from the class itself
-        if one.default is one.empty and one.kind not in VARIABLE and one.name not in given:
+        if one.default is one.empty and one.kind not in VARIADIC and one.name not in given:
             raise BadOption(f"{cls.__name__} needs {one.name}")

@@ -58,8 +58,8 @@ def export_parser() -> CommandParser:
 
 def run_export(given: Namespace) -> int:
     """Read a checkpoint, file or folder, and write it in the format asked for."""
+    from tfzoo.base import files
     from tfzoo.learning.trained_run import TrainedRun
-    from tfzoo.runs import files
 
     if given.to not in OUTPUTS:
         raise UnknownName("format", given.to, OUTPUTS, "tfzoo export --help")
@@ -133,8 +133,8 @@ def import_parser() -> CommandParser:
 
 def run_import(given: Namespace) -> int:
     """Read a published model, and write it as a run."""
+    from tfzoo.base import files
     from tfzoo.learning.trained_run import TrainedRun
-    from tfzoo.runs import files
     from tfzoo.runs.folder import RUNS
 
     name = Path(given.source.partition("@")[0]).expanduser().resolve().name

@@ -7,8 +7,7 @@ from argparse import Namespace
 from tfzoo.base.memory import keep_freed_memory
 from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.config.config import Config
-from tfzoo.config.help import help_text
+from tfzoo.config.config import Config, help_text
 from tfzoo.config.recipe import read
 from tfzoo.errors import TfzooError
 from tfzoo.runs.folder import as_yaml
@@ -92,13 +91,11 @@ def run(given: Namespace) -> int:
         raise TfzooError(
             "fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)"
         )
-    prints = given.help or given.print_config
     recipe = read(given.recipe, given.overrides, given.trust, given.run)
-    config = Config.parse(recipe, make_data=not prints)
-    if prints:
-        print_result(
-            help_text(config, given.help) if given.help else as_yaml(config.recipe).rstrip()
-        )
+    config = Config.parse(recipe, make_data=not (given.help or given.print_config))
+    if given.help or given.print_config:
+        text = help_text(config, given.help) if given.help else as_yaml(config.recipe).rstrip()
+        print_result(text)
         return 0
     keep_freed_memory()
     from tfzoo.training.train import dry_run, train  # after the checks: it takes seconds

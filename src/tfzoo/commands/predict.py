@@ -13,14 +13,14 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, get_type_hints
 
+from tfzoo.base import files
 from tfzoo.base.terminal import FORMATS, notify, progress, relative_path, row_line
 from tfzoo.base.values import members
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.config.help import descriptions
+from tfzoo.config.config import descriptions
 from tfzoo.data.table import FORMS, NoColumn, TextFormat, decoded, ending_of, read_lines, table
 from tfzoo.errors import BadData, TfzooError, UnknownName
 from tfzoo.learning.trained_run import TrainedRun
-from tfzoo.runs import files
 from tfzoo.training.evaluation import SETS, evaluate
 from tfzoo.training.load import load
 

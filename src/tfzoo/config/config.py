@@ -9,8 +9,11 @@ the earlier sources; another name replaces the component together with its optio
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Mapping, Sequence
+import shutil
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache, partial
@@ -28,11 +31,12 @@ from tfzoo.base.values import (
     is_plain,
     members,
     parameters,
+    type_name,
 )
 from tfzoo.config.recipe import CLASSES, TOP, Option, Recipe, Source, Start
 from tfzoo.data.remote import is_address
 from tfzoo.data.source import is_saved
-from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing, under
+from tfzoo.errors import BadRecipe, TfzooError, UnknownName, did_you_mean, listing, under
 from tfzoo.models.options import option_types
 
 DEFAULTS = {"seed": 0, "timeout": 1800.0, "explain": False}
@@ -49,9 +53,7 @@ RANGES: dict[str, dict[str, Any]] = {
     "trainer.gradient_clip_val": {"ge": 0},
     "trainer.log_every_n_steps": {"ge": 0},
 }
-"""The bounds of numbers that no constructor checks, as of
-:func:`~tfzoo.base.values.check_range`.
-"""
+"""The bounds of numbers that no constructor checks, as of :func:`check_range`."""
 LIGHTNING = frozenset({"trainer", "checkpoint"})
 """The sections of Lightning's ``Trainer`` and ``ModelCheckpoint``."""
 FOLDER_ARGUMENTS = frozenset({"dirpath", "default_root_dir"})
@@ -100,8 +102,8 @@ class Section:
         return key in CLASSES and self.cls.__module__.startswith("lightning.")
 
     def type_of(self, key: str, *inner: str) -> Any:
-        """The type of a key, or of a key within its value: ``str`` for an option of a component,
-        which the registry converts later; ``Any`` if it is not known.
+        """The type of a key, or of a key within its value, as far as it is known: ``str`` for an
+        option of a component, which the registry converts later.
         """
         hint = self.hints.get(key, Any)
         if inner and key in self.slots:
@@ -142,8 +144,8 @@ class Section:
         """
         value, hint = values[key], self.hints.get(key, Any)
         if key in self.parts and isinstance(value, Mapping):
-            # Options without a name, `encoder: {norm: {eps: 1e-6}}`, belong to model.norm; the norm
-            # of `query_key_norm`, an option of layers, is another one.
+            # `encoder: {norm: {eps: 1e-6}}` adds to model.norm; that of `query_key_norm` is another
+            # one.
             inherits = self.slots if key not in option_types() else {}
             own = {
                 inner: merge_spec(values[inner], spec) if inner in inherits else spec
@@ -160,9 +162,7 @@ class Section:
 
 
 def sections(task: Any) -> dict[str, Section]:
-    """Return the sections of a task: ``model``, ``data``, its settings such as ``optim``, and
-    Lightning's ``trainer`` and ``checkpoint``.
-    """
+    """Those of a task: ``model``, ``data``, settings such as ``optim``; and Lightning's."""
     from lightning.pytorch import Trainer
     from lightning.pytorch.callbacks import ModelCheckpoint
 
@@ -201,14 +201,14 @@ def merge_spec(earlier: Any, later: Any, name: str = "name") -> Any:
     return {**old, **new} if new.get(name, old.get(name)) == old.get(name) else later
 
 
-def convert_value(value: Any, hint: Any, key: str) -> Any:
-    """Convert the value of a key to the type ``hint``, and check its range. Times stay texts, as a
-    recipe holds them.
+def convert_value(value: Any, hint: Any, key: str, name: str = "") -> Any:
+    """Convert the value of a key, or of what has a ``name`` below one, to the type ``hint``, and
+    check its range. Times stay texts, as a recipe holds them.
     """
     try:
         converted = convert(value, hint)
     except ValueError as error:
-        raise BadRecipe(f" {error}", key=key) from None
+        raise BadRecipe(f"{name} {error}", key=key) from None
     if key in RANGES and isinstance(converted, int | float):
         check_range(key, converted, **RANGES[key])
     return value if isinstance(converted, timedelta) else converted
@@ -257,11 +257,8 @@ class Config:
 
     @classmethod
     def parse(cls, recipe: Recipe, make_data: bool = True) -> Config:
-        """The configuration that a recipe's files and options say.
-
-        The constructors of all sections are called, because they check ranges and combinations;
-        without ``make_data``, that of ``data`` is not, and a recipe may lack paths that ``data``
-        requires. No data is read.
+        """The configuration that a recipe's files and options say. Without ``make_data``, a recipe
+        may lack paths that the section ``data`` requires. No data is read.
 
         Raises:
             BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and the file
@@ -285,8 +282,8 @@ class Config:
         return {key: one.defaults for key, one in self.sections.items() if key not in LIGHTNING}
 
     def origin(self, key: str) -> str:
-        """Where a key, or the closest that contains it, was set; where a section was set if that is
-        one place. ``""`` if it was not.
+        """Where a key, or the closest that contains it, was set; of a section, if that is one
+        place. ``""`` if it was not.
         """
         while "." in key and key not in self.origins:
             key = key.rpartition(".")[0]
@@ -340,9 +337,6 @@ class Config:
         """The value of an option, as a recipe nests it: the text as it was typed if the key takes a
         string, or if YAML reads the text as another type than the key's (it is converted later);
         otherwise the text parsed as YAML.
-
-        Raises:
-            BadRecipe: no value, and the key is no boolean.
         """
         name, *keys = option.key.split(".")
         section = self.sections.get(name)
@@ -361,10 +355,8 @@ class Config:
 
     def convert(self) -> None:
         """Convert the values of the top level and of all sections. Keys that are not set get their
-        defaults, except in Lightning's sections, where they are left out, as are those that are set
-        to their defaults. Paths of data become absolute: ``data.root``, or the splits where there
-        is none; with ``data.name``, a data set of the Hugging Face hub, splits are names and not
-        paths.
+        defaults; in Lightning's sections, defaults are left out. Paths of data become absolute:
+        ``data.root``, or the splits where there is none and they have no names.
         """
         set_here = {key: value for key, value in self.recipe.items() if value is not None}
         given = {**DEFAULTS, **set_here}
@@ -391,19 +383,19 @@ class Config:
         self.recipe = values
 
     def check_meaning(self) -> None:
-        """Check values of which each is of its type, but which together train nothing, or which
-        this task does not have.
-        """
+        """Check values of the right types with which nothing is trained."""
         trainer = self.recipe["trainer"]
         for key in ("max_steps", "max_epochs", "limit_train_batches"):
             if trainer.get(key) == 0:
                 key = f"trainer.{key}"
                 raise BadRecipe("=0 trains nothing: it must be at least 1", key=key)
+        devices = str(trainer.get("devices", "auto"))
+        if not re.fullmatch(r"auto|[-\d, \[\]]+", devices):
+            said = f" must be a number, a list of numbers, or auto, not {devices!r}"
+            raise BadRecipe(said, key="trainer.devices")
         if self.recipe.get("samples") is not None and self.task.samples is None:
-            raise BadRecipe(
-                f": task {self.task.entry.name!r} prints no texts; leave it out",
-                key="samples",
-            )
+            said = f": task {self.task.entry.name!r} prints no texts; leave it out"
+            raise BadRecipe(said, key="samples")
         strategy, callbacks = trainer.get("strategy"), as_list(trainer.get("callbacks"))
         name = str(strategy.get("class_path") if isinstance(strategy, Mapping) else strategy)
         classes = [one["class_path"].rpartition(".")[2] for one in callbacks]
@@ -418,39 +410,33 @@ class Config:
         self.check_monitors(callbacks)
 
     def check_monitors(self, callbacks: Sequence[Mapping[str, Any]]) -> None:
-        """Check that the task logs what ``checkpoint`` and callbacks monitor, and that no score is
-        monitored in the wrong direction. Nothing is known of that where a callback of another
-        package may log more.
+        """Check that the task logs what ``checkpoint`` and callbacks monitor, and that a direction
+        is the score's. A callback of another package may log more: then nothing is known.
         """
         if not all(callback["class_path"].startswith("lightning.") for callback in callbacks):
             return
         best, known = self.recipe["checkpoint"], self.task.logged_names()
-        monitors = [("checkpoint", best.get("monitor") or self.task.monitor, best.get("mode"))]
-        for name in re.findall(r"\{(.*?)[:}]", best.get("filename") or ""):
-            if name not in ("epoch", "step", *known):
-                said = (
-                    f": no metric {name!r}.{did_you_mean(name, known)} Known: {listing(known, 30)}"
-                )
-                raise BadRecipe(said, key="checkpoint.filename")
+        monitor, in_name = best.get("monitor") or self.task.monitor, best.get("filename") or ""
+        named = [("checkpoint.monitor", monitor, best.get("mode"))]
+        for name in re.findall(r"\{(?!epoch\b|step\b)(.*?)[:}]", in_name):
+            named.append(("checkpoint.filename", name, None))
         for callback in callbacks:
             options = callback.get("init_args") or {}
             mode = options.get("mode", "min")  # Lightning's default
-            monitors.append(("trainer.callbacks", options.get("monitor"), mode))
-        for key, name, mode in monitors:
+            named.append(("trainer.callbacks.monitor", options.get("monitor"), mode))
+        for key, name, mode in named:
             if name and name not in known and not name.startswith(OPEN):
-                key = f"{key}.monitor"
                 raise BadRecipe(
                     f": no metric {name!r}.{did_you_mean(name, known)} Known: {listing(known, 30)}",
                     key=key,
                 )
             if name and mode:
-                with under(f"{key}.mode"):
+                with under(key.replace("monitor", "mode")):
                     self.task.check_mode(name, mode)
 
     def construct(self, make_data: bool) -> None:
-        """Call the constructors of all sections except Lightning's, and of ``data`` if
-        ``make_data``. The model is built on the ``meta`` device, which allocates no memory, with
-        placeholders for the sizes that follow from the data.
+        """Call the constructors, which check ranges and combinations, except Lightning's. The model
+        has placeholders for the sizes that follow from the data, and no memory.
         """
         values = self.recipe
         supplied = {
@@ -490,9 +476,7 @@ def splits_have_names(data: Mapping[str, Any]) -> bool:
 
 
 def absolute_path(value: Any) -> Any:
-    """Make a path, or each path of a mapping or list, absolute. Relative paths start at the working
-    directory; addresses stay as they are.
-    """
+    """Paths from the working directory, absolute: of one, or in a mapping or list."""
     if isinstance(value, Mapping):
         return {name: absolute_path(path) for name, path in value.items()}
     if isinstance(value, list):
@@ -516,10 +500,6 @@ PASSED_ON = {
 def check_classes(key: str, value: Any) -> Any:
     """The value of an argument of the Trainer in :data:`CLASSES`, as a recipe keeps it: with the
     import path of each class, and its options in their types.
-
-    Raises:
-        BadRecipe, BadOption: a class that cannot be imported, or an option that it does not have or
-            that is of the wrong type.
     """
     if value is None or (key == "logger" and isinstance(value, bool)):
         return value
@@ -552,12 +532,13 @@ def check_class(key: str, value: Any) -> Any:
     check_arguments(cls, {**supplied, **options})
     if key == "logger":
         check_logger(cls, options)
+    hints = types_of(cls)
     for option, one in options.items():
         if isinstance(one, Mapping) and "class_path" in one:
             options[option] = check_class(key, one)
         else:
-            converted = convert_option(cls, option, one)
-            options[option] = one if isinstance(converted, timedelta) else converted
+            hint = hints.get(option, Any)
+            options[option] = convert_value(one, hint, "", f"{name}: {option}")
     return {"class_path": path, **({"init_args": options} if options else {})}
 
 
@@ -568,11 +549,7 @@ def class_names(key: str) -> list[str]:
 
 
 def check_logger(cls: type, options: Mapping[str, Any]) -> None:
-    """Check that a logger's package is installed, and knows the options that are passed on to it.
-
-    Raises:
-        BadRecipe, BadOption: it is not, or it does not.
-    """
+    """Check that a logger's package is installed, and knows the options that are passed on."""
     modules = [vars(import_module(owner.__module__)) for owner in cls.__mro__]
     values = [value for module in modules for value in module.values()]
     needed = [value for value in values if type(value).__name__ == "RequirementCache"]
@@ -593,21 +570,13 @@ def make(value: Any, **supplied: Any) -> Any:
         return value
     cls = load(value["class_path"])
     options = {**supplied, **value.get("init_args", {})}
-    made = {option: make(one) for option, one in options.items()}
-    return cls(**{option: convert_option(cls, option, one) for option, one in made.items()})
+    hints = types_of(cls)
+    return cls(**{key: convert(make(one), hints.get(key, Any)) for key, one in options.items()})
 
 
-def convert_option(cls: type, option: str, value: Any) -> Any:
-    """The value of an option of a class in its type. Other classes' instances stay what they are.
-
-    Raises:
-        BadRecipe: it is of another type.
-    """
-    known = arguments(cls)
-    try:
-        return convert(value, known[option].annotation if option in known else Any)
-    except ValueError as error:
-        raise BadRecipe(f"{cls.__name__}: {option} {error}") from None
+def types_of(cls: type) -> dict[str, Any]:
+    """The type of each argument of a constructor."""
+    return {name: one.annotation for name, one in arguments(cls).items()}
 
 
 def load(path: str) -> Any:
@@ -627,3 +596,69 @@ def as_mapping(spec: Any, name: str) -> dict[str, Any]:
 def as_list(value: Any) -> list[Any]:
     """A list as it is, None as an empty list, and any other value in a list of its own."""
     return value if isinstance(value, list) else [] if value is None else [value]
+
+
+# --help SECTION -----------------------------------------------------------------------------------
+
+ENTRY = re.compile(
+    r"^(?= {4}[\w`]| *- )( *)(?:- )?((?:`*\w+`*|\.{3})(?:, (?:`*\w+`*|\.{3}))*): +"
+    r"(.*(?:\n\1 +(?!- )\S.*)*)",
+    re.MULTILINE,
+)
+"""``name: text`` or ``a, b, ..., c: text`` under ``Args:``, or the same as an item of a list."""
+SEE = re.compile(r"[Ss]ee :class:`~?([\w.]+)\.(\w+)`")
+
+
+def help_text(config: Config, name: str) -> str:
+    """The keys of a section, below its first sentence, with what the recipe says or by default.
+
+    Raises:
+        UnknownName: the task has no section of that name.
+    """
+    if name not in config.sections:
+        raise UnknownName("section", name, config.sections)
+    section = config.sections[name]
+    values = {**section.defaults, **config.recipe[name]}
+    doc = inspect.getdoc(section.cls) or inspect.getdoc(vars(section.cls)["__init__"]) or ""
+    lines = [f"{name}: {plain(doc.partition('. ')[0].partition(chr(10) * 2)[0])}", ""]
+    width = min(shutil.get_terminal_size().columns, 100)
+    texts = descriptions(section.cls)
+    for key, hint in section.hints.items():
+        kind = section.slots[key].upper() if key in section.slots else type_name(hint)
+        value = values.get(key)
+        lines.append(f"  --{name}.{key} {kind}{'' if value is None else f' = {value}'}")
+        text = texts.get(key, "")  # of another package, which may not say it
+        lines += textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    for key, kind in [*section.slots.items()][:1]:
+        lines += ["", f"Names: tfzoo list {kind}. Options: tfzoo show {kind} NAME, set by"]
+        lines += [f"--{name}.{key}.OPTION VALUE; so for each key in capitals."]
+    return "\n".join(lines)
+
+
+def descriptions(cls: type) -> dict[str, str]:
+    """Return the description of each argument in the docstrings of a class, its constructor and its
+    bases. ``see :class:`X``` stands for the descriptions in the docstring of X.
+    """
+    texts: dict[str, str] = {}
+    for owner in cls.__mro__:
+        for thing in (owner, vars(owner).get("__init__")):
+            for key, text in entries(inspect.cleandoc(getattr(thing, "__doc__", None) or "")):
+                if see := SEE.match(text):
+                    other = getattr(import_module(see[1]), see[2])
+                    texts = {**descriptions(other), **texts}
+                else:
+                    texts.setdefault(key, plain(text))
+    return texts
+
+
+def entries(doc: str) -> Iterator[tuple[str, str]]:
+    """Yield name and first paragraph of each argument that a docstring describes."""
+    for _, names, text in ENTRY.findall(doc.partition("\nRaises:")[0]):
+        yield from ((name, text) for name in re.findall(r"\w+", names))
+
+
+def plain(text: Any) -> str:
+    """A description without markup and without its default."""
+    text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"\1", text).replace("`", "")
+    text = re.sub(r"\(?\bDefaults?: [^.;]+?(?:\.\d+)?\)?(?:\.|$)", "", text)
+    return " ".join(text.split()).rstrip(".;")

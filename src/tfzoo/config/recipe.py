@@ -54,8 +54,6 @@ SWEEPS = "ablations"
 """The folder of sweeps, which vary a recipe."""
 BASE = "base"
 """The key of a recipe that names its base."""
-MAX_BYTES = 2**18
-"""Maximum size of a recipe. The longest packaged one has about 4,000 bytes."""
 MAX_BASES = 10
 """Maximum number of recipes that are based on each other."""
 
@@ -94,27 +92,25 @@ class Source:
 
 
 def packaged_folder() -> Path:
-    """Return the folder of all packaged files: ``recipes`` beside ``src`` in a checkout, inside the
-    package in an installation.
-    """
+    """Where packaged files are: beside ``src`` in a checkout, else inside the package."""
     beside = PACKAGE.parents[1] / "recipes"
     return beside if PACKAGE.parent.name == "src" and beside.is_dir() else PACKAGE / "recipes"
 
 
 def packaged() -> list[str]:
-    """Return all names: ``translation/numbers``, ``ablations/norm`` and so on."""
+    """All names: ``translation/numbers``, ``ablations/norm`` and so on."""
     folder = packaged_folder()
     files = folder.rglob("*.yaml")
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in files)
 
 
 def packaged_recipes() -> list[str]:
-    """Return the names of recipes, which ``tfzoo fit`` trains."""
+    """The names of recipes, which ``tfzoo fit`` trains."""
     return [name for name in packaged() if name.partition("/")[0] != SWEEPS]
 
 
 def packaged_sweeps() -> list[str]:
-    """Return the names of sweeps, which ``tfzoo sweep`` runs."""
+    """The names of sweeps, which ``tfzoo sweep`` runs."""
     return [name for name in packaged() if name.partition("/")[0] == SWEEPS]
 
 
@@ -125,14 +121,9 @@ def local(path: str) -> Path:
     return Path(path)
 
 
-def find_recipe(recipe: str, beside: Path = Path()) -> Path:
-    """Return the file of a recipe or sweep, given its packaged name, or its path from the folder
-    ``beside``.
-
-    Raises:
-        BadRecipe: there is no such file.
-    """
-    path, known = beside / local(recipe).expanduser(), packaged()
+def find_recipe(recipe: str, folder: Path = Path()) -> Path:
+    """The file of a recipe or sweep, given its packaged name, or its path from a folder."""
+    path, known = folder / local(recipe).expanduser(), packaged()
     if path.name.removesuffix(".gz").endswith(TEXT_SUFFIXES):
         raise BadRecipe(
             f"{recipe} is no recipe, which is a .yaml file; text is given to one: "
@@ -156,14 +147,10 @@ def find_recipe(recipe: str, beside: Path = Path()) -> Path:
 
 
 def load_recipe(recipe: str, trust: bool = False) -> list[Source]:
-    """The files of a recipe, which is given by its packaged name or its path: that which it is
-    based on, the base of that and so on stand before it. With ``trust``, it may name classes
-    outside Lightning, also in modules beside its file.
+    """The files of a recipe, which is given by its packaged name or its path: its bases stand
+    before it. With ``trust``, it may name classes outside Lightning, also in modules beside it.
 
     ``base`` is a path, relative to the folder of the file that holds it, or a packaged name.
-
-    Raises:
-        BadRecipe: no such file, a file that is not a YAML mapping, or bases that form a cycle.
     """
     path, folder = find_recipe(recipe), packaged_folder()
     if trust and (beside := str(path.resolve().parent)) not in sys.path:
@@ -190,7 +177,7 @@ def load_recipe(recipe: str, trust: bool = False) -> list[Source]:
 
 
 def header_of(name: str) -> str:
-    """Return the first paragraph of a file's comment header; ``""`` if there is none."""
+    """The first paragraph of a file's comment header; ``""`` if there is none."""
     lines = find_recipe(name).read_text("utf-8").splitlines()
     header = takewhile(lambda line: line.startswith("# "), lines)
     return " ".join(line.removeprefix("# ").strip() for line in header)
@@ -268,20 +255,12 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Load the mapping in a YAML file.
-
-    Raises:
-        BadRecipe: the file cannot be read, is not YAML, repeats a key or is not a mapping.
-    """
+    """Load the mapping in a YAML file."""
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-        text = data.decode("utf-8")
+        text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadRecipe(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
-    if len(data) > MAX_BYTES:
-        raise BadRecipe(f"{path}: over {MAX_BYTES:,} bytes, the maximum size of a recipe")
-    values = parse_yaml(text, str(path))
+    values = parse_yaml(text, f"{path}")
     if not isinstance(values, dict | None):
         raise BadRecipe(
             f"{path}: a recipe is a mapping (task: ..., model: ...), not {type(values).__name__}"
@@ -354,8 +333,6 @@ FROM = "from"
 SEED = "{seed}"
 FIRST = ("model.like", "data.name", "data.root", "trainer.callbacks")
 """The options that are read first, as they change what others mean."""
-KNOWN: dict[tuple[Path, int], tuple[Any, dict[str, Any]]] = {}
-"""The task and entry of runs that training begins with: the cells of a sweep share them."""
 
 
 @dataclass(frozen=True)
@@ -444,10 +421,6 @@ def begin(
     ``--from`` stands after the first ``files`` sources, those of the recipe. ``{seed}`` in the name
     is the seed, so that each run of a sweep begins with one of its own. A run ``own`` that began
     with it and goes on gives model and tokenizer itself.
-
-    Raises:
-        BadRecipe: it is no name.
-        BadRun: there is nothing at that place, or nothing that tfzoo can read.
     """
     places = [place for place, source in enumerate(sources) if FROM in source.values]
     source = sources[places[-1]] if places else Source({FROM: None}, "")
@@ -470,10 +443,7 @@ def begin(
     if run.is_published:
         values = starting_values(run.path.absolute(), task)
     elif issubclass(task.Data, TextData):
-        key = run.path.resolve(), run.path.stat().st_mtime_ns
-        if key not in KNOWN:
-            KNOWN[key] = run.task, run.entry
-        trained, entry = KNOWN[key]
+        trained, entry = run.task, run.entry
         state, model = entry["tokenizer"], entry["recipe"].get("model")
         if goes_on:
             values = {"model": model}

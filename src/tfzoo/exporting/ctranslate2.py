@@ -13,13 +13,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from tfzoo.base.files import new_folder
 from tfzoo.components.feedforward._layers import Gated, Plain
 from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
 from tfzoo.exporting.model import name_of, own_model, sample, write_tokenizer
 from tfzoo.learning.task import Task
 from tfzoo.models.multihead import SelfOrCrossAttention
-from tfzoo.runs.files import new_folder
 
 ACTIVATIONS: dict[str, Any] = {
     **{"RELU": F.relu, "GELU": F.gelu, "GELUTanh": partial(F.gelu, approximate="tanh")},

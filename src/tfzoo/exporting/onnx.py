@@ -23,13 +23,13 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
+from tfzoo.base.files import new_folder
 from tfzoo.contracts import Component
 from tfzoo.errors import BadOption
 from tfzoo.exporting.model import own_model, sample, write_tokenizer
 from tfzoo.learning.task import Task
 from tfzoo.masks import Mask
 from tfzoo.models.transformer import Transformer
-from tfzoo.runs.files import new_folder
 
 SIZES = {5: 3, 1: 1, 17: 7}
 """The lengths of texts at which the file is compared with the model, and of their translations. The

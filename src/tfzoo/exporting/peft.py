@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfzoo.base.files import new_folder
 from tfzoo.base.loading import require
 from tfzoo.errors import BadOption
 from tfzoo.exporting.model import own_model
@@ -22,7 +23,6 @@ from tfzoo.exporting.transformers import config_of, tensors_of
 from tfzoo.learning.adapter import WITHIN, is_adapted
 from tfzoo.learning.task import Task
 from tfzoo.models.architectures.weights import line, table_of
-from tfzoo.runs.files import new_folder
 
 PREFIX = "base_model.model."
 """Begins the names of tensors in PEFT's file."""

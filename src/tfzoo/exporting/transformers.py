@@ -16,6 +16,7 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
+from tfzoo.base.files import new_folder
 from tfzoo.base.memory import without_data
 from tfzoo.base.registry import registry
 from tfzoo.base.special_ids import SpecialIds
@@ -38,7 +39,6 @@ from tfzoo.models.architectures.config import (
 from tfzoo.models.architectures.weights import OWN, layer_of, line, table_of
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.models.transformer import Transformer
-from tfzoo.runs.files import new_folder
 from tfzoo.runs.pretrained import CARD, CONFIG, WEIGHTS
 
 SPECS = {

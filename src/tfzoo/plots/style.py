@@ -18,9 +18,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from tfzoo.base.files import output
 from tfzoo.base.terminal import notify
 from tfzoo.errors import TfzooError
-from tfzoo.runs.files import output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

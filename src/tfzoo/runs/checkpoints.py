@@ -28,9 +28,6 @@ ENTRY: Mapping[str, type] = {"task": str, "recipe": dict, "tokenizer": dict, "ba
 def find(path: Path) -> Path:
     """The checkpoint that a path means: the file or exported folder itself, or the best one of a
     run's folder, or the last if there is no best.
-
-    Raises:
-        BadRun: there is none; the message names runs that are there.
     """
     if path.name == pretrained.WEIGHTS:
         path = path.parent
@@ -63,13 +60,8 @@ def is_checkpoint(path: Path) -> bool:
 
 def newest(folder: Path) -> tuple[Path | None, list[str]]:
     """The checkpoint that a run goes on from, None where it has none, and a message for each one
-    that cannot be used.
-
-    It is ``last.ckpt``. Where that cannot be used, it is the one of the others that was trained on
-    the most batches.
-
-    Raises:
-        BadRun: there are checkpoints, but none to go on from.
+    that cannot be used. It is ``last.ckpt``, or the one of the others that was trained on the most
+    batches.
     """
     files = sorted((folder / FOLDER).glob("*.ckpt"), key=lambda file: file.name != LAST)
     unusable: list[str] = []
@@ -79,12 +71,10 @@ def newest(folder: Path) -> tuple[Path | None, list[str]]:
     for file in files:
         try:
             checkpoint = read(file)
-            why = unfit(checkpoint)
+            if why := unfit(checkpoint):
+                raise BadRun(f"{file} {why}")
         except BadRun as error:
             unusable.append(str(error))
-            continue
-        if why:
-            unusable.append(f"{file} {why}")
             continue
         found.append((checkpoint["tfzoo"]["batches"], file))
         if file.name == LAST:
@@ -126,7 +116,7 @@ def read(path: str | Path) -> dict[str, Any]:
     can be executed.
 
     Raises:
-        BadRun: damaged, cut short, holding code, not of tfzoo, or of a newer tfzoo.
+        BadRun: damaged, cut short, holding code, not of tfzoo, or of another version of it.
     """
     path = Path(path)
     checkpoint = pretrained.read(path) if pretrained.is_pretrained(path) else load(path)
@@ -157,12 +147,7 @@ def kind_of(x: Tensor) -> tuple[object, ...]:
 
 
 def check_fit(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Check that the stored parameters are those of a task's model, which was built on the device
-    ``meta``.
-
-    Raises:
-        BadRun: a shape differs, or parameters are missing.
-    """
+    """Check that the stored parameters are those of a task's model, which was built on ``meta``."""
     for name, wanted in model.state_dict(prefix="model.").items():
         stored = state.get(name)
         if stored is None or kind_of(stored) != kind_of(wanted):
@@ -190,8 +175,8 @@ def load(path: Path) -> Any:
 
 
 def check_sums(path: Path) -> None:
-    """Find a flipped bit or a truncated file, which ``torch.load`` alone accepts, and compression,
-    of which a mapped file knows nothing.
+    """Find what ``torch.load`` accepts: a flipped bit, a truncated file, and compression, which a
+    mapped file cannot have.
     """
     check_regular(path)
     try:

@@ -22,10 +22,9 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
-from tfzoo.base.files import object_of
+from tfzoo.base.files import TEMPORARY, object_of, replace_text
 from tfzoo.base.processes import rank
 from tfzoo.errors import BadRun
-from tfzoo.runs.files import TEMPORARY, replace_text
 
 RUNS = Path("runs")
 SCHEME = "hf://"
@@ -81,7 +80,6 @@ def holding(folder: Path, patience: float = MOMENT) -> Iterator[str]:
 
     Raises:
         Held: another process holds it; the message names host and process.
-        BadRun: it cannot be locked.
     """
     token, owner = str(folder.resolve()), folder / LOCK_OWNER
     if os.environ.get(PASSED) == token:
@@ -113,9 +111,6 @@ def opened(name: str, wanted: str | None) -> Iterator[Path]:
     """Context in which this process holds the folder of a run, chosen by :func:`choose`. What a
     killed process left in it is removed, and so is the folder where the work in it fails and leaves
     it empty.
-
-    Raises:
-        BadRun: as :func:`choose`, or another process holds the folder.
     """
     folder = choose(name, wanted)
     try:
@@ -139,9 +134,6 @@ def opened(name: str, wanted: str | None) -> Iterator[Path]:
 def choose(name: str, wanted: str | None = None) -> Path:
     """Choose and make the folder of a run: ``wanted``, which is empty or holds a run that goes on,
     else ``runs/<name>/<n>`` with a new n. All processes get the choice of the first one.
-
-    Raises:
-        BadRun: the folder given holds something that is no run, or cannot be written.
     """
     if rank() and SHARED in os.environ:
         return Path(os.environ[SHARED])
@@ -192,11 +184,7 @@ def similar_runs(run: str | Path) -> list[str]:
 
 
 def check_exists(run: str | Path) -> None:
-    """Check that a run is there, whatever it is; of one at an address of the Hub nothing is known.
-
-    Raises:
-        BadRun: there is nothing; the message names runs that are there.
-    """
+    """Check that a run is there, whatever it is; one on the Hub is not looked for."""
     path = Path(run).expanduser()
     if not str(run).startswith(SCHEME) and not path.exists():
         others = ", ".join(similar_runs(path))
@@ -229,12 +217,8 @@ def check_config(
     defaults: Mapping[str, Mapping[str, Any]],
 ) -> list[str]:
     """Check that a run can go on with this recipe, and return the dotted names of what differs from
-    the run's own.
-
-    The run may lack keys that came after it: ``defaults`` has their values, by section.
-
-    Raises:
-        BadRun: naming what may not differ.
+    the run's own. The run may lack keys that came after it: ``defaults`` has their values, by
+    section.
     """
     before = read_config(folder)
     if not before:
@@ -249,11 +233,8 @@ def check_config(
                 kept[key] = plain(values[key])
     old, new = set_values(before), set_values(plain(dict(recipe)))
     differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
-    names = [
-        name
-        for name in differing
-        if not any(f"{name}.".startswith(f"{key}.") for key in MAY_CHANGE)
-    ]
+    may_change = tuple(f"{key}." for key in MAY_CHANGE)
+    names = [name for name in differing if not f"{name}.".startswith(may_change)]
     if names:
         changes = [
             f"{name} was {old.get(name, 'not set')}, is {new.get(name, 'not set')}"
@@ -302,11 +283,9 @@ def read_summary(folder: Path) -> dict[str, Any]:
 def attempts(folder: Path) -> list[dict[str, Any]]:
     """The attempts in a run's summary. One that is still recorded as running was killed."""
     recorded = read_summary(folder).get("fit", {}).get("attempts", [])
+    killed = {"ended": "killed"}
     return [
-        {
-            **attempt,
-            "ended": "killed" if attempt.get("ended") == "running" else attempt.get("ended"),
-        }
+        {**attempt, **(killed if attempt.get("ended") == "running" else {})}
         for attempt in (recorded if isinstance(recorded, list) else ())
         if isinstance(attempt, dict)
     ]
@@ -320,9 +299,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def recorded_scores(folder: Path, checkpoint: str) -> dict[str, float]:
-    """The scores in a run's summary that are of the checkpoint of this file name: the best one of
-    validation, and those of ``tfzoo score``.
-    """
+    """The scores in a run's summary that are of the checkpoint of this file name."""
     recorded: dict[str, Any] = {}
     for section in read_summary(folder).values():
         scores = section.get("best" if "attempts" in section else "scores")
@@ -335,25 +312,15 @@ def recorded_scores(folder: Path, checkpoint: str) -> dict[str, float]:
     }
 
 
-def logged_values(folder: Path) -> Iterator[tuple[str, int, float]]:
-    """Metric, number of the optimiser step, from 1, and value, in the order of the file. A last row
-    without its line break is left out: whoever wrote it was killed, or is still writing it.
-
-    Raises:
-        OSError: there is no file, or it cannot be read.
-        ValueError, TypeError, KeyError: a row is damaged.
-    """
-    complete, _, _ = (folder / METRICS).read_bytes().rpartition(b"\n")
-    for row in csv.DictReader(complete.decode("utf-8").splitlines()):
-        for key, value in row.items():
-            if key and value and key not in ("step", "epoch"):
-                yield key, int(row["step"]), float(value)
-
-
 def logged_curves(folder: Path) -> dict[str, dict[int, float]]:
-    """The values of each metric by step, as far as there is a file and it is not damaged."""
-    found: dict[str, dict[int, float]] = defaultdict(dict)
+    """The values of each metric by step, from 1, as far as there is a file and it is not damaged. A
+    last row without its line break is left out: whoever wrote it was killed, or still writes it.
+    """
+    curves: dict[str, dict[int, float]] = defaultdict(dict)
     with suppress(OSError, ValueError, TypeError, KeyError):
-        for name, step, value in logged_values(folder):
-            found[name][step] = value
-    return dict(found)
+        complete, _, _ = (folder / METRICS).read_bytes().rpartition(b"\n")
+        for row in csv.DictReader(complete.decode("utf-8").splitlines()):
+            for key, value in row.items():
+                if key and value and key not in ("step", "epoch"):
+                    curves[key][int(row["step"])] = float(value)
+    return dict(curves)

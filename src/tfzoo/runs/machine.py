@@ -16,10 +16,10 @@ import tfzoo
 PACKAGES = ("torch", "lightning", "torchmetrics", "tokenizers", "sacrebleu")
 
 
-def environment(args: list[str]) -> dict[str, Any]:
+def environment(command: list[str]) -> dict[str, Any]:
     """Command line, versions, hardware and host name: what results depend on besides the recipe."""
     return {
-        "command": " ".join(["tfzoo", *map(shlex.quote, args)]),
+        "command": " ".join(["tfzoo", *map(shlex.quote, command)]),
         "versions": versions(),
         "hardware": hardware(),
         "hostname": platform.node(),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from hashlib import file_digest
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Any
@@ -17,19 +16,16 @@ import torch
 from torch import Tensor
 
 from tfzoo.base import cache
-from tfzoo.base.files import check_regular, json_of, object_of, text_of
+from tfzoo.base.files import check_regular, json_of, new_folder, object_of, text_of
 from tfzoo.base.loading import require
 from tfzoo.base.values import leaves
 from tfzoo.errors import BadRun, TfzooError
-from tfzoo.runs.files import new_folder
 from tfzoo.runs.folder import ADDRESS, SCHEME
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 INDEX = f"{WEIGHTS}.index.json"
-"""The file that names, for each tensor of a large model of ``transformers``, the file that holds
-it.
-"""
+"""Which file holds each tensor of a large model of ``transformers``."""
 BESIDE = (
     *("generation_config.json", "special_tokens_map.json"),
     *("source.spm", "target.spm", "vocab.json", "target_vocab.json", "spiece.model"),
@@ -88,19 +84,14 @@ def write(
     with new_folder(folder) as place:
         save_file(own, place / WEIGHTS, metadata={"format": "pt", **aliases})
         config = {**kept, "recipe": without_folders(kept["recipe"]), "tokenizer": tokenizer}
-        config["sha256"] = checksum(place / WEIGHTS)
+        config["sha256"] = cache.checksum(place / WEIGHTS)
         files |= {CONFIG: json.dumps(config, indent=2, ensure_ascii=False) + "\n", CARD: card}
         for name, text in files.items():
             (place / name).write_text(text, "utf-8", newline="\n")
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """The content of a folder in the form of a checkpoint: ``state_dict``, ``beside`` and
-    ``tfzoo``.
-
-    Raises:
-        BadRun: a file is missing or damaged, or does not belong to the others.
-    """
+    """A folder in the form of a checkpoint: ``state_dict``, ``beside`` and ``tfzoo``."""
     require("safetensors", "export")
     from safetensors import SafetensorError, safe_open
 
@@ -126,7 +117,7 @@ def entry_of(folder: Path) -> dict[str, Any]:
     config = json_of(folder / CONFIG)
     if not isinstance(config, dict):
         raise BadRun(f"{folder / CONFIG} is no configuration of tfzoo")
-    if config.pop("sha256", None) != checksum(path):
+    if config.pop("sha256", None) != cache.checksum(path):
         raise BadRun(f"{path} is damaged, or belongs to another {CONFIG}: its sum is wrong")
     config["tokenizer"] = join_texts(config.get("tokenizer"), folder)
     return config
@@ -145,9 +136,7 @@ def tensor_of(path: Path, name: str) -> Tensor:
 
 
 def unshared(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors without those that are the same as an earlier one, and for each of these the name
-    of that one.
-    """
+    """The tensors without those that are the same as an earlier one, and their names by these."""
     first: dict[tuple[Any, ...], str] = {}
     own, aliases = {}, {}
     for name, value in state.items():
@@ -208,37 +197,22 @@ def without_folders(recipe: Any) -> Any:
     return recipe
 
 
-def checksum(path: Path) -> str:
-    """The SHA-256 of a file's content, in hexadecimal."""
-    with path.open("rb") as stream:
-        return file_digest(stream, "sha256").hexdigest()
-
-
 def place_of(name: str | Path) -> Path:
     """Where a run or a folder is on this machine; ``hf://name/repository`` is downloaded."""
     return download(str(name)) if str(name).startswith(SCHEME) else Path(name).expanduser()
 
 
 def download(address: str) -> Path:
-    """The folder of the files of ``hf://name/repository`` or ``hf://name/repository@revision``,
-    which are kept in the cache.
-
-    Raises:
-        BadRun: another form of address, or no such repository.
-    """
+    """The folder of the files of ``hf://name/repository[@revision]``, kept in the cache."""
     found = ADDRESS.fullmatch(address)
     if found is None:
         raise BadRun(f"{address} is no address of the form hf://name/repository[@revision]")
     from huggingface_hub import snapshot_download
 
     try:
+        shelf = cache.folder() / cache.SHELF / "models"
         return Path(
-            snapshot_download(
-                found[1],
-                revision=found[2],
-                cache_dir=cache.folder() / cache.SHELF / "models",
-                allow_patterns=FILES,
-            )
+            snapshot_download(found[1], revision=found[2], cache_dir=shelf, allow_patterns=FILES)
         )
     except Exception as error:  # its own, the system's, or of the library that it connects with
         raise BadRun(f"cannot load {address}: {reason(error)}") from None
@@ -247,9 +221,6 @@ def download(address: str) -> Path:
 def upload(folder: Path, repository: str, *, private: bool | None, message: str) -> str:
     """Upload the files of an exported folder to a repository, which is created if there is none,
     and return the address of the commit.
-
-    Raises:
-        TfzooError: the Hub refuses it, or cannot be reached.
     """
     from huggingface_hub import HfApi
 

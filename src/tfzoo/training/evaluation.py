@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tfzoo.base.files import replacing
 from tfzoo.base.processes import rank
 from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import FORMATS, notify, print_table, relative_path, row_line
@@ -16,7 +17,6 @@ from tfzoo.config.config import Config
 from tfzoo.config.recipe import FROM, TOP, Source, combine
 from tfzoo.errors import BadRun, TfzooError, UnknownName
 from tfzoo.learning.trained_run import TrainedRun
-from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import write_summary
 from tfzoo.runs.machine import environment, peak_memory
 from tfzoo.training.load import load, trainer_device

@@ -18,9 +18,9 @@ from lightning.pytorch.callbacks import ProgressBar, RichProgressBar
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
+from tfzoo.base.files import replacing
 from tfzoo.base.scores import format_scores
 from tfzoo.base.terminal import notify
-from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import METRICS
 from tfzoo.runs.machine import peak_memory
 

@@ -146,7 +146,7 @@ def ready(
 
 
 @contextmanager
-def launching(args: Sequence[str]) -> Iterator[None]:
+def launching(command: Sequence[str]) -> Iterator[None]:
     """Context in which Lightning can start further processes of this command.
 
     Lightning starts them with ``sys.argv``, which is set to the command, also if it was called from
@@ -156,7 +156,7 @@ def launching(args: Sequence[str]) -> Iterator[None]:
     main = sys.modules["__main__"]
     before, variables = (sys.argv, main.__spec__), dict(os.environ)
     grouped = torch.distributed.is_initialized()
-    sys.argv, main.__spec__ = ["tfzoo", *args], find_spec("tfzoo.__main__")
+    sys.argv, main.__spec__ = ["tfzoo", *command], find_spec("tfzoo.__main__")
     try:
         yield
         if torch.distributed.is_initialized() and not grouped:
@@ -402,7 +402,7 @@ class TrainingRun:
             text = self.task.to_try(example_text(self.data))
             print_result(f"to predict:\n  {written(text)} | tfzoo predict {shlex.quote(folder)}")
         if (self.last.folder / checkpoints.LAST).exists():
-            has_folder = any(arg == "--run" or arg.startswith("--run=") for arg in self.command)
+            has_folder = any(word == "--run" or word.startswith("--run=") for word in self.command)
             words = [*last_of_each(self.command), *([] if has_folder else ["--run", folder])]
             print_result(f"to go on:\n  {shlex.join(['tfzoo', *words])}")
 
@@ -544,8 +544,8 @@ def dry_run(config: Config, command: list[str]) -> int:
     memory = None
     if isinstance(data, TextData) and data.stream is None:
         sizes = config.task.model_arguments(task.tokenizer)
-        on = trainer.precision_plugin, trainer.strategy.root_device
-        memory = cost.cost_of(config, sizes, *longest(data), *on)
+        plugin, device = trainer.precision_plugin, trainer.strategy.root_device
+        memory = cost.cost_of(config, sizes, *longest(data), plugin, device)
     with launching(command):
         trainer.fit(task, datamodule=data)
     step = stopwatch.seconds() * trainer.accumulate_grad_batches

@@ -24,12 +24,12 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.strategies import ModelParallelStrategy, StrategyRegistry
 
 from tfzoo.base import adapters
+from tfzoo.base.files import replacing
 from tfzoo.base.values import arguments
 from tfzoo.config.config import load, make
 from tfzoo.errors import BadRecipe
 from tfzoo.models.fsdp import reshard, unshard
 from tfzoo.runs import checkpoints
-from tfzoo.runs.files import replacing
 
 DISABLED_BY = {
     "enable_progress_bar": lightning_callbacks.ProgressBar,

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tfzoo.base.files import replace_text
 from tfzoo.base.terminal import print_result, relative_path
 from tfzoo.plots.style import render
-from tfzoo.runs.files import replace_text
 from tfzoo.sweep.report.answer import answer
 from tfzoo.sweep.report.results import Results, record_look
 from tfzoo.sweep.report.sections import MADE, SIGNS, Section, Table, sections

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tfzoo.base.files import object_of
+from tfzoo.base.files import object_of, replace_text
 from tfzoo.errors import BadRun, UnknownName
-from tfzoo.runs.files import replace_text
 from tfzoo.runs.folder import read_config
 from tfzoo.sweep.judge import effects
 from tfzoo.sweep.judge.design import Design, parse_margin

@@ -10,10 +10,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from tfzoo.base.files import object_of
+from tfzoo.base.files import object_of, replacing
 from tfzoo.config.recipe import read_yaml
 from tfzoo.errors import BadRun
-from tfzoo.runs.files import replacing
 from tfzoo.runs.folder import logged_curves, read_summary
 from tfzoo.sweep.plan.layout import MEASURED_COLUMNS, STATUS_COLUMNS
 from tfzoo.sweep.plan.sweep_file import Plan, parse

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfzoo.base.files import object_of
+from tfzoo.base.files import object_of, replace_text
 from tfzoo.base.terminal import notify
 from tfzoo.errors import BadOption, BadRun
-from tfzoo.runs.files import replace_text
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run.cluster import CANCELLED, LOST, Cluster, Ended, gpus_per_run, load_library
 from tfzoo.sweep.run.local import threads_per_run

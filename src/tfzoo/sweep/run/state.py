@@ -12,9 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from tfzoo.base.files import object_of
+from tfzoo.base.files import object_of, replace_text
 from tfzoo.errors import BadRun
-from tfzoo.runs.files import replace_text
 from tfzoo.runs.folder import (
     CONFIG,
     SCORELESS,

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tfzoo.base.files import object_of
+from tfzoo.base.files import object_of, replace_text
 from tfzoo.base.loading import task_class
 from tfzoo.errors import BadRun
-from tfzoo.runs.files import replace_text
 from tfzoo.sweep.plan import layout
 from tfzoo.sweep.plan.sweep_file import Metric, Plan
 from tfzoo.sweep.run.state import Notify, Run, record_failure
