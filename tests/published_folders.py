@@ -19,7 +19,15 @@ from tokenizers import (
     trainers,
 )
 
+from tfzoo.base.registry import registry
 from tfzoo.testing.samples import randomize
+
+LEARNT = [
+    name
+    for name in registry("tokenizer").names()
+    if "folder" not in registry("tokenizer").entry(name).options
+]
+"""Tokenizers that are trained on text, or need no training."""
 
 LINES = [
     "a small cat sat on the mat, and the dog saw it.",

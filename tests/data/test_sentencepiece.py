@@ -10,7 +10,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tests.published_folders import LINES, mixed_lines
 from tfzoo.base.registry import create
 from tfzoo.data.tokenizer import TokenizerPair, found_in, restored
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadOption, BadRun
 
 TEXTS = [
     *LINES,
@@ -112,12 +112,10 @@ def test_the_pieces_of_both_languages_in_a_checkpoint_are_tried(tmp_path):
         restored("sentencepiece", json.dumps(state))
 
 
-def test_text_comes_back_from_one_that_was_trained_here():
-    tokenizer = create("tokenizer", {"name": "sentencepiece", "vocab_size": 400})
-    tokenizer.train(LINES * 20)
-    texts = [" two  spaces ", "🙂 unknown 字", "e\u0301", *LINES]
-    assert tokenizer.decode(tokenizer.encode(texts)) == texts
-    assert len(tokenizer) <= 400
+@pytest.mark.parametrize("name", ["pretrained", "sentencepiece"])
+def test_a_tokenizer_of_a_published_model_needs_its_folder(name):
+    with pytest.raises(BadOption, match=f"'{name}' needs the option 'folder'"):
+        create("tokenizer", name).train(LINES)
 
 
 def spoilt(name, data):

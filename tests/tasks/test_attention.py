@@ -5,6 +5,7 @@ import torch
 
 import tfzoo
 from tests.pages.test_attention import data_of, unpacked
+from tests.published_folders import LEARNT
 from tfzoo.base.registry import create, registry
 from tfzoo.base.special_ids import OWN
 from tfzoo.data.tokenizer import TokenizerPair, Vocabulary
@@ -126,7 +127,7 @@ def test_a_layer_without_attention_is_named():
         task.attention(TEXT)
 
 
-@pytest.mark.parametrize("name", registry("tokenizer").names())
+@pytest.mark.parametrize("name", LEARNT)
 def test_tokens_put_together_are_the_text(name):
     tokenizer = create("tokenizer", name)
     tokenizer.train(["a good film , they said", "no film is good"])

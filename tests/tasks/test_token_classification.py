@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
+from tests.published_folders import LEARNT, save_tokenizer
 from tests.scored import task_with, values_of
-from tfzoo.base.registry import create, registry
+from tfzoo.base.registry import create
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.batches import WordBatch, WordDataset
 from tfzoo.data.prepare import Sentences
@@ -140,10 +141,11 @@ def test_a_mark_before_the_text_is_no_word():
     assert batch.places.tolist() == [[1, 3], [1, 2]]
 
 
-@pytest.mark.parametrize("name", registry("tokenizer").names())
-def test_tokens_of_words_are_those_of_the_text(name):
+@pytest.mark.parametrize("name", [*LEARNT, "pretrained"])
+def test_tokens_of_words_are_those_of_the_text(name, tmp_path):
     """Also where a space is part of the token after it, as in the tokenizer of GPT-2."""
-    spec = {"name": name, "vocab_size": 300} if name not in ("bytes", "word") else name
+    save_tokenizer("gpt2", tmp_path)
+    spec = {"name": name, "folder": str(tmp_path)} if name == "pretrained" else name
     made = create("tokenizer", spec)
     lines = ["Anna doesn't live in New York .", "caf\u00e9 \u4e2d\u6587 x1 ( y )", "z"]
     made.train(lines)

@@ -22,7 +22,6 @@ from tfzoo.base.registry import registry
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.tokenizer import LibraryTokenizer
 from tfzoo.data.tokenizers.pretrained import Pretrained
-from tfzoo.data.tokenizers.sentencepiece import SentencePiece
 from tfzoo.errors import BadOption, UnknownName, listing
 from tfzoo.exporting.model import name_of, own_model
 from tfzoo.learning.model_card import model_card
@@ -120,17 +119,16 @@ def tokenizer_of(task: Task, tokenizer: Any, model: Any) -> tuple[dict[str, byte
         )
         named |= {"tokenizer_class": Pretrained.transformers_class, "split_special_tokens": True}
         return {"tokenizer.json": library.to_str().encode()}, named
-    files = tokenizer.files() if isinstance(tokenizer, Pretrained | SentencePiece) else {}
-    if not files:
+    if not isinstance(tokenizer, Pretrained):
         raise BadOption(
             f"transformers has no tokenizer {tokenizer.entry.name!r} like this one: "
-            "'bpe', 'unigram' and 'word' of one vocabulary are written, 'pretrained', and "
-            "'sentencepiece' with Marian's vocab.json"
+            "'bpe', 'unigram' and 'word' of one vocabulary are written, 'pretrained' and "
+            "'sentencepiece'"
         )
     named["tokenizer_class"] = tokenizer.transformers_class
     if getattr(tokenizer, "own_ids_of_target", False):
         named["separate_vocabs"] = True
-    return files, named
+    return tokenizer.files(), named
 
 
 def generation_of(task: Task, model: Any, special: SpecialIds) -> dict[str, Any]:

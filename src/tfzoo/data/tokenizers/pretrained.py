@@ -10,12 +10,8 @@ from typing import Any, ClassVar
 
 from tfzoo.base.registry import register
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.base.values import check_range
-from tfzoo.data.tokenizer import FILE, LARGEST, Compiled, loaded, sha256_of, state_of, state_with
-from tfzoo.errors import BadRun
-
-OWN = ("<|padding|>", "<|endoftext|>")
-"""The special tokens of a tokenizer that was trained here."""
+from tfzoo.data.tokenizer import FILE, Compiled, loaded, sha256_of, state_of
+from tfzoo.errors import BadOption, BadRun
 
 
 @register("tokenizer", "pretrained")
@@ -26,45 +22,36 @@ class Pretrained(Compiled):
 
     Text becomes the same ids as there; those of padding, begin, end, mask and separators are used
     as they are. What a text gives back depends on the tokenizer: BERT's adds spaces. A text that
-    spells the name of a special token is encoded as any other text. Without a ``folder``, a
-    byte-level BPE of ``vocab_size`` tokens is trained, as GPT-2's was (Radford et al. 2019, section
-    2.2). With ``sha256``, a folder whose tokenizer or special ids have another sum is refused.
+    spells the name of a special token is encoded as any other text. With ``sha256``, a folder whose
+    tokenizer or special ids have another sum is refused.
 
     Raises:
-        BadOption: ``vocab_size`` is under 258 (256 bytes and two special ids) or over 10 million.
-        BadRun: the folder has no tokenizer, or it is damaged or another one.
+        BadOption: in ``train``: there is no ``folder``.
+        BadRun: in ``train``: the folder has no tokenizer, or it is damaged or another one.
     """
 
     transformers_class = "PreTrainedTokenizerFast"
 
-    smallest: ClassVar[int] = 256 + len(OWN)
-    """The smallest vocabulary that is learnt."""
     read: ClassVar[Any] = staticmethod(state_of)
     """The state of a folder's tokenizer."""
     content: Mapping[str, Any] = MappingProxyType({})
 
-    def __init__(
-        self, *, folder: str | None = None, sha256: str | None = None, vocab_size: int = 8000
-    ) -> None:
-        name = f"tokenizer {self.entry.name!r}, option 'vocab_size'"
-        check_range(name, vocab_size, ge=self.smallest, le=LARGEST, whole=True)
-        self.folder, self.sha256, self.vocab_size = folder, sha256, vocab_size
+    def __init__(self, *, folder: str | None = None, sha256: str | None = None) -> None:
+        self.folder, self.sha256 = folder, sha256
 
     def train(self, lines: Iterable[str]) -> None:
-        """Read the folder; without one, choose the vocabulary from these lines.
-
-        Raises:
-            BadRun: the folder's tokenizer has another sum than ``sha256``.
-        """
+        """Read the folder."""
         if self.folder is None:
-            state = self.learnt(lines)
-        else:
-            state = self.read(Path(self.folder).expanduser())
-            if self.sha256 not in (None, sha256_of(state)):
-                raise BadRun(
-                    f"{self.folder} has another tokenizer than it had: its SHA-256 is "
-                    f"{sha256_of(state)}"
-                )
+            raise BadOption(
+                f"tokenizer {self.entry.name!r} needs the option 'folder', that of a published "
+                "model; 'bpe' and 'unigram' are trained on your text"
+            )
+        state = self.read(Path(self.folder).expanduser())
+        if self.sha256 not in (None, sha256_of(state)):
+            raise BadRun(
+                f"{self.folder} has another tokenizer than it had: its SHA-256 is "
+                f"{sha256_of(state)}"
+            )
         self.restore(state)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -84,23 +71,6 @@ class Pretrained(Compiled):
         }
         self.special = SpecialIds(**ids)
         self._open()
-
-    def learnt(self, lines: Iterable[str]) -> str:
-        """The state of a tokenizer with a vocabulary from these lines."""
-        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-        fresh = Tokenizer(models.BPE())
-        fresh.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        fresh.decoder = decoders.ByteLevel()
-        trainer = trainers.BpeTrainer(
-            vocab_size=self.vocab_size,
-            special_tokens=list(OWN),
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        )
-        fresh.train_from_iterator(lines, trainer)
-        special = SpecialIds(pad=0, bos=1, eos=1)
-        return state_with(special, library=fresh.to_str(), size=fresh.get_vocab_size())
 
     def __len__(self) -> int:
         """The size of the model's vocabulary, which may have more ids than there are tokens."""
