@@ -265,11 +265,7 @@ def value_matrices(sublayer: nn.Module) -> list[Tensor]:
 
 
 def check_valid(valid: object, x: Tensor) -> None:
-    """Check that ``valid`` is None or boolean ``(b n)`` for tokens ``(b n d)``.
-
-    Raises:
-        BadOption: it is something else.
-    """
+    """Check that ``valid`` is None or boolean ``(b n)`` for tokens ``(b n d)``."""
     if valid is None:
         return
     if not isinstance(valid, Tensor) or valid.dtype != torch.bool or valid.shape != x.shape[:2]:

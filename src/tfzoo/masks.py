@@ -88,11 +88,7 @@ def dense(x: Pairs | Tensor | None, q: int, k: int, device: torch.device) -> Ten
 
 
 def check_type(name: str, mask: object) -> None:
-    """Check that an argument is a mask.
-
-    Raises:
-        BadOption: it is something else, such as a tensor.
-    """
+    """Check that an argument is a mask."""
     if not isinstance(mask, Mask):
         raise BadOption(
             f"{name} must be a tfzoo.Mask, not {type(mask).__name__}: Mask(keys=...) of (b k), "
@@ -102,11 +98,7 @@ def check_type(name: str, mask: object) -> None:
 
 
 def keys_of(mask: Mask | None) -> Tensor | None:
-    """Which tokens are real: ``(b k)``; None: all are.
-
-    Raises:
-        BadOption: it is something else than a mask.
-    """
+    """Which tokens are real: ``(b k)``; None: all are."""
     if mask is None:
         return None
     check_type("mask", mask)

@@ -199,9 +199,6 @@ def best_continuations(
         options: of the search; ``n_best`` is 1, ``max_length`` has no effect.
         ends: the ids that end a hypothesis; they are not part of it.
         never: ids that are not written.
-
-    Raises:
-        NoNextToken: as :func:`search`.
     """
     if not limits:
         return []
@@ -406,11 +403,7 @@ class _Found:
         self.state[alive] = torch.where(state == 0, (~goes_on).to(torch.int8) + best.isnan(), state)
 
     def check(self, state: Tensor | None) -> Tensor | None:
-        """The same state, on the host.
-
-        Raises:
-            NoNextToken: a sentence has no next token.
-        """
+        """The same state, on the host."""
         if state is not None and bool((state == 2).any()):
             raise NoNextToken(int((state == 2).nonzero()[0]))
         return state

@@ -82,9 +82,6 @@ def check_attention_options(module: nn.Module, config: Mapping[str, Any]) -> Non
     """Check that something in a model, stack or layer reads the options of attention that are not
     the defaults in ``config``, the arguments of its constructor; of those that ``encoder`` or
     ``decoder`` names something there, of those of an entry of ``pattern`` one of its layers.
-
-    Raises:
-        Clash: nothing reads them.
     """
     check_read(module, config, config)
     check_pattern_read(module, config, config)
@@ -111,9 +108,6 @@ def check_pattern_read(
 def check_read(module: nn.Module, options: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     """Check that something in a module reads those ``options`` of attention that are not the
     defaults; ``config`` has the others.
-
-    Raises:
-        Clash: nothing reads them.
     """
     if not any(isinstance(part, TransformerLayer) for part in module.modules()):
         return

@@ -18,12 +18,7 @@ from tfzoo.models.transformer_layer import TransformerLayer
 
 
 class StandaloneLayer(Positioned, TransformerLayer):
-    """A :class:`TransformerLayer` with a positional encoding of its own.
-
-    Raises:
-        BadOption: a positional encoding that adds to the embeddings.
-        Clash: components that cannot work together.
-    """
+    """A :class:`TransformerLayer` with a positional encoding of its own."""
 
     def __init__(
         self, dim: int, options: StackOptions, *, causal: bool, cross: bool, allow: Collection[str]

@@ -21,9 +21,6 @@ FORWARD_METHODS = ("hidden",)
 def shard(model: nn.Module, mesh: DeviceMesh) -> None:
     """Shard the parameters over the processes of a mesh: one parameter group for each layer, and
     one for all parameters outside of layers. Does nothing if the model is already sharded.
-
-    Raises:
-        BadOption: the mesh asks for tensor parallelism.
     """
     if isinstance(model, FSDPModule):
         return

@@ -57,9 +57,6 @@ def reset_output(model: Any) -> None:
 def rescale(model: nn.Module, std: float) -> None:
     """Scale the weight of each embedding and linear layer to a root mean square of ``std``, except
     embeddings with a standard deviation of their own.
-
-    Raises:
-        BadOption: ``std`` is not over 0.
     """
     check_range("init_std", std, gt=0)
     for module in model.modules():

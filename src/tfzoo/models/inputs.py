@@ -11,11 +11,7 @@ from tfzoo.models.context import DecoderCache
 
 
 def check_ids(name: str, ids: Tensor) -> None:
-    """Check that these are token ids ``(b n)``.
-
-    Raises:
-        BadOption: no tensor, or one of another number of axes, or of another dtype.
-    """
+    """Check that these are token ids ``(b n)``."""
     if not isinstance(ids, Tensor):
         raise BadOption(
             f"{name} must be a tensor of token ids (b n), not a {type(ids).__name__}: "
@@ -32,12 +28,7 @@ def check_ids(name: str, ids: Tensor) -> None:
 def check_tokens(
     x: Tensor, dim: int, causal: bool, mask: Mask | None, positions: Tensor | None
 ) -> None:
-    """Check ``x`` ``(b n d)``, its mask, and its positions ``(b|1 n)``.
-
-    Raises:
-        BadOption: a shape or a dtype does not fit, ``mask.start`` is set, or the mask is causal and
-            the module is not, or ``mask.allowed`` without ``causal`` and the module is.
-    """
+    """Check ``x`` ``(b n d)``, its mask, and its positions ``(b|1 n)``."""
     check_shape("x", x, dim)
     b, n = x.shape[:2]
     if mask is not None:
@@ -67,10 +58,6 @@ def check_prefix(
 ) -> None:
     """Check the lengths ``(b)`` of prefixes. Lengths on a GPU are not compared with those of the
     rows: reading them would make the host wait.
-
-    Raises:
-        BadOption: a shape, a dtype or a length does not fit, the module is not causal, or the cache
-            has tokens already.
     """
     b, n = x.shape[:2]
     if not causal:
@@ -101,9 +88,6 @@ def check_memory(
 ) -> None:
     """Check that a memory ``(b k d)`` is given if and only if there is cross-attention, and that it
     has as many rows as ``x``, if ``x`` is given.
-
-    Raises:
-        BadOption: a memory is missing, or given without cross-attention; or a shape does not fit.
     """
     if memory is None:
         if cross:
@@ -129,9 +113,6 @@ def check_cache(
 ) -> None:
     """Check that ``x`` has as many rows as the cached tokens, and a multiple of the rows of the
     cached memory; and that memory and its mask are not passed together with the cache.
-
-    Raises:
-        BadOption: one of these does not hold.
     """
     if memory is not None or memory_mask is not None:
         raise BadOption("with a cache, pass memory and memory_mask to init_cache only")
@@ -147,11 +128,7 @@ def check_cache(
 
 
 def check_shape(name: str, x: Tensor, dim: int) -> None:
-    """Check that ``x`` is ``(b n d)``.
-
-    Raises:
-        BadOption: it is not.
-    """
+    """Check that ``x`` is ``(b n d)``."""
     if x.ndim != 3 or x.shape[-1] != dim:
         raise BadOption(f"{name} must be vectors (b n {dim}), not {shape(x)}")
 
@@ -159,9 +136,6 @@ def check_shape(name: str, x: Tensor, dim: int) -> None:
 def check_mask(name: str, mask: Mask, b: int, q: int | None, k: int) -> None:
     """Check that this is a ``Mask`` with ``keys`` ``(b k)`` and ``allowed`` ``(b|1 1|h q k)``.
     ``q`` is None when a cache is made, before there are queries.
-
-    Raises:
-        BadOption: another type or shape, or ``allowed`` without queries.
     """
     check_type(name, mask)
     keys, allowed = mask.keys, mask.allowed

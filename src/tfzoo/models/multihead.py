@@ -30,9 +30,6 @@ class SelfOrCrossAttention(nn.Module):
 
     ``options`` may add a norm of queries and keys, a gate, and a scale of each head's output; see
     :class:`~tfzoo.models.options.StackOptions`.
-
-    Raises:
-        BadOption: ``dim`` is not divisible by ``options.heads``, and ``head_dim`` is not given.
     """
 
     reads: ClassVar[Set[str]] = ATTENTION_OPTIONS

@@ -145,11 +145,7 @@ class StackOptions:
             check_pattern(self.pattern)
 
     def updated(self, changes: Mapping[str, Any] | None, stack: str = "stack") -> StackOptions:
-        """Return a copy with some options changed. ``stack`` is its name in messages.
-
-        Raises:
-            BadOption: an option that a stack does not have, or a value that it cannot take.
-        """
+        """Return a copy with some options changed. ``stack`` is its name in messages."""
         if not changes:
             return self
         for key in changes:
@@ -174,11 +170,7 @@ class StackOptions:
         return (self.each_layer() or [self])[-1]
 
     def parts(self, causal: bool, pooling: Spec | None = None) -> Parts:
-        """The components of a stack or layer with these options, and the pooling after it.
-
-        Raises:
-            BadOption, UnknownName: an option that does not exist or has a wrong value.
-        """
+        """The components of a stack or layer with these options, and the pooling after it."""
         entries = {kind: registry(kind).options(getattr(self, kind))[0] for kind in KINDS}
         norm, traits = self.query_key_norm, entries["residual"].traits
         return Parts(
@@ -192,11 +184,7 @@ class StackOptions:
         )
 
     def width_of_head(self, dim: int) -> int:
-        """The width of one head in a model of width ``dim``: ``head_dim``, or ``dim / heads``.
-
-        Raises:
-            BadOption: ``dim`` is under 1, or not divisible by ``heads``.
-        """
+        """The width of one head in a model of width ``dim``: ``head_dim``, or ``dim / heads``."""
         check_range("dim", dim, ge=1, whole=True)
         if self.head_dim is not None:
             return self.head_dim
@@ -210,11 +198,7 @@ class StackOptions:
 
 
 def check_query_key_norm(option: object) -> None:
-    """Check the option ``query_key_norm``.
-
-    Raises:
-        BadOption, UnknownName: it is not ``{norm: ..., over: head | all}``.
-    """
+    """Check the option ``query_key_norm``."""
     if (
         not isinstance(option, Mapping)
         or not option.keys() <= {"norm", "over"}
@@ -253,11 +237,7 @@ STACK_KEYS = ("layers", "pattern", "embedding_norm", "embedding_projection", "fi
 
 
 def check_pattern(pattern: object) -> None:
-    """Check the form of the option ``pattern``; the entries are checked where layers are built.
-
-    Raises:
-        BadOption: it is not a list of options.
-    """
+    """Check the form of the option ``pattern``; the entries are checked where layers are built."""
     if (
         not isinstance(pattern, list)
         or not pattern

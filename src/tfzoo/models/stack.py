@@ -35,10 +35,6 @@ class Stack(Positioned):
         cross: each layer has cross-attention to ``memory``, the output of an encoder.
         allow: names of clash rules to ignore.
         decoder_layers: the number of layers of the decoder that reads this encoder; 0: none does.
-
-    Raises:
-        Clash: components that cannot work together.
-        BadOption, UnknownName: an option that does not exist or has a wrong value.
     """
 
     __call__: Callable[..., Tensor]  # what torch leaves open
@@ -83,10 +79,6 @@ class Stack(Positioned):
     ) -> None:
         """Check layers that differ from the stack's ``options``, and create their positional
         encodings; layers with the same one share it.
-
-        Raises:
-            BadOption: a positional encoding that adds to the embeddings.
-            Clash: components that cannot work together.
         """
         self.layer_positions = nn.ModuleDict()
         self.positions_and_windows: list[tuple[str, int | None]] = []
@@ -213,11 +205,7 @@ class Stack(Positioned):
 
 
 def embedding_norm(spec: Spec | None, dim: int) -> Norm | None:
-    """The norm of the embeddings.
-
-    Raises:
-        BadOption: it mixes tokens, so that a decoder would see later ones.
-    """
+    """The norm of the embeddings."""
     if spec is None:
         return None
     if mixes_tokens(registry("norm").options(spec)[0]):

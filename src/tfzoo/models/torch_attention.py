@@ -312,9 +312,6 @@ def mask_and_bias(
             boolean, True where a key is hidden, or numbers to add to the scores.
         attn_mask: ``(q k)`` or ``(b*h q k)``.
         causal: hide later keys.
-
-    Raises:
-        BadOption: a mask of another shape or dtype.
     """
     (b, h, queries, _), keys = q.shape, k.shape[2]
     valid: Tensor | None = None

@@ -164,9 +164,6 @@ class Parallel(nn.Module):
     """``mixer(x) + feedforward(x)`` (Wang and Komatsuzaki 2021, GPT-J), or with norms
     ``mixer(norm_1(x)) + feedforward(norm_2(x))`` (Black et al. 2022, arXiv:2204.06745, section
     2.1.2). Each of the two has its own dropout.
-
-    Raises:
-        BadOption: the mixer or the feed-forward layer is the identity.
     """
 
     def __init__(
@@ -197,12 +194,7 @@ class Parallel(nn.Module):
 
 
 def check_parallel(options: StackOptions, cross: bool) -> None:
-    """Check whether a layer can be parallel.
-
-    Raises:
-        BadOption: with cross-attention, or with a residual connection that is not ``x +
-            f(norm(x))``.
-    """
+    """Check whether a layer can be parallel."""
     if cross:
         raise BadOption(
             "parallel does not work with cross-attention, whose input is self-attention's output"

@@ -51,10 +51,6 @@ def swapped_model(
 ) -> nn.Module:
     """The model of ``transformers`` that a configuration with swaps describes, with these tensors,
     in evaluation mode.
-
-    Raises:
-        BadRun: ``transformers`` has no such model, or the tensors are not those of the model.
-        BadOption, Clash, UnknownName: a swap that is not possible.
     """
     transformers = import_module("transformers")
     name = next(iter(config.get("architectures") or ()), "")

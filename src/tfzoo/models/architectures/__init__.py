@@ -70,11 +70,7 @@ def names() -> list[str]:
 
 
 def text(name: str) -> str:
-    """The file of an architecture.
-
-    Raises:
-        UnknownName: there is no architecture of that name.
-    """
+    """The file of an architecture."""
     if name not in names():
         raise UnknownName("architecture", str(name), names(), "tfzoo architectures")
     return (FOLDER / f"{name}.yaml").read_text("utf-8")

@@ -187,11 +187,7 @@ def bare(name: str) -> list[str]:
 
 
 def check_class(name: str, config: Mapping[str, Any]) -> str:
-    """The class that wrote a ``config.json``.
-
-    Raises:
-        BadOption: the class has another head than tfzoo's models.
-    """
+    """The class that wrote a ``config.json``."""
     said = architecture(name)
     written = config.get("architectures") or [said.transformers]
     if not (isinstance(written, list) and written and isinstance(written[0], str)):
@@ -286,9 +282,6 @@ SINGLE, MULTIPLE, REGRESSION = PROBLEMS = (
 def class_names(config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """What a classifier's outputs are, and the names of its classes; a number has none. Where
     ``problem_type`` says nothing, one output is a number, as ``transformers`` trains it.
-
-    Raises:
-        BadOption: the problem is unknown, or the names are damaged.
     """
     labels = config.get("id2label", {str(i): f"LABEL_{i}" for i in range(2)})
     wanted = [str(i) for i in range(len(labels))] if isinstance(labels, dict) else []
@@ -308,11 +301,7 @@ def class_names(config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def number(config: Mapping[str, Any], key: str, default: float) -> Any:
-    """What a key says, a number over 0, or else the default.
-
-    Raises:
-        BadOption: it says something else.
-    """
+    """What a key says, a number over 0, or else the default."""
     value = default if config.get(key) is None else config[key]
     check_range(f"config.json's {key}", value, gt=0)
     return value

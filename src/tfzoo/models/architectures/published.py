@@ -31,9 +31,6 @@ PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.
 def pretrained_model(folder: Path) -> Model:
     """The model of tfzoo that computes what the one in a folder does, in evaluation mode and with
     the parameters' own dtype.
-
-    Raises:
-        BadRun: as :func:`tfzoo.from_pretrained`.
     """
     with located(folder):
         published = read_config(config_of(folder))
@@ -45,11 +42,7 @@ def pretrained_model(folder: Path) -> Model:
 
 
 def config_of(folder: Path) -> dict[str, Any]:
-    """The content of ``config.json``.
-
-    Raises:
-        BadRun: it is missing or damaged.
-    """
+    """The content of ``config.json``."""
     found = json_of(folder / CONFIG)
     if not isinstance(found, dict):
         raise BadRun(f"{folder / CONFIG} is no configuration of a model")
@@ -81,9 +74,6 @@ def read_weights(
     """The model that ``config.json`` describes, without memory, and its parameters, each read once;
     those of a head only where there is one. Then what the file holds beside them for a classifier,
     such as BERT's pooler, by the names there.
-
-    Raises:
-        BadRun: a shape differs from that of ``config.json``, or a file is damaged.
     """
     bare = bool(published.bare)
     with located(folder):
@@ -114,11 +104,7 @@ def of_classifier(name: str, tensors: Tensors) -> dict[str, Tensor]:
 
 
 def tensors_of(folder: Path) -> tuple[list[str], Callable[[str], Tensor]]:
-    """The names of all tensors in a folder, and a function that reads one.
-
-    Raises:
-        BadRun: they are missing or damaged, or do not belong to each other.
-    """
+    """The names of all tensors in a folder, and a function that reads one."""
     require("safetensors", "export")
     from safetensors import SafetensorError, safe_open
 
@@ -148,11 +134,7 @@ def tensors_of(folder: Path) -> tuple[list[str], Callable[[str], Tensor]]:
 
 
 def shards_of(folder: Path) -> dict[str, str]:
-    """The file of each tensor by the index; empty where all are in one file.
-
-    Raises:
-        BadRun: there are no weights in safetensors, or the index is damaged.
-    """
+    """The file of each tensor by the index; empty where all are in one file."""
     if (folder / WEIGHTS).is_file():
         return {}
     if not (folder / INDEX).is_file():

@@ -77,11 +77,7 @@ class Tensors:
         return [one for one in found if one in self.names]
 
     def check_all_read(self) -> None:
-        """Refuse a tensor that was not read, though it could change what a model computes.
-
-        Raises:
-            BadOption: naming it.
-        """
+        """Refuse a tensor that was not read, though it could change what a model computes."""
         said, left = self.architecture, self.names - self.seen
         prefix = f"{said.prefix}."
         for copy, originals in self.copies.items():
@@ -173,11 +169,7 @@ def table_of(name: str, model: nn.Module) -> dict[str, Any]:
 
 
 def line(table: Mapping[str, Any], own: str, name: str) -> tuple[Any, str]:
-    """What the table says about a parameter, and what is appended to the names there.
-
-    Raises:
-        BadOption: nothing.
-    """
+    """What the table says about a parameter, and what is appended to the names there."""
     starred = re.sub(r"\.\d+\.", ".*.", own)
     module, _, last = starred.rpartition(".")
     if starred in table:
