@@ -9,8 +9,6 @@ Masks are boolean: True means "not padding" or "may attend". Positions are integ
 says of a component is in :mod:`tfzoo.base.kinds`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 

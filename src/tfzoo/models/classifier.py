@@ -1,7 +1,5 @@
 """A Transformer encoder or decoder that classifies texts, built from components."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The options of a stack as keyword arguments of the constructor of a layer, stack or model."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """What all layers of a stack share in one forward pass, and the cache of a decoder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import torch

@@ -1,7 +1,5 @@
 """Encoder and decoder, and one layer of each: vectors in, vectors out."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

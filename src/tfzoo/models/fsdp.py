@@ -2,8 +2,6 @@
 parameters, and the parameters of a layer are gathered only while it is computed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from torch import Tensor, nn

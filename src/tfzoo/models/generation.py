@@ -1,7 +1,5 @@
 """Continuing a text with a language model: the most probable tokens, or sampled ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -4,8 +4,6 @@ a trained model.
 A module thus gets the same initial values in two models, whatever their other modules are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks of the tensors that layers and stacks are called with. They read shapes, and no values."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

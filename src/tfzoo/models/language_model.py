@@ -1,7 +1,5 @@
 """A decoder-only language model (Radford et al. 2018), built from components."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

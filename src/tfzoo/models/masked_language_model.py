@@ -1,7 +1,5 @@
 """A masked language model (Devlin et al. 2019), built from components."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 from typing import Any, ClassVar, Literal, get_args
 

@@ -1,7 +1,5 @@
 """The interface of a mixer, the sublayer that mixes tokens: self-attention or a replacement."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Multi-head attention around any attention component (Vaswani et al. 2017, section 3.2.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 from typing import Any, ClassVar
 

@@ -2,8 +2,6 @@
 biases that are computed once in each forward pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 

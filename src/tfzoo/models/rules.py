@@ -2,8 +2,6 @@
 they clash, each with its reason.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Set
 from contextlib import suppress
 from dataclasses import dataclass

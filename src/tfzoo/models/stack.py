@@ -1,7 +1,5 @@
 """A stack of layers, which is an encoder or a decoder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import replace
 

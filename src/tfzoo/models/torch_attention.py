@@ -1,7 +1,5 @@
 """Multi-head attention with the interface of ``torch.nn.MultiheadAttention``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

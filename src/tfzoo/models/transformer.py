@@ -1,7 +1,5 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017, section 3), built from components."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import Any, Literal, get_args
 

@@ -1,7 +1,5 @@
 """One layer of an encoder or a decoder, and its sublayers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache

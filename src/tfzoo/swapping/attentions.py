@@ -6,8 +6,6 @@ it the attention module with queries, keys and values. The function registered h
 swapped, and by nothing else.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence

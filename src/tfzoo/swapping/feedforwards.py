@@ -1,7 +1,5 @@
 """Finds the feed-forward layers of a model and makes their replacements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations

@@ -2,8 +2,6 @@
 forward pass to those that mix tokens.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

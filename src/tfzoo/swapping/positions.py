@@ -1,7 +1,5 @@
 """Finds the tables of positions of a model and makes their replacements."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

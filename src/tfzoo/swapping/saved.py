@@ -2,8 +2,6 @@
 a swap stands in the ``config.json``, and is made again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path

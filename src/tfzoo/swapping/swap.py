@@ -1,7 +1,5 @@
 """Replaces parts of a model by components of tfzoo."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace

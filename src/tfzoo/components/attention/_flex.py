@@ -3,8 +3,6 @@ cannot fuse, which are a soft cap, a bias that is a function of positions, and m
 functions, such as windows, packed texts and prefixes. No ``(q k)`` is in memory on a GPU.
 """
 
-from __future__ import annotations
-
 from functools import cache, partial
 from typing import Any
 

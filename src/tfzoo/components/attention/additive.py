@@ -1,7 +1,5 @@
 """A small network as score (Bahdanau attention)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Inner products through a trained matrix (Luong's "general")."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

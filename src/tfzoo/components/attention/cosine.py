@@ -1,7 +1,5 @@
 """Cosine similarity as score."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """The difference of two attention maps."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Unscaled inner products as scores."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tfzoo.base.registry import register

@@ -1,7 +1,5 @@
 """Squared distance as score."""
 
-from __future__ import annotations
-
 import math
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """The Transformer's own attention."""
 
-from __future__ import annotations
-
 import math
 
 from torch import Tensor

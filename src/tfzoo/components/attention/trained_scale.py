@@ -1,7 +1,5 @@
 """Inner products with a trained scale."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """What the layers of this kind have in common: two linear maps, and a function between them."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from tfzoo.base.functional import dropout as drop

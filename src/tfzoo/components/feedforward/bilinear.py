@@ -1,7 +1,5 @@
 """A product of two linear maps."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tfzoo.base.registry import register

@@ -1,7 +1,5 @@
 """A gate with a smooth rectifier."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """A smooth rectifier."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch.nn.functional as F

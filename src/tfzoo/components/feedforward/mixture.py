@@ -1,7 +1,5 @@
 """A sparse mixture of experts."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import torch

@@ -1,7 +1,5 @@
 """No feed-forward sublayer."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tfzoo.base.registry import register

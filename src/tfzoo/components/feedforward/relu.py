@@ -1,7 +1,5 @@
 """The Transformer's own feed-forward layer."""
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The square of a rectifier."""
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor
 

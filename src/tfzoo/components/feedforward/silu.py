@@ -1,7 +1,5 @@
 """A rectifier with a sigmoid as gate."""
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Real tokens of each row moved to its front, so that padding stands in the way of nothing."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """A cumulative average with a gate."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

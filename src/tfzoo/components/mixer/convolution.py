@@ -1,7 +1,5 @@
 """A convolution whose weights are positive and few."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """A Fourier transform in place of attention."""
 
-from __future__ import annotations
-
 from math import tau
 
 import torch

@@ -1,7 +1,5 @@
 """Attention whose cost is linear in the number of tokens."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from einops import rearrange

@@ -1,7 +1,5 @@
 """The Transformer's own mixer, multi-head self-attention."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tfzoo.base.registry import register

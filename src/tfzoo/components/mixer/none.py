@@ -1,7 +1,5 @@
 """No mixing: tokens do not see one another."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tfzoo.base.registry import register

@@ -1,7 +1,5 @@
 """Batch norm over the tokens of a batch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Dynamic tanh: bounded channels without statistics."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

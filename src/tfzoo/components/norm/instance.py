@@ -1,7 +1,5 @@
 """Instance norm over the tokens of a sequence."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """RMS norm, by own functions on a CPU, where PyTorch computes it one operation at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

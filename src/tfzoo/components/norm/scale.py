@@ -1,7 +1,5 @@
 """Norm to one trained length."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """The largest response of each convolution filter."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

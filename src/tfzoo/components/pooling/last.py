@@ -1,7 +1,5 @@
 """The last token of a sequence."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

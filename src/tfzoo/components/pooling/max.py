@@ -1,7 +1,5 @@
 """The maximum of each channel."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tfzoo.base.registry import register

@@ -1,7 +1,5 @@
 """The poolers of BERT and DistilBERT."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """The pooling of ModernBERT."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """The sum of a sequence's tokens."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

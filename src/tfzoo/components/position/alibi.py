@@ -1,7 +1,5 @@
 """A penalty that grows with distance."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """A bias that a small network computes from the distance."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The position number itself."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """A penalty that grows with distance, as fast as each head learns."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """No positions."""
 
-from __future__ import annotations
-
 from tfzoo.base.registry import register
 from tfzoo.contracts import Position
 

@@ -1,7 +1,5 @@
 """A trained bias per distance (T5)."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Queries and keys are rotated, so that their products depend on distance."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

@@ -1,7 +1,5 @@
 """Sines and cosines of geometrically growing wavelength."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

@@ -1,7 +1,5 @@
 """The position relative to the length of the sequence."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

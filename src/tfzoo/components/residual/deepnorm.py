@@ -1,7 +1,5 @@
 """The norm after a residual connection that weighs more, the deeper the stack."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

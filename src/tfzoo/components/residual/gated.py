@@ -1,7 +1,5 @@
 """A gate in place of the residual connection's sum."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """No residual connection."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """The norm after the residual connection."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

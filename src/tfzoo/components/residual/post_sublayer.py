@@ -1,7 +1,5 @@
 """The norm of what the sublayer adds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

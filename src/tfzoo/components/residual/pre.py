@@ -1,7 +1,5 @@
 """The norm inside the residual branch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

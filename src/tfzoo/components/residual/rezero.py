@@ -1,7 +1,5 @@
 """A residual branch that starts at zero."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """A norm before and a norm after the sublayer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor, nn

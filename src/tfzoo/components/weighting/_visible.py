@@ -1,7 +1,5 @@
 """Which keys have a weight, and how many they are."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Between softmax and sparsemax."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

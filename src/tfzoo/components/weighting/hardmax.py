@@ -1,7 +1,5 @@
 """The best key alone."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tfzoo.base.registry import register

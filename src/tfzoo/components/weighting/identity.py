@@ -1,7 +1,5 @@
 """Scores as weights."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tfzoo.base.registry import register

@@ -1,7 +1,5 @@
 """Each key by itself, in proportion to its score."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tfzoo.base.registry import register

@@ -1,7 +1,5 @@
 """Each key by itself, between 0 and 1."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tfzoo.base.registry import register

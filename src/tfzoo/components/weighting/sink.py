@@ -1,7 +1,5 @@
 """Softmax with a trained place for weight that no key takes."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Softmax that may give less than one in all."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tfzoo.base.registry import register

@@ -1,7 +1,5 @@
 """The nearest probabilities, many of them exactly 0."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tfzoo.base.registry import register

@@ -1,7 +1,5 @@
 """Softmax over the best few keys."""
 
-from __future__ import annotations
-
 from torch import Tensor
 from torch.nn.functional import pad
 

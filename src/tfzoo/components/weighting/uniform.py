@@ -1,7 +1,5 @@
 """The mean of what may be seen."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from tfzoo.base.registry import register

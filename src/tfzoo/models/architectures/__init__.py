@@ -17,8 +17,6 @@ A file has
 Sizes are left out: depth and widths are the user's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field

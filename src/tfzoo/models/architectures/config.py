@@ -18,8 +18,6 @@ what the model computes. The section ``classifier`` has the ``classes`` that cla
 those that classify each token, and ``options`` of theirs.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import re

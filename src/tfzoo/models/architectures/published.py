@@ -3,8 +3,6 @@ weights in safetensors, in one file or in several with an index. It is data: pic
 and code that it asks for is not run.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -23,8 +23,6 @@ bias of a norm. An architecture's file has, beside ``prefix``,
 - ``unused``: patterns of tensors that change no output.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatchcase
