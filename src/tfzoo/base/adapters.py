@@ -17,7 +17,7 @@ import torch
 
 
 def before_each_batch(trainer: Any, function: Callable[[], None]) -> None:
-    """Call a function before Lightning takes the next batch of training. The one before it is over
+    """Call a function before Lightning takes the next batch of training: the one before it is over
     then, with the validation that was due and what it has logged.
     """
     loop = trainer.fit_loop.epoch_loop
@@ -62,9 +62,7 @@ def average_of(callback: Any) -> Any:
 
 
 def keep_samplers(trainer: Any) -> None:
-    """Let Lightning use each data loader as it is in several processes: ours have their own share
-    of the batches. As ``use_distributed_sampler=False`` does.
-    """
+    """As ``use_distributed_sampler=False`` does: each process's loader has its own batches."""
     trainer._accelerator_connector.use_distributed_sampler = False
 
 
@@ -74,9 +72,7 @@ def set_timeout(strategy: Any, timeout: Any) -> None:
 
 
 def set_parallel_sizes(strategy: Any, data: int) -> None:
-    """How many processes a ``ModelParallelStrategy`` puts along the first axis of its device mesh;
-    along the second there is one.
-    """
+    """Put all processes along the first axis of a ``ModelParallelStrategy``'s device mesh."""
     strategy._data_parallel_size, strategy._tensor_parallel_size = data, 1
 
 
@@ -95,20 +91,16 @@ def allow_clipping_of_fused(optimizer: Any) -> None:
 
 
 class NoTorchFastPath:
-    """Base of an attention that PyTorch's Transformer layers must call.
-
-    In evaluation mode they hand the weights of ``self_attn`` to a kernel of scaled dot products,
-    and make nested tensors of padding, unless this attribute is False.
+    """Base of an attention that PyTorch's Transformer layers must call also in evaluation mode, in
+    which they otherwise hand its weights to a kernel, and make nested tensors of padding.
     """
 
     _qkv_same_embed_dim = False
 
 
 def uncompiled() -> AbstractContextManager[Any]:
-    """What ``torch.compile`` made runs as it was written inside this context.
-
-    ``torch.compiler.set_stance`` imports the compiler, which takes seconds: not where nothing has
-    been compiled.
+    """What ``torch.compile`` made runs as it was written inside this context. Where nothing has
+    been compiled, the compiler is not imported, which takes seconds.
     """
     return (
         torch.compiler.set_stance("force_eager")
@@ -126,9 +118,7 @@ def has_hooks(module: Any) -> bool:
 
 
 def transforms_active() -> bool:
-    """Whether a transform of ``torch.func`` (grad, vmap, jvp, ...) or forward-mode differentiation
-    may be running.
-    """
+    """Whether a transform of ``torch.func`` or forward-mode differentiation may be running."""
     forward_mode = torch.autograd.forward_ad._current_level >= 0
     return forward_mode or torch._C._are_functorch_transforms_active()
 
@@ -175,13 +165,12 @@ def supports_sdpa(model: Any) -> bool:
 def line_statistics(
     metric: Any, hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[list[float]]:
-    """What a sacreBLEU metric counts in each line, against one reference each; add up lines and
-    give the sums to :func:`score_of_statistics`.
+    """What a sacreBLEU metric counts in each line, against one reference each. Their sums are for
+    :func:`score_of_statistics`.
     """
-    found: list[list[float]] = metric._extract_corpus_statistics(
-        list(hypotheses), [list(references)]
-    )
-    return found
+    lines = list(hypotheses), [list(references)]
+    counts: list[list[float]] = metric._extract_corpus_statistics(*lines)
+    return counts
 
 
 def score_of_statistics(metric: Any, sums: Sequence[float]) -> float:
@@ -201,9 +190,7 @@ def silence_ray_workers(ray: Any) -> None:
 
 
 def shapes_alone() -> AbstractContextManager[object]:
-    """Inside it, new tensors have a shape, a dtype and a device, but no data; of others, only that
-    is read.
-    """
+    """Inside it, new tensors have a shape, a dtype and a device, but no data."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     return FakeTensorMode(allow_non_fake_inputs=True)

@@ -1,10 +1,8 @@
 """The cache: the only folder that tfzoo writes to, apart from the folders of runs. It holds
 prepared data under keys made of what the data was made from.
 
-An entry is a folder. It is written under a temporary name and renamed when it is complete, so that
-a process that is killed leaves no incomplete entry, and several processes can write the same entry
-at once. No lock is needed. A file of checksums is written with it and compared before the entry is
-read, so that a disk's errors do not become training data.
+An entry is a folder, which is renamed when it is complete: several processes can write it at once
+without a lock. A file of checksums in it is compared before it is read.
 """
 
 from __future__ import annotations
@@ -24,14 +22,10 @@ from tfzoo.errors import TfzooError
 
 SHELF = "prepared"
 """The folder of all entries inside the cache. ``tfzoo cache --clear`` removes this folder only."""
-
 CHECKSUMS = "checksums"
 """The file of an entry that holds the SHA-256 of each of the others, as JSON."""
-
 DRAFT = ".filling-"
-"""What the names of incomplete entries begin with. One that a killed process left is cleared with
-the others.
-"""
+"""What the names of incomplete entries begin with."""
 
 
 def folder() -> Path:
@@ -99,9 +93,6 @@ def checksum(file: Path) -> str:
 def filling(path: Path) -> Iterator[Path]:
     """A new folder to write to. It becomes the entry ``path`` if the block ends without an error.
     If a faster process has written the entry, that one stays, unless it is damaged.
-
-    Raises:
-        TfzooError: the cache folder cannot be written.
     """
     shelf = path.parent
     try:

@@ -66,10 +66,10 @@ def json_of(path: Path) -> Any:
 def object_of(path: Path) -> dict[str, Any]:
     """The object in a file of JSON; empty where there is no file, or it is damaged."""
     try:
-        found = json_of(path)
+        value = json_of(path)
     except BadRun:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 # Written whole ------------------------------------------------------------------------------------

@@ -42,8 +42,7 @@ class Linear(nn.Linear):
 
 
 class CastLinear(nn.Linear):
-    """``x W^T + b`` in the dtype of ``x``, whatever that of the parameters: a router, or a bias of
-    scores, in fp32 in a model of bf16.
+    """``x W^T + b`` in the dtype of ``x``, such as a router in fp32 in a model of bf16.
 
     >>> import torch
     >>> CastLinear(2, 3).bfloat16()(torch.randn(4, 2)).dtype
@@ -105,9 +104,7 @@ def linear(
 def goes_by_onednn(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, training: bool | None = None
 ) -> bool:
-    """Whether oneDNN is to compute :func:`linear`; ``training`` where gradients are computed, or
-    where it is said.
-    """
+    """Whether oneDNN is to compute :func:`linear`."""
     if torch.compiler.is_compiling():  # a graph is for any number of rows
         return False
     training = torch.is_grad_enabled() if training is None else training

@@ -18,11 +18,9 @@ from tfzoo.errors import TfzooError
 def quick_imports() -> Iterator[None]:
     """Context for imports of PyTorch and Lightning, which take a third less of their time in it.
 
-    Python does not look for garbage among the many objects that they make, which stay, and later
-    searches leave these objects out (``gc.freeze``). ``scipy.signal`` is a module of one name:
-    ``torchmetrics/__init__.py`` imports it, with large parts of SciPy, to give it an old name,
-    ``hamming``, that the package SRMRpy asks for. Afterwards it is imported as ever. Nothing is
-    done where Lightning has been imported, or collections are switched off.
+    Python does not look for garbage among the many objects that they make, which stay, neither then
+    nor later (``gc.freeze``). ``scipy.signal`` is a module of one name: torchmetrics imports it,
+    with large parts of SciPy, to give it an old name that the package SRMRpy asks for.
     """
     if not gc.isenabled() or "lightning" in sys.modules:
         yield

@@ -1,8 +1,5 @@
-"""Memory: how much there is, a refusal in one line of what certainly needs more, and freed memory
+"""Memory: how much there is, used or not; a refusal of what certainly needs more; and freed memory
 that stays in the process for the next tensors.
-
-Only what is exact is refused, such as parameters and tables. It is compared with all memory that a
-machine, its container or a GPU has, used or not: what is free now may be more in a minute.
 """
 
 from __future__ import annotations
@@ -72,11 +69,7 @@ def without_data(make: Callable[..., nn.Module], options: Mapping[str, Any]) -> 
 def check_model(
     make: Callable[..., nn.Module], options: Mapping[str, Any], error: type[TfzooError] = BadRecipe
 ) -> nn.Module:
-    """The model of these options, without data.
-
-    Raises:
-        TfzooError: of the class ``error``; it has more bytes than this machine.
-    """
+    """The model of these options, without data; ``error`` where this machine has too few bytes."""
     model = without_data(make, options)
     if (need := size(model)) > machine():
         raise error(too_large("model: parameters and tables", model, need, machine()))
@@ -95,29 +88,17 @@ def too_large(what: str, model: nn.Module, need: float, there: int, place: str =
 
 
 def keep_freed_memory() -> bool:
-    """Let glibc's ``malloc`` keep what is freed, in place of returning it to the system.
+    """Let glibc's ``malloc`` keep what is freed, in place of returning it to the system, which
+    fills each new page with zeros. Returns whether it does (``man 3 mallopt``).
 
-    By default, large tensors are mapped and unmapped again and again, and the system fills each new
-    page with zeros. The setting holds until the process ends, in all threads but those that have
-    allocated memory before: call it first. Our commands call it where training or inference begins;
-    ``import tfzoo`` does not.
-
-    Where PyTorch has not been imported yet, large tensors get huge pages, and the code that is made
-    for each size of a product is kept for the last 16 sizes in place of 1,024: three variables of
-    the environment (:data:`READ_AT_IMPORT`) are set, unless they are there.
-
-    Freed memory below 1 GiB (32 MiB before glibc 2.35) stays with the process until it ends; larger
-    single tensors are returned when they are freed.
+    It holds until the process ends, in all threads but those that have allocated memory before:
+    call it first. Our commands do where training or inference begins; ``import tfzoo`` does not.
+    Single tensors from 1 GiB (32 MiB before glibc 2.35) are returned all the same. Where PyTorch
+    has not been imported yet, :data:`READ_AT_IMPORT` is set too.
 
     Nothing is done under another C library or operating system, where ``MALLOC_...`` or
     ``glibc.malloc`` in ``GLIBC_TUNABLES`` is in the environment, or with
-    ``TFZOO_KEEP_FREED_MEMORY=0``. Another allocator, such as jemalloc in ``LD_PRELOAD``, is not
-    changed.
-
-    Returns:
-        Whether glibc keeps freed memory now.
-
-    Source: ``man 3 mallopt``.
+    ``TFZOO_KEEP_FREED_MEMORY=0``.
     """
     if not is_wanted():
         return False

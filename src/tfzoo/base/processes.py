@@ -18,12 +18,10 @@ if hasattr(signal, "SIGUSR1"):
 
 
 def rank() -> int:
-    """The rank of this process among all processes, as Lightning finds it; 0 where there is one
-    process.
+    """The rank of this process among all, as Lightning finds it; 0 where there is one process.
 
-    torchrun sets ``RANK`` and srun ``SLURM_PROCID``. Other processes have the rank
-    ``NODE_RANK * LOCAL_WORLD_SIZE + LOCAL_RANK``; where their launcher leaves ``LOCAL_WORLD_SIZE``
-    out, ranks on further machines are only known to be above 0.
+    torchrun sets ``RANK`` and srun ``SLURM_PROCID``. Where another launcher leaves
+    ``LOCAL_WORLD_SIZE`` out, ranks on further machines are only known to be above 0.
     """
     known = _number("RANK")
     if known is None and "SLURM_NTASKS" in os.environ:
@@ -50,10 +48,9 @@ class Stopped(SystemExit):
 
 
 class Arrivals:
-    """The signals that came to this process since its command began: at once they end it, or, while
-    a training holds them, they are noted, but for a second Ctrl-C. ``code`` is the exit code that
-    they ask for, 0 for none. ``requeues``: SIGUSR1 came, by which SLURM says that it is about to
-    end the job.
+    """The signals that came to this process since its command began. They end it, or are noted
+    while a training holds them, but for a second Ctrl-C. ``code`` is the exit code that they ask
+    for. ``requeues``: SIGUSR1 came, by which SLURM says that it is about to end the job.
     """
 
     def __init__(self) -> None:
@@ -66,9 +63,7 @@ class Arrivals:
         self.requeues = self.held = False
 
     def install(self) -> None:
-        """Handle the signals, also where another handler was installed meanwhile. Outside the main
-        thread nothing is done: whoever owns it keeps its signals.
-        """
+        """Handle the signals; outside the main thread, whose owner keeps them, nothing is done."""
         if threading.current_thread() is threading.main_thread():
             for number in CODES:
                 signal.signal(number, self.arrived)

@@ -178,8 +178,8 @@ class Registry:
 
     def declared(self, attribute: str) -> dict[str, str]:
         """The text that each class of the kind declares as a class attribute, or as its ``summary``
-        or ``paper``, by the component's name. It is read from the source, as importing tasks takes
-        seconds. A component without it, or without a source, is left out.
+        or ``paper``, by the component's name, where there is one. It is read from the source, as
+        importing tasks takes seconds.
         """
         files = {name: str(path) for name, path in self._files().items()}
         for name, point in self._points().items():
@@ -262,9 +262,7 @@ class Registry:
 
 @cache
 def _declarations(file: str, name: str) -> Mapping[str, str]:
-    """What the class that a file registers under a name says: its attributes that are texts, the
-    ``summary`` in its docstring, and its ``paper``.
-    """
+    """What the class that a file registers under a name says, as :meth:`Registry.declared`."""
     try:
         tree = ast.parse(Path(file).read_text("utf-8"))
     except (OSError, SyntaxError, ValueError):
@@ -324,10 +322,7 @@ def packages(recipe: Mapping[str, Any]) -> dict[str, str]:
 @contextmanager
 def needing(packages: object) -> Iterator[None]:
     """Context in which a component that is not there, of one of the :func:`packages` that a run
-    has noted, is missed with its package.
-
-    Raises:
-        BadRun: naming the package.
+    has noted, is a BadRun that names its package.
     """
     try:
         yield
@@ -413,9 +408,7 @@ def list_components() -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Slot:
-    """Marks a parameter that takes the spec of a component: ``Annotated[Spec, Slot("norm")]``. The
-    command line looks for it.
-    """
+    """Marks a parameter that takes the spec of a component: ``Annotated[Spec, Slot("norm")]``."""
 
     kind: str
 

@@ -9,8 +9,7 @@ from tfzoo.errors import BadOption
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """The special ids of a tokenizer, ``tokenizer.special``. Data, models, losses, search and
-    exports take them from there.
+    """The special ids of a tokenizer, ``tokenizer.special``.
 
     >>> bert = SpecialIds(pad=0, unk=100, bos=101, cls=101, eos=102, mask=103)
     >>> sorted(bert.every)

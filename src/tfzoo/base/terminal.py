@@ -53,10 +53,8 @@ def progress(title: str) -> Iterator[Callable[[str], None]]:
 
 def print_refusal(error: object) -> None:
     """Print the error that ends this process, once for all that a launcher has started: rank 0
-    prints it. Where rank 0 has no error, the process that has one prints it with its rank.
-
-    A launcher that sees one process fail ends the others. So one above rank 0 that is not ended
-    soon is alone with its error, and of several on a machine the first to print it ends the rest.
+    prints it. Where rank 0 has no error, the launcher, which ends all when one fails, does not end
+    the process that has one: it prints it, with its rank.
     """
     if not rank():
         notify(error_lines(error))
@@ -83,14 +81,11 @@ def error_lines(error: object, before: str = "") -> str:
 
 
 def silence_lightning() -> None:
-    """Silence Lightning's log messages and warnings. Call it after lightning is imported, because
-    the import sets log levels.
-    """
+    """Silence Lightning's messages and warnings, after its import, which sets log levels."""
     os.environ.setdefault("WANDB_SILENT", "true")
     known = [name for name in logging.root.manager.loggerDict if name.startswith("lightning")]
     for logger in map(logging.getLogger, known):
-        if logger.level != logging.WARNING:
-            logger.setLevel(logging.WARNING)
+        logger.setLevel(logging.WARNING)
     for message in (
         ".*does not have many workers.*",
         ".*smaller than the logging interval.*",
@@ -112,9 +107,7 @@ def silence_lightning() -> None:
 
 
 def tsv_cell(value: object) -> str:
-    """Format a value for tab-separated text: tabs and line breaks become spaces, and commas stand
-    between the items of a list.
-    """
+    """A value for tab-separated text, without tabs and line breaks; commas separate a list's."""
     if isinstance(value, list):
         return ",".join(map(tsv_cell, value))
     if isinstance(value, dict):
@@ -123,9 +116,7 @@ def tsv_cell(value: object) -> str:
 
 
 def row_line(row: Mapping[str, object], form: str, columns: Iterable[str]) -> str:
-    """A row as a line of one of :data:`FORMATS`: an object of JSON, or the values of ``columns``
-    with tabs between them.
-    """
+    """A row as a line of one of :data:`FORMATS`; ``columns`` are those of ``tsv``."""
     if form == "jsonl":
         return json.dumps(row, ensure_ascii=False)
     return "\t".join(tsv_cell(row.get(key, "")) for key in columns)

@@ -29,8 +29,7 @@ class TrainedRun:
     """
 
     def __init__(self, name: str | Path) -> None:
-        place = pretrained.place_of(name)
-        self.path = checkpoints.find(place)
+        self.path = checkpoints.find(pretrained.place_of(name))
         """The checkpoint."""
 
     @property

@@ -31,12 +31,12 @@ def find(path: Path) -> Path:
     """
     if path.name == pretrained.WEIGHTS:
         path = path.parent
+    check_exists(path)
     if is_checkpoint(path):
         return path
     inside = path / FOLDER if (path / FOLDER).is_dir() else path
     files = sorted(filter(is_checkpoint, inside.glob("*.ckpt")))
     if not files:
-        check_exists(path)
         if (path / "cells.json").is_file():
             runs = sorted(str(one.parent) for one in path.glob("*/*/config.yaml"))
             raise BadRun(

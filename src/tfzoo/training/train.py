@@ -190,7 +190,6 @@ class TrainingRun:
         resume_from: Path | None = None,
     ) -> None:
         self.config, self.folder, self.command = config, folder, command
-        self.environment = environment(command)
         self.resume_from = resume_from
         self.ended = "not started"
         self.test_scores: dict[str, float] = {}
@@ -278,7 +277,7 @@ class TrainingRun:
         """Write the configuration, and a section of the summary."""
         if not rank():
             write_config(self.folder, self.config.recipe)
-            write_summary(self.folder, command, {**section, **self.environment})
+            write_summary(self.folder, command, {**section, **environment(self.command)})
 
     def _fit(self) -> int:
         if not self.resume_from and not rank():

@@ -47,17 +47,17 @@ def best_checkpoint(settings: Mapping[str, Any], monitor: str, folder: Path) -> 
     Raises:
         BadRecipe: Lightning rejects the settings.
     """
-    arguments = {
+    settings = {
         "monitor": monitor,
         "mode": "max",
         "save_on_train_epoch_end": False,
         **{key: value for key, value in settings.items() if key not in LAST_CHECKPOINT_KEYS},
         "save_last": None,
     }
-    if arguments.get("save_top_k", 1) == 1 and not arguments.get("filename"):
-        arguments |= {"filename": "best", "enable_version_counter": False}
+    if settings.get("save_top_k", 1) == 1 and not settings.get("filename"):
+        settings |= {"filename": "best", "enable_version_counter": False}
     with lightning_errors("checkpoint"):
-        return ModelCheckpoint(dirpath=folder, **arguments)
+        return ModelCheckpoint(dirpath=folder, **settings)
 
 
 def make_trainer(
