@@ -204,10 +204,6 @@ class Mask:
         """The position of the first query among the keys; under 0 where queries outnumber keys."""
         return k - q if self.start is None else self.start
 
-    def may_hide_all(self, q: int, k: int) -> bool:
-        """Whether some query may look at no key."""
-        return self.keys is not None or self.allowed is not None or self.first_query(q, k) < 0
-
     def select(self, rows: Tensor) -> Mask:
         """The mask of these texts of a batch, by index: ``(r)``."""
         keys, allowed = self.keys, self.allowed
@@ -288,7 +284,8 @@ class Mask:
 
         def build() -> Tensor | None:
             visible = self.boolean(q, k, device)
-            if visible is None or not self.may_hide_all(q, k):
+            only_later = self.keys is None and self.allowed is None and self.first_query(q, k) >= 0
+            if visible is None or only_later:  # then each query may look at a key
                 return None
             return ~visible.any(-1, keepdim=True)
 

@@ -17,11 +17,6 @@ from tfzoo.base.values import check_range, type_name
 from tfzoo.errors import BadOption, NoNextToken
 from tfzoo.masks import Mask, keys_of
 
-MAX_PENALTY = 10
-"""The largest absolute value of ``length_penalty``; 0 to 1 is usual."""
-MAX_BEAM = 1000
-MAX_RATIO = 1000
-"""The largest value of ``max_length``, in target tokens per source token."""
 EXTRA_TOKENS = 10
 """Target tokens allowed in addition to ``max_length`` times the number of source tokens."""
 Until = Literal["best", "beam"]
@@ -113,10 +108,10 @@ class Search:
     def __post_init__(self) -> None:
         if self.until not in get_args(Until):
             raise BadOption(f"until must be {type_name(Until)}, not {self.until!r}")
-        check_range("beam", self.beam, ge=1, le=MAX_BEAM, whole=True)
+        check_range("beam", self.beam, ge=1, le=1000, whole=True)
         check_range("n_best", self.n_best, ge=1, le=self.beam, whole=True)
-        check_range("length_penalty", self.length_penalty, ge=-MAX_PENALTY, le=MAX_PENALTY)
-        check_range("max_length", self.max_length, ge=0, le=MAX_RATIO)
+        check_range("length_penalty", self.length_penalty, ge=-10, le=10)
+        check_range("max_length", self.max_length, ge=0, le=1000)
 
     def penalty(self, n: int) -> float:
         """The divisor of the log probability of ``n`` tokens: ``((5 + n) / 6) ** alpha``."""

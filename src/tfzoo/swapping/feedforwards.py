@@ -208,11 +208,3 @@ def replacement(model: nn.Module, name: str, specs: Mapping[str, Spec]) -> tuple
     trains = any(one.requires_grad for part in maps for one in part.parameters())
     made.train(module.training).requires_grad_(trains)
     return made, "" if loaded else "new weights"
-
-
-def place_in_layer(layer: Any, new: SwappedFeedForward) -> None:
-    """Put a replacement into one of torch's layers, which calls its maps itself: the first becomes
-    the replacement, the activation, the dropout and the second map do nothing.
-    """
-    layer.linear1, layer.linear2 = new, nn.Identity()
-    layer.activation, layer.dropout = nn.Identity(), nn.Identity()

@@ -256,11 +256,9 @@ def find(
             continue
         for kind in (kind for kind in specs if SWAPPED[kind].is_part(name, old)):
             entry = SwappedModule(kind, name, type(old).__name__, "kept", type(old).__name__)
-            if not fits(name, only or "*"):
-                yield replace(entry, reason="not in only"), old, None
-                continue
-            if fits(name, skip):
-                yield replace(entry, reason="in skip"), old, None
+            if not fits(name, only or "*") or fits(name, skip):
+                reason = "in skip" if fits(name, only or "*") else "not in only"
+                yield replace(entry, reason=reason), old, None
                 continue
             place = old, "attention" if kind == "weighting" else kind
             try:
@@ -270,8 +268,8 @@ def find(
                     raise NotSwappable("it is the model itself")
                 if place not in made:
                     made[place] = SWAPPED[kind].replacement(model, name, specs)
-            except NotSwappable as reason:
-                yield replace(entry, outcome="refused", reason=str(reason)), old, None
+            except NotSwappable as error:
+                yield replace(entry, outcome="refused", reason=str(error)), old, None
                 continue
             spec, (new, note) = specs[kind], made[place]
             now = spec if isinstance(spec, str) else spec["name"]
@@ -279,11 +277,15 @@ def find(
 
 
 def place(model: nn.Module, name: str, old: nn.Module, new: nn.Module) -> None:
-    """Put a replacement into the model."""
+    """Put a replacement into the model. PyTorch's Transformer layers call their maps themselves:
+    the first becomes the replacement; activation, dropout and the second map do nothing.
+    """
+    layer: Any = old
     if isinstance(new, InterfaceAttention):
-        old.add_module(attentions.NAME, new)
+        layer.add_module(attentions.NAME, new)
     elif isinstance(new, SwappedFeedForward) and type(old) in feedforwards.TORCH_LAYERS:
-        feedforwards.place_in_layer(old, new)
+        layer.linear1 = new
+        layer.activation, layer.dropout, layer.linear2 = (nn.Identity() for _ in range(3))
     else:
         model.set_submodule(name, new)
 

@@ -316,28 +316,17 @@ class Reader:
     write: Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
-SCALINGS: Mapping[str, Mapping[str, str]] = {
-    "default": {},
-    "linear": {"factor": "factor"},
-    "yarn": {
-        "factor": "factor",
-        "original_max_position_embeddings": "original_max_length",
-        "beta_fast": "beta_fast",
-        "beta_slow": "beta_slow",
-        "truncate": "truncate",
-        "attention_factor": "attention_factor",
-    },
-    "llama3": {
-        "factor": "factor",
-        "original_max_position_embeddings": "original_max_length",
-        "low_freq_factor": "low_freq_factor",
-        "high_freq_factor": "high_freq_factor",
-    },
-}
-"""The names of tfzoo for the keys of each ``rope_type``."""
 GENERAL = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
 TRAINED_LENGTH = "original_max_position_embeddings"
 """The length of the texts that a model was trained on; ``max_position_embeddings`` if missing."""
+SCALINGS: Mapping[str, Mapping[str, str]] = {"default": {}} | {
+    kind: {
+        {"original_max_length": TRAINED_LENGTH}.get(one.name, one.name): one.name
+        for one in fields(rotary_scaling.SCALINGS[kind])
+    }
+    for kind in ("linear", "yarn", "llama3")
+}
+"""The names of tfzoo for the keys of each ``rope_type``."""
 REQUIRED = frozenset({"factor", "low_freq_factor", "high_freq_factor", TRAINED_LENGTH})
 """The keys that ``transformers`` has no value for where they are missing."""
 
