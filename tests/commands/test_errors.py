@@ -169,7 +169,7 @@ RECIPES = [
     ("model: {dim: 8}\nmodel: {dim: 9}", "line 4", "'model' occurs twice"),
     ("model: {dim: 8, dim: 9}", "line 3", "'dim' occurs twice"),
     ("model: {dim: 8", "line"),
-    ("seed: &one 1\nsamples: *one", "line 4", "no aliases"),
+    ("seed: &one 1\ntimeout: *one", "line 4", "no aliases"),
     ("trainer: {callbacks: [{class_path: EarlyStopping, init_args: {patienc: 1}}]}", "patienc"),
     ("trainer: {logger: {class_path: CSVLogger, init_args: {save_dir: /tmp}}}", "--run FOLDER"),
 ]

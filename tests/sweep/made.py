@@ -90,7 +90,6 @@ def completed(run: Path, effect: float, seed: int) -> None:
         "seconds": 21.5,
         "train_seconds": 15.25,
         "tokens_per_second": round(19_700 - 3000 * effect + luck.gauss(0, 200)),
-        "decoded_per_second": round(5100 + 700 * effect + luck.gauss(0, 60), 1),
         "peak_memory": {"process": 520_646_656 + seed},
         "parameters": 87_000,
         "checkpoint": f"/gone/{run.parent.name}/{run.name}/checkpoints/best.ckpt",

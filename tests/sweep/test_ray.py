@@ -18,7 +18,6 @@ from tfzoo.sweep.run.local import threads_per_run
 
 MEASURED = (
     "tokens_per_second",
-    "decoded_per_second",
     "train_seconds",
     "peak_memory",
     "checkpoint_path",

@@ -9,7 +9,7 @@ from tfzoo.errors import BadRun
 from tfzoo.sweep.run.runs_csv import FILE, SweepFolder, table, write_csv
 
 FIXED = (
-    "parameters train_tokens steps tokens_per_second decoded_per_second train_seconds "
+    "parameters train_tokens steps tokens_per_second train_seconds "
     "peak_memory checkpoint_path run_folder hostname"
 )
 

@@ -1,7 +1,5 @@
 """The translation task: what it logs, what its checkpoints hold, and what it leaves alone."""
 
-from types import SimpleNamespace
-
 import lightning.pytorch as L
 import pytest
 import torch
@@ -143,52 +141,6 @@ def test_gradients_are_clipped_at_any_precision_by_norm_or_by_value(
         assert min(seen.norms) > 0.05
     else:
         assert seen.norms == pytest.approx([0.01] * 3, rel=1e-3)
-
-
-class Tables:
-    """A logger that takes tables."""
-
-    def log_table(self, key, columns, data):
-        self.logged = key, columns, data
-
-
-def test_a_validation_shows_the_same_four_sentences_each_time(data, monkeypatch):
-    task, printed, tables = task_of(data), [], Tables()
-    trainer = SimpleNamespace(is_global_zero=True, loggers=[object(), tables], callbacks=[])
-    task.trainer = trainer
-    for name in ("log", "log_dict"):
-        monkeypatch.setattr(task, name, lambda *given, **named: None)
-    monkeypatch.setattr(task, "print", printed.append)
-    for batches in ([[8, 3, 0], [2, 1, 5]], [[0, 1, 2, 3, 4]]):
-        printed.clear()
-        task.on_validation_start()
-        for rows in batches:
-            batch = data.sets["val"][rows]
-            decoded = [
-                [translation.Translation(text if row == 2 else "x", 0.0)]
-                for row, text in zip(rows, batch.target_text, strict=True)
-            ]
-            monkeypatch.setattr(task, "_search", lambda *given, decoded=decoded: decoded)
-            task.validation_step(batch, 0)
-        task.on_validation_epoch_end()
-        lines = data.sets["val"].lines[:4]
-        assert printed == [
-            f"  {source}\n    -> {target}  (right)"
-            if row == 2
-            else f"  {source}\n    -> x  (wrong)\n    =  {target}"
-            for row, (source, target) in enumerate(lines)
-        ]
-        assert tables.logged == (
-            "val/examples",
-            ["source", "translation", "reference"],
-            [
-                [source, target if row == 2 else "x", target]
-                for row, (source, target) in enumerate(lines)
-            ],
-        )
-    task.on_validation_start()
-    task._show_examples()
-    assert tables.logged[2] == []
 
 
 def test_a_monitored_score_is_computed_or_refused(data, tmp_path):

@@ -32,7 +32,6 @@ and of no section:
   --task          what is trained: tfzoo list task
   --train_tokens  training ends at the first step with at least this many tokens of training
                   data, unless another limit ends it earlier
-  --samples       how many texts each validation prints with what the model makes of them
   --explain       log diagnostics of attention and embeddings
   --timeout       seconds without progress after which one of several processes counts as hung
 

@@ -44,7 +44,6 @@ RANGES: dict[str, dict[str, Any]] = {
     "seed": {"ge": 0, "le": 2**32 - 1},
     "timeout": {"ge": 1, "le": 2**31},
     "train_tokens": {"ge": 1, "le": 2**63 - 1},
-    "samples": {"ge": 0, "le": 10_000},
     "trainer.accumulate_grad_batches": {"ge": 1},
     "trainer.devices": {"ge": -1, "le": 1024},
     "trainer.num_nodes": {"ge": 1, "le": 100_000},
@@ -393,9 +392,6 @@ class Config:
         if not re.fullmatch(r"auto|[-\d, \[\]]+", devices):
             said = f" must be a number, a list of numbers, or auto, not {devices!r}"
             raise BadRecipe(said, key="trainer.devices")
-        if self.recipe.get("samples") is not None and self.task.samples is None:
-            said = f": task {self.task.entry.name!r} prints no texts; leave it out"
-            raise BadRecipe(said, key="samples")
         strategy, callbacks = trainer.get("strategy"), as_list(trainer.get("callbacks"))
         name = str(strategy.get("class_path") if isinstance(strategy, Mapping) else strategy)
         classes = [one["class_path"].rpartition(".")[2] for one in callbacks]

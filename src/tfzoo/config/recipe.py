@@ -35,7 +35,6 @@ TOP: dict[str, Any] = {
     "timeout": float,
     "explain": bool,
     "train_tokens": int | None,
-    "samples": int | None,
 }
 """The keys that belong to no section, with their types."""
 CLASSES = {

@@ -42,10 +42,6 @@ class Stored(L.LightningModule):
 
     adapter: Adapter = Adapter()
     """What training adds to the model, see :class:`~tfzoo.learning.adapter.Adapter`."""
-    samples: int | None = None
-    """How many texts each validation prints with what the model makes of them; None: it prints
-    none, and a recipe cannot say a number.
-    """
     seed: int
     foreign: str
     recipe: dict[str, Any]
@@ -120,8 +116,6 @@ class Stored(L.LightningModule):
         task: Self = make(model, tokenizer, seed=seed, **settings, **recipe.get("options", {}))
         options = {key: task.recipe[key] for key in ("options",) if key in task.recipe}
         task.adapter, task.recipe = adapter, {**recipe, **options}
-        if recipe.get("samples") is not None:
-            task.samples = recipe["samples"]
         return task
 
     @classmethod

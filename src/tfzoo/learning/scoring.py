@@ -1,14 +1,12 @@
-"""Scores: their names, directions and units, how they are counted and computed, and how fast."""
+"""Scores: their names, directions and units, how they are counted and computed."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import lightning.pytorch as L
@@ -225,7 +223,6 @@ class Scored(L.LightningModule):
     def start_scoring(self, sets: int = 1) -> None:
         """Forget what was counted before."""
         self.scores = [Scores() for _ in range(sets)]
-        self.throughput = InferenceThroughput()
 
     def count_scores(self, batch: Any, dataloader: int) -> None:
         """Score a batch of a data set."""
@@ -303,42 +300,3 @@ def sums_by(owner: Tensor, rows: int, *values: Tensor) -> list[Tensor]:
     """The sums of the values that belong to each row, ``owner`` ``(t)``: ``(t) -> (b)`` each."""
     zeros = torch.zeros(rows, dtype=torch.float64)
     return [zeros.index_add(0, owner.cpu(), on_cpu(one).double()) for one in values]
-
-
-class InferenceThroughput:
-    """Items per second. Translation counts generated tokens, EOS included; classification counts
-    texts.
-
-    >>> throughput = InferenceThroughput()
-    >>> with throughput.timed(torch.device("cpu"), items=12):
-    ...     pass
-    >>> throughput.per_second > 0
-    True
-    """
-
-    def __init__(self) -> None:
-        self.items = 0
-        self.seconds = 0.0
-
-    @contextmanager
-    def timed(self, device: torch.device, items: int = 0) -> Iterator[None]:
-        """Add the duration of the ``with`` block, and the items that it infers, where that is known
-        before. The device is synchronised at both ends.
-        """
-        synchronize(device)
-        start = perf_counter()
-        yield
-        synchronize(device)
-        self.seconds += perf_counter() - start
-        self.items += items
-
-    @property
-    def per_second(self) -> float | None:
-        """Items per second; None if nothing was timed."""
-        return self.items / self.seconds if self.items and self.seconds else None
-
-
-def synchronize(device: torch.device) -> None:
-    """Wait until the device has finished its work."""
-    if device.type != "cpu":
-        torch.accelerator.synchronize(device)

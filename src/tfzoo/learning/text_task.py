@@ -111,8 +111,7 @@ class TextTask(Task):
         return self.summed(losses.sum(), weights.sum())
 
     def score(self, batch: Any) -> tuple[Any, ...]:
-        with self.throughput.timed(self.device, len(batch)):
-            logits = self.logits(batch)
+        logits = self.logits(batch)
         return *self.losses(logits, batch), *self.columns_of(logits, batch)
 
 

@@ -56,7 +56,7 @@ MAY_CHANGE = {
     *(f"trainer.{end}_{unit}" for end in ("max", "min") for unit in ("steps", "epochs", "time")),
     *(f"trainer.limit_{split}_batches" for split in ("val", "test", "predict")),
     *("trainer.devices", "trainer.num_nodes", "trainer.accumulate_grad_batches"),
-    *("train_tokens", "samples", "from"),
+    *("train_tokens", "from"),
 }
 """Keys that may change, with all below them, when a run goes on: how long training lasts, what is
 logged, on how many processes it runs, and where it once began. A step must keep its number of

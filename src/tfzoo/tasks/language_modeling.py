@@ -156,9 +156,7 @@ class LanguageModelingTask(DocumentTask):
         return *self.losses_of(self.hidden(batch), batch.labels), len(batch.labels)
 
     def score(self, batch: DocumentBatch) -> tuple[Any, ...]:
-        with self.throughput.timed(self.device):
-            loss, nll, tokens = self.loss(batch)
-        self.throughput.items += tokens
+        loss, nll, tokens = self.loss(batch)
         sums = sums_by(batch.owner, len(batch.index), nll, torch.ones_like(nll))
         return loss, tokens, *sums, torch.tensor([*map(size_of, batch.source_text)])
 

@@ -92,8 +92,7 @@ class MaskedLanguageModelingTask(DocumentTask):
         return self.summed(loss, tokens)
 
     def score(self, batch: MaskedBatch) -> tuple[Any, ...]:
-        with self.throughput.timed(self.device, len(batch)):
-            loss, nll, right, tokens = self.loss(batch)
+        loss, nll, right, tokens = self.loss(batch)
         columns = sums_by(batch.owner, len(batch.index), nll, right, torch.ones_like(nll))
         return loss, tokens, *columns
 

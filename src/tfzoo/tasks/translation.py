@@ -179,7 +179,6 @@ class TranslationTask(TokenTask):
     Answer = Translation
     Options = Translate
     percentages = "exact_match"
-    samples: int | None = 4
     published = "Transformer"
     monitor = "val/chrf"
     higher_is_better: ClassVar[Mapping[str, bool]] = {
@@ -204,7 +203,6 @@ class TranslationTask(TokenTask):
                 "loss and perplexity alone (tfzoo.search.Decodable)",
                 stacklevel=2,
             )
-        self._examples: dict[int, tuple[str, str, str]] = {}
 
     @property
     def vocabulary_size(self) -> int:
@@ -260,14 +258,6 @@ class TranslationTask(TokenTask):
         hidden = hidden.flatten(0, 1).index_select(0, batch.non_padding)
         return *self.losses_of(hidden, labels), len(labels)
 
-    def on_validation_start(self) -> None:
-        super().on_validation_start()
-        self._examples = {}
-
-    def on_validation_epoch_end(self) -> None:
-        super().on_validation_epoch_end()
-        self._show_examples()
-
     def check(self, data: Any) -> None:
         """Check that the model can read the data, and that no callback monitors ``val/bleu`` where
         the references are too short for BLEU.
@@ -309,11 +299,6 @@ class TranslationTask(TokenTask):
         if not self.decodes:
             return smoothed, tokens, *columns
         texts = [best.translation for best in self.answers_of(batch)]
-        for index, *example in zip(
-            batch.index, batch.source_text, texts, batch.target_text, strict=True
-        ):
-            if index < (self.samples or 0):  # the same sentences in each validation
-                self._examples[index] = (example[0], example[1], example[2])
         counts = line_counts(self.tokenizer.target_language, texts, batch.target_text)
         return smoothed, tokens, *columns, *counts
 
@@ -355,9 +340,7 @@ class TranslationTask(TokenTask):
     def _search(self, batch: ParallelBatch, options: Search) -> list[list[Translation]]:
         every = options if options.n_best == 1 else replace(options, n_best=options.beam)
         special, mask = self.tokenizer.special, batch.source_mask()
-        with self.throughput.timed(self.device):
-            found = search(self.model, batch.source, every, special=special, mask=mask)
-        self.throughput.items += sum(len(best.ids) + best.finished for best, *_ in found)
+        found = search(self.model, batch.source, every, special=special, mask=mask)
         ids = [hypothesis.ids for hypotheses in found for hypothesis in hypotheses]
         texts = iter(self.tokenizer.target.decode(ids))
         each = []
@@ -371,18 +354,3 @@ class TranslationTask(TokenTask):
             best = [Translation("", 0.0)] if nothing else [*distinct.values()]
             each.append(best[: options.n_best])
         return each
-
-    def _show_examples(self) -> None:
-        examples = [self._examples[index] for index in sorted(self._examples)]
-        for source, translation, reference in examples:
-            right = "right" if translation == reference else "wrong"
-            self.print(
-                f"  {source}\n    -> {translation}  ({right})"
-                + ("" if right == "right" else f"\n    =  {reference}")
-            )
-        for logger in self.loggers if self.samples else ():
-            if self.trainer.is_global_zero and hasattr(logger, "log_table"):
-                rows: list[Any] = [list(row) for row in examples]
-                logger.log_table(
-                    "val/examples", columns=["source", "translation", "reference"], data=rows
-                )

@@ -120,7 +120,7 @@ def check_overrides(sources: Sequence[Source], task: Any) -> None:
     Raises:
         TfzooError: naming the option, or the file and its key.
     """
-    of_training = {"model", "adapter", "checkpoint", *TOP, *task.training_settings} - {"samples"}
+    of_training = {"model", "adapter", "checkpoint", *TOP, *task.training_settings}
     for source in sources:
         for path, _ in leaves(source.values):
             key = ".".join(path)

@@ -373,7 +373,6 @@ class TrainingRun:
 
     def fit_section(self) -> dict[str, Any]:
         """The section ``fit`` of ``summary.json``."""
-        speed = self.task.throughput.per_second
         best = self.best.best_model_score
         return {
             "ended": self.ended,
@@ -386,7 +385,6 @@ class TrainingRun:
             else None,
             "best": {str(self.best.monitor): float(best)} if best is not None else {},
             **self.throughput.counts(),
-            "decoded_per_second": round(speed, 1) if speed else None,
             "skipped": self.task.skipped,
             "parameters": self.parameters,
             "checkpoint": str(self.checkpoint) if self.checkpoint else None,

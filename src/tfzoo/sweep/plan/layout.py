@@ -21,7 +21,6 @@ MEASURED_COLUMNS = (
         "train_tokens",
         "steps",
         "tokens_per_second",
-        "decoded_per_second",
         "train_seconds",
         "peak_memory",
     ),

@@ -84,7 +84,6 @@ def format_memory(size: float | None) -> str:
 COSTS: dict[str, tuple[str, Callable[[float | None], str]]] = {
     "parameters": ("Parameters", format_value),
     "tokens_per_second": ("Training tokens/s", format_value),
-    "decoded_per_second": ("Decoded/s", format_value),
     "peak_memory": ("Peak memory", format_memory),
     "train_seconds": ("Training s", format_value),
 }
