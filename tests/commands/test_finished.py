@@ -30,8 +30,7 @@ def test_a_finished_run_says_so_and_trains_on_where_it_is_to_last_longer(capsys)
     assert "run is complete: 2 steps" in capsys.readouterr().out
     assert files() == before, "nothing is tested or written again"
     assert main([*args, "--trainer.max_steps", "3"]) == 0
-    assert "--trainer.max_steps 3\n" in (said := capsys.readouterr().out)
-    assert said.count("--trainer.max_steps") == 1, "the command to go on has what it means"
+    assert "--trainer.max_steps 3\n" in capsys.readouterr().out
     steps = summary("run")["fit"]["steps"]
     assert max(int(row["step"]) for row in rows("run")) == steps == 3, "counted from 1"
 

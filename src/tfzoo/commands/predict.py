@@ -251,4 +251,12 @@ def score_parser() -> CommandParser:
 
 def score(given: Namespace) -> int:
     """Score, and write the predictions."""
-    return evaluate(given)
+    return evaluate(
+        given.run,
+        given.data,
+        given.overrides,
+        predictions=given.predictions,
+        device=given.device,
+        trust=given.trust,
+        command=given.words,
+    )

@@ -11,7 +11,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -38,7 +38,7 @@ from tfzoo.models.transformer import Transformer
 OUTPUT = "output and loss"
 """The part of what lies in no other."""
 MODEL, BACKWARD = "the model itself", "backward"
-"""What tensors belong to that are made before the forward pass, and after it."""
+"""The parts of what is made before the forward pass, and after it."""
 MOST_STATE = 8
 """No optimiser keeps so many times the parameters."""
 CPU = torch.device("cpu")
@@ -49,12 +49,9 @@ CPU = torch.device("cpu")
 
 @dataclass
 class Cost:
-    """Of a part of a model.
-
-    Args:
-        parameters: their number.
-        flops: of the matrix products of its forward pass; a multiplication and an addition are two.
-        activations: bytes of what it computes and the backward pass needs.
+    """Of a part of a model: the number of its parameters; FLOPs of the matrix products of its
+    forward pass, of which a multiplication and an addition are two; and bytes of what it computes
+    and the backward pass needs.
     """
 
     parameters: int = 0
@@ -64,16 +61,13 @@ class Cost:
 
 @dataclass
 class StepCost:
-    """Of a training step.
+    """Of a training step of a model, which is without data.
 
     Args:
-        model: without data.
         parts: a cost by part, in the order of the model. A module belongs to the component that it
             lies in, and to the child of the model that this lies in. Layers are added up.
         backward: the FLOPs of the backward pass.
-        parameters: bytes, tables included.
-        gradients: bytes.
-        optimizer_state: bytes.
+        parameters, gradients, optimizer_state: bytes; tables count as parameters.
         peak: the most bytes that the step holds at a moment, all of these included.
     """
 
@@ -88,11 +82,8 @@ class StepCost:
     @property
     def forward(self) -> Cost:
         """The sum over all parts."""
-        return Cost(
-            sum(part.parameters for part in self.parts.values()),
-            sum(part.flops for part in self.parts.values()),
-            sum(part.activations for part in self.parts.values()),
-        )
+        numbers = zip(*map(astuple, self.parts.values()), strict=True)
+        return Cost(*map(sum, numbers))
 
     @property
     def kept(self) -> int:
@@ -114,13 +105,8 @@ def step_cost(
     *,
     device: torch.device = CPU,
 ) -> StepCost:
-    """The cost of a training step.
-
-    Args:
-        make: makes the model; on ``device`` without being told.
-        loss: computes the loss; None: there is no forward and no backward pass.
-        optimizer: makes the optimiser; None: there is no step of it.
-        device: where the tensors would be.
+    """The cost of a training step on ``device`` of the model that ``make`` makes: without ``loss``
+    there is no forward and no backward pass, without ``optimizer`` no step of it.
 
     Raises:
         DataDependentOutputException, DynamicOutputShapeException: of PyTorch; a part looks at its
@@ -142,7 +128,11 @@ def step_cost(
             state = sum(tensor.nbytes for tensor in kept if isinstance(tensor, Tensor))
         counter.inside = [OUTPUT]
         total = None if loss is None else loss(model)
-        parts, counter.inside = counter.parts(), [BACKWARD]
+        parts = {
+            name: Cost(counter.parameters.get(name, 0), counter.flops[name], counter.held[name])
+            for name in dict.fromkeys([*counter.parameters, OUTPUT])
+        }
+        counter.inside = [BACKWARD]
         if total is not None:
             total.backward()
     return StepCost(
@@ -187,14 +177,6 @@ class Counter(TorchDispatchMode):
 
     def leave(self, *_: Any) -> None:
         self.inside.pop()
-
-    def parts(self) -> dict[str, Cost]:
-        """What each part has computed, and holds now."""
-        names = dict.fromkeys([*self.parameters, OUTPUT])
-        return {
-            name: Cost(self.parameters.get(name, 0), self.flops[name], self.held[name])
-            for name in names
-        }
 
     def __torch_dispatch__(
         self,
@@ -319,11 +301,8 @@ def cost_of(
 ) -> StepCost | None:
     """The cost of a recipe's training step on ``rows`` texts of ``length`` tokens; of none, what it
     holds in each step. None where it is not known: a part must see its data to know what to do, or
-    PEFT cannot add its adapter to tensors without data.
-
-    Args:
-        sizes: the arguments of the model that follow from the tokenizer.
-        device: where it is trained; anywhere but on a GPU it takes what it takes on a CPU.
+    PEFT cannot add its adapter to tensors without data. ``sizes`` are the arguments of the model
+    that follow from the tokenizer. Anywhere but on a GPU a step takes what it takes on a CPU.
     """
     recipe, classes, plugin = config.recipe, config.task.settings(), precision or Precision()
     optim, compute, adapter = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,27 @@ SETS = {"test": "test", "validation": "validate"}
 """What can be scored, and the method of Lightning's Trainer that does it."""
 
 
-def evaluate(given: Namespace) -> int:
-    """Run Lightning's ``validate`` or ``test`` on the run that the command line of ``score`` names,
-    print the scores and write them to its summary; write the predictions that are asked for.
+def evaluate(
+    name: str,
+    what: str,
+    overrides: Sequence[Source],
+    *,
+    predictions: str | None,
+    device: str | None,
+    trust: bool,
+    command: list[str],
+) -> int:
+    """Run Lightning's ``validate`` or ``test`` on a run, print the scores and write them to its
+    summary; write the predictions that are asked for.
+
+    Args:
+        name: of the run, as :class:`~tfzoo.learning.trained_run.TrainedRun` takes it.
+        what: a key of :data:`SETS`.
+        overrides: what differs from the configuration of the training.
+        predictions: a format, to write the predictions of the test sets in.
+        device: where to compute; None: where it was trained.
+        trust: whether what the run's recipe names may be imported.
+        command: the arguments of ``tfzoo``.
 
     Raises:
         BadRun: no such run, or a damaged checkpoint.
@@ -35,18 +52,18 @@ def evaluate(given: Namespace) -> int:
         TfzooError: no such device, data or format, no test set, nothing that was scored, or
             predictions of a run that has no folder.
     """
-    if given.data not in SETS:
-        raise UnknownName("data", given.data, SETS, "a file is named by --data.test FILE")
-    stage = SETS[given.data]
-    run = TrainedRun(given.run)
+    if what not in SETS:
+        raise UnknownName("data", what, SETS, "a file is named by --data.test FILE")
+    stage, run = SETS[what], TrainedRun(name)
     shown, folder = relative_path(run.path), run.folder
     if folder and not os.access(folder, os.W_OK):
         notify(f"{relative_path(folder)} may not be written: nothing is kept there")
         folder = None
-    check_predictions(given, shown, folder)
+    if predictions:
+        check_predictions(predictions, stage, shown, folder)
     notify(f"checkpoint: {shown}")
-    config = configuration(run, given)
-    task, data = load(run, device=given.device), config.data
+    config = configuration(run, overrides, device, trust)
+    task, data = load(run, device=device), config.data
     setattr(data, task.tokenizer_of_data, task.tokenizer)
     data.prepare_data()
     data.setup("test")
@@ -60,7 +77,7 @@ def evaluate(given: Namespace) -> int:
     from tfzoo.training.trainer import make_trainer
 
     trainer = make_trainer(config.recipe["trainer"], None, [progress_bar()])
-    with launching(given.words):
+    with launching(command):
         getattr(trainer, stage)(task, datamodule=data, verbose=False)
     if not (scores := logged_scores(trainer)):
         limit = f"trainer.limit_{'test' if stage == 'test' else 'val'}_batches"
@@ -70,21 +87,19 @@ def evaluate(given: Namespace) -> int:
     if folder and not rank():
         section = {"ended": "completed", "scores": scores, "intervals": intervals}
         section |= {"checkpoint": str(run.path.absolute()), "peak_memory": peak_memory()}
-        write_summary(folder, stage, section | environment(given.words))
+        write_summary(folder, stage, section | environment(command))
         rows += [("picture", relative_path(path)) for path in task.save_figures(folder)]
-        if given.predictions:
-            rows += write_predictions(task, data, folder / "predictions", given.predictions)
+        if predictions:
+            rows += write_predictions(task, data, folder / "predictions", predictions)
     print_table(rows, f"{stage} {shown}")
     return 0
 
 
-def check_predictions(given: Namespace, run: str, folder: Path | None) -> None:
+def check_predictions(form: str, stage: str, run: str, folder: Path | None) -> None:
     """Check ``--predictions`` before anything is scored."""
-    if not given.predictions:
-        return
-    if given.predictions not in FORMATS:
-        raise UnknownName("format", given.predictions, FORMATS)
-    if given.data != "test":
+    if form not in FORMATS:
+        raise UnknownName("format", form, FORMATS)
+    if stage != "test":
         raise TfzooError("--predictions are those of test sets: leave validation out")
     if folder is None:
         raise TfzooError(
@@ -92,33 +107,33 @@ def check_predictions(given: Namespace, run: str, folder: Path | None) -> None:
         )
 
 
-def configuration(run: TrainedRun, given: Namespace) -> Config:
-    """The configuration of a run's training with the overrides of the command line. Those that
-    would change what it was trained with are refused before anything is read from there.
+def configuration(
+    run: TrainedRun, overrides: Sequence[Source], device: str | None, trust: bool
+) -> Config:
+    """The configuration of a run's training with overrides. Those that would change what it was
+    trained with are refused before anything is read from there.
     """
-    check_overrides(given.overrides, run.task)
+    check_overrides(overrides, run.task)
     kept = run.entry["recipe"]
     trained = kept.get("trainer") or {}
     trainer = {key: trained[key] for key in ("precision", "accelerator") if key in trained}
-    trainer |= {"devices": 1, **(trainer_device(given.device) if given.device else {})}
+    trainer |= {"devices": 1, **(trainer_device(device) if device else {})}
     # What training began with need not be there any more.
     own = {**kept, "task": run.entry["task"], FROM: None, "trainer": trainer, "checkpoint": {}}
-    source = Source(own, str(run.path), given.trust)
-    if not any("data" in one.values for one in (source, *given.overrides)):
+    source = Source(own, str(run.path), trust)
+    if not any("data" in one.values for one in (source, *overrides)):
         raise BadRun(
             f"{relative_path(run.path)} names no data, as it was trained elsewhere or in Python. "
             "Name files, such as --data.root FOLDER, or stay in Python: trainer.test(task, data)"
         )
-    config = Config.parse(combine([source], given.overrides))
+    config = Config.parse(combine([source], overrides))
     run.entry["recipe"] = config.recipe
     return config
 
 
 def check_overrides(sources: Sequence[Source], task: Any) -> None:
-    """Check that nothing would change what a trained run was trained with, or goes unread.
-
-    Raises:
-        TfzooError: naming the option, or the file and its key.
+    """Raise a TfzooError, naming the option or the file and its key, where something would change
+    what a run was trained with, or goes unread.
     """
     of_training = {"model", "adapter", "checkpoint", *TOP, *task.training_settings}
     for source in sources:

@@ -71,7 +71,7 @@ class LastCheckpoint(Checkpoint):
         ARRIVALS.install()
 
     def between_batches(self, trainer: L.Trainer) -> None:
-        """Save and stop, if it is time to."""
+        """Save and stop, if it is time to; all processes call it."""
         if self.within_step:
             return
         self.code = self.processes.maximum(ARRIVALS.code)
@@ -134,8 +134,8 @@ class LastCheckpoint(Checkpoint):
                 self._wait(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Write the last checkpoint. It cannot wait for the end of training, when averaged weights
-        replace the trained ones.
+        """Write the last checkpoint: at the end of training, averaged weights replace the trained
+        ones.
         """
         if trainer.should_stop and not self.within_step:
             self.save(trainer)

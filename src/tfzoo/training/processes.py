@@ -22,14 +22,9 @@ LOST = re.compile(r"gloo|NCCL|time.?out|Connection|peer|Broken pipe|TCPStore|soc
 
 
 class Processes(L.Callback):
-    """All processes of a training, connected through their CPUs (gloo).
-
-    NCCL moves tensors of the GPU alone: to agree through it, each process would wait until its GPU
-    has finished all that was asked of it, in every step.
-
-    Args:
-        timeout: seconds after which an operation that one process does not join fails in the
-            others.
+    """All processes of a training, connected through their CPUs (gloo): to agree through NCCL, each
+    would wait in every step until its GPU has finished. ``timeout`` are the seconds after which an
+    operation that one process does not join fails in the others.
     """
 
     def __init__(self, timeout: float) -> None:

@@ -19,7 +19,7 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
 from tfzoo.base.files import replacing
-from tfzoo.base.scores import format_scores
+from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import notify
 from tfzoo.runs.folder import METRICS
 from tfzoo.runs.machine import peak_memory
@@ -54,10 +54,6 @@ class Lines(ProgressBar):
     is_enabled = True
     said = 0.0
 
-    def print(self, *args: Any, sep: str = " ", **kwargs: Any) -> None:
-        """Print a line."""
-        notify(sep.join(map(str, args)))
-
     def disable(self) -> None:
         """On all ranks but the first, which :func:`notify` knows."""
 
@@ -85,17 +81,18 @@ def shown(trainer: L.Trainer) -> dict[str, str]:
     }
 
 
+def validation_scores(trainer: L.Trainer) -> dict[str, float]:
+    """The scores of the last validation of a training."""
+    found = logged_scores(trainer).items()
+    return {name: score for name, score in found if name.startswith("val/")}
+
+
 def score_lines(trainer: L.Trainer) -> list[str]:
     """The scores of a validation during training, a line each."""
     if trainer.state.fn != "fit" or trainer.sanity_checking:
         return []
-    scores = {
-        key: float(value)
-        for key, value in trainer.callback_metrics.items()
-        if key.startswith("val/")
-    }
-    step = trainer.global_step
-    return [f"step {step}  {name}  {text}" for name, text in format_scores(scores)]
+    rows = format_scores(validation_scores(trainer))
+    return [f"step {trainer.global_step}  {name}  {text}" for name, text in rows]
 
 
 class MetricsFile(Logger):
@@ -164,11 +161,9 @@ class MetricsFile(Logger):
 
 
 class Throughput(L.Callback):
-    """Counts optimiser steps, tokens and seconds.
-
-    Tokens are those that the task counts in its attribute ``tokens``, of all processes. Training
-    seconds are those of training steps, without validation. When training goes on from a
-    checkpoint, all counts go on too.
+    """Counts optimiser steps, tokens and seconds, on from those of a checkpoint. Tokens are those
+    that the task counts in its attribute ``tokens``, of all processes; training seconds are without
+    validation.
     """
 
     trainer: L.Trainer

@@ -9,7 +9,7 @@ import lightning.pytorch as L
 
 from tfzoo.base import adapters
 from tfzoo.errors import BadRun
-from tfzoo.training.progress import MetricsFile
+from tfzoo.training.progress import MetricsFile, validation_scores
 
 
 class Resume(L.Callback):
@@ -86,11 +86,7 @@ class Resume(L.Callback):
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.state.fn == "fit" and not trainer.sanity_checking:
-            self.scores = {
-                key: float(value)
-                for key, value in trainer.callback_metrics.items()
-                if key.startswith("val/")
-            }
+            self.scores = validation_scores(trainer)
 
 
 def loop_state(done: int, epoch_batches: int, passed: int) -> dict[str, Any]:

@@ -36,9 +36,8 @@ def vocabularies(start: Start, data: Mapping[str, Any]) -> Sequence[str]:
 
 
 def load(run: TrainedRun, task: Any) -> list[tuple[str, str]]:
-    """Copy the weights that have the name and shape of one of a new task's. Returns the rows of
-    a table: which are kept, which start anew, which are dropped, and which options of the model
-    are other ones.
+    """Copy the weights that have the name and shape of one of a new task's. Returns the rows of a
+    table: what is kept, starts anew, is dropped, and which options of the model are other ones.
 
     Raises:
         BadRun: the run is damaged, or no weight of it fits.
@@ -89,8 +88,8 @@ def warn(run: TrainedRun, own: Mapping[str, Tensor], fits: Mapping[str, Tensor])
 def compared(
     own: Mapping[str, Tensor], kept: Mapping[str, Tensor], fits: Mapping[str, Tensor]
 ) -> list[tuple[str, str]]:
-    """What became of the weights of a new model, its ``own``, and of those of a run, which it has
-    ``kept``, of which some have fitted.
+    """What became of a new model's ``own`` weights, and of those ``kept`` in a run, of which some
+    fitted.
     """
     anew = {
         name: f", whose shape was {list(kept[name].shape)}" if name in kept else ""

@@ -80,13 +80,9 @@ ENVIRONMENT = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_S
 AT_ONCE = "interrupted at once"
 """How a training ended that a second Ctrl-C stopped."""
 WARMUP = 3
-"""Batches that are not timed: the first ones are slower, since memory is allocated and kernels are
-loaded.
-"""
-MIN_BATCHES, MAX_BATCHES = 2, 50
-"""Minimum and maximum number of batches that are timed."""
-MAX_SECONDS = 4.0
-"""Seconds after which timing ends, once :data:`MIN_BATCHES` are timed."""
+"""Batches of a dry run that are not timed: memory is allocated and kernels are loaded."""
+MIN_BATCHES, MAX_BATCHES, MAX_SECONDS = 2, 50, 4.0
+"""How many batches are timed, the fewest once so many seconds are over."""
 
 
 def train(config: Config, run: str | None, command: list[str]) -> int:
@@ -169,25 +165,13 @@ def launching(command: Sequence[str]) -> Iterator[None]:
 
 class TrainingRun:
     """One training in its folder: the Trainer with tfzoo's callbacks, and the results.
-
-    Args:
-        config: the resolved configuration.
-        folder: the run's folder.
-        command: the arguments of ``tfzoo``.
-        resume_from: the checkpoint to resume from, or None to start from step 0.
-
-    Raises:
-        BadRecipe: as :func:`ready`.
+    ``resume_from`` is the checkpoint that it goes on from; errors are those of :func:`ready`.
     """
 
     parameters: int
 
     def __init__(
-        self,
-        config: Config,
-        folder: Path,
-        command: list[str],
-        resume_from: Path | None = None,
+        self, config: Config, folder: Path, command: list[str], resume_from: Path | None
     ) -> None:
         self.config, self.folder, self.command = config, folder, command
         self.resume_from = resume_from
@@ -245,8 +229,8 @@ class TrainingRun:
         notify(f"model: {self.parameters:,} parameters{of_them}")
 
     def run(self) -> int:
-        """Train the task, score it on the test sets, write the summary. Returns the exit code. Of a
-        resume that ends before its first step the run keeps no record.
+        """Train the task, score it on the test sets, write the summary; return the exit code. A
+        resume that ends before its first step leaves no record.
         """
         code = self._fit()
         ARRIVALS.held = False
@@ -304,7 +288,7 @@ class TrainingRun:
         return code
 
     def _on_interrupt(self, stop: BaseException) -> int:
-        """Return the exit code after a signal or Ctrl-C; requeue the job if the scheduler asks."""
+        """The exit code after a signal or Ctrl-C; the job is requeued if the scheduler asks."""
         after_checkpoint = isinstance(stop, SystemExit) and stop.code == STOPPED
         self.ended = "interrupted" if after_checkpoint else AT_ONCE
         notify(f"tfzoo: stopped by a signal after step {self.trainer.global_step}")
@@ -338,9 +322,7 @@ class TrainingRun:
         return code
 
     def _test(self) -> int:
-        """Score the best checkpoint on the test sets. Returns the exit code; a signal leaves the
-        test to the next attempt.
-        """
+        """Score the best checkpoint; a signal leaves the test to the next attempt."""
         path = self.checkpoint
         if path is None:
             return 0
@@ -368,7 +350,7 @@ class TrainingRun:
         return None
 
     def attempts(self, ended: str) -> list[dict[str, Any]]:
-        """Return all attempts of this run: the step at which each started and how it ended."""
+        """The step at which each attempt of this run started, and how it ended."""
         return [*self.earlier, {"from": self.resume.start, "ended": ended}]
 
     def fit_section(self) -> dict[str, Any]:
@@ -400,8 +382,8 @@ class TrainingRun:
             print_result(f"to predict:\n  {written(text)} | tfzoo predict {shlex.quote(folder)}")
         if (self.last.folder / checkpoints.LAST).exists():
             has_folder = any(word == "--run" or word.startswith("--run=") for word in self.command)
-            words = [*last_of_each(self.command), *([] if has_folder else ["--run", folder])]
-            print_result(f"to go on:\n  {shlex.join(['tfzoo', *words])}")
+            words = ["tfzoo", *self.command, *([] if has_folder else ["--run", folder])]
+            print_result(f"to go on:\n  {shlex.join(words)}")
 
     def _table(self) -> list[tuple[str, str]]:
         section = self.fit_section()
@@ -430,26 +412,9 @@ class TrainingRun:
 
 
 def example_text(data: Any) -> str:
-    """Return a validation text that can stand in double quotes in a shell."""
+    """A validation text that can stand in double quotes in a shell."""
     texts = data.val_dataloader().dataset[range(1)].source_text
     return next((text for text in texts if text.strip() and not set(text) & set('"$`\\!')), "text")
-
-
-def last_of_each(command: Sequence[str]) -> list[str]:
-    """A command without the options, and their values, that are given again later. Those that add
-    to a list, and files, which may be several, stay.
-    """
-    options: dict[str, list[str]] = {"": []}
-    key = ""
-    for word in command:
-        if word.startswith("--"):
-            key = name = word.partition("=")[0]
-            if name.endswith("+") or name == "--config":
-                key = f"{name} {len(options)}"
-            options.pop(key, None)
-            options[key] = []
-        options[key].append(word)
-    return [word for words in options.values() for word in words]
 
 
 def written(text: str) -> str:
@@ -474,8 +439,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def requeue() -> str:
-    """Ask SLURM to requeue this job, which is about to reach its time limit. Returns a message;
-    ``""`` where this is no job of srun.
+    """Ask SLURM to requeue this job, which is about to reach its time limit, and say what came of
+    it; ``""`` where this is no job of srun.
     """
     job = os.environ.get("SLURM_JOB_ID", "")
     if not job or not SLURMEnvironment.detect():
@@ -531,7 +496,7 @@ class Stopwatch(Checkpoint):
 
 def dry_run(config: Config, command: list[str]) -> int:
     """Prepare the data, train a few steps, and print what the whole training will take. Nothing is
-    written except to the cache. Returns the exit code.
+    written except to the cache.
     """
     alone = {"callbacks": [], "limit_val_batches": 0, "enable_progress_bar": False}
     stopwatch = Stopwatch()

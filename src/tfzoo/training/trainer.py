@@ -41,8 +41,8 @@ LAST_CHECKPOINT_KEYS = {"every_n_train_steps", "train_time_interval"}
 
 
 def best_checkpoint(settings: Mapping[str, Any], monitor: str, folder: Path) -> ModelCheckpoint:
-    """Return the callback that saves the best checkpoint after each validation. ``settings`` are
-    the section ``checkpoint``; ``monitor`` is the score to compare if they name none.
+    """The callback that saves the best checkpoint after each validation. ``settings`` are the
+    section ``checkpoint``; ``monitor`` is the score to compare if they name none.
 
     Raises:
         BadRecipe: Lightning rejects the settings.
@@ -66,7 +66,7 @@ def make_trainer(
     callbacks: Sequence[L.Callback],
     loggers: Sequence[Any] = (),
 ) -> L.Trainer:
-    """Return a Trainer with the callbacks and loggers of the section ``trainer`` and these in
+    """A Trainer with the callbacks and loggers of the section ``trainer`` and these in
     addition. Without a folder, the loggers of the section are left out.
 
     Raises:
@@ -122,8 +122,8 @@ def lightning_errors(section: str) -> Iterator[None]:
 
 
 def on_all_processes(arguments: Mapping[str, Any]) -> L.Trainer:
-    """Return the Trainer of these arguments. If they do not set the number of devices or machines,
-    it uses those that the launcher has started.
+    """The Trainer of these arguments. If they do not set the number of devices or machines, it uses
+    those that the launcher has started.
 
     Raises:
         BadRecipe: the arguments ask for other numbers than were started.
@@ -146,8 +146,8 @@ def on_all_processes(arguments: Mapping[str, Any]) -> L.Trainer:
 
 
 def detect_launcher() -> tuple[str, int, int]:
-    """Return the launcher, the number of processes per machine and the number of machines. The name
-    is ``""`` if no launcher was used: the Trainer then starts processes itself.
+    """The launcher, the number of processes per machine and the number of machines. Without one its
+    name is ``""``: the Trainer then starts processes itself.
     """
     if TorchElasticEnvironment.detect():
         here = int(os.environ["LOCAL_WORLD_SIZE"])
@@ -159,20 +159,15 @@ def detect_launcher() -> tuple[str, int, int]:
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Writes and reads the checkpoints of a Trainer, which takes it as a plug-in.
-
-    A file is renamed to its final name once all of it is on the disk. A kill, a full disk or a
-    power cut therefore leaves the checkpoint before it untouched.
+    """Writes and reads the checkpoints of a Trainer, which takes it as a plug-in. A file is renamed
+    to its final name once all of it is on the disk: a kill, a full disk or a power cut leaves the
+    checkpoint before it untouched.
     """
 
     def save_checkpoint(
         self, checkpoint: Mapping[str, Any], path: str | Path, storage_options: Any | None = None
     ) -> None:
-        """Write a checkpoint, and make its folder.
-
-        Raises:
-            OSError: the file system's.
-        """
+        """Write a checkpoint, and make its folder."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
