@@ -39,7 +39,7 @@ def write_tokenizer(task: Task, folder: Path) -> None:
     """Write the texts of the task's tokenizers, such as ``tokenizer.json`` for Hugging Face's
     library ``tokenizers``. Of two, ``tokenizer_1.json`` is the source's.
     """
-    for name, text in split_texts(task.tokenizer_state())[1].items():
+    for name, text in split_texts(task.tokenizer.state())[1].items():
         (folder / name).write_text(text, "utf-8", newline="\n")
 
 

@@ -76,14 +76,9 @@ class Stored(L.LightningModule):
         """
         return {"vocab_size": PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)}
 
-    def tokenizer_state(self) -> dict[str, Any]:
-        """The tokenizer as numbers, strings, lists and dicts, as a checkpoint stores it."""
-        state: dict[str, Any] = self.tokenizer.state()
-        return state
-
     @classmethod
     def restore_tokenizer(cls, state: Mapping[str, Any]) -> Any:
-        """Make the tokenizer from :meth:`tokenizer_state`."""
+        """Make the tokenizer from its ``state()``, as a checkpoint stores it."""
         return Vocabulary.restore(state)
 
     @classmethod
@@ -227,7 +222,7 @@ class Stored(L.LightningModule):
             "task": self.entry.name,
             "recipe": {**self.recipe, **adapter},
             "packages": packages({**self.recipe, "task": self.entry.name}),
-            "tokenizer": self.tokenizer_state(),
+            "tokenizer": self.tokenizer.state(),
             "batches": self.batches,
             "skipped": self.skipped,
             "text": self._content(),
@@ -245,7 +240,7 @@ class Stored(L.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         kept = checkpoint["tfzoo"]
-        if kept["tokenizer"] != self.tokenizer_state():
+        if kept["tokenizer"] != self.tokenizer.state():
             raise BadRun(
                 "the checkpoint has another tokenizer than the training data; resume with the data "
                 "that the checkpoint was trained on"

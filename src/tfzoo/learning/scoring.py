@@ -107,7 +107,9 @@ class Scores:
 
 
 class Scored(L.LightningModule):
-    """The part of a task that scores data sets, over all processes."""
+    """The part of a task that scores data sets, over all processes: Lightning's hooks of validation
+    and test.
+    """
 
     Batch: ClassVar[type] = object
     """The class of the batches that the data module's loaders give."""
@@ -138,7 +140,7 @@ class Scored(L.LightningModule):
         super().__init__()
         self.pictures: dict[str, Figures] = {}
         """Of the last test, by test set."""
-        self.start_scoring()
+        self.scores = [Scores()]
 
     @classmethod
     def logged_names(cls) -> list[str]:
@@ -220,16 +222,25 @@ class Scored(L.LightningModule):
                 f"{type(batch).__name__}: give the DataLoader a collate_fn{makes or ' for it'}"
             )
 
-    def start_scoring(self, sets: int = 1) -> None:
-        """Forget what was counted before."""
-        self.scores = [Scores() for _ in range(sets)]
+    def on_validation_start(self) -> None:
+        self.scores = [Scores()]
 
-    def count_scores(self, batch: Any, dataloader: int) -> None:
+    def on_test_start(self) -> None:
+        known = getattr(getattr(self.trainer, "datamodule", None), "test_names", ())
+        self.scores = [Scores() for _ in known or [""]]
+
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Score a batch of a data set."""
         self.check_batch(batch)
-        while len(self.scores) <= dataloader:  # more data loaders than `test_names`
+        while len(self.scores) <= dataloader_idx:  # more data loaders than `test_names`
             self.scores.append(Scores())
-        self.scores[dataloader].add(batch.index, *self.score(batch))
+        self.scores[dataloader_idx].add(batch.index, *self.score(batch))
+
+    test_step = validation_step
+
+    def on_validation_epoch_end(self) -> None:
+        for index in range(len(self.scores)):
+            self.log_scores(f"val/{index}" if index else "val", index, prog_bar=not index)
 
     def log_scores(self, prefix: str, index: int, prog_bar: bool = False) -> None:
         """Log the scores of a data set and its number of items, over all processes."""
@@ -251,7 +262,7 @@ class Scored(L.LightningModule):
         names = self.test_names()
         return "test" if len(names) == 1 or names[index] == "test" else f"test/{names[index]}"
 
-    def log_test(self) -> None:
+    def on_test_epoch_end(self) -> None:
         """Log the scores of all test sets, and their pictures."""
         self.pictures = {}
         for index, name in enumerate(self.test_names()):

@@ -1,6 +1,6 @@
 """A task: a LightningModule that holds a model with its data, loss, scores and optimiser. How it is
-trained stands here; beside it how it scores (``scoring``), applies its model to texts (``lines``),
-and is stored (``persistence``).
+trained stands here; beside it how it validates and tests (``scoring``), applies its model to texts
+(``lines``), and is stored (``persistence``).
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Task(Lines, Scored, Stored):
         theirs = getattr(data, self.tokenizer_of_data, None)
         if theirs is None or theirs is self.tokenizer:
             return
-        if theirs.state() != self.tokenizer_state():
+        if theirs.state() != self.tokenizer.state():
             raise BadOption(
                 "the data was prepared with another tokenizer than the model's; set "
                 f"data.{self.tokenizer_of_data} = task.tokenizer before data.prepare_data()"
@@ -369,28 +369,8 @@ class Task(Lines, Scored, Stored):
             self._check_skipped()  # before decoding with weights that may not be finite
         super().on_validation_model_eval()
 
-    def on_validation_start(self) -> None:
-        self.start_scoring()
-
-    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
-        self.count_scores(batch, dataloader_idx)
-
-    def on_validation_epoch_end(self) -> None:
-        for index in range(len(self.scores)):
-            self.log_scores(f"val/{index}" if index else "val", index, prog_bar=not index)
-
     def on_validation_end(self) -> None:
         self._restart_clock()  # training throughput excludes validation
-
-    def on_test_start(self) -> None:
-        known = getattr(getattr(self.trainer, "datamodule", None), "test_names", ())
-        self.start_scoring(max(len(known), 1))
-
-    def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
-        self.count_scores(batch, dataloader_idx)
-
-    def on_test_epoch_end(self) -> None:
-        self.log_test()
 
     def predict_step(
         self, batch: Any, batch_idx: int, dataloader_idx: int = 0
@@ -421,16 +401,12 @@ def check_sizes(given: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
 class WarmupEMA(WeightAveraging):
     """An exponential moving average over a share of the steps so far, until it spans as many as
     ``decay`` says: after step ``n``, counted from 0, ``average = d average + (1 - d) weights``
-    with ``d = min(decay, (1 + n) / (20 + n))``, which spans about ``n / 19`` steps, or ``1 / (1 -
-    decay)``. With ``decay`` from the start, the average would long hold the weights that training
-    began with; so less than a millionth of them is left after ten steps. (As TensorFlow's
-    ``tf.train.ExponentialMovingAverage`` with ``num_updates``, which has 10 in place of 20.)
+    with ``d = min(decay, (1 + n) / (20 + n))``, as TensorFlow's ``ExponentialMovingAverage`` with
+    ``num_updates``, which has 10 in place of 20. With ``decay`` from the start, the average would
+    long hold the weights that training began with.
 
     Buffers of the model are averaged, too, such as running statistics; those of the task itself are
     not: class weights, or the threshold that a validation has chosen with the average.
-
-    Args:
-        decay: over 0 and under 1.
     """
 
     def __init__(self, decay: float) -> None:

@@ -134,10 +134,7 @@ class ClassificationTask(TextTask):
         model: a :class:`~tfzoo.TransformerClassifier` with the tokenizer's vocabulary size and
             number of labels, or any module that maps ``tokens`` to logits ``(b classes)``.
         tokenizer: ``ClassificationData.vocabulary``: the tokenizer and the labels.
-        optim: learning rate, schedule and label smoothing.
         loss: class weights.
-        compute: compilation of layers, activation checkpointing.
-        seed: the random state of each training batch is derived from it.
 
     Raises:
         BadOption: a class weight of a label that does not exist; a module returns no logits.

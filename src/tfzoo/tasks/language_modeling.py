@@ -93,9 +93,6 @@ class LanguageModelingTask(DocumentTask):
             token. One of another class than tfzoo's takes ``data.packed: false`` and continues no
             texts.
         tokenizer: ``DocumentData.vocabulary``: the tokenizer; it has no labels.
-        optim: learning rate, schedule and label smoothing.
-        compute: compilation of layers, activation checkpointing.
-        seed: the random state of each training batch is derived from it.
     """
 
     Model: ClassVar[type[nn.Module]] = LanguageModel

@@ -49,9 +49,6 @@ class MaskedLanguageModelingTask(DocumentTask):
             module that maps ``tokens`` ``(b n)``, padded on the right, to logits ``(b n v)`` of the
             token at each place.
         tokenizer: ``MaskedData.vocabulary``: the tokenizer; it has no labels.
-        optim: learning rate, schedule and label smoothing.
-        compute: compilation of layers, activation checkpointing.
-        seed: the random state of each training batch is derived from it.
     """
 
     Model: ClassVar[type[nn.Module]] = MaskedLanguageModel

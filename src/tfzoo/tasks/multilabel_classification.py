@@ -153,9 +153,6 @@ class MultilabelClassificationTask(TextTask):
         model: a :class:`~tfzoo.TransformerClassifier` with the tokenizer's vocabulary size and
             number of labels, or any module that maps ``tokens`` to logits ``(b labels)``.
         tokenizer: ``MultilabelData.vocabulary``: the tokenizer and the labels.
-        optim: learning rate and schedule.
-        compute: compilation of layers, activation checkpointing.
-        seed: the random state of each training batch is derived from it.
     """
 
     Data = MultilabelData

@@ -96,9 +96,6 @@ class RegressionTask(TextTask):
         model: a :class:`~tfzoo.TransformerClassifier` with the tokenizer's vocabulary size and
             ``classes=1``, or any module that maps ``tokens`` to ``(b 1)``.
         tokenizer: ``RegressionData.vocabulary``: the tokenizer; it has no labels.
-        optim: learning rate and schedule.
-        compute: compilation of layers, activation checkpointing.
-        seed: the random state of each training batch is derived from it.
 
     Raises:
         BadData: (before training) all training labels are equal.

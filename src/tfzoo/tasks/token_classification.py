@@ -180,9 +180,6 @@ class TokenClassificationTask(TextTask):
             the number of labels as ``classes`` and ``pooling=None``, or any module that maps
             ``tokens`` ``(b n)`` to logits ``(b n classes)``.
         tokenizer: ``TokenData.vocabulary``: the tokenizer and the labels.
-        optim: learning rate, schedule and label smoothing.
-        compute: compilation of layers, activation checkpointing.
-        seed: the random state of each training batch is derived from it.
     """
 
     Data = TokenData

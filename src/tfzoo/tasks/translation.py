@@ -161,10 +161,7 @@ class TranslationTask(TokenTask):
             next token. One without the methods of :class:`tfzoo.search.Decodable` cannot
             translate, and is scored by loss and perplexity alone.
         tokenizer: ``TranslationData.tokenizers``.
-        optim: learning rate, schedule and label smoothing.
         search: beam size and length penalty; validation and test use them with ``n_best=1``.
-        compute: compilation of layers, activation checkpointing.
-        seed: the random state of each training batch is derived from it.
     """
 
     Model: ClassVar[type[nn.Module]] = Transformer

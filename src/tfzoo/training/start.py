@@ -62,10 +62,10 @@ def load(run: TrainedRun, task: Any) -> list[tuple[str, str]]:
     rows += [("swapped", ", ".join(changed))] if changed else []
     task.began, task.anew = dict(rows), sorted(own.keys() - fits.keys())
     warn(run, parts[0], parts[2])
-    if texts_of(entry["tokenizer"]) != texts_of(task.tokenizer_state()):
+    if texts_of(entry["tokenizer"]) != texts_of(task.tokenizer.state()):
         another = "another one: a row of its embeddings stood for another word"
         rows.append(("tokenizer", another))
-    labels, wanted = (one.get("labels") for one in (entry["tokenizer"], task.tokenizer_state()))
+    labels, wanted = (one.get("labels") for one in (entry["tokenizer"], task.tokenizer.state()))
     if labels and wanted and labels != wanted and len(labels) == len(wanted):
         rows.append(("labels", f"others: a row of the head stood for {listing(labels)}"))
     return rows
