@@ -63,11 +63,9 @@ def cross_entropy(
 
     ``p = softmax(hidden weight^T)``, of ``c tanh(logits / c)`` with a ``cap`` ``c``; ``q`` is ``1 -
     smoothing`` at the target ``y``, 0 at ``pad`` and ``smoothing / (v - 2)`` elsewhere, as in
-    OpenNMT-py and JoeyNMT; without ``pad``, ``smoothing / (v - 1)``. Szegedy et al. 2016 (section
-    7), whose idea it is, give ``smoothing / v`` to every class, the target too: over the ``v - 1``
-    that are no padding, they have with ``smoothing`` what this has with ``smoothing (v - 2) / (v -
-    1)``. Only the sum has gradients. These have none, and ``torch.func`` takes none of it: second
-    derivatives are those of :func:`cross_entropy_of_logits`.
+    OpenNMT-py and JoeyNMT; without ``pad``, ``smoothing / (v - 1)``; see :func:`class_losses`. Only
+    the sum has gradients. These have none, and ``torch.func`` takes none of it: second derivatives
+    are those of :func:`cross_entropy_of_logits`.
 
     The gradients are computed together with the loss, one chunk of tokens at a time, so that the
     memory for logits does not grow with ``t``. Losses and gradients are accumulated in fp32, or in

@@ -33,10 +33,9 @@ class Explain(L.Callback):
     which runs its model as ``training_step`` does.
 
     At a logging step, the step's first batch passes through the model once more, in evaluation
-    mode: without dropout, and with the running statistics of batch norm. The attention weights of
-    its first 8 items are computed by :meth:`tfzoo.contracts.Attention.weights`, whatever kernel the
-    model uses. Parameters, gradients and random state do not change: the trained weights are bit
-    for bit those of a run without this callback.
+    mode. The attention weights of its first 8 items are computed by
+    :meth:`tfzoo.contracts.Attention.weights`, whatever kernel the model uses. The trained weights
+    are bit for bit those of a run without this callback.
 
     - ``explain/SIDE/entropy``: entropy of a query's attention weights, in nats; ``SIDE`` is
       ``encoder`` or ``decoder`` (self-attention), as the module is called, or ``cross``. Weights
@@ -79,9 +78,7 @@ class Explain(L.Callback):
 
 @torch.no_grad()
 def statistics(trainer: L.Trainer, module: Any, batch: Any) -> dict[str, Tensor]:
-    """Statistics of attention and embeddings on the first items of a batch, by name. All of it
-    passes through the model; the attention weights of the others are not computed.
-    """
+    """Statistics of attention and embeddings on the first items of a batch, by name."""
     found: Found = defaultdict(list)
     before = [one for one in module.modules() if one.training]
     unshard(module)
@@ -145,8 +142,7 @@ def record_attention(
     kwargs: Mapping[str, Any],
 ) -> None:
     """Pre-hook of the attention component of a :class:`SelfOrCrossAttention`: records statistics of
-    its weights and scores for ``q`` and prepared keys ``k``, ``(b h q c), (b h k *)``, computed by
-    :meth:`tfzoo.contracts.Attention.weights`.
+    its weights and scores for ``q`` and prepared keys ``k``, ``(b h q c), (b h k *)``.
     """
     q, k = (x[:ROWS] for x in args[:2])
     rows = torch.arange(len(q), device=q.device)

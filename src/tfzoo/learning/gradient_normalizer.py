@@ -17,9 +17,7 @@ from tfzoo.models.fsdp import full_tensor
 
 class GradientNormalizer:
     """Adds up losses and counts over the micro-batches of a step, then divides the gradients of the
-    total loss by the total count.
-
-    Everything is computed on the device, without waiting for a value on the host.
+    total loss by the total count, all on the device.
     """
 
     def __init__(self) -> None:
@@ -91,10 +89,8 @@ def skip_unless(finite: Tensor, optimizer: Any) -> None:
 
 
 class SkippedSteps:
-    """Counts skipped steps on the device.
-
-    :meth:`add` starts an asynchronous copy of the count to the host. :meth:`last_in_a_row`, called
-    one step later, reads this copy and therefore does not stall the device.
+    """Counts skipped steps on the device. :meth:`add` starts a copy of the count to the host, which
+    :meth:`last_in_a_row` reads one step later, so that nothing waits for the device.
     """
 
     def __init__(self) -> None:

@@ -43,13 +43,7 @@ class Adam(AdamW):
     """Adam with L2 regularisation: ``p - lr m / (sqrt(v) + eps)``, with the bias-corrected moving
     averages ``m`` and ``v`` of the gradient ``g + weight_decay p`` and of its square.
 
-    ``torch.optim.Adam``, fused: a step takes one kernel, and does not wait for the device. The
-    moving averages have the decay rates ``optim.betas``.
-
-    >>> from torch import nn
-    >>> optimizer = Adam((0.9, 0.98), 1e-9).configure(nn.Linear(2, 3), lr=1e-3, weight_decay=0.1)
-    >>> [group["weight_decay"] for group in optimizer.param_groups]
-    [0.1, 0.0]
+    ``torch.optim.Adam``, fused, with the decay rates ``optim.betas``.
     """
 
     make = torch.optim.Adam
@@ -93,9 +87,9 @@ class Muon:
 
     ``torch.optim.Muon`` for the matrices of the layers: the parameters of two dimensions in an
     ``nn.ModuleList``, except those of ``nn.Embedding``. Embeddings, output projection, biases and
-    norms have ``torch.optim.AdamW`` with ``optim.betas`` and ``optim.eps``.
-    ``U V^T`` is computed in bf16 with five Newton-Schulz iterations (Jordan et al. 2024). A matrix
-    ``(a b)`` has ``s = 0.2 sqrt(max(a, b))``, which gives its update the usual RMS of AdamW's.
+    norms have ``torch.optim.AdamW`` with ``optim.betas`` and ``optim.eps``. ``U V^T`` is computed
+    in bf16 with five Newton-Schulz iterations (Jordan et al. 2024). A matrix ``(a b)`` has ``s =
+    0.2 sqrt(max(a, b))``, which gives its update the usual RMS of AdamW's.
 
     Options:
         momentum: decay rate of the mean gradient, in ``[0, 1)``.
@@ -151,9 +145,8 @@ class Muon:
 
 
 class CombinedOptimizer(torch.optim.Optimizer):
-    """Two optimisers of different parameters as one. Its parameter groups are those of the first,
-    then those of the second, and its state is that of both, so that schedulers and checkpoints
-    handle it like a single optimiser.
+    """Two optimisers of different parameters as one, for schedulers and checkpoints: its parameter
+    groups are those of the first, then those of the second, its state that of both.
     """
 
     def __init__(self, first: torch.optim.Optimizer, second: torch.optim.Optimizer) -> None:

@@ -68,11 +68,9 @@ class Stored(L.LightningModule):
     def model_arguments(
         cls, tokenizer: Any = None, data: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Return the arguments of the model's constructor that are derived from the tokenizer, such
-        as ``vocab_size``. A recipe does not contain them.
-
-        Without a tokenizer, return small placeholders, so that a recipe's model can be checked
-        before data is read; ``data`` is then the recipe's section ``data``.
+        """The arguments of the model's constructor that are derived from the tokenizer, such as
+        ``vocab_size``; a recipe does not contain them. Without one, small placeholders, to check a
+        model before data is read; ``data`` is then the recipe's section ``data``.
         """
         return {"vocab_size": PLACEHOLDER_SIZE if tokenizer is None else len(tokenizer.tokenizer)}
 
@@ -115,19 +113,12 @@ class Stored(L.LightningModule):
 
     @classmethod
     def load(cls, run: str | Path, model: nn.Module | None = None) -> Self:
-        """Load a trained run, one of its checkpoints, or what :meth:`save_pretrained` or
-        :meth:`push_to_hub` wrote, in evaluation mode. For the folder of a run, this loads its best
-        checkpoint. ``tfzoo.load`` does so whatever the task is.
-
-        Args:
-            run: a folder, a checkpoint, or a repository of the Hugging Face Hub,
-                ``hf://name/repository`` or ``hf://name/repository@revision``.
-            model: for a task that was trained with a model of another class than tfzoo's: an
-                instance of that class with the same structure. It gets the trained weights.
+        """Load a trained run of this task, in evaluation mode, as :func:`tfzoo.load` does whatever
+        the task is.
 
         Raises:
-            BadRun: no such run; or the checkpoint is damaged, of another task, or not a checkpoint
-                of tfzoo; or its model is not tfzoo's, and none is given.
+            BadRun: as :func:`tfzoo.load`; or it is of another task, or its model is not tfzoo's,
+                and none is given.
         """
         trained = TrainedRun(run)
         trained.check_task(cls.entry.name)
@@ -146,9 +137,8 @@ class Stored(L.LightningModule):
         model: nn.Module | None = None,
         keep_adapter: bool = False,
     ) -> Self:
-        """Build the task from the contents of a checkpoint file, around ``model`` if given, in
-        evaluation mode; without one, its tensors become the task's. Its adapter, if it has one, is
-        merged, unless ``keep_adapter``.
+        """Build the task from the contents of a checkpoint, in evaluation mode, around ``model``;
+        without one, its tensors become the task's. An adapter is merged, unless ``keep_adapter``.
 
         Raises:
             BadRun: the contents do not match, or the model is not tfzoo's and none is given.
@@ -263,16 +253,14 @@ class Stored(L.LightningModule):
         return getattr(data, "content", "")
 
     def save_pretrained(self, folder: str | Path, *, repository: str = "") -> None:
-        """Write a folder with the weights in safetensors (``model.safetensors``), recipe and
-        tokenizer in JSON and a model card (``README.md``), which :meth:`load` and all commands
-        read::
+        """Write a folder with the weights in safetensors, recipe and tokenizer in JSON and a model
+        card, which :func:`tfzoo.load` and all commands read::
 
-            task = tfzoo.load("runs/numbers/1")
             task.save_pretrained("numbers")
             tfzoo.load("numbers").translate(["twenty plus two"])
 
-        The folder is written under a temporary name, read back and compared, then renamed. Absolute
-        paths in the recipe are shortened to their last part.
+        It is written under a temporary name, read back and compared, then renamed. Of absolute
+        paths in the recipe the last part is kept.
 
         Args:
             folder: a new or an empty folder.

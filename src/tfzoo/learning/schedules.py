@@ -12,8 +12,7 @@ from tfzoo.base.values import check_range
 @register("schedule", "constant")
 class Constant:
     """Linear to the peak in ``warmup`` updates, then constant: ``min(s / warmup, 1)`` at update
-    ``s`` (the first is 1). Training with fewer updates than ``warmup`` does not reach the
-    peak.
+    ``s`` (the first is 1).
 
     >>> Constant().factor(1)
     1.0
@@ -34,8 +33,7 @@ class InverseSqrt:
     sqrt(warmup / s))`` at update ``s`` (the first is 1).
 
     With ``optim.lr`` set to ``(dim * warmup) ** -0.5`` this is the schedule of the paper.
-    ``warmup=0`` has the effect of 1. Training with fewer updates than ``warmup`` does not reach the
-    peak.
+    ``warmup=0`` has the effect of 1.
 
     >>> InverseSqrt(warmup=100).factor(400)
     0.5
@@ -79,9 +77,8 @@ class LinearDecay(Decay):
     a linear decay: ``(max_steps - s + 1) / (max_steps - warmup)``.
 
     The decay is that of ``get_linear_schedule_with_warmup`` of transformers, which counts updates
-    from 0: the first update after the warm-up has the peak, the last one ``1 / (max_steps -
-    warmup)`` of it, and the factor would reach 0 one update after the last. Training with fewer
-    updates than ``warmup`` does not reach the peak.
+    from 0: the first update after the warm-up has the peak, and the factor would reach 0 one update
+    after the last.
 
     >>> LinearDecay(100).factor(76), LinearDecay(100).factor(100)
     (0.25, 0.01)

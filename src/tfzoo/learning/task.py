@@ -53,10 +53,9 @@ class Task(Lines, Scored, Stored):
     class. :meth:`load` cannot build such a model from a checkpoint: it takes one as an argument.
 
     **Normalisation.** ``training_step`` returns ``self.summed(loss, count)``. The optimiser then
-    gets the gradients of the total loss divided by the total count, where both totals are over all
-    micro-batches and processes of the step. The update thus does not depend on the number of
-    processes. If ``training_step`` returns a mean loss without :meth:`summed`, its gradients are
-    averaged over micro-batches and processes, as always in Lightning.
+    gets the gradients of the total loss divided by the total count, both over all micro-batches and
+    processes of the step, so that the update does not depend on their number. The gradients of a
+    loss without :meth:`summed` are averaged over both, as always in Lightning.
 
     **Auxiliary losses** of the model's parts, such as the balance loss of a mixture of experts, are
     added by :meth:`summed`: to the gradients, not to ``train/loss``, and never in validation. The
@@ -67,15 +66,14 @@ class Task(Lines, Scored, Stored):
     every step, taken or skipped. After ``optim.max_skipped`` skipped steps in a row, training
     ends with :class:`~tfzoo.errors.NotFinite`.
 
-    **Synchronisation.** A step is normalised and skipped on the device; the host reads
-    the number of skipped steps one step later. The host waits for the device at logging steps
-    (``trainer.log_every_n_steps``) and when a progress bar shows the loss; with ``precision:
-    16-mixed`` (GradScaler) or an optimiser that is not ``fused``, it waits at every step.
+    **Synchronisation.** A step is normalised and skipped on the device; the host reads the number
+    of skipped steps one step later. It waits for the device at logging steps and when a progress
+    bar shows the loss; with ``16-mixed`` or an optimiser that is not ``fused``, at every step.
 
-    **Scores** are reduced over all processes and logged as ``val/NAME`` and ``test/NAME``. If there
-    are several test sets, each is logged as ``test/SET/NAME``, except one that is called ``test``,
-    which is logged as ``test/NAME``. Loaders without a data module are named by their number, from
-    0. Of several validation sets, the first is logged as ``val/NAME``, the others by their number.
+    **Scores** are over all processes, and logged as ``val/NAME`` and ``test/NAME``; of several test
+    sets as ``test/SET/NAME``, except one that is called ``test``. Loaders without a data module are
+    named by their number, from 0. Of several validation sets, the first is logged as ``val/NAME``,
+    the others by their number.
 
     Args:
         settings: those of :attr:`Settings`, which become attributes.
@@ -323,10 +321,9 @@ class Task(Lines, Scored, Stored):
             self.log_dict({"train/grad_norm": normalizer.norm, "train/skipped": skipped})
 
     def log_training(self, values: Mapping[str, Tensor], tokens: Tensor | int) -> None:
-        """Count a batch's tokens, and log ``train/loss`` if it is among the values. At logging
-        steps also log the other values, auxiliary losses and shares of experts, the learning rate,
-        and the tokens per second since the last logging step: this process's rate times the number
-        of processes.
+        """Count a batch's tokens, and log ``train/loss`` if it is among the values; at logging
+        steps also the other values, auxiliary losses and shares of experts, the learning rate, and
+        the tokens per second since the last one, of this process times the number of processes.
         """
         self.tokens = self.tokens + tokens
         if "train/loss" in values:
@@ -350,11 +347,7 @@ class Task(Lines, Scored, Stored):
         return bool(every) and (self.trainer.global_step + 1) % every == 0
 
     def _check_skipped(self) -> None:
-        """End the training if too many steps in a row were skipped, up to the last step.
-
-        Raises:
-            NotFinite: ``optim.max_skipped`` steps in a row were skipped.
-        """
+        """Raise NotFinite if ``optim.max_skipped`` steps in a row were skipped."""
         in_a_row = self.skipped_steps.last_in_a_row()
         if in_a_row >= self.optim.max_skipped:
             raise NotFinite(in_a_row)
@@ -382,11 +375,8 @@ class Task(Lines, Scored, Stored):
 
 
 def check_sizes(given: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
-    """Check that a model has the sizes that are derived from the tokenizer, such as ``vocab_size``,
-    because these are not in a checkpoint's recipe. ``source_vocab_size=None`` means ``vocab_size``.
-
-    Raises:
-        BadOption: a size differs.
+    """Raise a BadOption unless a model has the sizes that are derived from the tokenizer, such as
+    ``vocab_size``: they are in no recipe. ``source_vocab_size=None`` means ``vocab_size``.
     """
     for key in derived.keys() & given.keys():
         has, needs = given[key], derived[key]
