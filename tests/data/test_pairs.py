@@ -127,7 +127,7 @@ def test_what_is_no_pair_is_named_with_its_place(tmp_path):
         prepared(root=str(tmp_path))
     vocabulary = prepared(train=ROWS, val=ROWS).vocabulary
     for line in ("one text", "a\tb\tc", ("a", "b", "c")):
-        with pytest.raises(BadData, match=r"text 2, .*: the model reads pairs of texts"):
+        with pytest.raises(BadData, match=r"line 2 of 2, .*: the model reads pairs of texts"):
             list(text_batches([TEXTS[0], line], vocabulary))
     single = prepared(train=[("a", "x"), ("b", "y")] * 3, text_column="text").vocabulary
     with pytest.raises(BadData, match="line 1 of 1 is not a string"):

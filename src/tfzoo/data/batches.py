@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -157,8 +156,7 @@ class ParallelBatch(Batch):
     - ``non_padding`` ``(t,)``: the indices of the t tokens to predict in
       ``target[:, 1:].flatten()``
     - ``source_lengths``, ``target_lengths`` ``(b)``: how many tokens of each row are real; None
-      where no row is padded, which the host then knows without waiting for the device
-    - ``index``: the row of each pair in its split, to restore its order
+      where no row is padded
     """
 
     source: Tensor
@@ -261,15 +259,11 @@ class ParallelDataset:
 
 @dataclass(kw_only=True)
 class ClassificationBatch(TextBatch):
-    """A batch of labelled sequences, as :class:`tfzoo.ClassificationData` yields them.
-    ``source_text`` is empty in training batches. :meth:`collate` makes one from lists of ids.
+    """A batch of labelled sequences, as :class:`tfzoo.ClassificationData` yields them: a
+    :class:`TextBatch` with labels. :meth:`collate` makes one from lists of ids.
 
-    - ``tokens`` ``(b n)``: ids and EOS, padded on the right
     - ``label`` ``(b)``: classes, int64, or numbers, float64; ``(b labels)``: 0 and 1, int64, where
       a text has several; ``(0)`` if the labels are not known
-    - ``lengths`` ``(b)``: how many tokens of each row are real; None where no row is padded, which
-      the host then knows without waiting for the device
-    - ``index``: the row of each sequence in its split, to restore its order
     """
 
     label: Tensor
@@ -304,11 +298,9 @@ class ClassificationDataset:
     :class:`ClassificationBatch` of three sequences.
 
     ``labels`` ``(rows of the split)``, classes or numbers, or ``(rows labels)`` flags, is empty if
-    the labels are not known; ``special`` are the ids of the tokenizer, ``lines`` is the text, where
-    it is needed, and ``rows`` are those of the split that are used. Of a sequence with more than
-    ``max_length`` tokens, the first ones are used; EOS follows them.
-    Of ``pairs``, whose texts a separator divides, those of both texts
-    (:func:`truncate`).
+    the labels are not known; ``lines`` is the text, where it is needed, and ``rows`` are those of
+    the split that are used. Of a sequence with more than ``max_length`` tokens, the first ones are
+    used; of ``pairs``, whose texts a separator divides, those of both texts (:func:`truncate`).
     """
 
     def __init__(
@@ -361,10 +353,8 @@ class ClassificationDataset:
 
 
 def sentences_of(ids: Sequence[Sequence[int]], special: SpecialIds) -> Sentences:
-    """Lists of ids of a batch.
-
-    Raises:
-        BadData: no list, or a special id other than the unknown one.
+    """The lists of ids of a batch: one or more, without special ids but the unknown one and the
+    mask.
     """
     if not ids:
         raise BadData("a batch needs at least one example")
@@ -404,18 +394,27 @@ def padded(
     return ids, torch.from_numpy(lengths + len(before) + 1) if uneven else None
 
 
-def checked_lines(lines: Iterable[Any]) -> list[str]:
-    """The lines that a user wants translated or classified, as a list.
+def checked_lines(lines: Iterable[Any], pairs: bool = False) -> list[str]:
+    """The lines that a user wants translated or classified, as a list. A line of ``pairs`` is two
+    texts, or one with a tab between them; an empty one is a pair of empty texts.
 
     Raises:
-        BadData: ``lines`` is one string, or holds something that is no string.
+        BadData: ``lines`` is one string, or holds something that is no string or no pair.
     """
-    check_several(lines)
+    if isinstance(lines, str | bytes):
+        raise BadData(f"pass a list of texts, not one: [{lines[:40]!r}]")
     lines = list(lines)
-    for number, line in enumerate(lines, 1):
-        where = f"line {number:,} of {len(lines):,}"
+    for place, line in enumerate(lines):
+        where = f"line {place + 1:,} of {len(lines):,}"
+        if pairs and isinstance(line, tuple | list) and all(isinstance(one, str) for one in line):
+            line = lines[place] = joined(line)
         if not isinstance(line, str):
             raise BadData(f"{where} is not a string but {str(line)[:40]}")
+        if pairs and line and line.count(TAB) != 1:
+            raise BadData(
+                f"{where}, {line[:40]!r}: the model reads pairs of texts, each with one tab "
+                "between its two texts"
+            )
         check_unicode(line, where)
     return lines
 
@@ -483,10 +482,10 @@ def text_batches(
     Raises:
         BadData: a line is no text, or no pair where the model reads pairs.
     """
-    lines = checked_lines(pair_lines(lines) if vocabulary.pairs else lines)
-    special, [(_, encoder)] = vocabulary.special, vocabulary.encoders
-    cut = partial(truncate, special=special) if vocabulary.pairs else first_tokens
-    ids = truncated(encode_cells(encoder, lines), max_length, special, on_truncated, cut)
+    lines, special = checked_lines(lines, vocabulary.pairs), vocabulary.special
+    [(_, encoder)] = vocabulary.encoders
+    ids = encode_cells(encoder, lines)
+    ids = truncated(ids, max_length, special, on_truncated, pairs=vocabulary.pairs)
     longest, no_labels = max(map(len, ids), default=0), np.zeros(0, np.int64)
     dataset = ClassificationDataset(Sentences.of(ids), no_labels, longest, special, lines)
     return in_batches(dataset, max_tokens)
@@ -500,58 +499,25 @@ def in_batches(dataset: Any, max_tokens: int) -> Iterator[Any]:
             yield dataset[rows]
 
 
-def first_tokens(ids: list[int], most: int) -> list[int]:
-    """The first ``most`` tokens."""
-    return ids[:most]
-
-
 def truncated(
     lines: list[list[int]],
     max_length: int | None,
     special: SpecialIds,
     on_truncated: OnTruncated,
-    cut: Callable[[list[int], int], list[int]] = first_tokens,
+    *,
+    pairs: bool = False,
 ) -> list[list[int]]:
-    """The ids of each line, truncated by ``cut`` so that ``max_length`` tokens remain with EOS and
-    what begins a text.
+    """The ids of each line, or pair of lines, truncated so that ``max_length`` tokens remain with
+    EOS and what begins a text.
     """
     if max_length is None:
         return lines
     tokens = max_length - special.frame
     if rows := [index for index, ids in enumerate(lines) if len(ids) > tokens]:
         on_truncated(rows, tokens)
-    return [cut(ids, tokens) if len(ids) > tokens else ids for ids in lines]
-
-
-def check_several(texts: object) -> None:
-    """Check that a list of texts is not one text, whose characters would be taken for lines.
-
-    Raises:
-        BadData: it is a string, or bytes.
-    """
-    if isinstance(texts, str | bytes):
-        raise BadData(f"pass a list of texts, not one: [{texts[:40]!r}]")
-
-
-def pair_lines(lines: Iterable[str | Sequence[str]]) -> list[str]:
-    """Pairs, of which each is two texts or one line with a tab between them, as lines. An empty
-    line is a pair of empty texts.
-
-    Raises:
-        BadData: ``lines`` is one string, or a line has no tab or several.
-    """
-    check_several(lines)
-    found = []
-    for number, line in enumerate(lines, 1):
-        if isinstance(line, tuple | list) and all(isinstance(text, str) for text in line):
-            line = joined(line)
-        if isinstance(line, str) and line and line.count(TAB) != 1:
-            raise BadData(
-                f"text {number:,}, {line[:40]!r}: the model reads pairs of texts, each with one "
-                "tab between its two texts"
-            )
-        found.append(line)
-    return found  # type: ignore[return-value]  # what is no text is told by checked_lines
+    if pairs:
+        return [truncate(ids, tokens, special) if len(ids) > tokens else ids for ids in lines]
+    return [ids[:tokens] for ids in lines]
 
 
 def truncate(ids: Sequence[int], most: int, special: SpecialIds) -> list[int]:
@@ -585,12 +551,10 @@ NO_LABEL = -1
 class WordBatch(ClassificationBatch):
     """A batch of texts whose words have labels.
 
-    - ``tokens`` ``(b n)``: as in a :class:`~tfzoo.data.batches.ClassificationBatch`
     - ``label`` ``(b w)``: the class of each word, -1 after the last one; ``(0)`` if the labels are
       not known
     - ``places`` ``(b w)``: the index of each word's first token in ``tokens``, which is classified;
       -1 after the last word, and where a text is truncated
-    - ``lengths``, ``index``, ``source_text``: as there
     """
 
     places: Tensor
@@ -637,14 +601,12 @@ def word_batches(
     max_length: int | None = None,
     on_truncated: OnTruncated = warn_truncated,
 ) -> Iterable[WordBatch]:
-    """Batches of lines, whose words stand between spaces; as
-    :func:`tfzoo.data.batches.text_batches`.
-    """
+    """Batches of lines, whose words stand between spaces; as :func:`text_batches`."""
     lines = checked_lines(lines)
     words = WordEncoder(vocabulary.tokenizer).words(lines)
     special = vocabulary.special
     whole = [[token for word in text for token in word] for text in words]
-    sequences = Sentences.of(truncated(whole, max_length, special, on_truncated, first_tokens))
+    sequences = Sentences.of(truncated(whole, max_length, special, on_truncated))
     lengths = Sentences.of([[len(word) for word in text] for text in words])
     longest = int(sequences.lengths.max(initial=0))
     dataset = WordDataset(sequences, lengths, None, longest, special, lines)

@@ -160,19 +160,13 @@ class LabelledText(TextData):
         """Raise BadData if these, all of training and of what is held out of it, are not enough."""
 
     def targets(self, name: str, cells: Sequence[str]) -> Any:
-        """What batches have of the cells of labels of a split.
-
-        Raises:
-            BadData: a label that cannot be; the message names its place.
+        """What batches have of the cells of labels of a split; BadData names the place of one that
+        cannot be.
         """
         raise NotImplementedError
 
     def label_ids(self, name: str, cells: Sequence[str]) -> Sentences:
-        """The numbers of the labels in each cell of a split.
-
-        Raises:
-            BadData: one is none of training's.
-        """
+        """The numbers of the labels in each cell of a split, which are all those of training."""
         labels = self.vocabulary.labels
         number = {normalize("NFC", label): k for k, label in enumerate(labels)}
         try:
@@ -203,11 +197,7 @@ class LabelledText(TextData):
 
 
 def column_of(names: str | Sequence[str]) -> str:
-    """The column of texts, or both columns of pairs of texts, that the option names.
-
-    Raises:
-        BadOption: there are more than two.
-    """
+    """The column of texts, or both columns of pairs of texts, that the option names."""
     each = [names] if isinstance(names, str) else [*names]
     if len(each) not in (1, 2) or not all(isinstance(name, str) for name in each):
         raise BadOption(

@@ -53,9 +53,6 @@ class DocumentBatch(TextBatch):
     - ``part`` ``(b n)``: which part of its row a token is in, from 1, and 0 at padding; None where
       each row is one part
     - ``positions`` ``(b n)``: the place of each token in its part
-    - ``lengths`` ``(b)``: how many tokens of each row are real; None where no row is padded
-    - ``index``: the rows of the documents in their split
-    - ``source_text``: the documents; [] in training
     """
 
     non_padding: Tensor
@@ -117,9 +114,8 @@ class DocumentDataset(Items):
     A document is read in parts of at most ``max_length`` tokens, BOS included. An item is a
     ``document``, whose parts have a row each; or one ``part``, a row; or, ``packed``, a row of
     ``max_length`` tokens with as many parts as fit (:func:`pack`). ``lines`` is the text of the
-    split, where it is needed. Each document begins
-    with ``special.bos``, and one without a token is left out; or each begins with its own of
-    ``begins``.
+    split, where it is needed. Each document begins with ``special.bos``, and one without a token is
+    left out; or each begins with its own of ``begins``.
     """
 
     def __init__(
@@ -230,8 +226,7 @@ def prompt_batches(
     """Batches of texts to continue, of similar length, each of at most ``max_tokens`` tokens. They
     begin with BOS if the tokenizer has ``special.prompt_bos``; one without a token is BOS alone. Of
     a text with more than ``max_length`` tokens, BOS included, the last ones are read;
-    ``on_truncated`` is then called, by default
-    :func:`~tfzoo.data.batches.warn_truncated`.
+    ``on_truncated`` is then called.
     """
     lines = checked_lines(lines)
     ids = encode_cells(vocabulary.tokenizer, lines)
@@ -391,11 +386,7 @@ class Masking:
 
 
 def mask_of(special: SpecialIds) -> int:
-    """The id of the mask; where there is none, that of the unknown token.
-
-    Raises:
-        BadOption: there is neither.
-    """
+    """The id of the mask; where there is none, that of the unknown token."""
     found = special.unk if special.mask is None else special.mask
     if found is None:
         raise BadOption("this tokenizer has no id of a mask and none of the unknown token")
@@ -418,9 +409,6 @@ class MaskedBatch(TextBatch):
     - ``labels`` ``(t)``: what stood there; none in a text with masks of its own
     - ``owner`` ``(t)``: the place of its document in ``index``
     - ``rows`` ``(b)``: the place of each row's document in ``index``
-    - ``lengths`` ``(b)``: how many tokens of each row are real; None where no row is padded
-    - ``index``: the rows of the documents in their split
-    - ``source_text``: the documents; [] in training
     """
 
     places: Tensor

@@ -347,9 +347,6 @@ class TextStream(IterableDataset[Any]):
 
     ``done`` is the number of batches of this process that were taken before, ``places`` where the
     readers stand that do not stand at the beginning.
-
-    Raises:
-        BadData: fewer files than processes.
     """
 
     def __init__(
@@ -394,11 +391,7 @@ class TextStream(IterableDataset[Any]):
         return max((n for n in range(1, wanted + 1) if each % n == 0), default=0)
 
     def _read(self, number: int) -> Iterator[tuple[Place, Any]]:
-        """The batches of a reader, each with the place after it.
-
-        Raises:
-            BadData: from the reader of the files; or no row of a whole pass can be used.
-        """
+        """The batches of a reader, each with the place after it."""
         place = self.places.get(number, Place())
         rows, used = self._rows(number, place), place.passes
         while True:
@@ -444,10 +437,6 @@ class StreamLoader:
     """The batches of a stream, in epochs of so many ``batches``, of which a Trainer takes
     ``limit``. Each iteration goes on after the last batch that was taken, up to the end of its
     epoch. Lightning keeps :meth:`state_dict` in its checkpoints.
-
-    Raises:
-        BadData: while iterating, from the reader of the files.
-        BadRun: in ``load_state_dict``, if there were other readers.
     """
 
     def __init__(

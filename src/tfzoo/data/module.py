@@ -48,9 +48,7 @@ MOST_TOKENS = 10**9
 
 
 class EncodedText(NamedTuple):
-    """A split: the ids of its columns, its text, which is empty for training, and the cells of its
-    labels.
-    """
+    """A split: the ids of its columns, its text, none of training, and cells of labels."""
 
     columns: Sequence[Sentences]
     lines: Sequence[tuple[str, str]] = ()
@@ -200,11 +198,7 @@ class TextData(L.LightningDataModule):
             print(f"data: {line}", file=sys.stderr)
 
     def setup(self, stage: str | None = None) -> None:
-        """Open, in each process, what :meth:`prepare_data` has put into the cache.
-
-        Raises:
-            BadData: the processes of a training have been given different text.
-        """
+        """Open, in each process, what :meth:`prepare_data` has put into the cache."""
         if not self.sets:
             self._prepare()
         if self.trainer is None or self.trainer.world_size == 1:
@@ -322,11 +316,7 @@ class TextData(L.LightningDataModule):
         return Vocabulary(tokenizer, self.labels_in(read), self.tokenizer, names)
 
     def labels_in(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
-        """The labels that a model learns, by the cells of the splits; none where they are no names.
-
-        Raises:
-            BadData: they are not enough.
-        """
+        """The labels that a model learns, by the cells of the splits; [] if they are no names."""
         return []
 
     def encoders(self) -> Sequence[tuple[int, Encoder]]:
@@ -334,11 +324,7 @@ class TextData(L.LightningDataModule):
         return list(self.vocabulary.encoders)
 
     def set_of(self, name: str, text: EncodedText) -> Any:
-        """The data set of a split. That of ``train`` leaves out what is :meth:`kept` from it.
-
-        Raises:
-            BadData: a label that cannot be; the message names its place.
-        """
+        """The data set of a split. That of ``train`` leaves out what is :meth:`kept` from it."""
         raise NotImplementedError
 
     def encode_rows(self, rows: Sequence[tuple[str, str]]) -> Any:

@@ -51,11 +51,8 @@ class Encoder(Protocol):
 
 @dataclass
 class SplitFingerprint:
-    """What one pass over a split finds out.
-
-    ``source`` and ``target`` are hashes of the two columns, ``examples`` the number of rows,
-    ``known`` those of the wanted sources that the split has, and ``cells`` its targets, where they
-    are kept.
+    """What one pass over a split finds out: the number of its rows, hashes of its two columns,
+    which of the wanted sources it has (``known``), and its targets (``cells``) if they are kept.
     """
 
     examples: int = 0
@@ -74,9 +71,6 @@ def read_split(
 ) -> SplitFingerprint:
     """Read a split once to its end, so that every error in it is found now. ``cells``: keep the
     targets.
-
-    Raises:
-        BadData: from the reader of the files; also if the split has no row.
     """
     result = SplitFingerprint()
     digests = blake2b(digest_size=16), blake2b(digest_size=16)
@@ -157,9 +151,6 @@ def encode_columns(
     """The ids that each encoder makes of a column of a split: 0, the sources, or 1, the targets.
     What is not in the cache is made in a pass over the rows. ``spec`` is that of the tokenizer of
     the encoders.
-
-    Raises:
-        BadData: the split has not as many rows as before (a file changes while it is read).
     """
     found, made_by = [], identity("tokenizer", spec)
     for side, encoder in encoders:
@@ -226,9 +217,6 @@ def hold_out(splits: Mapping[str, Text], fraction: float, seed: int) -> dict[str
     depends on the seed and on the texts and not on their order, and equal texts are on one side.
     Texts that occur more often than rows are still wanted are passed over, so the number is exact
     unless too few texts occur only once (:func:`chosen`).
-
-    Raises:
-        BadData: fewer than two different texts.
     """
     whole, salt = splits["train"], seed.to_bytes(8, "big", signed=True)
     texts = (first.encode("utf-8", "surrogatepass") for first, _ in whole)

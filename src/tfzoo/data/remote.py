@@ -142,9 +142,6 @@ def addresses(pattern: str) -> list[str]:
     """The addresses that one stands for: a range of numbers, ``part-{000..127}.tsv``, is counted
     with as many digits as its first number has, and the files of a ``*`` are listed, in the order
     of their names.
-
-    Raises:
-        BadOption, BadData: not an address, several ranges or an empty one, or no list of files.
     """
     if reason := refusal(pattern):
         raise BadOption(reason)
@@ -169,9 +166,6 @@ NOT_THERE = FileNotFoundError, PermissionError, Refused
 def local_copy(address: str, quiet: bool = False) -> Path:
     """The copy of a file in the cache, made without a word if ``quiet``; the last one where the
     address cannot be reached.
-
-    Raises:
-        BadData: it cannot be read.
     """
     with explained(address, REMEDY):
         system, path = opened(address)
@@ -214,11 +208,7 @@ def cause(error: BaseException) -> BaseException:
 
 @contextmanager
 def explained(what: str, remedy: str) -> Iterator[None]:
-    """Say in one line why a library cannot read something, and what to do.
-
-    Raises:
-        BadData: the library fails.
-    """
+    """Raise BadData, which says in one line why a library cannot read something, and the remedy."""
     try:
         yield
     except Exception as error:  # of many classes, from several libraries

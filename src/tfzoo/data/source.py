@@ -34,10 +34,8 @@ else:
 
 
 class TextSource:
-    """The text of all splits: a built-in data set, one of Hugging Face's library or hub, files, or
-    rows that were given in Python.
-
-    Finds the text only when :meth:`external` is called; the options are checked at once.
+    """Where the text of all splits is. The options are checked at once; the text is found when
+    :meth:`external` is called.
 
     Args:
         dataset: spec of a built-in data set, then :attr:`built_in`; or splits by name, such
@@ -108,9 +106,6 @@ class TextSource:
     def external(self, columns: Columns, endings: Columns) -> dict[str, Text]:
         """The splits that are not built in, without ``val`` if there is none. ``columns`` are those
         of tables and rows, ``endings`` those of pairs of files (``train.en``, ``train.de``).
-
-        Raises:
-            BadOption, BadData: a split cannot be found.
         """
         saved = self.root if self.root is not None and is_saved(self.root) else None
         source = self.name or saved
@@ -127,9 +122,6 @@ class TextSource:
     def files(self, columns: Columns, endings: Columns) -> tuple[Path, list[str], TextFormat]:
         """The files of a training text that is read as a stream: the folder that they are relative
         to, their paths, and their form.
-
-        Raises:
-            BadOption, BadData: none can be found.
         """
         root, form = self.root or Path(), TextFormat(columns, endings, self.header)
         return root, files_of(root, paths_of(self.train) or [], form), form
@@ -170,11 +162,7 @@ def parallel(*files: Path) -> Text:
 
 
 def pairs_of(source: Path, target: Path) -> Iterator[Row]:
-    """The lines of two files, side by side.
-
-    Raises:
-        BadData: the files differ in length.
-    """
+    """The lines of two files of equal length, side by side."""
     both = zip_longest(read_lines(source), read_lines(target))
     for number, (first, second) in enumerate(both, 1):
         if first is None or second is None:
@@ -197,10 +185,6 @@ def find_text(path: Path, form: TextFormat) -> Text:
     with its ending. Where both endings are one, it means the lines of one file: ``train.txt``, or
     ``train`` itself. Each file is taken plain or, if there is no such file, as ``.gz``. A folder is
     one that ``save_to_disk`` wrote, or has class folders.
-
-    Raises:
-        BadData: there is no such file, or several; the message says what was looked for and what
-            is there.
     """
     if is_saved(path):
         splits = loaded(path)
@@ -251,9 +235,7 @@ def find_file(path: Path) -> Path | None:
 
 
 def missing(path: Path, lines: Sequence[str]) -> BadData:
-    """The error for a split whose files are not there; ``lines`` are the endings of files of
-    lines.
-    """
+    """The error for a split that is not there; ``lines`` are the endings of files of lines."""
     if path.is_dir():
         return BadData(
             f"{path} is a folder: one with train in it is data.root; of its files, give a pattern, "
@@ -273,9 +255,6 @@ def find_texts(root: Path, paths: Sequence[str], form: TextFormat) -> Text:
     """The text of a split that is given by paths, relative to ``root``: each as for
     :func:`find_text`, an address, or a pattern such as ``part*.tsv`` or ``part*`` (for
     ``part1.en``, ``part1.de`` and so on), whose files are taken in the order of their names.
-
-    Raises:
-        BadData: there is no such file.
     """
     texts = [text_of(root, path, form) for path in files_of(root, paths, form)]
     if len(texts) == 1:
@@ -286,9 +265,6 @@ def find_texts(root: Path, paths: Sequence[str], form: TextFormat) -> Text:
 def files_of(root: Path, paths: Sequence[str], form: TextFormat) -> list[str]:
     """The paths and addresses that some stand for, patterns among them: each of a table, of a file
     of lines, or of two files without their endings.
-
-    Raises:
-        BadOption, BadData: not an address, or no file matches.
     """
     ending, found = f".{form.endings[0]}", list[str]()
     for path in paths:
@@ -310,9 +286,6 @@ def is_table(path: str) -> bool:
 def text_of(root: Path, path: str, form: TextFormat, quiet: bool = False) -> Text:
     """The text of one of :func:`files_of`; at an address, its copy in the cache, which is made
     without a word if ``quiet``, and only the file that is named is looked for.
-
-    Raises:
-        BadOption, BadData: it cannot be read.
     """
     if not is_address(path):
         return find_text(root / path, form)
@@ -346,11 +319,7 @@ def find_tests(folder: Path, form: TextFormat) -> dict[str, Text]:
 
 def named_tests(test: Any) -> Mapping[str, Any] | None:
     """The test sets of ``data.test``, by name. A single path gets the name of its file, everything
-    else that has no name is ``test``.
-
-    Raises:
-        BadOption: a name that another split has, or that cannot be part of a file name: files of
-            predictions are named after test sets.
+    else that has no name is ``test``. Files of predictions are named after test sets.
     """
     if isinstance(test, str | PathLike) and "*" not in fspath(test):
         path = fspath(test)
@@ -374,11 +343,6 @@ def given_rows(rows: Any, columns: Columns, path: str) -> Text:
     or a tuple of them; a column that is a pair of texts is two of these. A class that a
     ``datasets.Dataset`` stores as a number is given by its name. ``path`` is the name of the rows
     in error messages.
-
-    Raises:
-        BadOption: the rows have no length or no index, or are a dict.
-        BadData: a data set lacks a column; while iterating: a row is something else, lacks a
-            column, or has a cell that is not text.
     """
     kind, form, classes = type(rows).__name__, TextFormat(columns), dict[str, Any]()
     if hasattr(rows, "to_dict") and hasattr(rows, "notna"):  # a pandas table
@@ -426,10 +390,6 @@ def split_names(
 
     A split that is given as a test set is never used for ``val``: no checkpoint may be selected on
     a test set.
-
-    Raises:
-        BadOption: a split is given by something else than a name.
-        UnknownName: there is no such split.
     """
     if not all(isinstance(split, str | None) for split in (train, val, *(tests or {}).values())):
         raise BadOption(f"{name} has splits; data.train, data.val and data.test name them")
@@ -459,9 +419,6 @@ def loaded(source: str | Path) -> Mapping[str, Any]:
     """All splits of a data set of the library ``datasets``: one of the hub, whose name
     ``owner/name:config`` selects one of several configurations, or one in a folder that
     ``save_to_disk`` wrote. A single data set is training's.
-
-    Raises:
-        BadData: it cannot be loaded.
     """
     from datasets import load_dataset, load_from_disk
 

@@ -89,9 +89,8 @@ class Text:
         rows: gives the rows with their places.
         files: those that are read.
 
-    Raises (while iterating):
-        BadData: a file is missing, damaged or not UTF-8, it has no such column, or a row is
-            incomplete.
+    Raises:
+        BadData: while iterating: a file cannot be read, has no such column, or lacks a cell.
     """
 
     path: str
@@ -138,11 +137,7 @@ class TextFormat:
         return where, cell(cells, first, where), cell(cells, second, where)
 
     def columns_of(self, names: Sequence[str], path: str | Path) -> list[str]:
-        """Those columns of a file that are read, of all its ``names``.
-
-        Raises:
-            BadData: one is missing, or there twice.
-        """
+        """Those columns of a file that are read, of all its ``names``; each must be there once."""
         for name in self.names:
             if names.count(name) > 1 or (name not in names and NESTED not in names):
                 raise no_column(name, names, str(path))
@@ -368,8 +363,7 @@ def list_in(text: str, column: str, where: str) -> list[Any] | None:
     >>> list_in("['x', 'y']", "label", ""), list_in('["x"]', "label", ""), list_in("x", "label", "")
     (['x', 'y'], ['x'], None)
 
-    Raises:
-        BadData: it is a list of another form, such as one of NumPy: ``['x' 'y']``.
+    A list of another form, such as one of NumPy, ``['x' 'y']``, is refused.
     """
     text = text.strip()
     if text[:1] + text[-1:] != "[]":
@@ -427,10 +421,8 @@ def text_of(value: Any, column: str, where: str) -> str:
 
 
 def read_lines(path: Path) -> Generator[str, None, None]:
-    """The lines of a file, plain or ``.gz``, without their ends.
-
-    Raises:
-        BadData: the file cannot be read, or is not UTF-8; the message names the line.
+    """The lines of a file, plain or ``.gz``, without their ends. BadData names the line at which it
+    is damaged or not UTF-8.
     """
     opener: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
     try:
@@ -441,11 +433,7 @@ def read_lines(path: Path) -> Generator[str, None, None]:
 
 
 def decoded(stream: Iterable[bytes], name: str) -> Generator[str, None, None]:
-    """The lines of an open file; errors call it ``name``.
-
-    Raises:
-        BadData: as :func:`read_lines`.
-    """
+    """The lines of an open file, as :func:`read_lines`; errors call it ``name``."""
     number = 0
     try:
         for number, line in enumerate(stream, 1):
@@ -472,11 +460,7 @@ def not_utf8(line: bytes, place: int, name: str, number: int) -> BadData:
 
 
 def check_unicode(text: str, where: str) -> str:
-    """The text itself, if it can be encoded.
-
-    Raises:
-        BadData: it holds a lone surrogate, which JSON and Python strings can hold and UTF-8 cannot.
-    """
+    """The text itself, unless it holds a lone surrogate, as JSON and Python strings can."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

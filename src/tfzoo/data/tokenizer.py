@@ -1,13 +1,12 @@
 """Tokenizers: their interface, the pair that a translator uses, and what those around libraries
-share: those that are learnt from text, each of which is one of the models of Hugging Face's library
-``tokenizers``, in its own file; and those of published models, in a folder that ``save_pretrained``
-of ``transformers`` wrote: the text of ``tokenizer.json``, which ``transformers`` makes of other
-files, or Marian's files of SentencePiece, and the ids of padding, begin, end and others.
+share: those that are learnt from text by Hugging Face's library ``tokenizers``, and those of
+published models, in a folder that ``save_pretrained`` of ``transformers`` wrote.
 
-Which ids those are is said in several files. ``config.json`` and ``generation_config.json`` say
-what a model reads and writes, ``tokenizer_config.json`` has names, and ``tokenizer.json`` puts
-tokens before and after a text. Of two that contradict each other the first of this list holds; what
-stands around a text that an encoder reads is what ``tokenizer.json`` puts there.
+Which ids a published model has for padding, begin, end and others is said in several files.
+``config.json`` and ``generation_config.json`` say what a model reads and writes,
+``tokenizer_config.json`` has names, and ``tokenizer.json`` puts tokens before and after a text. Of
+two that contradict each other the first of this list holds; what stands around a text that an
+encoder reads is what ``tokenizer.json`` puts there.
 """
 
 from __future__ import annotations
@@ -38,9 +37,7 @@ if TYPE_CHECKING:
     import tokenizers
 
 SPECIAL = ("pad ", "unknown ", "begin ", "end ")
-"""Names of the special ids, 0 to 3. No text is encoded as one of them: no piece of text ends with a
-space after a letter.
-"""
+"""Names of the special ids, 0 to 3; no piece of text ends with a space after a letter."""
 
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 """The library's names of single bytes. PIECES splits them, so no piece of text is one of them."""
@@ -49,12 +46,10 @@ LARGEST = 10_000_000
 """The largest vocabulary. The library reserves memory for it before it trains."""
 
 PIECES = r" ?\p{L}[\p{L}\p{M}]*| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-"""Splits text into words, numbers and runs of punctuation, each with the space before it, and runs
-of spaces.
-"""
+"""Words, numbers and runs of punctuation, each with the space before it, and runs of spaces."""
 
 WORDS = r" ?\S+|\s+"
-"""Splits text at spaces only."""
+"""What stands between spaces, with the space before it, and runs of spaces."""
 
 LINE_ENDS = re.compile(r"[\r\n]")
 
@@ -90,17 +85,13 @@ class Tokenizer(Protocol):
 
     @property
     def special(self) -> SpecialIds:
-        """The ids of padding, begin, end and others, which data, models, search and exports take
-        from here.
-        """
+        """The ids of padding, begin, end and others."""
 
     def train(self, lines: Iterable[str]) -> None:
         """Choose the vocabulary from these lines. They can be iterated once."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, without BOS and EOS. Many lines in one call are faster than many
-        calls. An empty line has no ids.
-        """
+        """The ids of each line, without BOS and EOS. An empty line has no ids."""
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The line of each list of ids. Special ids are skipped."""
@@ -126,10 +117,8 @@ def token_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
 
 
 def restored(spec: Spec, state: Any) -> Tokenizer:
-    """The tokenizer of a spec, from a state that a stranger may have written.
-
-    Raises:
-        BadRun: it cannot be used.
+    """The tokenizer of a spec, from a state that a stranger may have written: BadRun if it cannot
+    be used.
     """
     tokenizer: Tokenizer = create("tokenizer", spec)
     with of_a_stranger("the checkpoint's contents do not match: its tokenizer"):
@@ -142,11 +131,7 @@ def restored(spec: Spec, state: Any) -> Tokenizer:
 
 @contextmanager
 def of_a_stranger(called: str) -> Iterator[None]:
-    """Say in one line what is wrong with what is ``called`` so and given to a library.
-
-    Raises:
-        BadRun: the library fails.
-    """
+    """Raise BadRun, in one line, where a library fails on what is ``called`` so."""
     try:
         yield
     except (TfzooError, KeyboardInterrupt):
@@ -161,9 +146,8 @@ class TokenizerPair:
     """The tokenizers of a translator. ``source`` and ``target`` are the same object if the
     vocabulary is joint.
 
-    ``source_language`` and ``target_language`` are codes such as ``"en"``, ``"de"``, ``"zh-CN"``;
-    the target's decides which of its tokenizers sacreBLEU uses. ``spec`` is the name and the
-    options of both tokenizers.
+    The languages are codes such as ``"en"``, ``"de"``, ``"zh-CN"``; the target's decides which of
+    its tokenizers sacreBLEU uses. ``spec`` is the name and the options of both tokenizers.
     """
 
     source: Tokenizer
@@ -321,12 +305,11 @@ class Vocabulary:
 
 
 class Compiled:
-    """A tokenizer around that of a library which is not Python."""
+    """A tokenizer around that of a library, which it has after training or restoring."""
 
     entry: ClassVar[Entry]
     special: SpecialIds = OWN
     library: Any = None
-    """The library's tokenizer, after training or restoring."""
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The line of each list of ids. Special ids are skipped; a line end in the output of a
@@ -345,9 +328,7 @@ class Compiled:
 
 
 class LibraryTokenizer(Compiled):
-    """Encodes text in normal form NFC, split into pieces. Spaces belong to the pieces, so that
-    joining them restores the text.
-    """
+    """Encodes text in normal form NFC. Spaces belong to the pieces, whose concatenation it is."""
 
     smallest: ClassVar[int] = len(SPECIAL) + len(BYTES)
     """The smallest vocabulary; by default one that falls back to bytes."""
@@ -410,10 +391,8 @@ def loaded(text: str) -> tokenizers.Tokenizer:
 
 
 def found_in(folder: Path) -> tuple[str, str]:
-    """The name of a folder's tokenizer, and its state.
-
-    Raises:
-        BadRun: there is none, or it is damaged or refused.
+    """The name of a folder's tokenizer, and its state: BadRun if there is none, or if it is damaged
+    or refused.
     """
     if not lexists(folder / FILE) and (folder / SENTENCEPIECE[0]).is_file():
         return "sentencepiece", sentencepiece_of(folder)
@@ -421,11 +400,7 @@ def found_in(folder: Path) -> tuple[str, str]:
 
 
 def state_of(folder: Path) -> str:
-    """The state of a folder's tokenizer (:class:`tfzoo.data.tokenizers.pretrained.Pretrained`).
-
-    Raises:
-        BadRun: there is none, or it is damaged or refused.
-    """
+    """The state of :class:`tfzoo.data.tokenizers.pretrained.Pretrained` of a folder."""
     names: Mapping[str, str] = {}
     if lexists(folder / FILE):
         text = files.text_of(folder / FILE)
@@ -442,9 +417,6 @@ def state_of(folder: Path) -> str:
 def converted(folder: Path) -> tuple[str, dict[str, str]]:
     """The text of ``tokenizer.json`` that ``transformers`` makes of the other files of a folder,
     and the names of special tokens.
-
-    Raises:
-        BadRun: it makes none, or is not installed.
     """
     with of_a_stranger(f"{folder} has no {FILE}, and what transformers makes of its other files"):
         from transformers import AutoTokenizer
@@ -458,13 +430,7 @@ def converted(folder: Path) -> tuple[str, dict[str, str]]:
 
 
 def sentencepiece_of(folder: Path) -> str:
-    """The state of a folder's tokenizer
-    (:class:`tfzoo.data.tokenizers.sentencepiece.SentencePiece`).
-
-    Raises:
-        BadRun: files are missing, damaged or refused.
-        TfzooError: the library is not installed.
-    """
+    """The state of :class:`tfzoo.data.tokenizers.sentencepiece.SentencePiece` of a folder."""
     require("sentencepiece", "sentencepiece")
     apart = json_of(folder / NAMED[0]).get("separate_vocabs")
     names = VOCABULARIES[: 2 if apart else 1]
@@ -529,17 +495,8 @@ def special_ids(
     pair: list[int],
     usual: Mapping[str, str] = MappingProxyType({}),
 ) -> SpecialIds:
-    """The special ids by the files of a folder.
-
-    Args:
-        folder: as :func:`found_in` takes it.
-        id_of: the id of a token.
-        around: what stands around a text.
-        pair: what stands around two texts.
-        usual: the names of special tokens where no file says them.
-
-    Raises:
-        BadRun: no id ends a text.
+    """The special ids by the files of a folder. ``around`` and ``pair`` are the ids that stand
+    around a text and two texts; ``usual`` are the names of special tokens where no file says them.
     """
     config, generation = json_of(folder / "config.json"), json_of(folder / "generation_config.json")
     named = {**usual, **json_of(folder / NAMED[1]), **json_of(folder / NAMED[0])}

@@ -115,9 +115,6 @@ def direction(
 ) -> tuple[str, str]:
     """The languages to translate from and to. ``own`` are those of a built-in data set, in either
     order.
-
-    Raises:
-        BadOption: twice the same language, or one that the data set does not have.
     """
     first, second = own or ("en", "de")
     chosen = source or first, target or second

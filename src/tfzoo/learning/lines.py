@@ -14,7 +14,7 @@ from torch import nn
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.values import check_arguments, leaves
 from tfzoo.contracts import Attention
-from tfzoo.data.batches import OnTruncated, pair_lines, truncation, warn_truncated
+from tfzoo.data.batches import OnTruncated, checked_lines, truncation, warn_truncated
 from tfzoo.data.table import parts, title
 from tfzoo.data.tokenizer import Tokenizer, token_texts
 from tfzoo.errors import BadData, BadOption, BadRun
@@ -236,7 +236,7 @@ class Lines(L.LightningModule):
             UserWarning: names the layers without a map; or says that the text is truncated.
         """
         model, pairs = self.model, len(self.text_names) > 1
-        line: Any = pair_lines([text])[0] if pairs else text
+        line: Any = checked_lines([text], pairs)[0] if pairs else text
         check_attention(self, line)
         notes: list[str] = []
         batches = self.line_batches(

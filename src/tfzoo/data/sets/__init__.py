@@ -23,13 +23,15 @@ Row = tuple[str, str]
 
 
 class Drawn:
-    """A data set whose rows are drawn one by one. A subclass writes :meth:`draw`.
+    """A data set whose rows are drawn one by one, which the seed alone decides. A subclass writes
+    :meth:`draw`, and has the sizes of its splits, ``train``, ``val``, ``test`` and others, as
+    options. No text is in two splits, and only ``train`` may repeat one.
 
     Args:
         sizes: of each split, in the order in which they are drawn; ``train`` is the last.
 
     Raises:
-        BadOption: a size is out of its range.
+        BadOption: a number is out of its range; in ``splits``: there are too few different texts.
     """
 
     entry: ClassVar[Entry]
@@ -55,12 +57,7 @@ class Drawn:
         raise NotImplementedError
 
     def splits(self, seed: int) -> dict[str, list[Row]]:
-        """Rows by split, ``train`` first. No text is in two splits, and only ``train`` may repeat
-        one. The size of ``train`` changes no other split.
-
-        Raises:
-            BadOption: there are too few different texts.
-        """
+        """Rows by split, ``train`` first. The size of ``train`` changes no other split."""
         found: dict[str, list[Row]] = {}
         scored: set[str] = set()
         for split in sorted(self.sizes, key=lambda split: split == "train"):

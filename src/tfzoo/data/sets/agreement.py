@@ -36,14 +36,7 @@ class Agreement(Drawn):
     one of 12 in the singular or plural, with equal probability. It is followed by a relative clause
     with probability 0.3, down to ``depth`` of them inside each other. The verb of a relative clause
     takes an object; that of the sentence is one of 12, of which 6 do, with equal probability. The
-    label of a document is the depth of its deepest relative clause. Everything is a function of the
-    seed.
-
-    ``train``, ``val``, ``test`` are the sizes of the splits. No document is in two splits, and only
-    training repeats one.
-
-    Raises:
-        BadOption: a number is out of its range; in ``splits``: there are too few different texts.
+    label of a document is the depth of its deepest relative clause.
 
     >>> from tfzoo.base.registry import create
     >>> create("dataset", "agreement").splits(seed=3)["test"][0]

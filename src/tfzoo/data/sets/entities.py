@@ -34,14 +34,7 @@ class Entities(Drawn):
 
     A name has one to three of ``words`` words that are drawn anew for every sentence, so that no
     word says what it belongs to: a person sings, asks or joins, whatever stands between the
-    name and the verb. Labels are in the scheme BIO (Tjong Kim Sang and De Meulder 2003). Everything
-    is a function of the seed.
-
-    ``train``, ``val``, ``test`` are the sizes of the splits. No text is in two splits, and only
-    training repeats one.
-
-    Raises:
-        BadOption: a number is out of its range; in ``splits``: there are too few different texts.
+    name and the verb. Labels are in the scheme BIO (Tjong Kim Sang and De Meulder 2003).
 
     >>> from tfzoo.base.registry import create
     >>> made = create("dataset", {"name": "entities", "words": 9, "train": 9})

@@ -20,14 +20,7 @@ class Follows(Drawn):
     some ranking. The hypothesis is one comparison: the label is ``entailment`` where a chain of
     comparisons leads from its first name to its second, ``contradiction`` where one leads back, and
     ``neutral`` otherwise, each in about a third of the examples. At least half of the chains have
-    several comparisons, where there are such chains. Everything is a function of the seed.
-
-    ``train``, ``val``, ``test`` are the sizes of the splits. No pair is in two splits, and only
-    training repeats one.
-
-    Raises:
-        BadOption: a number is out of its range, or as many facts would compare all names; in
-            ``splits``: there are too few different pairs.
+    several comparisons, where there are such chains.
 
     >>> from tfzoo.base.registry import create
     >>> made = create("dataset", {"name": "follows", "names": 5, "facts": 4, "train": 9})

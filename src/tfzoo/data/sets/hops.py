@@ -20,15 +20,10 @@ class Hops(Drawn):
     ``names`` pairs in random order. They lead from each name to another, through all of them and
     back, as in ``a>b>d>c>a``: every name is the first of one pair and the second of one, so that
     counting names tells nothing but that the answer is not the name in the question. The order of
-    pairs does not matter. Everything is a function of the seed.
+    pairs does not matter.
 
-    ``train``, ``val``, ``test`` are the sizes of the splits, ``each`` that of each of the test
-    splits ``hops1``, ``hops2``, ..., whose questions have that many arrows. No text is in two
-    splits, and only training repeats one.
-
-    Raises:
-        BadOption: a number is out of its range, or ``names`` is not over twice ``hops``, where
-            going back would be shorter; in ``splits``: there are too few different texts.
+    ``each`` is the size of each of the test splits ``hops1``, ``hops2``, ..., whose questions have
+    that many arrows. ``names`` is over twice ``hops``, as going back would be shorter.
 
     >>> from tfzoo.base.registry import create
     >>> made = create("dataset", {"name": "hops", "names": 5, "hops": 2, "train": 50, "val": 5})

@@ -35,17 +35,10 @@ class ListOps(Drawn):
     down, sum modulo ten) and 2 to ``arguments`` arguments, uniformly distributed; an argument is a
     list with probability 1/4, else a digit. The outermost list has depth 1; at ``depth`` there are
     only digits. Expressions of over ``min_length`` and under ``max_length`` tokens are kept; the
-    operator and the closing bracket of a list are tokens. Everything is a function of the seed.
+    operator and the closing bracket of a list are tokens.
 
     As published: ``{depth: 10, arguments: 10, min_length: 500, max_length: 2000, train: 96000, val:
     2000, test: 2000}``.
-
-    ``train``, ``val``, ``test`` are the sizes of the splits. No expression is in two of them, and
-    those of ``val`` and ``test`` are distinct.
-
-    Raises:
-        BadOption: a number is out of its range; in ``splits``: too few expressions have such a
-            length.
     """
 
     labels = tuple("0123456789")

@@ -16,14 +16,6 @@ class Reachable(Drawn):
     The question comes first, a name that an arrow leaves. Then come ``arrows`` different pairs of
     two of the ``names`` in random order. The labels are the names that can be reached from the one
     in the question, other than itself, in the order of the alphabet, with commas between them.
-    Everything is a function of the seed.
-
-    ``train``, ``val``, ``test`` are the sizes of the splits. No text is in two splits, and only
-    training repeats one.
-
-    Raises:
-        BadOption: a number is out of its range, or there are not as many different arrows; in
-            ``splits``: there are too few different texts.
 
     >>> from tfzoo.base.registry import create
     >>> made = create("dataset", {"name": "reachable", "names": 5, "arrows": 4, "train": 9})

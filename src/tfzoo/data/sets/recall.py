@@ -25,16 +25,9 @@ class Recall(Drawn):
     k places before the mark, where k is uniform from ``min_distance`` to ``distance``, and the mark
     stands at any place that leaves room for k letters before it, each with the same probability. So
     mark and answer can be anywhere, and only the distance between them tells which letter it is.
-    Everything is a function of the seed.
 
-    ``train``, ``val``, ``test`` are the sizes of the splits, ``longer`` that of each of the test
-    splits ``x2``, ``x4`` and ``x8``, whose texts have 2, 4 and 8 times ``min_length`` to
-    ``max_length`` tokens; distances are those of training. No text is in two splits, and only
-    training repeats one.
-
-    Raises:
-        BadOption: a number is out of its range, a minimum is over its maximum, or ``min_length`` is
-            not over ``distance``; in ``splits``: there are too few different texts.
+    ``longer`` is the size of each of the test splits ``x2``, ``x4`` and ``x8``, whose texts have 2,
+    4 and 8 times ``min_length`` to ``max_length`` tokens; distances are those of training.
 
     >>> from tfzoo.base.registry import create
     >>> made = create("dataset", {"name": "recall", "distance": 3, "max_length": 12})
