@@ -54,8 +54,11 @@ def convert(value: Any, hint: Any) -> Any:
         if origin is dict and isinstance(value, Mapping):
             return {convert(key, inner[0]): convert(one, inner[1]) for key, one in value.items()}
     # an exact match first: in `int | str`, "3" is a string and 3 a number
-    exact = [choice for choice in choices if choice is type(value)]
-    exact += [choice for choice in choices if type(choice) is type(value) and choice == value]
+    exact = [
+        choice
+        for choice in choices
+        if choice is type(value) or (type(choice) is type(value) and choice == value)
+    ]
     for choice in exact or choices:
         try:
             found = convert_one(value, choice)
@@ -176,6 +179,15 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
             yield from leaves(inner, (*path, str(index)))
     elif path:
         yield path, value
+
+
+def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
+    """A tree with what a function returns in the place of each leaf, and lists for tuples."""
+    if isinstance(value, Mapping):
+        return {key: map_leaves(function, inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [map_leaves(function, inner) for inner in value]
+    return function(value)
 
 
 def readable(size: float) -> str:

@@ -29,6 +29,7 @@ from tfzoo.base.values import (
     check_range,
     convert,
     is_plain,
+    map_leaves,
     members,
     parameters,
     type_name,
@@ -326,7 +327,7 @@ class Config:
         before = values.get(key, section.defaults.get(key))
         if isinstance(source, Option):
             if name == "data" and key in SPLITS and not splits_have_names(values):
-                value = absolute_path(value)
+                value = map_leaves(absolute_path, value)
             if source.adds:
                 value = [*as_list(before), value]
         values[key] = section.merged(key, before, value)
@@ -357,11 +358,8 @@ class Config:
         defaults; in Lightning's sections, defaults are left out. Paths of data become absolute:
         ``data.root``, or the splits where there is none and they have no names.
         """
-        set_here = {key: value for key, value in self.recipe.items() if value is not None}
-        given = {**DEFAULTS, **set_here}
-        values = {
-            key: convert_value(given[key], hint, key) for key, hint in TOP.items() if key in given
-        }
+        top = {**DEFAULTS, **{key: one for key, one in self.recipe.items() if one is not None}}
+        values = {key: convert_value(top[key], TOP[key], key) for key in TOP if key in top}
         for name, section in self.sections.items():
             own = {**({} if name in LIGHTNING else section.defaults), **self.recipe.get(name, {})}
             values[name] = {
@@ -378,7 +376,7 @@ class Config:
         values["model"].pop("like", None)  # its options are among the others
         data = values["data"]
         for key in ("root",) if data.get("root") else () if data.get("name") else SPLITS:
-            data |= {key: absolute_path(data[key])} if key in data else {}
+            data |= {key: map_leaves(absolute_path, data[key])} if key in data else {}
         self.recipe = values
 
     def check_meaning(self) -> None:
@@ -472,11 +470,7 @@ def splits_have_names(data: Mapping[str, Any]) -> bool:
 
 
 def absolute_path(value: Any) -> Any:
-    """Paths from the working directory, absolute: of one, or in a mapping or list."""
-    if isinstance(value, Mapping):
-        return {name: absolute_path(path) for name, path in value.items()}
-    if isinstance(value, list):
-        return [absolute_path(path) for path in value]
+    """A path from the working directory, absolute; an address as it is."""
     if not isinstance(value, str) or is_address(value):
         return value
     return str(Path(value).expanduser().resolve())

@@ -37,16 +37,13 @@ def hardware() -> dict[str, Any]:
     """Processor, cores that this process may use, threads, GPUs."""
     import torch
 
-    machine: dict[str, Any] = {
+    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return {
         "cpu": processor(),
         "cores": available_cores(),
         "threads": torch.get_num_threads(),
+        **({"gpus": gpus} if gpus else {}),
     }
-    if torch.cuda.is_available():
-        machine["gpus"] = [
-            torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())
-        ]
-    return machine
 
 
 def available_cores() -> int:

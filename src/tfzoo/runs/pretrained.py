@@ -18,7 +18,7 @@ from torch import Tensor
 from tfzoo.base import cache
 from tfzoo.base.files import check_regular, json_of, new_folder, object_of, text_of
 from tfzoo.base.loading import require
-from tfzoo.base.values import leaves
+from tfzoo.base.values import leaves, map_leaves
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.runs.folder import ADDRESS, SCHEME
 
@@ -161,13 +161,9 @@ def split_texts(tokenizer: Any) -> tuple[Any, dict[str, str]]:
     }
 
     def replaced(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: replaced(inner) for key, inner in value.items()}
-        if isinstance(value, list | tuple):
-            return [replaced(inner) for inner in value]
         return {"file": names[value]} if isinstance(value, str) and value in names else value
 
-    return replaced(tokenizer), {name: text for text, name in names.items()}
+    return map_leaves(replaced, tokenizer), {name: text for text, name in names.items()}
 
 
 def join_texts(tokenizer: Any, folder: Path) -> Any:
@@ -186,15 +182,14 @@ def join_texts(tokenizer: Any, folder: Path) -> Any:
 
 def without_folders(recipe: Any) -> Any:
     """A recipe whose absolute paths are reduced to their last part."""
-    if isinstance(recipe, Mapping):
-        return {key: without_folders(value) for key, value in recipe.items()}
-    if isinstance(recipe, list | tuple):
-        return [without_folders(value) for value in recipe]
-    if isinstance(recipe, str):
+
+    def last(value: Any) -> Any:
         for kind in (PurePosixPath, PureWindowsPath):
-            if kind(recipe).is_absolute():
-                return kind(recipe).name
-    return recipe
+            if isinstance(value, str) and kind(value).is_absolute():
+                return kind(value).name
+        return value
+
+    return map_leaves(last, recipe)
 
 
 def place_of(name: str | Path) -> Path:
