@@ -124,7 +124,7 @@ def at_event(number: int, of_save: int, seen: Path | None = None) -> Iterator[No
 @contextmanager
 def at_hook(name: str) -> Iterator[None]:
     """Die in a hook at the border of the first two epochs."""
-    from tfzoo.training.last_checkpoint import LastCheckpoint
+    from tfzoo.training.resume import LastCheckpoint
 
     before = getattr(LastCheckpoint, name)
 

@@ -15,7 +15,7 @@ from tests.typed import typed
 from tfzoo import TranslationData, TranslationTask
 from tfzoo.base.processes import INTERRUPTED, STOPPED, heard
 from tfzoo.commands.main import main
-from tfzoo.training.last_checkpoint import LastCheckpoint
+from tfzoo.training.resume import LastCheckpoint
 
 CODES = {"SIGTERM": STOPPED, "SIGUSR1": STOPPED, "SIGINT": INTERRUPTED}
 FIT = (

@@ -106,7 +106,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         "attention trained_scale a_copy_and_a_state_dict_hold_all",
     ),
     "a schedule takes a warmup before its beginning": (
-        "learning/schedules:Constant.__init__",
+        "learning/optim:Constant.__init__",
         replace("check_range(_, warmup, ge=0)", "warmup"),
         "schedule constant invalid_values_are_refused",
     ),

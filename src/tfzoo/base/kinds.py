@@ -120,8 +120,8 @@ KINDS: Mapping[str, Kind] = {
         },
     ),
     "task": Kind("tfzoo.tasks", "tfzoo.learning.task.Task", settings=True),
-    "schedule": Kind("tfzoo.learning.schedules", supplied=frozenset({"max_steps"})),
-    "optimizer": Kind("tfzoo.learning.optimizers", supplied=frozenset({"betas", "eps"})),
+    "schedule": Kind("tfzoo.learning.optim", supplied=frozenset({"max_steps"})),
+    "optimizer": Kind("tfzoo.learning.optim", supplied=frozenset({"betas", "eps"})),
     "tokenizer": Kind("tfzoo.data.tokenizers"),
     "dataset": Kind("tfzoo.data.sets"),
 }

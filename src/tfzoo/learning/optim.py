@@ -1,17 +1,20 @@
-"""The optimiser of all tasks, its learning-rate schedule, label smoothing and averaged weights."""
+"""How parameters are updated: the section ``optim`` of a recipe, optimisers and schedules of the
+learning rate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 from torch import nn
 
 from tfzoo.base import adapters
-from tfzoo.base.registry import OptimizerSpec, ScheduleSpec, create, registry
+from tfzoo.base.registry import Entry, OptimizerSpec, ScheduleSpec, create, register, registry
 from tfzoo.base.values import check_range
 from tfzoo.errors import BadOption, did_you_mean, listing
 
@@ -202,3 +205,270 @@ FOLLOWED_BY_TASKS = {
     "average": "give the Trainer Lightning's callback WeightAveraging",
 }
 """Settings that no optimiser has, and what there is instead of them."""
+
+
+# Optimisers ---------------------------------------------------------------------------------------
+
+
+@register("optimizer", "adamw", paper="arXiv:1711.05101, algorithm 2")
+class AdamW:
+    """Adam with decoupled weight decay: ``p - lr (m / (sqrt(v) + eps) + weight_decay p)``, with the
+    bias-corrected moving averages ``m`` and ``v`` of the gradient and of its square.
+
+    ``torch.optim.AdamW``, fused: a step takes one kernel, and does not wait for the device. The
+    moving averages have the decay rates ``optim.betas``.
+
+    >>> optimizer = AdamW((0.9, 0.98), 1e-9).configure(nn.Linear(2, 3), lr=1e-3, weight_decay=0.1)
+    >>> [group["weight_decay"] for group in optimizer.param_groups]
+    [0.1, 0.0]
+    """
+
+    make: ClassVar[type[torch.optim.Adam]] = torch.optim.AdamW
+
+    def __init__(self, betas: tuple[float, float], eps: float) -> None:
+        self.betas, self.eps = betas, eps
+
+    def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.Adam:
+        """The optimiser of a module's trained parameters."""
+        groups = decay_groups(module.parameters(), weight_decay)
+        return self.make(groups, lr=lr, betas=self.betas, eps=self.eps, fused=True)
+
+
+@register("optimizer", "adam", paper="arXiv:1412.6980, algorithm 1")
+class Adam(AdamW):
+    """Adam with L2 regularisation: ``p - lr m / (sqrt(v) + eps)``, with the bias-corrected moving
+    averages ``m`` and ``v`` of the gradient ``g + weight_decay p`` and of its square.
+
+    ``torch.optim.Adam``, fused, with the decay rates ``optim.betas``.
+    """
+
+    make = torch.optim.Adam
+
+
+@register("optimizer", "sgd")
+class SGD:
+    """Gradient descent with momentum: ``b = momentum b + g``, ``p - lr b``.
+
+    ``torch.optim.SGD``. ``optim.weight_decay`` is added to the gradient: ``g + weight_decay p``.
+    Not fused: the fused kernel of PyTorch leaves its momentum uninitialised if the first step is
+    skipped.
+
+    Options:
+        momentum: decay rate of the sum of gradients, in ``[0, 1)``.
+        nesterov: look ahead: ``p - lr (g + momentum b)`` (Sutskever et al. 2013).
+
+    Raises:
+        BadOption: a momentum out of range, or ``nesterov`` without momentum.
+
+    >>> SGD(momentum=0.9).configure(nn.Linear(2, 3), lr=0.1, weight_decay=0.0).defaults["momentum"]
+    0.9
+    """
+
+    def __init__(self, *, momentum: float = 0.0, nesterov: bool = False) -> None:
+        check_range("optimizer 'sgd': momentum", momentum, ge=0, lt=1)
+        if nesterov and not momentum:
+            raise BadOption("optimizer 'sgd': nesterov needs a momentum over 0")
+        self.momentum, self.nesterov = momentum, nesterov
+
+    def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.SGD:
+        """The optimiser of a module's trained parameters."""
+        groups = decay_groups(module.parameters(), weight_decay)
+        return torch.optim.SGD(groups, lr=lr, momentum=self.momentum, nesterov=self.nesterov)
+
+
+@register("optimizer", "muon", paper="arXiv:2502.16982, section 2")
+class Muon:
+    """Muon for the matrices of the layers: ``p - lr (s U V^T + weight_decay p)``, where ``U S V^T``
+    is the singular value decomposition of the matrix's momentum; AdamW for all other parameters.
+
+    ``torch.optim.Muon`` for the matrices of the layers: the parameters of two dimensions in an
+    ``nn.ModuleList``, except those of ``nn.Embedding``. Embeddings, output projection, biases and
+    norms have ``torch.optim.AdamW`` with ``optim.betas`` and ``optim.eps``. ``U V^T`` is computed
+    in bf16 with five Newton-Schulz iterations (Jordan et al. 2024). A matrix ``(a b)`` has ``s =
+    0.2 sqrt(max(a, b))``, which gives its update the usual RMS of AdamW's.
+
+    Options:
+        momentum: decay rate of the mean gradient, in ``[0, 1)``.
+        nesterov: look ahead by one step of momentum.
+        adamw_lr: peak learning rate of AdamW; None: ``optim.lr``. The schedule multiplies both.
+        scale: ``match_rms_adamw``, or ``original``: ``s = sqrt(max(1, a / b))``, which needs a
+            larger ``optim.lr``, such as 0.02.
+
+    Raises:
+        BadOption: a number out of range, or (:meth:`configure`) a module without such matrices.
+
+    >>> layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+    >>> optimizer = Muon((0.9, 0.98), 1e-9, adamw_lr=1e-4).configure(layers, 1e-3, 0.0)
+    >>> [group["lr"] for group in optimizer.param_groups]
+    [0.001, 0.0001]
+    """
+
+    def __init__(
+        self,
+        betas: tuple[float, float],
+        eps: float,
+        *,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        adamw_lr: float | None = None,
+        scale: Literal["match_rms_adamw", "original"] = "match_rms_adamw",
+    ) -> None:
+        check_range("optimizer 'muon': momentum", momentum, ge=0, lt=1)
+        check_range("optimizer 'muon': adamw_lr", adamw_lr, gt=0, optional=True)
+        self.betas, self.eps, self.adamw_lr = betas, eps, adamw_lr
+        self.options: dict[str, Any] = {
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "adjust_lr_fn": scale,
+        }
+
+    def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+        """The optimiser of a module's trained parameters."""
+        hidden = matrices(module)
+        if not hidden:
+            raise BadOption(
+                "optimizer 'muon': the model has no matrices in an nn.ModuleList to train"
+            )
+        chosen = set(hidden)
+        rest = decay_groups((p for p in module.parameters() if p not in chosen), weight_decay)
+        muon = torch.optim.Muon(hidden, lr=lr, weight_decay=weight_decay, **self.options)
+        if not rest:
+            return muon
+        rate = lr if self.adamw_lr is None else self.adamw_lr
+        return CombinedOptimizer(
+            muon, torch.optim.AdamW(rest, lr=rate, betas=self.betas, eps=self.eps)
+        )
+
+
+class CombinedOptimizer(torch.optim.Optimizer):
+    """Two optimisers of different parameters as one, for schedulers and checkpoints: its parameter
+    groups are those of the first, then those of the second, its state that of both.
+    """
+
+    def __init__(self, first: torch.optim.Optimizer, second: torch.optim.Optimizer) -> None:
+        super().__init__([*first.param_groups, *second.param_groups], {})
+        self.parts, self.count = (first, second), len(first.param_groups)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of both."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        groups = self.param_groups[: self.count], self.param_groups[self.count :]
+        for part, own in zip(self.parts, groups, strict=True):
+            part.param_groups, part.state = own, self.state  # load_state_dict replaces both
+            part.step()
+        return loss
+
+
+def matrices(module: nn.Module) -> list[nn.Parameter]:
+    """The trained parameters of two dimensions in the module's layers, the members of an
+    ``nn.ModuleList``, except the tables of embeddings.
+    """
+    lists = [one for one in module.modules() if isinstance(one, nn.ModuleList)]
+    tables = {
+        p for one in module.modules() if isinstance(one, nn.Embedding) for p in one.parameters()
+    }
+    found = dict.fromkeys(p for one in lists for p in one.parameters())
+    return [p for p in found if p.dim() == 2 and p.requires_grad and p not in tables]
+
+
+# Schedules ----------------------------------------------------------------------------------------
+
+
+@register("schedule", "constant")
+class Constant:
+    """Linear to the peak in ``warmup`` updates, then constant: ``min(s / warmup, 1)`` at update
+    ``s`` (the first is 1).
+
+    >>> Constant().factor(1)
+    1.0
+    """
+
+    def __init__(self, *, warmup: int = 0) -> None:
+        check_range("schedule 'constant': warmup", warmup, ge=0)
+        self.warmup = warmup
+
+    def factor(self, update: int) -> float:
+        """Learning rate divided by the peak."""
+        return min(update / max(self.warmup, 1), 1.0)
+
+
+@register("schedule", "inverse_sqrt", paper="arXiv:1706.03762, eq. 3")
+class InverseSqrt:
+    """Linear to the peak in ``warmup`` updates, then an inverse square root: ``min(s / warmup,
+    sqrt(warmup / s))`` at update ``s`` (the first is 1).
+
+    With ``optim.lr`` set to ``(dim * warmup) ** -0.5`` this is the schedule of the paper.
+    ``warmup=0`` has the effect of 1.
+
+    >>> InverseSqrt(warmup=100).factor(400)
+    0.5
+    """
+
+    def __init__(self, *, warmup: int = 4000) -> None:
+        check_range("schedule 'inverse_sqrt': warmup", warmup, ge=0)
+        self.warmup = max(warmup, 1)
+
+    def factor(self, update: int) -> float:
+        """Learning rate divided by the peak."""
+        return float(min(update / self.warmup, (self.warmup / update) ** 0.5))
+
+
+class Decay:
+    """Linear to the peak: ``s / warmup`` at update ``s`` (the first is 1); then what :meth:`decay`
+    says.
+    """
+
+    entry: ClassVar[Entry]
+
+    def __init__(self, max_steps: int, *, warmup: int = 0) -> None:
+        check_range(f"schedule {self.entry.name!r}: warmup", warmup, ge=0)
+        self.max_steps = max_steps
+        self.warmup = warmup
+
+    def factor(self, update: int) -> float:
+        """Learning rate divided by the peak."""
+        if update <= self.warmup:
+            return update / self.warmup
+        return self.decay(update - 1 - self.warmup, max(self.max_steps - self.warmup, 1))
+
+    def decay(self, done: int, steps: int) -> float:
+        """The factor after ``done`` of the ``steps`` that follow the warm-up."""
+        raise NotImplementedError
+
+
+@register("schedule", "linear", paper="arXiv:1810.04805, appendix A.2")
+class LinearDecay(Decay):
+    """Linear to the peak: ``s / warmup`` at update ``s`` (the first is 1); after ``warmup`` updates
+    a linear decay: ``(max_steps - s + 1) / (max_steps - warmup)``.
+
+    The decay is that of ``get_linear_schedule_with_warmup`` of transformers, which counts updates
+    from 0: the first update after the warm-up has the peak, and the factor would reach 0 one update
+    after the last.
+
+    >>> LinearDecay(100).factor(76), LinearDecay(100).factor(100)
+    (0.25, 0.01)
+    """
+
+    def decay(self, done: int, steps: int) -> float:
+        return max(steps - done, 0) / steps
+
+
+@register("schedule", "cosine", paper="arXiv:1608.03983, eq. 5")
+class Cosine(Decay):
+    """Linear to the peak: ``s / warmup`` at update ``s`` (the first is 1); after ``warmup`` updates
+    half a cosine: ``(1 + cos(pi t)) / 2`` with ``t = (s - 1 - warmup) / (max_steps - warmup)``.
+
+    The decay is that of ``get_cosine_schedule_with_warmup`` of transformers, which counts updates
+    from 0: the first update after the warm-up has the peak, and the factor would reach 0 one update
+    after the last. Training with fewer updates than ``warmup`` does not reach the peak.
+
+    >>> round(Cosine(100).factor(51), 12)
+    0.5
+    """
+
+    def decay(self, done: int, steps: int) -> float:
+        # = (1 + cos(pi t)) / 2 with t = done / steps, without cancellation near t = 1
+        return math.cos(math.pi * min(done / steps, 1.0) / 2) ** 2

@@ -2,8 +2,8 @@
 the first step, how it ended, test scores, the summary, and the table that is printed; and a dry
 run, which is the beginning of one.
 
-What is difficult stands beside it: ``last_checkpoint`` (save and stop between two steps),
-``resume`` (go on exactly), ``processes`` (several of them).
+What is difficult stands beside it: ``resume`` (save and stop between two steps, and go on exactly),
+``processes`` (several of them).
 """
 
 from __future__ import annotations
@@ -64,10 +64,9 @@ from tfzoo.runs.folder import (
 )
 from tfzoo.runs.machine import environment, versions
 from tfzoo.training import cost
-from tfzoo.training.last_checkpoint import LastCheckpoint
 from tfzoo.training.processes import Processes
 from tfzoo.training.progress import MetricsFile, Throughput, progress_bar
-from tfzoo.training.resume import Resume
+from tfzoo.training.resume import LastCheckpoint, Resume
 from tfzoo.training.start import load, trained, vocabularies
 from tfzoo.training.trainer import best_checkpoint, make_trainer
 
