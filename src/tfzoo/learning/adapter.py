@@ -71,10 +71,8 @@ class Adapter:
         self._config([])
 
     def check_model(self, model: nn.Module) -> None:
-        """Check that each pattern names a part of a model, which may be without memory.
-
-        Raises:
-            BadOption: one does not; the message names the parts there are.
+        """Raise a BadOption, which names the parts there are, unless each pattern names a part of a
+        model, which may be without memory.
         """
         if self.name is not None:
             self._targets(model)
@@ -84,10 +82,8 @@ class Adapter:
 
     def apply(self, model: nn.Module, seed: int, anew: Iterable[str] = ()) -> None:
         """Give a model the adapter, once, and leave nothing else of it to train but what
-        :attr:`train` says; ``anew`` are the names of the parameters that start anew.
-
-        Raises:
-            BadOption: a pattern names no part of the model, or PEFT refuses a value.
+        :attr:`train` says; ``anew`` are the names of the parameters that start anew. A BadOption
+        where a pattern names no part of the model, or PEFT refuses a value.
         """
         if self.name is None or is_adapted(model):
             return

@@ -152,10 +152,7 @@ class Lines(L.LightningModule):
     ) -> list[T]:
         """Apply ``function`` to each batch in evaluation mode, without gradients; return the
         results sorted by the items' ``index``. ``progress`` is called with the number of items of
-        each finished batch.
-
-        Raises:
-            BadRun: a number in a result is NaN.
+        each finished batch. A BadRun where a number in a result is NaN.
         """
         found: dict[int, T] = {}
         training = self.training
@@ -216,24 +213,19 @@ class Lines(L.LightningModule):
         return {key: shown(one) for key, one in vars(answer).items() if key != "truncated"}
 
     def attention(self, text: str | Sequence[str]) -> AttentionMaps:
-        """The attention maps of one text, by side and layer by layer::
+        """The attention maps of one text, or of a pair as :meth:`predict` takes it, by side and
+        layer::
 
             for one in task.attention("twenty plus two"):
                 print(one.side, one.layer, one.weights.shape, one.queries, one.keys)
 
-        A notebook's cell that ends in ``task.attention("...")`` shows them as a page. A text longer
-        than :meth:`max_length` is truncated. The decoder of a translator reads the translation.
-
-        Args:
-            text: a text; or a pair, ``(first, second)`` or ``"first<TAB>second"``, where the model
-                reads pairs.
+        A notebook's cell that ends in ``task.attention("...")`` shows them as a page. The decoder
+        of a translator reads the translation. A ``UserWarning`` names the layers without a map, and
+        says whether the text is truncated (:meth:`max_length`).
 
         Raises:
             BadData: the text is empty, or not one text.
             BadOption: the model is not tfzoo's, or no layer has a map.
-
-        Warns:
-            UserWarning: names the layers without a map; or says that the text is truncated.
         """
         model, pairs = self.model, len(self.text_names) > 1
         line: Any = checked_lines([text], pairs)[0] if pairs else text
@@ -279,11 +271,7 @@ class Lines(L.LightningModule):
 
 
 def check_attention(task: Any, text: object) -> None:
-    """Check that ``text`` is one text, and that the task's model is tfzoo's and has a map.
-
-    Raises:
-        BadData, BadOption: it is not.
-    """
+    """Check that ``text`` is one text, and that the task's model is tfzoo's and has a map."""
     if not isinstance(text, str):
         raise BadData(f"attention takes one text, a string, not {type(text).__name__}")
     if not text.strip():
@@ -299,9 +287,7 @@ def check_attention(task: Any, text: object) -> None:
 
 
 def layers_without_map(model: Any) -> str:
-    """The layers whose mixer has no attention, such as ``encoder layer 0 (mixer gru)``; "" if there
-    are none.
-    """
+    """The layers whose mixer has no attention, such as ``encoder layer 0 (mixer gru)``."""
     without = [
         f"{side} layer {index} (mixer {mixer.entry.name if mixer else 'none'})"
         for side in ("encoder", "decoder")
@@ -313,9 +299,7 @@ def layers_without_map(model: Any) -> str:
 
 
 def sublayers(model: Any, side: str) -> list[tuple[int, Any]]:
-    """The self-attention sublayers of one stack, or the cross-attention sublayers; None where a
-    layer has no such sublayer.
-    """
+    """The self-attention or cross-attention sublayers of a stack; None where a layer has none."""
     stack = getattr(model, "encoder" if side == "encoder" else "decoder", None)
     layers: Sequence[TransformerLayer] = () if stack is None else stack.layers
     kind = "cross_attention" if side == "cross" else "self_attention"

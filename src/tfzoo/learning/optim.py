@@ -70,10 +70,8 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 def check_patterns(
     key: str, patterns: Sequence[str] | None, names: Sequence[str], of: str = "parameter"
 ) -> None:
-    """Check that each pattern of an option matches one of the names, of what ``of`` says.
-
-    Raises:
-        BadOption: one does not; the message names the modules there are.
+    """Raise a BadOption, which names the modules there are, unless each pattern of an option
+    matches one of the names, of what ``of`` says.
     """
     for pattern in patterns or ():
         if not any(matches(name, [pattern]) for name in names):
@@ -151,10 +149,8 @@ class Optim:
                 )
 
     def check_model(self, model: nn.Module) -> None:
-        """Check that the options fit a model, which may be without memory.
-
-        Raises:
-            BadOption: a pattern of ``freeze`` names no parameter, or all of them.
+        """Raise a BadOption where a pattern of ``freeze`` names no parameter of a model, which may
+        be without memory, or all of them.
         """
         names = [name for name, _ in model.named_parameters()]
         check_patterns("optim.freeze", self.freeze, names)

@@ -112,9 +112,6 @@ def starting_values(folder: Path, task: Any) -> dict[str, Any]:
 def starting_model(own: Mapping[str, Any], task: Any) -> dict[str, Any]:
     """The options of a task's model with those of its ``own`` that the class of the model has and
     the task does not supply; others as the architecture has them that it is like.
-
-    Raises:
-        BadOption, UnknownName: it is like no architecture.
     """
     wanted, supplied = task.Model, task.model_arguments()
     name = own.get("like")

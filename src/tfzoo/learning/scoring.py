@@ -159,11 +159,7 @@ class Scored(L.LightningModule):
 
     @classmethod
     def check_mode(cls, metric: str, mode: str) -> None:
-        """Check that a score is not taken the wrong way round, such as ``max`` for ``val/loss``.
-
-        Raises:
-            BadOption: it is.
-        """
+        """Raise a BadOption if a score is taken the wrong way round: ``max`` for ``val/loss``."""
         right = cls.mode(metric)
         if metric.rpartition("/")[2] in cls.higher_is_better and mode != right:
             better = "lower" if right == "min" else "higher"
@@ -183,8 +179,8 @@ class Scored(L.LightningModule):
 
     @property
     def untrained_scores(self) -> dict[str, float]:
-        """What a model scores that gives all classes, or all words, the same probability, as far as
-        it is known: in a sweep it stands for a score that is not finite.
+        """What such a model scores, as far as it is known: in a sweep it stands for a score that is
+        not finite.
         """
         found = {name: 0.0 for name, higher in self.higher_is_better.items() if higher}
         if (loss := self.untrained_loss) is not None:
@@ -210,11 +206,7 @@ class Scored(L.LightningModule):
         return {}
 
     def check_batch(self, batch: Any) -> None:
-        """Check that a loader gives what the task reads.
-
-        Raises:
-            BadData: it gives something else.
-        """
+        """Raise BadData unless a loader gives what the task reads."""
         if not isinstance(batch, self.Batch):
             makes = f"={class_path(self.Batch)}.collate" if hasattr(self.Batch, "collate") else ""
             raise BadData(

@@ -42,10 +42,8 @@ class Compute:
         """Set both options on every layer of a model."""
         for module in model.modules():
             if isinstance(module, TransformerLayer):
-                module.compiled, module.activation_checkpointing = (
-                    self.compile,
-                    self.activation_checkpointing,
-                )
+                module.compiled = self.compile
+                module.activation_checkpointing = self.activation_checkpointing
 
 
 @dataclass(kw_only=True)
@@ -67,10 +65,8 @@ class Settings:
 
     @classmethod
     def of(cls, owner: str, given: Mapping[str, Any]) -> Settings:
-        """The settings with these values; ``owner`` is the task's name in messages.
-
-        Raises:
-            BadOption: no such setting, or a value that a checkpoint could not restore.
+        """The settings with these values; ``owner`` is the task's name in messages. A BadOption for
+        no such setting, or a value that a checkpoint could not restore.
         """
         check_arguments(cls, given)
         sections = cls.sections()

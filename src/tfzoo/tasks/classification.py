@@ -92,10 +92,8 @@ class Loss:
 
     def weights(self, labels: Sequence[str], counts: Sequence[int] | None = None) -> Tensor | None:
         """The weight of each class: ``(c)``. ``counts`` are the numbers of training texts per
-        class; without them, ``balanced`` gives None.
-
-        Raises:
-            BadOption: a label that the data does not have, or every weight is 0.
+        class; without them, ``balanced`` gives None. A BadOption for a label that the data does not
+        have, or where every weight is 0.
         """
         if self.class_weights is None:
             return torch.ones(len(labels))
@@ -173,10 +171,8 @@ class ClassificationTask(TextTask):
         return constant_loss(found * self.class_weights.cpu(), self.optim.label_smoothing)
 
     def on_fit_start(self) -> None:
-        """Set the class weights, balanced ones from the label counts of the training set.
-
-        Raises:
-            BadOption: balanced weights, and the data module is not a ``ClassificationData``.
+        """Set the class weights, balanced ones from the label counts of the training set; a
+        BadOption where the data module is not a ``ClassificationData``.
         """
         trained = getattr(getattr(self.trainer, "datamodule", None), "sets", {}).get("train")
         found = None

@@ -73,8 +73,8 @@ class Continue:
 
 @dataclass
 class LanguageModelingAnswer:
-    """The most probable continuation of a text, and whether only the last tokens of the text were
-    read because it is longer than the model reads.
+    """The most probable continuation of a text, and whether only its last tokens were read because
+    it is longer than the model reads.
     """
 
     continuation: str
@@ -111,11 +111,8 @@ class LanguageModelingTask(DocumentTask):
     }
 
     def check(self, data: Any) -> None:
-        """Check that the model can read the data.
-
-        Raises:
-            BadOption: as :meth:`Task.check`; or rows of training are packed, and a part of the
-                model would let documents see each other.
+        """As :meth:`Task.check`; also a BadOption where rows of training are packed, and a part of
+        the model would let documents see each other.
         """
         super().check(data)
         if not getattr(data, "packed", False):
@@ -182,13 +179,9 @@ class LanguageModelingTask(DocumentTask):
         ]
 
     def continuations(self, prompts: Iterable[str], **options: Any) -> list[str]:
-        """What follows each text, in order; arguments and errors are those of :meth:`predict`::
-
-            task.continuations(["the dogs that the cat"], temperature=0.8, top_p=0.9)
-
-        A text without a token is continued from the beginning of a document. Where a text and its
-        continuation have more tokens than the model's positions, the last tokens of the text are
-        read.
+        """What follows each text, in order; arguments and errors are those of :meth:`predict`. A
+        text without a token is continued from the beginning of a document. Where a text and its
+        continuation have more tokens than the model's positions, its last tokens are read.
         """
         return [answer.continuation for answer in self.predict(prompts, **options)]
 
@@ -204,9 +197,7 @@ class LanguageModelingTask(DocumentTask):
         return limit - new + 1
 
     def new_tokens(self, options: Continue) -> int:
-        """The most tokens of a continuation: 64, or half of the positions where these are fewer, if
-        the options name no number.
-        """
+        """The most tokens of a continuation."""
         limit = self.max_positions()[1] or 2 * NEW_TOKENS
         return options.max_new_tokens or min(NEW_TOKENS, max(limit // 2, 1))
 

@@ -95,9 +95,9 @@ def labels_of_cell(cell: str, delimiter: str) -> list[str]:
 
 
 def best_threshold(logits: Tensor, label: Tensor) -> float:
-    """The threshold with the largest ``micro_f1`` on texts of which there are logits and labels
-    ``(b labels)``: between the probability of the last decision that is taken as positive and that
-    of the next one. 0.5 if no text has a label.
+    """The threshold with the largest ``micro_f1`` on texts of logits and labels ``(b labels)``:
+    between the probability of the last decision that is positive and that of the next one. 0.5 if
+    no text has a label.
 
     >>> logits = torch.tensor([[2.0, -1.0], [1.0, 3.0], [-2.0, -3.0]])
     >>> round(best_threshold(logits, torch.tensor([[1, 0], [0, 1], [0, 0]])), 2)

@@ -57,9 +57,7 @@ def number(cell: str) -> float:
 
 
 def training_labels(data: Any) -> NDArray[np.float64] | None:
-    """The labels of training; None of a data module of another package, whose labels are learnt as
-    they are.
-    """
+    """The labels of training; None of another package's data: they are learnt as they are."""
     train = getattr(data, "sets", {}).get("train")
     return None if train is None else np.asarray(train.labels[train.rows], np.float64)
 
@@ -96,9 +94,6 @@ class RegressionTask(TextTask):
         model: a :class:`~tfzoo.TransformerClassifier` with the tokenizer's vocabulary size and
             ``classes=1``, or any module that maps ``tokens`` to ``(b 1)``.
         tokenizer: ``RegressionData.vocabulary``: the tokenizer; it has no labels.
-
-    Raises:
-        BadData: (before training) all training labels are equal.
     """
 
     Data = RegressionData
@@ -132,12 +127,8 @@ class RegressionTask(TextTask):
         return 1
 
     def check(self, data: Any) -> None:
-        """Check that the model can read the data, and before a training that there is something to
-        learn in it.
-
-        Raises:
-            BadOption: as :meth:`Task.check`; or a precision in which labels would be rounded.
-            BadData: all training labels are equal.
+        """As :meth:`Task.check`; also a BadOption for a precision in which labels would be rounded,
+        and before a training BadData where all its labels are equal.
         """
         super().check(data)
         trainer, numbers = adapters.trainer_of(self), training_labels(data)
@@ -200,11 +191,9 @@ class RegressionTask(TextTask):
         return f"{round(answer.value, places):.15g}"
 
     def model_to_export(self, *, keep_adapter: bool = False) -> nn.Module:
-        """The model with mean and standard deviation in its last layer, which counts as trained.
-
-        Raises:
-            BadOption: the last layer has an adapter, which is kept: both belong below it; or the
-                mean is so large that its outputs would be rounded.
+        """The model with mean and standard deviation in its last layer, which counts as trained; a
+        BadOption where this has an adapter, below which both belong, or where the mean is so large
+        that outputs would be rounded.
         """
         model: Any = super().model_to_export(keep_adapter=keep_adapter)
         if is_adapted(model.head):

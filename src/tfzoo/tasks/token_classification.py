@@ -14,11 +14,7 @@ from torch import Tensor
 from tfzoo.base.registry import register
 from tfzoo.data.batches import NO_LABEL, ClassificationDataset, WordBatch, WordDataset, word_batches
 from tfzoo.data.classification import LabelledText
-from tfzoo.data.prepare import (
-    Encoder,
-    Sentences,
-    location,
-)
+from tfzoo.data.prepare import Encoder, Sentences, location
 from tfzoo.data.table import Pair, WordLabels, Words, words_of
 from tfzoo.data.tokenizer import Vocabulary, WordEncoder, WordLengths
 from tfzoo.errors import BadData, BadOption

@@ -34,7 +34,6 @@ from tfzoo.search import Search, missing_for_decoding, search
 LANGUAGES = ("source", "target")
 """What the languages of a published model are called, which its folder does not say."""
 
-
 TOKENIZERS = {
     **dict.fromkeys(("zh", "zho", "chi", "cmn"), "zh"),
     **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
@@ -256,11 +255,8 @@ class TranslationTask(TokenTask):
         return *self.losses_of(hidden, labels), len(labels)
 
     def check(self, data: Any) -> None:
-        """Check that the model can read the data, and that no callback monitors ``val/bleu`` where
-        the references are too short for BLEU.
-
-        Raises:
-            BadOption: as :meth:`Task.check`; or a callback monitors a BLEU that is not computed.
+        """As :meth:`Task.check`; also a BadOption where a callback monitors ``val/bleu``, and the
+        references are too short for BLEU.
         """
         super().check(data)
         callbacks = getattr(adapters.trainer_of(self), "callbacks", [])
