@@ -161,15 +161,13 @@ class MetricsFile(Logger):
 
 
 class Throughput(L.Callback):
-    """Counts optimiser steps, tokens and seconds, on from those of a checkpoint. Tokens are those
-    that the task counts in its attribute ``tokens``, of all processes; training seconds are without
-    validation.
+    """Counts tokens and seconds, on from those of a checkpoint. Tokens are those that the task
+    counts in its attribute ``tokens``, of all processes; training seconds are without validation.
     """
 
     trainer: L.Trainer
 
     def __init__(self) -> None:
-        self.steps = 0
         self.tokens: Any = 0
         """Of this process, since training started or went on. A tensor stays on its device until it
         is asked for, so that no step waits for the device."""
@@ -185,16 +183,10 @@ class Throughput(L.Callback):
         self.started = self.since = perf_counter()
 
     def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
+        self, trainer: L.Trainer, pl_module: L.LightningModule, *args: Any, **kwargs: Any
     ) -> None:
         now = perf_counter()
         self.training, self.since = self.training + now - self.since, now
-        self.steps = trainer.global_step
         self.tokens = getattr(pl_module, "tokens", 0)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -211,19 +203,18 @@ class Throughput(L.Callback):
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "steps": self.steps,
             "tokens": self._sum_tokens(),
             "training": self.training,
             "seconds": self._seconds(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.steps, self.training = int(state_dict["steps"]), float(state_dict["training"])
+        self.training = float(state_dict["training"])
         self.before = {key: state_dict[key] for key in ("tokens", "seconds")}
 
     def counts(self) -> dict[str, Any]:
         """The numbers of ``summary.json``, of all attempts together."""
-        found: dict[str, Any] = {"steps": self.steps, "seconds": round(self._seconds(), 1)}
+        found: dict[str, Any] = {"seconds": round(self._seconds(), 1)}
         tokens = int(self.before["tokens"] + max(self.total, int(self.tokens)))
         if tokens and self.training:
             found |= {

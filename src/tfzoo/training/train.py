@@ -365,6 +365,7 @@ class TrainingRun:
             if "val" in getattr(self.data, "sets", {})
             else None,
             "best": {str(self.best.monitor): float(best)} if best is not None else {},
+            "steps": self.trainer.global_step,
             **self.throughput.counts(),
             "skipped": self.task.skipped,
             "parameters": self.parameters,
