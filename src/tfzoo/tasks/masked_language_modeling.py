@@ -10,13 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.registry import register
-from tfzoo.data.documents import (
-    MASK,
-    MaskedBatch,
-    MaskedData,
-    filled,
-    text_with_masks_batches,
-)
+from tfzoo.data.documents import MASK, MaskedBatch, MaskedData, filled, text_with_masks_batches
 from tfzoo.data.tokenizer import token_texts
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.text_task import DocumentTask

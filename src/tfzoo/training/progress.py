@@ -202,11 +202,7 @@ class Throughput(L.Callback):
         return tokens is not None and self._sum_tokens() >= tokens
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "tokens": self._sum_tokens(),
-            "training": self.training,
-            "seconds": self._seconds(),
-        }
+        return {"tokens": self._sum_tokens(), "training": self.training, "seconds": self._seconds()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.training = float(state_dict["training"])

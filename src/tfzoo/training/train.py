@@ -34,13 +34,7 @@ from tfzoo.base import adapters
 from tfzoo.base.memory import RAN_OUT
 from tfzoo.base.processes import ARRIVALS, INTERRUPTED, STOPPED, rank
 from tfzoo.base.scores import format_score, format_scores, logged_scores
-from tfzoo.base.terminal import (
-    notify,
-    print_refusal,
-    print_result,
-    print_table,
-    relative_path,
-)
+from tfzoo.base.terminal import notify, print_refusal, print_result, print_table, relative_path
 from tfzoo.base.values import convert
 from tfzoo.config.config import Config
 from tfzoo.data.module import TextData
