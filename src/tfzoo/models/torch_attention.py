@@ -155,17 +155,12 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
         """Initialise the projections as PyTorch does: Glorot and Bengio 2010, eq. 16, for the
         input, biases 0. The weight of ``out_proj`` keeps the initialisation of ``nn.Linear``.
         """
-        for weight in (
-            self.in_proj_weight,
-            self.q_proj_weight,
-            self.k_proj_weight,
-            self.v_proj_weight,
-        ):
-            if weight is not None:
-                nn.init.xavier_uniform_(weight)
-        if self.in_proj_bias is not None:
-            nn.init.zeros_(self.in_proj_bias)
-            nn.init.zeros_(self.out_proj.bias)
+        for parameter in self.parameters(recurse=False):
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)
+            else:
+                nn.init.zeros_(parameter)
+                nn.init.zeros_(self.out_proj.bias)
 
     def forward(
         self,
@@ -302,14 +297,9 @@ def mask_and_bias(
     causal: bool,
     dtype: torch.dtype,
 ) -> tuple[Mask, Tensor | None]:
-    """For queries ``(b h q c)`` and keys ``(b h k c)``, return the mask, and the bias to add to the
-    scores, ``(b|1 h|1 q|1 k)`` of ``dtype``.
-
-    Args:
-        key_padding_mask: ``(b k)``, or ``(k)`` for a batch of one. As ``attn_mask``, it is either
-            boolean, True where a key is hidden, or numbers to add to the scores.
-        attn_mask: ``(q k)`` or ``(b*h q k)``.
-        causal: hide later keys.
+    """The mask of queries ``(b h q c)`` and keys ``(b h k c)``, and the bias to add to the scores,
+    ``(b|1 h|1 q|1 k)`` of ``dtype``. ``key_padding_mask`` is ``(b k)``, or ``(k)`` for a batch of
+    one, ``attn_mask`` ``(q k)`` or ``(b*h q k)``, each as in :meth:`MultiheadAttention.forward`.
     """
     (b, h, queries, _), keys = q.shape, k.shape[2]
     valid: Tensor | None = None
