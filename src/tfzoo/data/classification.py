@@ -42,9 +42,7 @@ class LabelledText(TextData):
         token_dropout: fraction of the tokens that training replaces by the unknown token.
 
     Raises:
-        BadOption: a number out of its range, or options that exclude each other.
-        BadData: in ``prepare_data`` and ``setup``: text that is missing or malformed; the message
-            names file and line.
+        BadOption, BadData: as :class:`~tfzoo.data.module.TextData`.
     """
 
     unit = "example"

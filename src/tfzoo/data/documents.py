@@ -258,9 +258,7 @@ class DocumentText(TextData):
         max_length: the tokens of a row.
 
     Raises:
-        BadOption: a number out of its range, or options that exclude each other.
-        BadData: in ``prepare_data`` and ``setup``: text that is missing or malformed; the message
-            names file and line.
+        BadOption, BadData: as :class:`~tfzoo.data.module.TextData`.
     """
 
     unit = "row"
@@ -303,7 +301,7 @@ class DocumentData(DocumentText):
         token_dropout: fraction of the tokens that training reads as the unknown token.
 
     Raises:
-        BadOption, BadData: as :class:`DocumentText`.
+        BadOption, BadData: as :class:`~tfzoo.data.module.TextData`.
     """
 
     def __init__(self, *, packed: bool = True, token_dropout: float = 0.0, **text: Any) -> None:
@@ -540,8 +538,8 @@ class MaskedData(DocumentText):
         mask_share: of the tokens, rounded, at least one of a text.
 
     Raises:
-        BadOption, BadData: as :class:`~tfzoo.data.documents.DocumentText`; or another ``mask``, or
-            a tokenizer without mask and unknown token.
+        BadOption, BadData: as :class:`~tfzoo.data.module.TextData`; or a tokenizer without mask and
+            unknown token.
     """
 
     def __init__(self, *, mask: Words = "tokens", mask_share: float = 0.15, **text: Any) -> None:

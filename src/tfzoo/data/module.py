@@ -94,6 +94,8 @@ class TextData(L.LightningDataModule):
     Raises:
         BadOption: a number out of its range, a tokenizer that cannot be built, or options that
             exclude each other.
+        BadData: in ``prepare_data`` and ``setup``: text that is missing or malformed; the message
+            names file and line.
     """
 
     unit: ClassVar[str]

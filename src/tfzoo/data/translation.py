@@ -33,12 +33,9 @@ class TranslationData(TextData):
         max_tokens: maximum number of tokens of each side of a batch, with padding.
         max_length: maximum number of tokens of a sentence, without BOS and EOS, in training.
         token_dropout: fraction of the source tokens that training replaces by the unknown token.
-        seed: determines the order of batches, and the examples of a built-in data set.
 
     Raises:
-        BadOption: a number out of its range, or options that exclude each other.
-        BadData: in ``prepare_data`` and ``setup``: text that is missing or malformed; the message
-            names file and line.
+        BadOption, BadData: as :class:`~tfzoo.data.module.TextData`.
     """
 
     unit = "pair"
