@@ -95,10 +95,8 @@ def options_of(model: Model) -> dict[str, Any]:
 
 def starting_values(folder: Path, task: Any) -> dict[str, Any]:
     """What a recipe of a task takes from a folder whose weights its training starts with: the
-    options of the model, see :func:`starting_model`, and the tokenizer.
-
-    Raises:
-        BadRun: as :func:`read`.
+    options of the model, see :func:`starting_model`, and the tokenizer. Errors are as of
+    :func:`read`.
     """
     with located(folder):
         published = read_config(config_of(folder))

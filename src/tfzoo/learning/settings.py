@@ -21,8 +21,7 @@ class Compute:
     Args:
         compile: compile the layers with ``torch.compile``. The first steps take longer.
         activation_checkpointing: store only the inputs of layers, and compute their activations
-            again in the backward pass. It costs one more forward pass; only one layer's activations
-            are in memory at a time.
+            again in the backward pass, which costs one more forward pass.
 
     Raises:
         BadOption: both at once; they do not work together (pytorch/pytorch#166926).

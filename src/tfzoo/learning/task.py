@@ -75,9 +75,6 @@ class Task(Lines, Scored, Stored):
     named by their number, from 0. Of several validation sets, the first is logged as ``val/NAME``,
     the others by their number.
 
-    Args:
-        settings: those of :attr:`Settings`, which become attributes.
-
     Raises:
         BadOption: a setting or a size of the model that a checkpoint could not restore.
     """
@@ -130,10 +127,8 @@ class Task(Lines, Scored, Stored):
         self.recipe = {"task": self.entry.name, "model": config, **chosen.recipe()}
 
     def checked_logits(self, logits: Any, axes: str, *shape: int) -> Tensor:
-        """``logits``, which a model of another class than tfzoo's has returned.
-
-        Raises:
-            BadOption: another shape, whose axes are named, or no tensor.
+        """``logits``, which a model of another class than tfzoo's has returned; a BadOption where
+        they have another shape, whose axes are named, or are no tensor.
         """
         if not isinstance(logits, Tensor) or logits.shape != shape:
             got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
@@ -170,11 +165,8 @@ class Task(Lines, Scored, Stored):
             )
 
     def check(self, data: Any) -> None:
-        """Check that the model can read this data.
-
-        Raises:
-            BadOption: the data was prepared with another tokenizer, or has a text that is longer
-                than the model's positions.
+        """Raise a BadOption if the data was prepared with another tokenizer, or has a text that is
+        longer than the model's positions.
         """
         for name, texts in data.sets.items() if isinstance(data, TextData) else ():
             for lengths, limit in zip(texts.lengths(), self.max_positions(), strict=True):

@@ -106,11 +106,8 @@ def step_cost(
     device: torch.device = CPU,
 ) -> StepCost:
     """The cost of a training step on ``device`` of the model that ``make`` makes: without ``loss``
-    there is no forward and no backward pass, without ``optimizer`` no step of it.
-
-    Raises:
-        DataDependentOutputException, DynamicOutputShapeException: of PyTorch; a part looks at its
-            data in order to know what to do.
+    there is no forward and no backward pass, without ``optimizer`` no step of it. PyTorch raises an
+    error where a part looks at its data in order to know what to do.
     """
     counter, state = Counter(), 0
     with adapters.shapes_alone(), nullcontext() if device == CPU else device, counter:
@@ -334,11 +331,8 @@ def cost_of(
 def check(config: Config, trainer: L.Trainer, tokenizer: Any = None) -> None:
     """Check that a training fits: the model into this machine; and parameters, gradients and the
     optimiser's state on the GPU that it uses, or in the memory of this machine once for each
-    process. A strategy that shards the model is not counted. Before data is read, the vocabulary
-    counts as small.
-
-    Raises:
-        BadRecipe: naming what is needed, what there is and the largest tensor.
+    process; else a BadRecipe. A strategy that shards the model is not counted. Before data is read,
+    the vocabulary counts as small.
     """
     sizes = config.task.model_arguments(tokenizer, data=config.recipe["data"])
     model = memory.check_model(partial(config.task.Model, **sizes), config.recipe["model"])

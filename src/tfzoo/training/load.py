@@ -49,11 +49,7 @@ def load(run: str | Path | TrainedRun, *, device: str | None = None, model: Any 
 
 
 def find_device(name: str | None) -> torch.device:
-    """The device of a name; of None the first GPU, or the CPU if there is none.
-
-    Raises:
-        TfzooError: there is no such device.
-    """
+    """The device of a name, or a TfzooError; of None the first GPU, or the CPU if there is none."""
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -64,11 +60,7 @@ def find_device(name: str | None) -> torch.device:
 
 
 def trainer_device(name: str) -> dict[str, Any]:
-    """The arguments of Lightning's Trainer for a device.
-
-    Raises:
-        TfzooError: there is no such device.
-    """
+    """The arguments of Lightning's Trainer for a device."""
     device = find_device(name)
     return {
         "accelerator": device.type,

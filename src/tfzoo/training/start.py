@@ -37,10 +37,8 @@ def vocabularies(start: Start, data: Mapping[str, Any]) -> Sequence[str]:
 
 def load(run: TrainedRun, task: Any) -> list[tuple[str, str]]:
     """Copy the weights that have the name and shape of one of a new task's. Returns the rows of a
-    table: what is kept, starts anew, is dropped, and which options of the model are other ones.
-
-    Raises:
-        BadRun: the run is damaged, or no weight of it fits.
+    table: what is kept, starts anew, is dropped, and which options of the model are other ones. A
+    BadRun where no weight fits.
     """
     own, kept = task.state_dict(), run.weights
     beside = run.content.get("beside", {})

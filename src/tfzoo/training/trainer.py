@@ -43,9 +43,6 @@ LAST_CHECKPOINT_KEYS = {"every_n_train_steps", "train_time_interval"}
 def best_checkpoint(settings: Mapping[str, Any], monitor: str, folder: Path) -> ModelCheckpoint:
     """The callback that saves the best checkpoint after each validation. ``settings`` are the
     section ``checkpoint``; ``monitor`` is the score to compare if they name none.
-
-    Raises:
-        BadRecipe: Lightning rejects the settings.
     """
     settings = {
         "monitor": monitor,
@@ -66,11 +63,8 @@ def make_trainer(
     callbacks: Sequence[L.Callback],
     loggers: Sequence[Any] = (),
 ) -> L.Trainer:
-    """A Trainer with the callbacks and loggers of the section ``trainer`` and these in
-    addition. Without a folder, the loggers of the section are left out.
-
-    Raises:
-        BadRecipe: Lightning rejects the configuration.
+    """A Trainer with the callbacks and loggers of the section ``trainer`` and these in addition.
+    Without a folder, the loggers of the section are left out.
     """
     StrategyRegistry.register("fsdp2", Sharded, override=True, save_distributed_checkpoint=False)
     disabled = tuple(cls for key, cls in DISABLED_BY.items() if settings.get(key) is False)
@@ -123,10 +117,7 @@ def lightning_errors(section: str) -> Iterator[None]:
 
 def on_all_processes(arguments: Mapping[str, Any]) -> L.Trainer:
     """The Trainer of these arguments. If they do not set the number of devices or machines, it uses
-    those that the launcher has started.
-
-    Raises:
-        BadRecipe: the arguments ask for other numbers than were started.
+    those that the launcher has started; other numbers are a BadRecipe.
     """
     name, devices, nodes = detect_launcher()
     if not name:
