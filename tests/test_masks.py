@@ -18,12 +18,6 @@ def visible(mask, q, k):
     return torch.ones(q, k, dtype=torch.bool) if found is None else found[0, 0].expand(q, k)
 
 
-def test_a_mask_used_at_one_length_is_right_at_another():
-    mask = Mask(causal=True)
-    for n in (1, 6, 3, 6):
-        assert torch.equal(visible(mask, n, n), torch.ones(n, n, dtype=torch.bool).tril())
-
-
 @pytest.mark.parametrize("name", registry("attention").names())
 def test_a_reused_causal_mask_does_not_show_the_future(name):
     torch.manual_seed(0)
@@ -88,21 +82,6 @@ def test_masks_of_all_kinds_are_combined():
     assert torch.equal(mask.select(rows).boolean(3, 5, CPU), wanted[rows])
     shared = Mask(allowed=allowed[:1])
     assert torch.equal(shared.select(rows).boolean(3, 5, CPU), allowed[:1])
-
-
-@pytest.mark.parametrize("name", registry("attention").names())
-def test_texts_packed_into_one_row_are_read_as_if_alone(name):
-    torch.manual_seed(0)
-    attention = create("attention", name, heads=2, head_dim=4, layer=0).double()
-    for parameter in attention.parameters():
-        torch.nn.init.normal_(parameter)
-    q, k, v = torch.randn(3, 1, 2, 30, 4, dtype=torch.float64).unbind()
-    text = torch.tensor([9, 0, 21]).repeat_interleave(torch.tensor([9, 0, 21]))
-    packed = Mask(causal=True, allowed=(text[:, None] == text)[None, None])
-    found = attention(q, k, v, mask=packed)
-    for part in (slice(0, 9), slice(9, 30)):
-        alone = attention(q[:, :, part], k[:, :, part], v[:, :, part], mask=Mask(causal=True))
-        close(found[:, :, part], alone)
 
 
 def test_what_is_no_mask_is_refused():

@@ -7,7 +7,6 @@ from torch.testing import assert_close
 from transformers.models.diffllama import modeling_diffllama
 
 import tfzoo
-from tfzoo.base.registry import create
 from tfzoo.base.rotation import Rotation
 from tfzoo.components.mixer.multihead import SelfAttention
 from tfzoo.errors import BadOption
@@ -15,7 +14,6 @@ from tfzoo.masks import Mask
 from tfzoo.models.context import Context
 from tfzoo.models.options import StackOptions
 
-EXACT = {"atol": 1e-9, "rtol": 1e-9}
 DIM, HEADS, N, LAYER = 16, 4, 7, 3
 
 
@@ -68,17 +66,6 @@ def test_outputs_and_gradients_are_those_of_diffllama(kv_heads, mask):
         both = [getattr(theirs, f"lambda_{part}{i}") for i in (1, 2)]
         other = torch.stack(torch.autograd.grad(expected, both, upstream, retain_graph=True))
         assert_close(mine, other, atol=1e-5, rtol=1e-5)
-
-
-def test_equal_maps_cancel_but_for_the_weight_of_the_second():
-    """With ``lambda = lambda_init``, the norm leaves the sign and the scale alone."""
-    attention = create("attention", "differential", heads=2, head_dim=4, layer=0).double()
-    torch.nn.init.zeros_(attention.lambda_q)
-    q, v = torch.zeros(1, 2, 3, 4).double(), torch.randn(1, 2, 5, 4).double()
-    mean = torch.cat([v[:, 0], v[:, 1]], -1).mean(1)[0] * (1 - 0.2)
-    expected = 0.8 * mean / (mean.square().mean() + 1e-5).sqrt()
-    out = attention(q, torch.zeros_like(v), v, mask=Mask())
-    assert_close(out.transpose(1, 2).flatten(2), expected.expand(1, 3, 8), **EXACT)
 
 
 def test_heads_that_are_no_pairs_are_refused_in_one_line():

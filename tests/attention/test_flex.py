@@ -114,12 +114,7 @@ def test_gradients_of_the_dense_form_are_the_formula_s(name):
     found, wanted = attention(*given, **call), reference(*given, call)
     close(found, wanted)
     upstream = torch.randn(found.shape, generator=torch.Generator().manual_seed(3)).double()
-    for one, other in zip(
-        torch.autograd.grad(found, given, upstream),
-        torch.autograd.grad(wanted, given, upstream),
-        strict=True,
-    ):
-        close(one, other)
+    close(*(torch.autograd.grad(one, given, upstream) for one in (found, wanted)))
 
 
 @pytest.mark.parametrize("name", RELATIVE)
@@ -133,12 +128,8 @@ def test_a_table_of_distances_is_the_bias_with_its_gradients(name):
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
     upstream = torch.randn_like(wanted)
     through = [x for x in position.parameters() if x.requires_grad]
-    for one, other in zip(
-        torch.autograd.grad(found, through, upstream) if through else (),
-        torch.autograd.grad(wanted, through, upstream) if through else (),
-        strict=True,
-    ):
-        close(one, other)
+    if through:
+        close(*(torch.autograd.grad(one, through, upstream) for one in (found, wanted)))
 
 
 MODELS: dict[str, dict[str, Any]] = {

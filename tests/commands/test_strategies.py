@@ -191,13 +191,16 @@ def test_what_two_processes_wrote_one_process_trains_on_with():
 
 
 @pytest.mark.nightly
-def test_the_same_command_goes_on_with_one_process_and_its_export_translates(capsys):
-    shutil.copytree(FSDP2, "on")
-    args = [*TINY, *HARD, *SPREAD, *typed("--trainer.devices 1 --run on --trainer.max_steps 5")]
+@pytest.mark.parametrize(("run", "spread"), [(FSDP2, SPREAD), (DDP, ())])
+def test_the_same_command_goes_on_with_one_process_and_its_export_translates(
+    run, spread, ddp, own_folder, runs, capsys
+):
+    shutil.copytree(runs / run, "on")
+    args = [*TINY, *HARD, *spread, *typed("--trainer.devices 1 --run on --trainer.max_steps 5")]
     args += ["--trainer.accumulate_grad_batches", "4"]  # a step takes as many batches as before
     assert main(["fit", "translation/numbers", *args]) == 0
     assert checkpoints.read("on/checkpoints/last.ckpt")["global_step"] == 5
-    assert len(logged("on")["train/loss"]) == len(logged(FSDP2)["train/loss"]) + 1
+    assert len(logged("on")["train/loss"]) == len(logged(runs / run)["train/loss"]) + 1
     Path("lines").write_text("two\nthree\n", "utf-8")
     assert main(["export", "on/checkpoints/last.ckpt", "--output", "on.ckpt"]) == 0
     capsys.readouterr()

@@ -90,6 +90,27 @@ def test_a_redirect_on_the_same_host_is_followed(servers):
     assert copy.read_bytes() == TABLE
 
 
+def resolve(patch, numbers):
+    """Let names stand for the numbers that a function gives for a port."""
+
+    async def found(self, host, port=0, family=0):
+        known = {"port": port, "family": AF_INET, "proto": 0, "flags": AI_NUMERICHOST}
+        return [{"hostname": host, "host": one, **known} for one in numbers(port)]
+
+    patch.setattr("aiohttp.resolver.ThreadedResolver.resolve", found)
+    patch.setattr(CONTEXT, ssl._create_unverified_context())
+
+
+def test_a_redirect_to_a_public_host_is_followed(servers, monkeypatch):
+    """Of another name and port; here this machine counts as public."""
+    resolve(monkeypatch, lambda port: ["127.0.0.1"])
+    monkeypatch.setattr(remote, "ip_address", lambda number: SimpleNamespace(is_global=True))
+    servers.secure.target = f"https://cdn.example:{servers.other.port}/file"
+    copy = remote.local_copy(f"https://intern.example:{servers.secure.port}/moved")
+    assert copy.read_bytes() == TABLE
+    assert {*servers.other.asked} == {"/file"}
+
+
 @pytest.mark.parametrize(
     ("target", "numbers"),
     [
@@ -107,13 +128,8 @@ def test_a_redirect_to_another_name_or_port_must_stand_for_public_addresses(
     network is read where an address names it, and at its own port alone.
     """
 
-    async def resolve(self, host, port=0, family=0):
-        found = ["127.0.0.1"] if port == servers.secure.port else numbers
-        known = {"port": port, "family": AF_INET, "proto": 0, "flags": AI_NUMERICHOST}
-        return [{"hostname": host, "host": one, **known} for one in found]
-
-    monkeypatch.setattr("aiohttp.resolver.ThreadedResolver.resolve", resolve)
-    monkeypatch.setattr(CONTEXT, ssl._create_unverified_context())
+    own = servers.secure.port
+    resolve(monkeypatch, lambda port: ["127.0.0.1"] if port == own else numbers)
     servers.secure.target = target.format(other=servers.other.port)
     with pytest.raises(BadData, match=r"a redirect is refused: .* is on no public host"):
         remote.local_copy(f"https://intern.example:{servers.secure.port}/moved")

@@ -5,6 +5,7 @@ import torch
 
 from tests.attention.test_additive import B, C, H, K, Q, agrees, drawn, exact
 from tfzoo.base.registry import create
+from tfzoo.components.attention import _tanh_scores
 from tfzoo.components.attention._tanh_scores import tanh_scores
 from tfzoo.masks import Mask
 
@@ -14,7 +15,10 @@ pytestmark = [
 ]
 
 
-def test_forward_and_backward_are_the_formula_s():
+def test_forward_and_backward_are_the_formula_s(monkeypatch):
+    """In several blocks, of which the last is smaller."""
+    monkeypatch.setattr(_tanh_scores, "SMALL", 0)
+    monkeypatch.setattr(_tanh_scores, "LARGE_BLOCK", 5000)
     wide = [x.requires_grad_() for x in drawn(Q, K, C)]
     given = [x.detach().float().cuda().requires_grad_() for x in wide]
     found = tanh_scores(*given)

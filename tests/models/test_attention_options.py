@@ -92,67 +92,6 @@ def test_the_block_is_its_formula_with_every_attention(given):
         close(cross(x, Context(CAUSAL, POS, POS, memory=memory), 0), wanted)
 
 
-def peer(name, **options):
-    """An attention layer of transformers, with random weights, that takes plain positions."""
-    import transformers
-
-    sizes = {"hidden_size": DIM, "num_attention_heads": 4, "num_key_value_heads": 2}
-    config = getattr(transformers, f"{name}Config")(
-        **sizes, **options, num_hidden_layers=1, attention_dropout=0.0, rms_norm_eps=1e-6
-    )
-    config._attn_implementation = "sdpa"
-    module = {"Qwen3": "qwen3", "Olmo2": "olmo2", "Qwen3Next": "qwen3_next"}[name]
-    package = __import__(f"transformers.models.{module}.modeling_{module}", fromlist=["_"])
-    return randomize(getattr(package, f"{name}Attention")(config, 0)).double().eval()
-
-
-def copy(block, theirs):
-    """Their weights, the gate's apart."""
-    pairs = {"key": "k_proj", "value": "v_proj", "output": "o_proj"}
-    for name, other in pairs.items():
-        getattr(block, name).load_state_dict(getattr(theirs, other).state_dict())
-    block.query_norm.norm.load_state_dict(theirs.q_norm.state_dict())
-    block.key_norm.norm.load_state_dict(theirs.k_norm.state_dict())
-
-
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [
-        ("Qwen3", {"query_key_norm": {"norm": "rms"}, "head_dim": 6}),
-        ("Olmo2", {"query_key_norm": {"norm": "rms", "over": "all"}}),
-        (
-            "Qwen3Next",
-            {
-                "query_key_norm": {"norm": {"name": "rms", "centred": True}},
-                **{"gate": True, "head_dim": 6},
-            },
-        ),
-    ],
-)
-def test_norms_of_queries_and_keys_and_the_gate_equal_transformers(name, given):
-    """Up to their norms, which compute in fp32."""
-    torch.manual_seed(0)
-    width = {"head_dim": given["head_dim"]} if "head_dim" in given else {}
-    theirs = peer(name, **width)
-    block = SelfAttention(DIM, StackOptions(heads=4, kv_heads=2, bias=False, **given)).double()
-    copy(block, theirs)
-    queries = theirs.q_proj.weight.data
-    if block.gate is not None:  # theirs has the gate of each head after its query
-        queries, gates = queries.unflatten(0, (4, 2, -1)).unbind(1)
-        block.gate.weight.data = gates.flatten(0, 1)
-        queries = queries.flatten(0, 1)
-    block.query.weight.data = queries
-    x = torch.randn(2, N, DIM).double()
-    no_turn = (
-        torch.ones(1, N, theirs.head_dim).double(),
-        torch.zeros(1, N, theirs.head_dim).double(),
-    )
-    triangle = torch.ones(1, 1, N, N).tril().bool()
-    wanted = theirs(x, no_turn, triangle)[0]
-    found = block(x, Context(CAUSAL, POS, POS), 0)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-5 * wanted.abs().max().item())
-
-
 def test_without_bias_no_linear_layer_of_attention_has_one():
     model = tfzoo.Transformer(12, 8, 2, 1, bias=False, gate=True)
     linear = {name for name, part in model.named_modules() if isinstance(part, nn.Linear)}

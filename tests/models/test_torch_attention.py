@@ -58,14 +58,11 @@ def compare(ours, theirs, given, **options):
     direction = torch.randn_like(found)
     names = [name for name, _ in theirs.named_parameters()]
     parameters = [dict(module.named_parameters()) for module in (ours, theirs)]
-    for one, other in zip(
-        *(
-            torch.autograd.grad((y * direction).sum(), [*inputs, *(p[name] for name in names)])
-            for y, p in zip((found, expected), parameters, strict=True)
-        ),
-        strict=True,
-    ):
-        close(one, other)
+    one, other = (
+        torch.autograd.grad((y * direction).sum(), [*inputs, *(p[name] for name in names)])
+        for y, p in zip((found, expected), parameters, strict=True)
+    )
+    close(one, other)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])

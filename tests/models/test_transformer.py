@@ -57,16 +57,6 @@ def test_embedding_std_is_what_embeddings_alone_start_with(init_std):
         small(embedding_std=0.0)
 
 
-def test_the_sides_may_differ():
-    model = small(
-        layers=2, norm="layer", encoder={"norm": "batch", "layers": 3}, decoder={"head_dim": "6"}
-    )
-    assert [len(model.encoder.layers), len(model.decoder.layers)] == [3, 2]
-    assert type(model.encoder.final_norm).__name__ == "Batch"
-    assert type(model.decoder.final_norm).__name__ == "Layer"
-    assert model.decoder.layers[0].self_attention.inner.query.out_features == 12
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -20,6 +20,13 @@ LITTLE = {
     "sweep_overhead": ["--steps", "40", "--jobs", "1"],
     "beside_marian": ["--dim", "64", "--layers", "1", "--rounds", "2"],
 }
+ELSEWHERE = {"ablations", "architectures", "host", "marian", "multi30k", "structure", "yarn"}
+"""What needs a data set or another package, or is run by tests of its own."""
+
+
+def test_every_benchmark_is_in_a_list():
+    names = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
+    assert names == {*LITTLE, *ELSEWHERE}
 
 
 @pytest.mark.nightly

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import tfzoo
-from tests.daily import sampled
 from tests.scored import task_with
 from tests.tiny import ready
 from tests.trainers import quiet
@@ -68,15 +67,6 @@ def task_of(data, loss=None, **model):
 
 def trainer_in(folder, **options):
     return quiet(folder, **{"max_steps": 3, **options})
-
-
-@pytest.mark.parametrize("pooling", sampled(tfzoo.list_components()["pooling"], ["mean"]))
-def test_it_learns_what_the_first_word_says(pooling, data, tmp_path):
-    trainer = trainer_in(tmp_path, max_steps=100, limit_val_batches=0)
-    task = task_of(data, pooling=pooling)
-    trainer.fit(task, datamodule=data)
-    trainer.test(task, datamodule=data, verbose=False)
-    assert trainer.callback_metrics["test/accuracy"] > 0.85
 
 
 def test_what_is_scored_is_what_is_predicted(data, tmp_path):

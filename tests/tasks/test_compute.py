@@ -7,21 +7,9 @@ from torch.testing import assert_close
 
 import tfzoo
 from tests.trainers import quiet
-from tfzoo.learning.settings import Compute
-from tfzoo.models.options import StackOptions
-from tfzoo.models.transformer_layer import TransformerLayer
 
 SMALL = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0}
 OPTIM = {"lr": 1e-3, "schedule": "constant"}
-
-
-def test_both_are_off_unless_asked_for():
-    layer = TransformerLayer(8, StackOptions(heads=2), causal=False, cross=False)
-    assert (layer.compiled, layer.activation_checkpointing) == (False, False)
-    Compute(activation_checkpointing=True).apply(layer)
-    assert (layer.compiled, layer.activation_checkpointing) == (False, True)
-    Compute(compile=True).apply(layer)
-    assert (layer.compiled, layer.activation_checkpointing) == (True, False)
 
 
 class Seen(L.Callback):

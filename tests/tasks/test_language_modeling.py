@@ -155,23 +155,6 @@ def test_perplexity_and_bits_per_byte_are_those_of_the_documents():
     assert np.average(by_row, weights=weights) == pytest.approx(sum(bits) / size)
 
 
-@pytest.mark.parametrize("part", [{}, {"mixer": "gru", "position": "none"}, {"window": 3}])
-def test_a_continuation_is_what_the_model_says_without_a_cache(part):
-    vocabulary = tokenizer()
-    task = LanguageModelingTask(small(len(vocabulary.tokenizer), **part), vocabulary)
-    lines = ["a b c d e f", "", "g", "b a h"]
-    found = task.continuations(lines, max_new_tokens=6)
-    for line, text in zip(lines, found, strict=True):
-        tokens = [BOS, *vocabulary.tokenizer.encode([line])[0]]
-        for _ in range(6):
-            logits = task.model(torch.tensor([tokens]))[0, -1]
-            logits[0] = float("-inf")
-            tokens.append(int(logits.argmax()))
-            if tokens[-1] == EOS:
-                break
-        assert line + text == vocabulary.tokenizer.decode([tokens])[0]
-
-
 def test_a_prompt_beyond_the_positions_is_continued_from_its_last_tokens():
     vocabulary = tokenizer()
     model = small(len(vocabulary.tokenizer), position="learned", max_length=8)

@@ -12,14 +12,9 @@ from tests.tasks.renumbered import renumber, reordered
 from tests.test_search import random_table
 from tfzoo.base.registry import registry
 from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.data.documents import DocumentDataset, prompt_batches
-from tfzoo.data.prepare import Sentences
-from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.search import Search, search
-from tfzoo.tasks.language_modeling import LanguageModelingTask
 from tfzoo.testing.training import example
 
-GPT = SpecialIds(pad=None, bos=9, eos=9)
 SIZES = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.0}
 
 
@@ -111,30 +106,6 @@ def test_a_decoder_may_begin_with_padding_or_with_the_end():
     assert OWN.never == {0, 2}
     assert marian.never == {0}
     assert SpecialIds(pad=1, bos=0, eos=2, decoder_start=2).never == {1}
-
-
-def documents(model, special, rows):
-    """The loss of documents in one batch."""
-    task = LanguageModelingTask(model, Vocabulary(Numbers(special), []))
-    batch = DocumentDataset(Sentences.of(rows), 16, special)[range(len(rows))]
-    return task.loss(batch)[0].item()
-
-
-def test_a_language_model_needs_no_padding():
-    """GPT-2's tokenizer has none: its end is also its begin."""
-    torch.manual_seed(0)
-    model = tfzoo.LanguageModel(30, **SIZES).double().eval()
-    rows = [[10, 11, 12], [13], [14, 15]]
-    together, alone = documents(model, GPT, rows), [documents(model, GPT, [row]) for row in rows]
-    assert together == pytest.approx(sum(alone), rel=1e-9)
-    vocabulary = Vocabulary(Numbers(GPT), [])
-    lines = ["10 11 12", "13", "14 15 16", ""]
-    batches = [batch.tokens.tolist() for batch in prompt_batches(lines, vocabulary)]
-    assert batches == [[[9, 10, 11, 12], [9, 14, 15, 16], [9, 13, 9, 9], [9, 9, 9, 9]]]
-    task = LanguageModelingTask(model, vocabulary)
-    assert task.continuations(lines, max_new_tokens=3) == [
-        task.continuations([line], max_new_tokens=3)[0] for line in lines
-    ]
 
 
 def test_batches_take_the_ids_that_they_are_given():

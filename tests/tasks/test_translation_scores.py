@@ -1,11 +1,13 @@
 """Scores are the numbers that the ``sacrebleu`` command prints."""
 
+import io
 import math
-import subprocess
 import sys
+from contextlib import redirect_stdout
 
 import pytest
 import torch
+from sacrebleu import sacrebleu
 
 from tests.scored import task_with
 from tfzoo.tasks.translation import (
@@ -40,21 +42,11 @@ def by_command(tmp_path, metric, tokenizer, hypotheses, references):
     for file, lines in zip(files, (hypotheses, references), strict=True):
         file.write_text("".join(line + "\n" for line in lines), "utf-8")
     tokenize = ["-tok", tokenizer] if metric == "bleu" else []
-    command = [
-        sys.executable,
-        "-m",
-        "sacrebleu",
-        str(files[1]),
-        "-i",
-        str(files[0]),
-        "-m",
-        metric,
-        *tokenize,
-        "-b",
-        "-w",
-        "6",
-    ]
-    return float(subprocess.check_output(command, text=True))
+    words = [str(files[1]), "-i", str(files[0]), "-m", metric, *tokenize, "-b", "-w", "6"]
+    with redirect_stdout(io.StringIO()) as printed, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["sacrebleu", *words])
+        sacrebleu.main()
+    return float(printed.getvalue())
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,7 @@ import pytest  # noqa: F401
 import torch
 import torch._decomp.decompositions_for_jvp  # compiled where torch.func.jvp is first used
 import torch._inductor
-import transformers.masking_utils
-import transformers.models.olmo2.modeling_olmo2
-import transformers.models.qwen3.modeling_qwen3
-import transformers.models.qwen3_next.modeling_qwen3_next  # noqa: F401
+import transformers.masking_utils  # noqa: F401
 
 import tests.testing.rare
 import tests.testing.rules  # noqa: F401

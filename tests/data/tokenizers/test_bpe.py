@@ -10,13 +10,6 @@ from tests.data.tokenizers.test_all import LINES
 from tfzoo.data.tokenizers.bpe import BPE
 
 
-@pytest.fixture(scope="module")
-def bpe():
-    tokenizer = BPE(vocab_size=400)
-    tokenizer.train(LINES)
-    return tokenizer
-
-
 def test_training_on_the_names_of_special_ids_and_bytes_does_not_make_them_text():
     tokenizer = BPE(vocab_size=600)
     tokenizer.train([" pad", "pad ", "<0x41>", " <0x41>", " begin end unknown "] * 1000)
@@ -25,7 +18,7 @@ def test_training_on_the_names_of_special_ids_and_bytes_does_not_make_them_text(
     assert min(token for sentence in tokenizer.encode(texts) for token in sentence) > 3
 
 
-def test_the_vocabulary_is_as_large_as_asked_where_the_text_allows(bpe):
+def test_the_vocabulary_is_as_large_as_asked_where_the_text_allows():
     tokenizer = BPE(vocab_size=290)
     tokenizer.train(LINES)
     assert len(tokenizer) == 290
