@@ -1,6 +1,4 @@
-"""Call functions in processes of their own, forked from one that has imported tfzoo and computed
-nothing: a new Python would import for ten seconds.
-"""
+"""Call functions in processes forked from one that has imported tfzoo."""
 
 import contextlib
 import multiprocessing

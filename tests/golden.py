@@ -1,6 +1,4 @@
-"""Inputs and outputs of other projects' real implementations, in ``golden/``; its manifest says of
-what each case is.
-"""
+"""Inputs and outputs of other projects' code, in ``golden/``; its manifest says which."""
 
 import json
 from functools import cache

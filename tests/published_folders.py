@@ -1,6 +1,4 @@
-"""Folders as ``save_pretrained`` of ``transformers`` writes them, with small random models and
-tokenizers.
-"""
+"""Folders that ``transformers`` writes, with small random models and tokenizers."""
 
 import random
 from pathlib import Path

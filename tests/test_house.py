@@ -40,9 +40,7 @@ def tree(path):
 
 
 def floor(module):
-    """Of ``blocks.stack``; what lies beside the contracts and is named nowhere above serves
-    components.
-    """
+    """What is named on no floor serves components."""
     first = module.partition(".")[0]
     return next((level for level, names in FLOORS.items() if first in names), 1)
 
@@ -132,9 +130,7 @@ def test_no_two_rooms_import_each_other():
 
 
 def test_no_two_files_import_each_other():
-    """Also not through others, within functions or for type checkers: who reads one of them has to
-    read the other.
-    """
+    """Nor through others, within functions or for type checkers."""
     graph = source().files()
     assert graph["sweep/judge/verdicts.py"] >= {"sweep/judge/paired.py", "sweep/judge/effects.py"}
     assert circles(graph) == []

@@ -1,6 +1,4 @@
-"""On a system without POSIX, every module can be imported: what only POSIX has is imported where it
-is used.
-"""
+"""On a system without POSIX every module can be imported."""
 
 import importlib
 import os

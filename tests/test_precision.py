@@ -72,9 +72,7 @@ class Float64Only(TorchDispatchMode):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @every_component
 def test_weights_of_every_dtype_train_on_a_cpu(entry, dtype):
-    """The output has the input's dtype, and is within rounding of float64 computed from the same
-    weights.
-    """
+    """In the input's dtype, within rounding of float64 from the same weights."""
     outs, grads = results(entry, dtype, dtype)
     exact, wanted = results(entry, dtype, torch.float64)
     assert outs[0].dtype == dtype

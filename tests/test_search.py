@@ -41,9 +41,7 @@ class Steps:
 
 @dataclass
 class Table:
-    """A model whose next token depends on the step and the last token alone: ``tables`` is ``(b, t,
-    v, v)``, log probabilities.
-    """
+    """The next token depends on step and last token alone: log probabilities ``(b t v v)``."""
 
     tables: Tensor
     max_positions: int | None = None
@@ -121,9 +119,7 @@ def restated(table, limit, beam, alpha, n_best, until="best"):
 @pytest.mark.parametrize("alpha", [-1.0, 0.0, 0.6, 2.0])
 @pytest.mark.parametrize(("beam", "n_best"), [(1, 1), (2, 1), (2, 2), (3, 2), (5, 5)])
 def test_search_is_what_its_restatement_finds(beam, n_best, alpha, until):
-    """Several sentences with limits of their own, also where greedy and a narrow beam miss the
-    best.
-    """
+    """Sentences with limits of their own, also where a narrow beam misses the best."""
     for seed in range(6):
         b, v = 6, 7
         generator = torch.Generator().manual_seed(seed)

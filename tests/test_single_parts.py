@@ -1,6 +1,4 @@
-"""A part alone, as somebody uses it who read docs/compose.md: what it takes, what it prints, and
-what it says of arguments that it cannot take.
-"""
+"""A part used alone: what it takes, and what it says of what it cannot take."""
 
 import re
 

@@ -48,9 +48,7 @@ def test_second_derivatives_are_right(entry):
 
 @every_component
 def test_gradients_of_each_example_are_those_of_each_alone(entry):
-    """``vmap(grad(...))`` of inputs and parameters, as differential privacy wants it, and a
-    directional derivative.
-    """
+    """``vmap(grad(...))`` as for differential privacy, and a directional derivative."""
     with reproducible():
         module = build_randomized(entry).eval()
         drawn = inputs()

@@ -1,6 +1,4 @@
-"""Additive attention computes its formula whatever the mask, the sizes and the ranges, and no score
-that a causal mask hides.
-"""
+"""Additive attention is its formula, and no score that a causal mask hides is computed."""
 
 import pytest
 import torch

@@ -1,8 +1,4 @@
-"""Attention through FlexAttention computes what the plain formula does.
-
-A CPU has its forward alone, and there its functions are computed for all pairs; so the gradients
-are those of the same functions computed densely. On a GPU tests/gpu/test_flex.py holds its own.
-"""
+"""FlexAttention computes the formula: forward here, backward in tests/gpu/test_flex.py."""
 
 from typing import Any
 

@@ -11,9 +11,7 @@ from tfzoo.commands.main import main
 
 @pytest.fixture
 def refused(capsys, own_folder):
-    """Run a command, written as it is typed, that must be refused with these words; returns its
-    message.
-    """
+    """Run a typed command that must be refused with these words; returns its message."""
 
     def run(line, *says):
         before = sorted(own_folder.rglob("runs/*"))

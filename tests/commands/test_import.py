@@ -60,9 +60,7 @@ def test_a_language_model_goes_on_with_the_same_tokens(name, tmp_path):
 
 
 def assert_same_translations(task, peer, tokenizer, start):
-    """Of both by greedy search; the ids that the peer generates. No search of tfzoo writes
-    ``start``, the padding.
-    """
+    """By greedy search, which never writes ``start``, the padding; returns the peer's ids."""
     found = []
     for text, ours in zip(LINES[:3], task.translate(LINES[:3], beam=1), strict=True):
         ids = tokenizer(text, return_tensors="pt").input_ids

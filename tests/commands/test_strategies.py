@@ -1,6 +1,4 @@
-"""Trainings that are spread over processes: FSDP2 beside DDP, its checkpoints as folders, what it
-is started by.
-"""
+"""Trainings over processes: FSDP2 beside DDP, their checkpoints, what starts them."""
 
 import os
 import re

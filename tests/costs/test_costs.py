@@ -1,6 +1,4 @@
-"""What ``tfzoo cost`` says is what PyTorch counts, what its allocator holds, and what the algebra
-gives.
-"""
+"""``tfzoo cost`` says what PyTorch counts, its allocator holds and the algebra gives."""
 
 from functools import partial
 from typing import Any
@@ -39,9 +37,7 @@ def count(build, rows=ROWS, length=LENGTH):
     ids=[*MODELS, "recurrent"],
 )
 def test_flops_are_those_of_torchs_counter(options):
-    """It leaves out the CPU's attention kernel, which dropout avoids, and the in-place product by
-    which the loss adds up the gradient of the output's weight.
-    """
+    """Which leaves out the loss's in-place product; dropout avoids a kernel it cannot see."""
     options = {**options, "attention_dropout": 0.1}
     in_place = 2 * VOCABULARY * DIM * ROWS * LENGTH
     found = count(lambda: small(**options))
@@ -66,9 +62,7 @@ def test_activations_are_what_the_allocator_holds_after_the_forward_pass(options
 
 
 def test_flops_are_those_of_the_algebra():
-    """A multiplication and an addition are two operations. The loss computes its gradients with
-    itself.
-    """
+    """A multiplication and an addition are two; the loss computes its gradients with itself."""
     found = count(lambda: small(feedforward={"name": "relu", "hidden": 4 * DIM}), 1, LENGTH).parts
     tokens = LAYERS * LENGTH * DIM**2
     square = 4 * LAYERS * DIM * LENGTH**2

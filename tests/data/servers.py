@@ -7,9 +7,7 @@ from threading import Thread
 
 @contextmanager
 def served(answer, secured=None):
-    """A server whose requests, GET and HEAD, ``answer`` is called with, as handlers of
-    ``http.server``; its port. ``secured`` is a context of TLS.
-    """
+    """The port of a server that calls ``answer`` with each request; ``secured``: a TLS context."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -1,6 +1,4 @@
-"""A batch holds the sentences it was asked for, and tells the truth about its padding; how they are
-framed: the example of ``ParallelBatch.collate``.
-"""
+"""A batch holds the sentences it was asked for and tells the truth about its padding."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,4 @@
-"""From labelled text to batches: nothing lost, nothing leaked into what is scored, bad input told
-before training.
-"""
+"""From labelled text to batches: nothing lost or leaked, bad input told before training."""
 
 import gzip
 

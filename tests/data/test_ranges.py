@@ -1,6 +1,4 @@
-"""Every number under ``data``, and every number of its tokenizers and data sets, has a range that
-is checked in the constructor.
-"""
+"""Numbers of data, tokenizers and data sets have ranges that constructors check."""
 
 import re
 from math import inf, nan

@@ -1,6 +1,4 @@
-"""A redirect leads only to what the address itself could have named; every server here is a local
-one.
-"""
+"""A redirect leads only to what the address itself could name; all servers are local."""
 
 import ssl
 from contextlib import contextmanager
@@ -124,9 +122,7 @@ def test_a_redirect_to_a_public_host_is_followed(servers, monkeypatch):
 def test_a_redirect_to_another_name_or_port_must_stand_for_public_addresses(
     target, numbers, servers, monkeypatch
 ):
-    """A name can stand for this machine or for a cloud's metadata server. A host of a private
-    network is read where an address names it, and at its own port alone.
-    """
+    """A private host is read where an address names it, and at its own port alone."""
 
     own = servers.secure.port
     resolve(monkeypatch, lambda port: ["127.0.0.1"] if port == own else numbers)

@@ -1,6 +1,4 @@
-"""Text at an address is copied into the cache, once for each version; what is no plain read is
-refused.
-"""
+"""Text at an address is copied into the cache once a version; other addresses are refused."""
 
 from pathlib import Path
 

@@ -35,9 +35,7 @@ def library(lines, **options):
 
 
 def marian(folder, apart=False):
-    """Write Marian's files, with a vocabulary for both languages or one for each; its tokenizer in
-    ``transformers``.
-    """
+    """Write Marian's files, with one vocabulary or two; returns the peer's tokenizer."""
     sides = []
     for name, lines in (("source.spm", LINES), ("target.spm", OTHER)):
         model = library(lines)

@@ -1,6 +1,4 @@
-"""Text in several files, and in tables of other forms: the same rows, or a refusal that names what
-to change.
-"""
+"""Text in several files and other tables: the same rows, or a refusal that names the fix."""
 
 import gzip
 from pathlib import Path

@@ -37,9 +37,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a page, what is piped into it, and what the page says it prints (None: nothing
-    is said).
-    """
+    """A command of a page, its standard input, and what the page says it prints, or None."""
 
     words: tuple[str, ...]
     stdin: str
@@ -55,9 +53,7 @@ def blocks(page: str, *languages: str) -> list[Block]:
 
 
 def commands(page: str) -> list[Command]:
-    """The ``tfzoo`` commands of a page's ``sh`` blocks, a line each, and of its ``console`` blocks,
-    after ``$``.
-    """
+    """The ``tfzoo`` commands of ``sh`` blocks, and those after ``$`` in ``console`` blocks."""
     found = []
     for block in blocks(page, "sh", "console"):
         if block.language == "sh":

@@ -1,6 +1,4 @@
-"""The READMEs and the landing pages: the same in both languages, with parts that exist, and whole
-where a package index shows them.
-"""
+"""READMEs and landing pages: alike in both languages, with parts that exist."""
 
 import re
 import tomllib

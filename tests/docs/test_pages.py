@@ -1,6 +1,4 @@
-"""What the pages say is true: their Python runs, their commands work, what is said to be printed is
-printed, and links lead somewhere.
-"""
+"""Python and commands of the pages run, print what they say, and links lead somewhere."""
 
 import io
 import re
@@ -38,9 +36,7 @@ DAILY = [page for page in PAGES if page not in SLOW]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with ``runs/numbers/1`` and ``runs/listops/1`` in it, as after the README's
-    commands, but of two steps, with a sweep in two folders, another and its repeat.
-    """
+    """A folder with the README's runs, of two steps, and sweeps with their repeats."""
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -58,9 +54,7 @@ def trained(tmp_path_factory):
 
 
 def write_files_of_pages(folder):
-    """Some text to translate, and each recipe of a page that begins with its name,
-    ``# NAME.yaml``.
-    """
+    """Some text, and each recipe of a page that begins with ``# NAME.yaml``."""
     (folder / "lines.txt").write_text("twenty plus two\n\nninety-nine\n", "utf-8")
     (folder / "small.yaml").write_text(
         next(block.text for block in blocks("docs/sweeps.md", "yaml")), "utf-8"
@@ -119,9 +113,7 @@ def test_the_commands_of_a_page_work(page, here, capsys, monkeypatch):
 
 
 def tried(command):
-    """The command in a form that takes seconds: a training is resolved and built without memory, a
-    contract test only found.
-    """
+    """A form that takes seconds: trainings are resolved, contract tests only found."""
     words = list(command.words)
     if (
         words[0] == "fit"

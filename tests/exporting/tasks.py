@@ -29,9 +29,7 @@ def tokenizer(spec: str = "bpe", lines: tuple[str, ...] = LINES) -> Tokenizer:
 
 
 def translator(*, joint: bool = True, spec: str = "bpe", **options: Any) -> tfzoo.TranslationTask:
-    """A translator whose weights are random but not those of a start, so that a norm's weight and
-    bias count.
-    """
+    """With random weights, so that weight and bias of a norm count."""
     torch.manual_seed(0)
     source, target = tokenizer(spec), tokenizer(spec, *(() if joint else (GERMAN,)))
     kept = SPEC if spec == "bpe" else spec

@@ -1,6 +1,4 @@
-"""Each test of this folder runs on a GPU (``nox -s gpu``); those that take the fixture ``device``
-also run on the CPU, so that they are known to run, by day a fifth of them.
-"""
+"""Tests on a GPU; those that take ``device`` run on the CPU too, by day a fifth of them."""
 
 from collections import Counter
 

@@ -54,9 +54,7 @@ def long_text(module, device, dtype):
 
 
 def error(found, exact):
-    """The largest relative error (root mean square) of any output or gradient; of one that is 0,
-    relative to the largest.
-    """
+    """The largest relative error of any output or gradient (of the largest, where one is 0)."""
     sizes = [float(other.norm()) for other in exact]
     largest = max(sizes)
     return max(

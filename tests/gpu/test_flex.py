@@ -1,6 +1,4 @@
-"""FlexAttention's own kernels, forward and backward, are held to the formula on a GPU, and keep no
-tensor of all pairs.
-"""
+"""FlexAttention's kernels are held to the formula and keep no tensor of all pairs."""
 
 import os
 
@@ -23,9 +21,7 @@ pytestmark = [
 
 
 def results(name, device, dtype):
-    """The output and all gradients, of the position's parameters too; on a CPU by the formula, and
-    on a GPU by FlexAttention, unless kernels are switched off.
-    """
+    """The output and gradients: by the formula on a CPU, by FlexAttention on a GPU."""
     given = {"dim": 8, "heads": H, "head_dim": C, "max_length": N, "causal": True}
     torch.manual_seed(0)
     position = create("position", name, **given).to(device, dtype)

@@ -1,6 +1,4 @@
-"""Models of every component keep the exact promises on a GPU, are compiled without graph breaks and
-read nothing back from the device.
-"""
+"""On a GPU, models keep the exact promises and are compiled whole."""
 
 import pytest
 import torch

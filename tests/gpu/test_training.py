@@ -1,6 +1,4 @@
-"""Training on a GPU: resuming is exact, running out of memory is named, several GPUs train as one,
-and the demo reaches 99 %.
-"""
+"""On a GPU: exact resuming, named out-of-memory, several GPUs as one, the demo."""
 
 import csv
 import json

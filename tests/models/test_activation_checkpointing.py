@@ -1,6 +1,4 @@
-"""Layers that are computed again in the backward train as those that are kept, and count what they
-see once.
-"""
+"""Layers computed again in the backward train alike and count what they see once."""
 
 import copy
 

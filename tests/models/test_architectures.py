@@ -36,9 +36,7 @@ def test_every_architecture_is_compared_with_a_peer():
 
 @pytest.mark.parametrize("name", sorted(PEERS))
 def test_an_architecture_is_hugging_faces(name):
-    """Outputs and gradients with respect to the peer's parameters, padded and not; one token at a
-    time with the cache; and what it loads of an export.
-    """
+    """Outputs and gradients, padded and not, one token at a time, and of an export."""
     found, bound = compare(name), PEERS[name].bound
     assert found.outputs <= bound
     assert found.gradients <= bound
@@ -106,9 +104,7 @@ def test_weights_of_a_peer_load_and_those_of_another_do_not():
 
 @pytest.mark.parametrize("name", architectures.names())
 def test_every_model_can_be_like_every_architecture(name):
-    """But sublayers side by side do not go with cross-attention, nor Fourier transforms with
-    decoders.
-    """
+    """But some sublayers do not go with cross-attention or decoders."""
     for model, build_and_call in MODELS.items():
         says = REFUSED.get(model, {}).get(name)
         if says is None:

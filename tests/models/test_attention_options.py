@@ -1,6 +1,4 @@
-"""Options of the attention block: each against its formula, and against the layers of transformers
-that have it.
-"""
+"""Options of the attention block, each against its formula."""
 
 from typing import Any
 

@@ -131,9 +131,7 @@ TOGETHER += [
 
 
 def on_the_device(**options):
-    """A model, a source and a target without values, as a stand-in for those of a GPU: reading a
-    tensor, or how many of its entries are True, is an error.
-    """
+    """A model and ids on ``meta``, which stands for a GPU: reading a value is an error."""
     options |= {"dropout": 0.1, "attention_dropout": 0.1, "max_length": 8, "layers": 1}
     with torch.device("meta"):
         model = tfzoo.Transformer(20, **{**TINY, **options, "allow": ["unrotatable-attention"]})

@@ -1,6 +1,4 @@
-"""NaN in padding reaches no token: of a memory, of layers alone, and of a prompt in a cache. Stacks
-and models hold it by contract.
-"""
+"""NaN in padding reaches no token of layers alone, memories and prompts in a cache."""
 
 import pytest
 import torch

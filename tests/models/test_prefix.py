@@ -42,10 +42,7 @@ def decoder(**options):
 
 
 def by_formula(model, x, window=None):
-    """A module that is not causal, with a mask that is written out: ``j <= i`` or ``j < prefix``.
-
-    Its windows would be those of an encoder, so that the mask has the window instead.
-    """
+    """Not causal, with the mask written out (and the window): ``j <= i`` or ``j < prefix``."""
     config = {**model.config, "causal": False, "window": None}
     plain = tfzoo.Decoder(**config).double().eval()
     plain.load_state_dict(model.state_dict())

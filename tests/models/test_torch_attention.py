@@ -120,9 +120,7 @@ def test_a_query_that_may_look_at_nothing_gets_the_bias_of_the_output_projection
 
 @pytest.mark.parametrize("name", registry("attention").names())
 def test_heads_of_any_width_and_grouped_keys_work_with_every_attention(name):
-    """The output is the same with weights and without, and the weights are those it is made with:
-    values of ones give ones.
-    """
+    """With weights and without alike; values of ones give ones."""
     ours = tfzoo.MultiheadAttention(
         DIM, 4, attention=name, head_dim=6, value_head_dim=3, kv_heads=2, temperature=1.5
     )
@@ -151,9 +149,7 @@ def test_a_weighting_and_a_cap_act_with_weights_and_without():
 
 
 def encoder(attention, change):
-    """Its attention is replaced before or after the encoder is built; the latter keeps the
-    encoder's nested tensors.
-    """
+    """Its attention is replaced before, or after it is built with nested tensors."""
     layer = nn.TransformerEncoderLayer(DIM, HEADS, 16, dropout=0.0, batch_first=True)
 
     def replaced():

@@ -1,6 +1,4 @@
-"""Windows, and layers that differ: equal to masks and to layers put together by hand; with a cache,
-equal to one pass.
-"""
+"""Windows are masks, patterns are layers put together, with a cache as in one pass."""
 
 from typing import Any
 

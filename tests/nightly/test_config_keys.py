@@ -1,6 +1,4 @@
-"""Each key of a ``config.json``, changed or missing, changes in tfzoo what it changes in
-``transformers``, or is refused: no key changes the numbers of one of the two alone.
-"""
+"""No key of a ``config.json`` changes the numbers of tfzoo or ``transformers`` alone."""
 
 import json
 from collections.abc import Iterator

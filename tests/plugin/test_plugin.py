@@ -1,6 +1,4 @@
-"""Parts of another package: installed with pip, then listed, checked and
-trained, with no edit to tfzoo.
-"""
+"""Parts of another package are installed, listed, checked and trained without an edit."""
 
 import csv
 import io
@@ -41,9 +39,7 @@ def installed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tfzoo(installed):
-    """Commands, as they are typed, in one process where the other package is installed too; they
-    must succeed, and what each printed is returned.
-    """
+    """What typed commands print in one process that has the other package; they succeed."""
 
     def run(*lines):
         with pytest.MonkeyPatch.context() as patch:
@@ -161,9 +157,7 @@ metric: {name: test/mae, mode: min}
 
 @pytest.mark.nightly
 def test_its_task_is_swept(tfzoo, installed, medians, monkeypatch):
-    """Each run is a process of its own, which finds the other package as the first one does; one
-    that learns less than the median says is diverged.
-    """
+    """Each run is a process that finds the package; one that learns nothing is diverged."""
     monkeypatch.setenv("PYTHONPATH", f"{installed}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     (installed.parent / "sweep.yaml").write_text(SWEEP, "utf-8")
     tfzoo("sweep sweep.yaml --jobs 1 --run swept")

@@ -53,9 +53,7 @@ def test_a_convolution_refuses_widths_without_end():
 
 
 def test_a_convolution_is_what_a_plain_convolutional_network_computes():
-    """``nn.Conv1d``, ``nn.ReLU``, ``nn.MaxPool1d`` and ``nn.Linear``, as Kim's network is written
-    today, text by text.
-    """
+    """As Kim's network is written today, text by text."""
     torch.manual_seed(0)
     spec = {"name": "convolution", "shortest": 2, "longest": 4, "filters": 5}
     pooling, x = tfzoo.create("pooling", spec, dim=8), torch.randn(3, 9, 8)

@@ -1,6 +1,4 @@
-"""Positions are held to T5, Llama, GPT-J, Marian, MPT and PyTorch, and to what they promise about
-distance.
-"""
+"""Positions are held to T5, Llama, Marian, MPT and PyTorch, and to their formulas."""
 
 import math
 from importlib import import_module

@@ -117,9 +117,7 @@ def test_deepnorm_of_a_translator_takes_the_depths_of_both_its_sides(n, m, encod
 
 
 def halved(cross=False, **options):
-    """The parameters that start half as large under ``deepnorm`` with a ``beta`` of 0.5; the others
-    start alike, also when the model is initialised anew.
-    """
+    """What starts half as large with a ``beta`` of 0.5, also when initialised anew."""
     layers = [
         TransformerLayer(
             8, StackOptions(2, 2, residual=residual, **options), causal=True, cross=cross

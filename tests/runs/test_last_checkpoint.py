@@ -26,9 +26,7 @@ def fit(*args):
 
 @pytest.fixture
 def saved(monkeypatch):
-    """The step that each ``last.ckpt`` is of, and how many batches had been trained on when it was
-    written.
-    """
+    """Of each ``last.ckpt`` its step and the batches trained on by then."""
     found = []
     trained = 0
     step, save = TranslationTask.training_step, AtomicCheckpointIO.save_checkpoint

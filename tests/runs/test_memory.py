@@ -1,6 +1,4 @@
-"""What needs more memory than there is, is refused in one line before any is taken; what fits is
-not. The machine has 16 GB here.
-"""
+"""What needs more memory than the 16 GB here is refused in one line; what fits is not."""
 
 import json
 import shutil

@@ -1,6 +1,4 @@
-"""A training whose processes die, hang or are told to stop ends, leaves nothing behind and says
-why: real processes, real signals.
-"""
+"""Processes that die, hang or are told to stop end training, which says why."""
 
 import os
 import sys

@@ -171,9 +171,7 @@ def rewrite(folder, change):
 
 
 def test_names_of_older_files_are_known(tmp_path):
-    """GPT-2's on the Hub have no prefix, and masks; BERT's have gamma and beta, and two more
-    heads.
-    """
+    """GPT-2's without prefix, and BERT's gamma, beta and further heads."""
 
     def old_gpt2(state):
         named = {key.removeprefix("transformer."): one for key, one in state.items()}

@@ -28,9 +28,7 @@ def slow_task(*args):
 
 
 def served(number):
-    """The exit code of a server that gets a signal while it has two requests, their statuses, and
-    what it printed.
-    """
+    """Exit code, statuses and output of a server that gets a signal during two requests."""
     from tfzoo.commands.main import main
 
     out, err, statuses = io.StringIO(), io.StringIO(), []

@@ -1,8 +1,4 @@
-"""A stranger's recipe, options, checkpoint or folder runs no code and ends a command in one line.
-
-Nothing is listed by hand but values: each is put in the place of each key of a recipe, of a
-checkpoint and of an exported folder, and pickles are broken at random.
-"""
+"""A stranger's recipe, options, checkpoint or folder runs no code: any value, any place."""
 
 import ast
 import io

@@ -109,9 +109,7 @@ def test_every_part_trains(name):
 
 @pytest.mark.parametrize("name", ["bert", "llama", "vit", "t5"])
 def test_a_swap_survives_saving_and_is_no_secret(name, tmp_path, caplog):
-    """With trained parts, options, and one swap after another, also where transformers saves under
-    other names (ViT) or a tensor once for several; transformers alone names the key.
-    """
+    """Several swaps, also where a tensor has another name or is saved once for several."""
     model, batch = model_of(name)
     tfzoo.swap(model, {"name": "rms", "eps": 0.1}, skip="*layer*0*")
     tfzoo.swap(model, attention="additive", allow=["unrotatable-attention"])

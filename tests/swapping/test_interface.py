@@ -189,9 +189,7 @@ class AddsToItsMask(Caller):
 
 
 class SaysThatItIsCausal(Caller):
-    """Looks both ways, while its attention has ``is_causal``; with no padding, ``transformers``
-    leaves the mask out.
-    """
+    """Looks both ways, though its attention has ``is_causal``; there is no mask."""
 
     def forward(self, *qkv):
         mask = create_bidirectional_mask(self.config, qkv[0][:, 0], torch.ones(B, Q).long())

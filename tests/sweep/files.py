@@ -76,9 +76,7 @@ class Ended:
 
 
 class Trainings:
-    """Takes the place of ``fit`` and its process: knows which runs were trained, and lets those
-    fail that it is told to.
-    """
+    """Takes the place of ``fit`` and its process, and lets chosen runs fail."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.trained: list[str] = []

@@ -1,6 +1,4 @@
-"""A sweep's folder as one would find it, made up: files as ``tfzoo sweep`` and ``tfzoo fit`` write
-them, nothing trained.
-"""
+"""The folder of a sweep with all its files, nothing of it trained."""
 
 import csv
 import itertools
@@ -33,9 +31,7 @@ def make(
     norms: tuple[str, ...] = NORMS,
     positions: tuple[str, ...] = POSITIONS,
 ) -> Path:
-    """A grid of norms and positions: batch is refused with rotary, one run failed, one is half
-    done.
-    """
+    """A grid of norms and positions with a cell refused, a run failed and one half done."""
     cells = []
     for norm, position in itertools.product(norms, positions):
         labels = {"model.norm": norm, "model.position": position}

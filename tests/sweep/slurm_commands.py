@@ -1,7 +1,5 @@
 #!/usr/bin/env python3
-"""Stands in for sbatch, srun, sacct and scancel, whichever it is called: the jobs are processes of
-this machine.
-"""
+"""SLURM's commands, by the name it is called: jobs are processes of this machine."""
 
 import os
 import re

@@ -1,6 +1,4 @@
-"""A sweep whose runs take no training: a stand-in takes the place of ``tfzoo sweep FILE --run
-FOLDER --cell I`` in an engine's task.
-"""
+"""A sweep in whose tasks a stand-in takes the place of a run's training."""
 
 import json
 import os

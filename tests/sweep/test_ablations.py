@@ -1,6 +1,4 @@
-"""Every sweep under recipes/ablations is valid, runs all its cells, and varies what its claim is
-about and nothing else.
-"""
+"""Packaged sweeps are valid and vary what their claims are about and nothing else."""
 
 import re
 from functools import cache

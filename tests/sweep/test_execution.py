@@ -1,6 +1,4 @@
-"""Runs of this machine: one from its folder as it is to its end, with a stand-in for training; its
-threads, its environment, and the time that the others take.
-"""
+"""Runs of this machine from their folder to their end, with a stand-in for training."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""Tests over simulated sweeps whose truth is known: intervals hold it as often as they say, and
-tests call what is not there as seldom.
-"""
+"""Intervals and tests over simulated sweeps whose truth is known."""
 
 import numpy as np
 import pytest

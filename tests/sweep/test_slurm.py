@@ -1,6 +1,4 @@
-"""Runs as SLURM jobs: submitit's own local executor, and a stand-in for SLURM's commands that runs
-jobs as processes of this machine.
-"""
+"""Runs as SLURM jobs, with a stand-in for SLURM's commands."""
 
 import json
 import os

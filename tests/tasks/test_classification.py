@@ -1,6 +1,4 @@
-"""The classification task: what it logs, what its checkpoints hold, how it weighs, and what it
-draws.
-"""
+"""The classification task: scores, checkpoints, weights and pictures."""
 
 import pytest
 import torch

@@ -13,9 +13,7 @@ OPTIM = {"lr": 1e-3, "schedule": "constant"}
 
 
 class Seen(L.Callback):
-    """The loss of each step and the gradients of the first. Not the weights: Adam makes steps of a
-    gradient that is nothing but rounding, as that of a key's bias is, which softmax cancels.
-    """
+    """Losses and the first gradients; not weights, which Adam moves by rounding alone."""
 
     def __init__(self) -> None:
         self.losses: list[float] = []

@@ -68,9 +68,7 @@ def test_what_it_has_no_derivatives_for_is_refused(cap):
 
 
 def test_smoothing_is_what_other_toolkits_compute_when_padding_gets_nothing():
-    """They report the divergence from the smoothed target: the cross entropy less the target's own
-    entropy.
-    """
+    """They report the cross entropy less the smoothed target's own entropy."""
     case, arrays = load("loss/label_smoothing_01")
     valid = arrays["mask.key_valid"]
     logits, target, pad = (

@@ -217,9 +217,7 @@ class WithoutHostReads(L.Callback):
 @pytest.mark.parametrize("task", ["translation", "classification"])
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_step_that_logs_nothing_never_waits_for_the_device(task, accumulate, data, tmp_path):
-    """Nor where it is not finite. What reads the counter of skipped steps reads a copy of the step
-    before and waits for that alone.
-    """
+    """Nor where it is not finite; skipped steps are read a step later."""
     if task == "translation":
         training = task_of(data)
     else:

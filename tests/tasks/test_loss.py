@@ -25,9 +25,7 @@ def test_without_smoothing_it_is_torchs_cross_entropy():
 
 
 def test_smoothing_spreads_over_all_classes_but_the_right_one():
-    """PyTorch spreads over all classes, the right one too: the same for ``c / (c - 1)`` of the
-    amount.
-    """
+    """PyTorch's includes the right one: the same for ``c / (c - 1)`` of the amount."""
     smoothed, _ = class_losses(LOGITS, LABEL, 0.15)
     torch.testing.assert_close(
         smoothed, F.cross_entropy(LOGITS, LABEL, reduction="none", label_smoothing=0.15 * 4 / 3)

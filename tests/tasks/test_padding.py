@@ -1,6 +1,4 @@
-"""Which tokens are padding is said by lengths, whatever their id: what a model makes of a text does
-not depend on the texts beside it.
-"""
+"""Lengths say what is padding, whatever its id: no text depends on those beside it."""
 
 import numpy as np
 import pytest

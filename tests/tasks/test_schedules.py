@@ -57,9 +57,7 @@ def test_a_training_of_one_update_or_within_the_warmup_has_a_rate(name):
 
 
 def test_linear_and_cosine_decay_as_those_of_transformers():
-    """``get_linear_schedule_with_warmup`` and ``get_cosine_schedule_with_warmup`` at their update
-    s - 1; the warm-up is one update ahead, so that the first update has a rate.
-    """
+    """At their update s - 1, as the warm-up is one update ahead."""
     warmup, steps = 4, 20
     linear = create("schedule", {"name": "linear", "warmup": warmup}, max_steps=steps)
     cosine = create("schedule", {"name": "cosine", "warmup": warmup}, max_steps=steps)

@@ -25,9 +25,7 @@ COUNT = pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.m
 
 
 class Case(NamedTuple):
-    """Logits ``(b c)`` of texts, their classes ``(b)`` or flags ``(b c)``, and the threshold of
-    flags.
-    """
+    """Logits ``(b c)``, classes ``(b)`` or flags ``(b c)``, and the threshold of flags."""
 
     logits: Tensor
     label: Tensor
@@ -40,9 +38,7 @@ class Case(NamedTuple):
 
 
 def cases(count, *, several):
-    """Random cases: of few texts and many classes, so that some occur in none; rarely and mostly
-    right ones; with equal logits of several texts where labels are ranked.
-    """
+    """Few texts, many classes, rarely and mostly right ones; equal logits where ranked."""
     random, found = Random(0), []
     for _ in range(count):
         b, c = random.randrange(1, 25), random.randrange(2, 7)

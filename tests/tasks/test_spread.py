@@ -1,6 +1,4 @@
-"""One process and two train and score alike: two real processes run every case in float64, and each
-is compared with one process alone.
-"""
+"""Two real processes train and score in float64 as one process alone."""
 
 import os
 from dataclasses import dataclass

@@ -55,9 +55,7 @@ Oslo NNP I-NP B-LOC
 
 
 def cases(count):
-    """True and predicted labels of sentences, in BIO or in BIOES, the predicted ones also in no
-    order that makes sense.
-    """
+    """True and predicted labels in BIO or BIOES, the predicted also without sense."""
     random, found = Random(0), []
     for _ in range(count):
         known = LABELS if random.random() < 0.5 else LABELS[:5]

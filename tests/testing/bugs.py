@@ -1,6 +1,4 @@
-"""Mistakes that people make in this field, each as one change to the syntax tree of a function of
-tfzoo, and the test that must catch it.
-"""
+"""Mistakes that people make in this field, and the test that must catch each."""
 
 from typing import NamedTuple
 
@@ -8,9 +6,7 @@ from tests.testing.changes import Change, always, keyword, never, replace, retur
 
 
 class Bug(NamedTuple):
-    """``where`` is a function or a class as :func:`tests.testing.changes.find` reads it,
-    ``caught_by`` a check as :mod:`tests.testing.seeded` does.
-    """
+    """``where`` as :func:`tests.testing.changes.find` reads it, ``caught_by`` as seeded does."""
 
     name: str
     where: str

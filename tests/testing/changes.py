@@ -26,9 +26,7 @@ there is exactly one place for it.
 
 
 def changed(address: str, change: Change) -> tuple[str, ast.Module]:
-    """The file of ``function``, ``Class``, ``Class.method`` or ``module:Class.method`` (where
-    several modules have one), and its syntax tree with the change.
-    """
+    """The file of ``[module:]function``, ``Class`` or ``Class.method``, and its changed tree."""
     file, tree, definition = find(address)
     change(definition, names_of(tree))
     return file, ast.fix_missing_locations(tree)

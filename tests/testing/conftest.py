@@ -1,6 +1,4 @@
-"""Arguments named after kinds run over the registry; ``model`` over stacks and classifiers in which
-every pair of parts occurs. At the end stands how many ran, and how many were refused.
-"""
+"""Arguments named after kinds run over the registry, ``model`` over stacks of all pairs."""
 
 from collections import Counter
 from typing import Any

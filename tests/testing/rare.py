@@ -1,6 +1,4 @@
-"""Contracts that tfzoo's own parts hold beside those of :mod:`tfzoo.testing`: sizes, empty batches,
-devices, matrices that a residual connection may scale, slopes where numbers are equal.
-"""
+"""Contracts of tfzoo's own parts beside :mod:`tfzoo.testing`: sizes, empty batches, devices."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -269,9 +267,7 @@ def of_its_sublayer_it_scales_value_matrices_alone(entry: Entry):
 
 @contract("attention")
 def queries_and_keys_of_zeros_are_harmless(entry: Entry):
-    """A query or a key of exactly 0 has gradients that are not thousands of times as large as
-    those of others.
-    """
+    """Their gradients are not thousands of times as large as those of others."""
     attention = build_randomized(entry)
     for name in ("q", "k"):
         call, sizes = draw(), []

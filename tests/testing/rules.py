@@ -1,6 +1,4 @@
-"""Which combinations must be refused, stated from traits, without a look at how tfzoo decides it;
-and the combinations that are tested.
-"""
+"""Which combinations must be refused, stated from traits, and those that are tested."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -30,9 +28,7 @@ def traits(kind: str, name: str) -> frozenset[str]:
 
 
 def refused_by(row: Row) -> set[str]:
-    """Every rule that a combination breaks, or a part of one: what is then added changes nothing
-    about it.
-    """
+    """Every rule that a combination, or a part of one, breaks, whatever is then added."""
 
     def has(kind: str, *wanted: str) -> bool:
         return kind in row and not traits(kind, row[kind]).isdisjoint(wanted)

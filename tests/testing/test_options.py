@@ -145,9 +145,7 @@ def test_every_option_of_a_stack_changes_its_side_alone(side, option):
 
 
 def test_a_position_is_told_where_it_stands(position):
-    """Widths, heads, and whether it is in a decoder: it acts in a stack as it does alone, near and
-    far.
-    """
+    """It acts in a stack as it does alone, in a decoder and not, near and far."""
     for causal in (False, True):
         if causal and "needs_length" in position.traits:
             continue
@@ -208,9 +206,7 @@ def test_one_projection_for_queries_and_keys_equals_two_that_are_equal():
 
 @pytest.mark.parametrize("by", ["scaled_dot_product", "additive"])
 def test_keys_and_values_are_shared_by_neighbouring_heads(by):
-    """Heads 0 and 1 have the first ones, heads 2 and 3 the second, as when weights of Llama and T5
-    are read.
-    """
+    """Heads 0 and 1 have the first, 2 and 3 the second, as in Llama and T5."""
     few, many = (built(attention=by, kv_heads=n) for n in (2, None))
     randomize(few)
     spread = {}

@@ -1,6 +1,4 @@
-"""Rules that cannot be allowed are there for a reason: without the refusal, what they name breaks.
-Those that can be allowed are held to that in test_stacks.
-"""
+"""Without the refusals that cannot be allowed, what they name breaks."""
 
 from functools import partial
 from itertools import product

@@ -1,6 +1,4 @@
-"""The tests catch mistakes: each is made in the source, one by one, and the test that it names
-turns from green to red.
-"""
+"""Each mistake, made in the source, turns the test that it names red."""
 
 import ast
 import copy
@@ -112,9 +110,7 @@ def test_every_kind_has_a_defining_method():
 
 @pytest.mark.parametrize("part", sampled(components(), components()[::6]), ids="-".join)
 def test_a_component_that_does_nothing_is_caught(part):
-    """One bug for every component: its defining method does nothing; one that does nothing already
-    does something.
-    """
+    """Its defining method does nothing, or something where it did nothing."""
     still_green, said = passes(f"{' '.join(part)} *", made_idle(*part))
     assert not still_green
     assert said, "the contract that noticed it, or the example in the docstring"

@@ -1,6 +1,4 @@
-"""Every pair of parts holds every contract in an encoder, a decoder or a translator, and every
-pooling with each other part in a classifier; they are refused exactly where the traits say so.
-"""
+"""Every pair of parts holds every contract, or is refused exactly where traits say so."""
 
 import re
 from dataclasses import replace
@@ -56,9 +54,7 @@ def first_of_parts(models):
 
 
 def problems(model):
-    """With parameters of one of four sizes: without a norm, products of large ones hide what has
-    influence, and those of small ones vanish.
-    """
+    """With four sizes of parameters: without a norm, large and small ones hide influence."""
     every = model in with_a_new_part()
     asked = [one for one in contracts_of(model) if every or one not in OF_PARTS]
     for scale in (0.7, 0.5, 0.3, 1.0):
@@ -101,9 +97,7 @@ def test_a_model_is_refused_exactly_where_the_traits_say_so(name, columns, recor
 
 @pytest.mark.parametrize("strength", [2, 3])
 def test_a_covering_array_has_every_interaction_that_any_row_has(strength):
-    """Compared with the full product of a small space, in which some values exclude others, and
-    some leave nothing for a third.
-    """
+    """Compared with the full product of a small space with exclusions."""
     columns = {"w": "abc", "x": "de", "y": "fgh", "z": "ij"}
     excluded = [{"w": "a", "y": "f"}, {"x": "d", "z": "i"}, {"x": "e", "y": "g"}]
 
@@ -126,9 +120,7 @@ def test_a_covering_array_has_every_interaction_that_any_row_has(strength):
 
 
 def test_each_pair_of_parts_is_tested_or_refused_by_a_rule():
-    """Or nothing reads one of them: an attention beside a mixer that cannot stand in a translator,
-    which has cross-attention.
-    """
+    """Or nothing reads one: an attention beside a mixer that no translator can have."""
     rows = [vars(stack).items() for stack in stacks(2)]
     for pair in interactions(STACK, 2):
         if not any(pair.items() <= row for row in rows):

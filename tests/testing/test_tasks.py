@@ -1,6 +1,4 @@
-"""Every task with each part of its model: padding has no influence on scores, and a checkpoint
-alone restores it. Pairs of parts are tested in stacks.
-"""
+"""Every task with each part: padding has no influence, a checkpoint restores it."""
 
 import pytest
 

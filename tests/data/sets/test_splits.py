@@ -1,6 +1,4 @@
-"""Splits of all built-in data sets, also where so few texts are possible that chance repeats them;
-contracts hold each to the rest.
-"""
+"""Splits of built-in data sets, also where chance would repeat texts."""
 
 from typing import Any
 
