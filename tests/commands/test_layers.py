@@ -1,14 +1,18 @@
 """What the recipe, further files and options lay over each other, and what comes out."""
 
 import inspect
+import json
 
 import pytest
 import yaml
 
+import tfzoo
 from tests.typed import typed
 from tfzoo import Transformer
 from tfzoo.commands.main import main
-from tfzoo.config.recipe import find_recipe
+from tfzoo.config.config import Config
+from tfzoo.config.recipe import find_recipe, parse_options, read
+from tfzoo.models import architectures
 
 
 @pytest.fixture
@@ -144,3 +148,92 @@ def test_every_default_that_is_printed_is_the_models_own(resolved):
     own = inspect.signature(Transformer.__init__).parameters
     assert set(model) == set(own) - {"self", "vocab_size", "source_vocab_size", "like"}
     assert all(model[key] == own[key].default for key in set(model) - set(said))
+
+
+@pytest.fixture
+def here(own_folder):
+    (own_folder / "mine").mkdir()
+    (own_folder / "mine/small.yaml").write_text(
+        "base: translation/numbers\nmodel: {dim: 16, norm: {name: rms, eps: 1.0e-3}}\n", "utf-8"
+    )
+    (own_folder / "mine/smaller.yaml").write_text(
+        "base: small.yaml\nmodel: {heads: 2, norm: {eps: 1.0e-4}}\n", "utf-8"
+    )
+    return own_folder
+
+
+def printed(*args, capsys):
+    capsys.readouterr()
+    assert main(["fit", *args, "--print_config"]) == 0
+    found = yaml.safe_load(capsys.readouterr().out)
+    return found
+
+
+def test_levels_are_merged_and_shown_resolved(here, capsys):
+    own = printed("translation/numbers", capsys=capsys)
+    found = printed("mine/smaller.yaml", "--model.layers", "1", capsys=capsys)
+    changed = {"dim": 16, "heads": 2, "layers": 1, "norm": {"name": "rms", "eps": 1e-4}}
+    assert found == {**own, "model": {**own["model"], **changed}}
+    assert "base" not in found
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("base: again.yaml", "recipes that are based on each other"),
+        ("base: translation/nubmers", "Did you mean 'translation/numbers'"),
+        ("base: [a, b]", "the name or the path of one recipe, not ['a', 'b']"),
+        ("base: translation/numbers\nmodel: {dimm: 8}", "again.yaml: model has no key 'dimm'"),
+        ("base: wrong.yaml", "wrong.yaml: model has no key 'dimm'"),
+    ],
+)
+def test_what_a_base_cannot_be_is_one_line(text, says, here, capsys):
+    (here / "mine/again.yaml").write_text(text, "utf-8")
+    (here / "mine/wrong.yaml").write_text("task: translation\nmodel: {dimm: 8}", "utf-8")
+    assert main(["fit", "mine/again.yaml", "--print_config"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()[:1]
+    assert says in line
+
+
+def test_only_a_recipe_has_a_base(here, capsys):
+    assert main(["fit", "translation/numbers", "--config", "mine/small.yaml"]) == 2
+    assert "base" in capsys.readouterr().err
+
+
+def test_the_command_lists_architectures_with_model_and_paper(capsys):
+    assert main(["architectures"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == architectures.names()
+    assert all(architectures.architecture(line.split()[0]).model in line for line in lines)
+
+
+def section_of(folder, model, *words):
+    """The section ``model`` of a recipe on built-in data."""
+    path = folder / "mine.yaml"
+    path.write_text(f"base: translation/numbers\nmodel: {model}\n", "utf-8")
+    found = Config.parse(read(str(path), parse_options(words)), make_data=False)
+    section = found.recipe["model"]
+    return section
+
+
+def test_like_in_a_recipe_sets_the_parts_and_every_key_can_be_changed_on_top(tmp_path):
+    """It replaces what the base says of parts, and keeps its sizes."""
+    found = section_of(tmp_path, "{like: t5, norm: {eps: 1.0e-5}, dropout: 0.0}")
+    assert found["norm"] == {"name": "rms", "eps": 1e-5}
+    assert found["attention"] == "dot_product"
+    assert found["feedforward"] == {"name": "relu", "bias": False}
+    assert (found["dim"], found["dropout"]) == (128, 0.0)
+
+
+def test_a_recipe_is_written_without_like(tmp_path):
+    found = section_of(tmp_path, "{like: t5}")
+    assert "like" not in found
+    assert section_of(tmp_path, json.dumps({**found, "like": None})) == found
+    assert "like" not in tfzoo.LanguageModel(8, 8, 2, 1, like="llama").config
+
+
+def test_like_on_the_command_line_comes_before_its_options(tmp_path):
+    words = ("--model.norm.eps", "1e-4", "--model.like", "llama")
+    found = section_of(tmp_path, "{norm: batch}", *words)
+    assert found["norm"] == {"name": "rms", "eps": 1e-4}
+    assert found["position"] == {"name": "rotary", "layout": "half"}

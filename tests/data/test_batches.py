@@ -1,11 +1,14 @@
 """A batch holds the sentences it was asked for and tells the truth about its padding."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 from tfzoo.base.special_ids import OWN
-from tfzoo.data.batches import ParallelDataset, row_lengths
-from tfzoo.data.prepare import Sentences
+from tfzoo.data.batches import ParallelDataset, TokenDropout, row_lengths
+from tfzoo.data.loaders import LengthBucketedSampler
+from tfzoo.data.prepare import Encoded, Sentences, write
 
 SOURCE = [[11, 12, 13], [], [14], [15, 16]]
 TARGET = [[21], [22, 23], [24, 25, 26, 27], [28]]
@@ -55,3 +58,59 @@ def test_a_batch_moves_to_a_device_as_a_whole(pairs):
     }
     assert batch.source.device.type == "cpu"
     assert (moved.index, moved.source_text, len(moved)) == (batch.index, batch.source_text, 2)
+
+
+def lists(sentences):
+    return [
+        sentences.ids[a:b].tolist()
+        for a, b in zip(sentences.offsets[:-1], sentences.offsets[1:], strict=True)
+    ]
+
+
+def test_a_worker_is_sent_the_path_and_not_the_ids(tmp_path):
+    write(tmp_path / "text", [[[1] * 100_000], [], [[], [70_000]]])
+    sent = pickle.dumps(Encoded(tmp_path / "text"))
+    assert len(sent) < 1000
+    ids = [[1] * 100_000, [], [70_000]]
+    assert lists(pickle.loads(sent)) == ids == lists(Sentences.of(ids))
+
+
+ROWS = np.arange(200)
+
+
+def ids():
+    return np.random.default_rng(0).integers(0, 100, (len(ROWS), 50))
+
+
+def test_as_many_are_dropped_as_asked_for():
+    before = ids()
+    for p in (0.1, 0.5, 0.9):
+        after = TokenDropout(p, seed=3, special=OWN)(before, ROWS, epoch=0)
+        words = before > 3
+        assert abs((after[words] == 1).mean() - p) < 0.02
+        assert (after[~words] == before[~words]).all()
+        assert ((after == before) | (after == 1)).all()
+
+
+def test_neighbours_are_dropped_independently():
+    dropped = TokenDropout(0.5, seed=-1, special=OWN)(np.full((200, 50), 9), ROWS, epoch=0) == 1
+    for one, other in ((dropped[:, 1:], dropped[:, :-1]), (dropped[1:], dropped[:-1])):
+        assert abs((one & other).mean() - 0.25) < 0.02
+
+
+def test_translation_drops_tokens_of_the_source_only():
+    sentences = [list(range(4, 24))] * 40
+    pairs = ParallelDataset(
+        Sentences.of(sentences),
+        Sentences.of(sentences),
+        OWN,
+        dropout=TokenDropout(0.5, seed=0, special=OWN),
+    )
+    order = LengthBucketedSampler(*pairs.lengths(), 10_000)
+    [first] = [pairs[batch] for batch in order]
+    order.set_epoch(1)
+    [second] = [pairs[batch] for batch in order]
+    for batch in (first, second):
+        assert 0.4 < float((batch.source == 1).float().mean()) < 0.6
+        assert not (batch.target == 1).any()
+    assert (first.source != second.source).any()

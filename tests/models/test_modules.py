@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import tfzoo
-from tests.compiled import counted
 from tests.daily import sampled
 from tests.exact import close
 from tfzoo.base.registry import registry
@@ -183,3 +182,15 @@ def test_nothing_is_changed_in_place_through_a_view(parts):
         names.add(node.name())
         reached += {one for one, _ in node.next_functions if one is not None} - {*reached}
     assert not {name for name in names if "CopySlices" in name}
+
+
+def counted(function: Any, fullgraph: bool = True) -> tuple[Any, list[Any]]:
+    """A function, or a module, whose graphs run as they were traced, and the list of them."""
+    torch.compiler.reset()
+    graphs: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    return torch.compile(function, fullgraph=fullgraph, dynamic=True, backend=backend), graphs

@@ -11,6 +11,7 @@ from tfzoo.runs.folder import (
     SHARED,
     check_config,
     choose,
+    logged_curves,
     read_summary,
     similar_runs,
     write_config,
@@ -114,3 +115,19 @@ def test_metrics_go_on_after_the_rows_that_a_checkpoint_knows(tmp_path):
         "3,,7.0",
     ]
     assert again.rows == 3
+
+
+def read(folder, text):
+    (folder / "metrics.csv").write_text(text, "utf-8")
+    return logged_curves(folder)
+
+
+def test_each_value_has_its_metric_and_step(tmp_path):
+    rows = "step,epoch,train/loss,val/\u4f8b/loss\n0,0,2.5,\n1,0,,1.5\n1,0,2.25,\n"
+    assert read(tmp_path, rows) == {"train/loss": {0: 2.5, 1: 2.25}, "val/\u4f8b/loss": {1: 1.5}}
+
+
+@pytest.mark.parametrize("row", ["1,much", "x,2.0", ",2.0", "1,2.0"])
+def test_values_are_read_up_to_a_damaged_or_unfinished_row(tmp_path, row):
+    text = f"step,train/loss\n0,3.0\n{row}" + "\n" * (row != "1,2.0")
+    assert read(tmp_path, text) == {"train/loss": {0: 3.0}}

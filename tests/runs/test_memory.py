@@ -18,7 +18,7 @@ from tfzoo.config.recipe import parse_options, read
 from tfzoo.errors import BadRecipe
 from tfzoo.search import Search
 from tfzoo.training import cost
-from tfzoo.training.train import ready
+from tfzoo.training.train import is_out_of_memory, ready
 from tfzoo.training.trainer import make_trainer
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -176,3 +176,30 @@ def test_a_gpu_that_is_too_small_is_named(monkeypatch):
         checked("")
     monkeypatch.setattr(cost, "room", lambda trainer: (0, 10**7, "GPU"))
     checked("")  # each GPU has a part
+
+
+pytest.importorskip("resource", reason="limits of a process are Unix's")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_one"),
+    [
+        (MemoryError(), True),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
+        (
+            RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: "
+                "you tried to allocate"
+            ),
+            True,
+        ),
+        (RuntimeError("std::bad_alloc"), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (ValueError("out of memory"), False),
+    ],
+)
+def test_an_error_is_known_by_its_class_or_its_words(error, is_one):
+    assert is_out_of_memory(error) == is_one
+    within = RuntimeError("in a worker")
+    within.__cause__ = error
+    assert is_out_of_memory(within) == is_one

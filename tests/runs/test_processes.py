@@ -1,7 +1,11 @@
 """Processes that die, hang or are told to stop end training, which says why."""
 
+import io
 import os
+import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -10,6 +14,7 @@ import pytest
 
 from benchmarks.faults import FAULTS, TIMEOUT
 from tfzoo.base import terminal
+from tfzoo.commands.main import main
 from tfzoo.errors import BadData
 from tfzoo.training import processes as module
 from tfzoo.training.processes import Processes
@@ -103,3 +108,34 @@ def test_what_a_rank_above_0_refuses_in_training_is_said_with_its_rank(monkeypat
     )
     assert TrainingRun._fit(run) == 2
     assert capsys.readouterr().err == "tfzoo: rank 3: train.tsv, line 4: no tab\n"
+
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill.py"
+
+
+@pytest.mark.nightly
+def test_trainings_killed_anywhere_end_with_the_weights_of_undisturbed_ones():
+    """With one process and two."""
+    ran = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "all equal to the undisturbed training, bit for bit" in ran.stdout
+
+
+def printed(command, screen):
+    """The lines that a command prints on stdout and stderr."""
+    with redirect_stdout(screen), redirect_stderr(screen):
+        main(command.split())
+    return screen.getvalue().splitlines()
+
+
+def test_a_refusal_of_another_rank_than_0_names_it(monkeypatch):
+    """Rank 0 prints its own; another one, which its launcher has not ended since, too."""
+    waited = []
+    monkeypatch.setattr(terminal.time, "sleep", waited.append)
+    assert printed("show norm/nothing", io.StringIO())[0].startswith("tfzoo: ")
+    assert waited == []
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    line = printed("show norm/nothing", io.StringIO())[0]
+    assert line.startswith("tfzoo: rank 3: ")
+    assert waited == [terminal.SECONDS_TO_BE_ENDED + 1]

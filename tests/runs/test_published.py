@@ -11,9 +11,10 @@ import tfzoo
 from benchmarks.architectures import Batch, difference, peer_outputs
 from tests.json_files import edit
 from tests.published_folders import peer_of
-from tfzoo.errors import BadOption, BadRun
+from tfzoo.base import memory
+from tfzoo.errors import BadOption, BadRun, TfzooError
 from tfzoo.models.architectures import architecture, names
-from tfzoo.models.architectures.config import read_config
+from tfzoo.models.architectures.config import READERS, read_config
 
 TEXT = torch.tensor([[5, 9, 12, 7, 21, 3], [14, 6, 13, 8, 11, 17]])
 SIZES = {"hidden_size": 18, "num_attention_heads": 3, "intermediate_size": 29}
@@ -383,3 +384,43 @@ def test_what_is_damaged_or_no_model_of_tfzoo_is_refused_in_one_line(spoil, says
     with pytest.raises(BadRun, match=says) as raised:
         tfzoo.from_pretrained(folder)
     assert "\n" not in str(raised.value)
+
+
+VALUES = ["x", None, -1, 0.5, ["x"], {"x": 5}]
+ALWAYS = (
+    "id2label",
+    "problem_type",
+    "architectures",
+    "pad_token_id",
+    "layer_types",
+    "rope_scaling",
+)
+
+
+def configurations(name):
+    """That of a small model, and of a classifier where the architecture has one."""
+    said = architecture(name)
+    config = peer_of(said.transformers, ODD[name][0]).config.to_dict()
+    labels = {"id2label": {"0": "a", "1": "b"}}
+    classes = [said.transformers, *said.classifier.get("classes", [])[:1]]
+    return [{**config, **labels, "architectures": [cls]} for cls in classes]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_every_key_of_a_wrong_type_is_read_or_refused_in_one_line(name):
+    said = architecture(name).config
+    of_readers = (key for reader in said.get("readers", ()) for key in READERS[reader].keys)
+    for config in configurations(name):
+        for key in {*config, *said["keys"], *of_readers, *ALWAYS}:
+            for value in VALUES:
+                try:
+                    found = read_config({**config, key: value})
+                    if key in said["keys"]:
+                        memory.check_model(found.model, found.options, BadRun)
+                except TfzooError as error:
+                    lines = str(error).splitlines()
+                except Exception as error:
+                    pytest.fail(f"{key}: {value!r} ends in {error!r}")
+                else:
+                    lines = ["a model"]
+                assert len(lines) == 1

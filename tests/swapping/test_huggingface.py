@@ -11,6 +11,7 @@ from torch import nn
 
 import tfzoo
 from tests.swapping.test_swap import every_part
+from tfzoo.base import adapters
 from tfzoo.errors import BadOption, BadRun, Clash
 
 transformers = pytest.importorskip("transformers", minversion="5")
@@ -186,3 +187,14 @@ def test_a_model_that_reads_the_dtype_of_a_norms_weight_takes_one_without():
     for norm in ("none", "scale"):
         tfzoo.swap(model, norm=norm)
         assert model(torch.tensor([[1, 2, 3]])).last_hidden_state.shape == (1, 3, 32)
+
+
+def test_the_attention_function_of_a_transformers_model():
+    transformers = pytest.importorskip("transformers", minversion="5")
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=4, patch_size=4))
+    model.set_attn_implementation("eager")
+    assert adapters.attention_implementation(model.layers[0].attention.config) == "eager"
+    assert adapters.supports_sdpa(model)
+    longformer = transformers.LongformerModel  # which has attention of its own kind
+    assert not adapters.supports_sdpa(longformer)

@@ -1,15 +1,18 @@
 """What is said of a sweep: numbers, verdicts, sentences, and everything that is missing."""
 
 import re
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp, ttest_rel
+from scipy.stats import t, ttest_1samp, ttest_rel
 
 from tfzoo.errors import UnknownName
 from tfzoo.sweep.judge.design import UNDECLARED
-from tfzoo.sweep.judge.paired import detectable, holm, seeds_needed
+from tfzoo.sweep.judge.effects import axis_name
+from tfzoo.sweep.judge.paired import answers, detectable, holm, seeds_needed
+from tfzoo.sweep.judge.sentences import format_corrected, format_estimate, format_p, format_size
 from tfzoo.sweep.judge.verdicts import judge
 
 AXES = {"model.norm": ["layer", "rms", "batch"]}
@@ -315,3 +318,94 @@ def test_the_permutation_test_stands_beside_the_verdict_where_it_can_decide():
     for seeds, said in ((6, " (permutation test: p = 0.031)"), (5, "")):
         found = of(judged(rows({"layer": base[:seeds], "rms": own[:seeds]})), "rms").sentence
         assert found.endswith("p < 0.001" + said)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ((0.1234, 0.052, 0.194), "0.123 (95 % CI 0.052 to 0.194)"),
+        ((0.01234, -0.2, 0.2), "0.01 (95 % CI -0.20 to 0.20)"),
+        ((-0.001, -0.011, 0.009), "-0.001 (95 % CI -0.011 to 0.009)"),
+        ((-0.01, -0.4, 0.4), "-0.01 (95 % CI -0.40 to 0.40)"),
+        ((-0.075, -0.149, -0.00101), "-0.075 (95 % CI -0.149 to -0.001)"),
+        ((1234.5, 1100.0, 1369.0), "1,234 (95 % CI 1,100 to 1,369)"),
+    ],
+)
+def test_an_interval_says_how_many_digits_there_are(numbers, text):
+    assert format_estimate(*numbers) == text
+
+
+def test_a_p_is_not_rounded_across_five_percent():
+    assert [format_p(p) for p in (0.0002, 0.001, 0.00301, 0.0499, 0.0501, 0.8, 1.0)] == [
+        "p < 0.001",
+        "p = 0.001",
+        "p = 0.003",
+        "p < 0.05",
+        "p = 0.05",
+        "p = 0.8",
+        "p = 1",
+    ]
+    assert format_corrected(0.02, 1) == "p = 0.02"
+    assert format_corrected(0.02, 4) == "p = 0.02 after Holm's correction for 4 comparisons"
+
+
+def test_sizes_have_two_digits_and_no_exponent():
+    assert [format_size(size) for size in (0.01234, 1.55, 43.21, 99.6, 1234.5)] == [
+        "0.012",
+        "1.6",
+        "43",
+        "100",
+        "1,234",
+    ]
+
+
+def test_axes_whose_keys_end_alike_are_named_in_full():
+    axes = {"encoder.norm": ["a"], "decoder.norm": ["a"], "model.position": ["a"]}
+    assert [axis_name(axes, axis) for axis in axes] == ["encoder.norm", "decoder.norm", "position"]
+
+
+def test_the_baselines_value_of_each_axis_is_judged_as_the_baseline():
+    verdicts = judged(grid(), GRID, {"position": "rotary"})
+    assert (verdicts.metric, verdicts.mode, verdicts.notes) == ("val/loss", "min", [])
+    assert [one.notes for one in verdicts.axes] == [[]] * 5
+    baselines = [one.labels for one in verdicts.axes if one.verdict == "baseline"]
+    assert baselines == [{"norm": "layer"}, {"position": "rotary"}]
+
+
+def test_a_verdict_needs_a_corrected_p_below_5_percent():
+    found = answers([0.0499, 0.05, 0.05, 0.05], [0.01, 0.0499, 0.05, 1.0], -1)
+    np.testing.assert_array_equal(found, [-1, 0, np.nan, np.nan])
+    one = of(judged(rows(SCORES)), "rms")
+    hints = [replace(one, p_corrected=p).is_hint for p in (0.0099, 0.01, 0.0499, 0.05)]
+    assert hints == [False, True, True, False]
+
+
+def test_two_seeds_have_an_effect_and_no_verdict():
+    table = rows({"layer": [2.0, 2.5, 3.0], "rms": [1.8, 2.2], "batch": [1.0]})
+    verdicts = judged(table)
+    rms, batch = of(verdicts, "rms"), of(verdicts, "batch")
+    reach = t.isf(0.025 / 2, 1) * 0.2  # of the two cells whose means have an interval
+    assert (rms.low, rms.high) == pytest.approx((2.0 - reach, 2.0 + reach))
+    assert (rms.p, rms.difference_low, rms.verdict) == (None, None, "not yet known")
+    assert rms.sentence.endswith(": -0.25 with 2 seeds; a verdict needs 3")
+    assert (batch.mean, batch.low, batch.high) == (1.0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("own", "base", "said"),
+    [
+        ([100.0, 101.0, 102.0], [100.0, 101.01, 102.01], " mean)"),
+        ([0.5, -1.5, 1.5], [0.0, -1.0, 1.0], "3 seeds detect a difference of 1.9"),
+        (
+            [1.0, 9.0, 2.0],
+            [2.0, 1.0, 3.0],
+            "; more than 1,000 detect 0.02 (1 %) with a chance of 80 %",
+        ),
+        ([1.0, 2.0], [1.0, 2.0], ""),
+    ],
+)
+def test_what_one_comparison_could_detect_names_only_what_exists(own, base, said):
+    found = judged(rows({"layer": base, "rms": own})).smallest
+    assert found.endswith(said)
+    assert bool(found) == bool(said)
+    assert "by comparison" not in found

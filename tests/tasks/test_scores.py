@@ -12,12 +12,16 @@ import torch
 from torch import Tensor
 
 from tests.scored import task_with, values_of
+from tfzoo.base.registry import registry
+from tfzoo.commands.main import main
+from tfzoo.errors import BadRun
 from tfzoo.learning.optim import Optim
 from tfzoo.learning.scoring import Scores
 from tfzoo.tasks.classification import ClassificationTask
 from tfzoo.tasks.language_modeling import LanguageModelingTask
 from tfzoo.tasks.masked_language_modeling import MaskedLanguageModelingTask
 from tfzoo.tasks.multilabel_classification import MultilabelClassificationTask
+from tfzoo.testing.training import example
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sklearn.json"
 """What scikit-learn 1.9.1 says of the 1,000 :func:`cases`, in the order of the tasks' scores."""
@@ -134,3 +138,32 @@ def test_scores_of_language_models_are_sums_over_all_tokens(count):
         assert found == pytest.approx({**wanted, "bits_per_byte": bits}, rel=1e-5)
         found = values_of(task_with(MaskedLanguageModelingTask), *masked)
         assert found == pytest.approx({**wanted, "accuracy": sum(hits) / len(hits)}, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", registry("task").names())
+def test_a_run_whose_weights_are_not_finite_answers_nothing(name, tmp_path, capsys):
+    task, _ = example(registry("task").entry(name))
+    with torch.no_grad():
+        next(task.model.parameters()).view(-1)[-1] = torch.nan
+    task.save_pretrained(tmp_path / "run")
+    (tmp_path / "lines.txt").write_text("a b [MASK]\n", "utf-8")
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "run"), str(tmp_path / "lines.txt")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "is not finite: its training has diverged" in err.splitlines()[-1]
+
+
+SCORED = ("classification", "multilabel_classification", "regression")
+
+
+@pytest.mark.parametrize("name", SCORED)
+def test_finite_weights_that_overflow_give_no_answer_with_a_score(name):
+    task, data = example(registry("task").entry(name))
+    with torch.no_grad():
+        for parameter in task.float().model.parameters():
+            parameter.normal_(std=1e38)
+    with pytest.raises(BadRun, match="the model gives NaN, so it has no answer"):
+        task.predict(["a b [MASK]"])
+    with pytest.raises(BadRun, match="the model gives NaN, so it has no answer"):
+        task.predictions(data, "test")

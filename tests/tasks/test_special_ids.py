@@ -1,14 +1,16 @@
 """The ids of padding, begin and end are the tokenizer's: with others, all results are the same."""
 
 import itertools
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 import tfzoo
-from tests.tasks.renumbered import renumber, reordered
 from tests.test_search import random_table
 from tfzoo.base.registry import registry
 from tfzoo.base.special_ids import OWN, SpecialIds
@@ -119,3 +121,59 @@ def test_batches_take_the_ids_that_they_are_given():
     model = tfzoo.TransformerClassifier(12, 2, **SIZES).eval()
     alone = model(torch.tensor([[5, 2]]))
     torch.testing.assert_close(model(texts.tokens, mask=texts.mask())[1:], alone)
+
+
+class Renumbered:
+    """A tokenizer with other ids: the special ones are the last, in the opposite order."""
+
+    def __init__(self, inner: Any):
+        self.inner = inner
+        special = sorted(inner.special.every, reverse=True)
+        self.order = [one for one in range(len(inner)) if one not in special] + special
+        self.new = {one: new for new, one in enumerate(self.order)}
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def state(self) -> str:
+        return f"{self.special} {self.inner.state()}"
+
+    @property
+    def special(self) -> SpecialIds:
+        kept = vars(self.inner.special).items()
+        return SpecialIds(**{name: renamed(ids, self.new) for name, ids in kept})
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [renamed(ids, self.new) for ids in self.inner.encode(texts)]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        texts: list[str] = self.inner.decode([[self.order[one] for one in row] for row in ids])
+        return texts
+
+
+def renamed(ids: Any, new: Mapping[int, int]) -> Any:
+    """New ids in place of one, of several, or of None."""
+    if isinstance(ids, list | tuple):
+        return type(ids)(renamed(one, new) for one in ids)
+    return None if ids is None else new[ids]
+
+
+def renumber(tokenizer: Any) -> Any:
+    """What holds the tokenizers of a task, with the ids of each :class:`Renumbered`."""
+    if not is_dataclass(tokenizer):
+        return Renumbered(tokenizer)
+    held = {name: one for name, one in vars(tokenizer).items() if hasattr(one, "special")}
+    made = {id(one): Renumbered(one) for one in held.values()}
+    return replace(tokenizer, **{name: made[id(one)] for name, one in held.items()})  # type: ignore[type-var]  # it is one
+
+
+def reordered(tensor: Tensor, tokenizer: Any) -> Tensor:
+    """A parameter with a row for each id in the order of the renumbered tokenizers."""
+    held = [tokenizer] if isinstance(tokenizer, Renumbered) else vars(tokenizer).values()
+    orders = {len(one): torch.tensor(one.order) for one in held if isinstance(one, Renumbered)}
+    for axis, size in enumerate(tensor.shape):
+        tensor = tensor.index_select(axis, orders[size]) if size in orders else tensor
+    return tensor

@@ -573,7 +573,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "experts of gpt-oss do not add 1 to the value": (
         "Mixture.gated",
         replace("value + 1", "value"),
-        "tests/feedforward/test_feedforward_peers.py::test_clamped_experts_with_biases_equal_gpt_osss",
+        "tests/feedforward/test_mixture.py::test_clamped_experts_with_biases_equal_gpt_osss",
     ),
     "the pooler reads the first place of a text that begins later": (
         "Pooler.forward",

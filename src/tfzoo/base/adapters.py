@@ -1,6 +1,6 @@
 """Names of other packages that begin with ``_``: used here alone, each behind one function.
 
-A release of such a package may change them without notice; ``tests/test_adapters.py`` then fails
+A release of such a package may change them without notice; ``tests/swapping`` then fails
 and says which function to mend. Nothing but PyTorch is imported here until a function needs it.
 """
 
