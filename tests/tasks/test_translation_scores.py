@@ -1,13 +1,11 @@
 """Scores are the numbers that the ``sacrebleu`` command prints."""
 
-import io
 import math
+import subprocess
 import sys
-from contextlib import redirect_stdout
 
 import pytest
 import torch
-from sacrebleu import sacrebleu
 
 from tests.scored import task_with
 from tfzoo.tasks.translation import (
@@ -43,10 +41,8 @@ def by_command(tmp_path, metric, tokenizer, hypotheses, references):
         file.write_text("".join(line + "\n" for line in lines), "utf-8")
     tokenize = ["-tok", tokenizer] if metric == "bleu" else []
     words = [str(files[1]), "-i", str(files[0]), "-m", metric, *tokenize, "-b", "-w", "6"]
-    with redirect_stdout(io.StringIO()) as printed, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["sacrebleu", *words])
-        sacrebleu.main()
-    return float(printed.getvalue())
+    command = [sys.executable, "-m", "sacrebleu", *words]
+    return float(subprocess.check_output(command, text=True))
 
 
 @pytest.mark.parametrize(
