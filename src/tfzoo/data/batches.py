@@ -52,9 +52,7 @@ class Batch:
 
 
 def row_lengths(tokens: Tensor, lengths: Tensor | None) -> list[int]:
-    """The number of tokens of each row of ``(b n)``; ``lengths`` ``(b)`` is None where no row is
-    padded.
-    """
+    """The tokens of each row of ``(b n)``; ``lengths`` ``(b)`` is None where no row is padded."""
     return [tokens.size(1)] * len(tokens) if lengths is None else lengths.tolist()
 
 
@@ -122,9 +120,7 @@ class TokenDropout:
 
 
 def random_bits(seed: int, epoch: int, rows: Integers, n: int) -> NDArray[np.uint64]:
-    """64 pseudo-random bits for each place of the examples ``rows`` ``(b)``, whatever batch they
-    are in: ``(b n)``.
-    """
+    """``(b n)`` 64 pseudo-random bits for each place of the examples ``rows`` ``(b)``."""
     states = np.full((1, 1), seed % 2**64, np.uint64)
     for counters in (np.full((1, 1), epoch), np.asarray(rows)[:, None], np.arange(n)[None]):
         states = mixed(states + counters.astype(np.uint64))
@@ -137,9 +133,7 @@ def fraction(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
 
 
 def mixed(counters: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """64 pseudo-random bits for each counter (splitmix64, doi:10.1145/2660193.2660195), with the
-    wrap-around of unsigned integers.
-    """
+    """64 pseudo-random bits for each counter (splitmix64, doi:10.1145/2660193.2660195)."""
     z = (counters + np.uint64(1)) * STEP
     z = (z ^ (z >> np.uint64(30))) * FIRST
     z = (z ^ (z >> np.uint64(27))) * SECOND
@@ -148,8 +142,8 @@ def mixed(counters: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(kw_only=True)
 class ParallelBatch(Batch):
-    """A batch of sentence pairs, as :class:`tfzoo.TranslationData` yields them. The lists of text
-    are empty in training batches. :meth:`collate` makes one from lists of ids.
+    """A batch of sentence pairs, as :class:`tfzoo.TranslationData` yields them. :meth:`collate`
+    makes one from lists of ids.
 
     - ``source`` ``(b k)``: ids and EOS, padded on the right
     - ``target`` ``(b n)``: BOS, ids and EOS, padded on the right
@@ -208,8 +202,8 @@ class ParallelDataset:
     """The pairs of one split, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`ParallelBatch` of three pairs.
 
-    ``special`` are the ids of the tokenizers, ``lines`` the text (needed where references are), and
-    ``dropout`` is applied to the source. ``rows`` are those of the split that are used.
+    ``lines`` is the text, where it is needed, ``dropout`` is applied to the source, and ``rows``
+    are those of the split that are used.
     """
 
     def __init__(
@@ -323,9 +317,7 @@ class ClassificationDataset:
         return len(self.rows)
 
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """``(sequences,)`` tokens of each sequence, without EOS; twice, because the sampler limits
-        two sides of a batch and here there is only one.
-        """
+        """``(sequences,)`` tokens of each sequence, without EOS, for both sides of the sampler."""
         before = self.special.cls is not None
         lengths = np.minimum(self.sequences.lengths[self.rows], self.max_length) + before
         return lengths, lengths
@@ -420,9 +412,7 @@ def checked_lines(lines: Iterable[Any], pairs: bool = False) -> list[str]:
 
 
 OnTruncated = Callable[[list[int], int], object]
-"""Called with the indices of truncated lines, if there are any, and the number of tokens that are
-read of each.
-"""
+"""Called with the indices of truncated lines, if there are any, and the tokens that are read."""
 
 
 def truncation(count: int, tokens: int) -> str:
@@ -561,9 +551,8 @@ class WordBatch(ClassificationBatch):
 
 
 class WordDataset(ClassificationDataset):
-    """The texts of one split, indexed by batches of :class:`WordBatch`. ``word_lengths`` are the
-    numbers of tokens of the words of each text, ``classes`` those of their labels, None if they are
-    not known.
+    """The texts of one split, in batches of :class:`WordBatch`. ``word_lengths`` are the numbers of
+    tokens of the words of each text, ``classes`` those of their labels, None if not known.
     """
 
     def __init__(

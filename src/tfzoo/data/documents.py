@@ -92,9 +92,7 @@ class Items:
 
 
 def in_parts(lengths: Numbers, most: int) -> tuple[Numbers, Numbers, Numbers]:
-    """Texts of so many tokens in parts of at most ``most``: of each part its text, where it begins
-    there, and its number of tokens.
-    """
+    """Texts of so many tokens in parts of at most ``most``: of each its text, begin and size."""
     counts = -(-lengths // most)
     text = np.repeat(np.arange(len(lengths)), counts)
     start = most * (np.arange(len(text)) - np.repeat(np.cumsum(counts) - counts, counts))
@@ -244,14 +242,12 @@ def prompt_batches(
 
 
 class DocumentText(TextData):
-    """Documents without labels. A document is a line of a file, or a cell of a table; a
-    blank one holds no token and is left out.
+    """Documents without labels. A document is a line of a file, or a cell of a table; a blank one
+    is left out. One of more tokens than a row has is read in parts, none of which sees another.
 
     Where the text comes from: :class:`~tfzoo.data.module.TextData`. A folder has ``train.txt`` and
-    others; a file of lines that is named has any ending. Of a built-in data set only the texts are
-    used. Without ``val``, a fraction of training is held out for it, chosen by the seed and the
-    texts; equal documents stay together. A document of more tokens than a row has is read in parts,
-    none of which sees another.
+    others; a file of lines that is named has any ending. Without ``val``, a fraction of training is
+    held out for it, chosen by the seed and the texts; equal documents stay together.
 
     Args:
         text_column: the column of a table, or key of rows.
@@ -284,9 +280,7 @@ class DocumentText(TextData):
         return self.items_of(name, ids, [line for line, _ in text.lines])
 
     def items_of(self, name: str, ids: Sentences, held: list[str]) -> Any:
-        """The data set of a split: its ids, and its text, which is empty for training. It has the
-        number of its ``documents``, and the ``size`` in tokens of each part of them.
-        """
+        """The data set of a split, of its ids and its text, which is empty for training."""
         raise NotImplementedError
 
 
@@ -528,8 +522,8 @@ def text_with_masks_batches(
 
 class MaskedData(DocumentText):
     """Batches of documents with masks, for a model to find what they hide. Where the text comes
-    from and how it is read: :class:`~tfzoo.data.documents.DocumentText`. What is masked is another
-    in each epoch of training, and the same in each validation and test.
+    from and how it is read: :class:`DocumentText`. What is masked is another in each epoch of
+    training, and the same in each validation and test.
 
     Args:
         mask: ``tokens``, or ``words``: the tokens of a word are masked together. A token with a

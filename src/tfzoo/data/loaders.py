@@ -38,9 +38,7 @@ from tfzoo.errors import BadData, BadRun, TfzooError
 Rows = NDArray[np.int64]
 
 NOISE = (1.0, 0.5, 0.0)
-"""Noise that is added to lengths before sorting, in tokens up or down. The first value that gives
-few enough batches is used.
-"""
+"""Added to lengths before sorting, in tokens: the first that gives few enough batches."""
 
 SPARE = 1.05
 """The batches of an epoch, as a multiple of what sorting without noise gives: noise needs more."""
@@ -107,9 +105,7 @@ class LengthBucketedSampler(Sampler[list[int]]):
         self.batches = rounds * world_size
 
     def set_epoch(self, epoch: int, start: int = 0) -> None:
-        """Set what the next ``iter`` yields: the batches of this epoch without the first ``start``
-        of this process.
-        """
+        """The next ``iter`` yields this epoch without the process's first ``start`` batches."""
         self.epoch, self.start = epoch, start
 
     def __len__(self) -> int:
@@ -265,9 +261,7 @@ class TrainingLoader(DataLoader[Any]):
 
 
 def batches_per_epoch(batches: int, limit: int | float | None) -> int:
-    """The batches of an epoch that a Trainer takes. ``limit`` is its ``limit_train_batches``: an
-    int is a number of batches, a float a fraction of them.
-    """
+    """The batches of an epoch that a Trainer takes; ``limit`` is its ``limit_train_batches``."""
     if limit is None:
         return batches
     return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
@@ -326,11 +320,9 @@ class Files:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a reader stands.
-
-    ``passes`` are those over its files that are over, ``file`` the number of its file in this one,
-    and ``row`` the row in it at which the block begins. ``block`` counts blocks, and ``taken`` the
-    batches of this one that were taken.
+    """Where a reader stands: the ``passes`` over its files that are over, its ``file`` in this one,
+    the ``row`` in it at which the block begins, the number of the ``block``, and the batches of it
+    that were ``taken``.
     """
 
     passes: int = 0

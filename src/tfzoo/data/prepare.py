@@ -31,9 +31,7 @@ T = TypeVar("T")
 Flags = NDArray[np.bool_]
 
 Examples = Iterable[tuple[str, str]]
-"""The rows of a split: source and target sentence, or sequence and label. It can be iterated
-several times.
-"""
+"""The rows of a split, source and target or text and label, which can be iterated several times."""
 
 CHUNK = 4096
 """Lines that are hashed or tokenized at once."""
@@ -99,9 +97,7 @@ def location(rows: Examples, row: int, name: str) -> str:
 def train_tokenizer(
     lines: Iterable[str], content: str, spec: Spec, count: int, states: Sequence[str] = ()
 ) -> Tokenizer:
-    """A tokenizer trained on ``count`` lines, whose hash is ``content``; that of ``states``, if
-    there is one.
-    """
+    """A tokenizer trained on ``count`` lines, whose hash is ``content``, or that of ``states``."""
     if states:
         return restored(spec, states[0])
     path = cache.entry("tokenizer", cache.key(content, identity("tokenizer", spec)))
@@ -129,8 +125,8 @@ def identity(kind: str, spec: Spec) -> str:
 
 @lru_cache
 def source_hash(package: str) -> str:
-    """A hash of the source files of a package, so that what its code made before an edit is not
-    taken for what it makes now; in a notebook, which has none, another one in every process.
+    """A hash of the source files of a package, which an edit changes; in a notebook, which has
+    none, another one in every process.
     """
     file = getattr(sys.modules[package], "__file__", None)
     if file is None:
