@@ -124,7 +124,7 @@ OPTIONS = [
     ("--model.attention additive --model.position rotary", "additive", "unrotatable-attention"),
     ("--model.norm batch", "batch", "leaky-norm"),
     ("--model.norm instance --model.allow '[leaky-norm]'", "instance"),
-    ("--model.allow '[leaky-nrm]'", "leaky-nrm"),
+    ("--model.allow '[leaky-nrm]'", "Did you mean 'leaky-norm'", "leaky-norm, mixing-query"),
 ]
 """What is added to ``tfzoo fit translation/numbers``, and parts of the message."""
 

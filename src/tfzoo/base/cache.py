@@ -29,9 +29,7 @@ DRAFT = ".filling-"
 
 
 def folder() -> Path:
-    """``$TFZOO_CACHE``, or tfzoo's folder in the user's cache folder, ``$XDG_CACHE_HOME`` or
-    ``~/.cache``. It may not exist yet.
-    """
+    """``$TFZOO_CACHE``, or ``tfzoo`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. It may not exist."""
     users = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "tfzoo"
     return Path(os.environ.get("TFZOO_CACHE") or users).expanduser().absolute()
 
@@ -59,9 +57,7 @@ def entry(kind: str, name: str) -> Path:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether an entry exists and its files are those that were written. One whose files are not is
-    named on stderr: it is to be made again.
-    """
+    """Whether an entry exists and is as it was written; one that is not is named on stderr."""
     damaged = damage(path) if path.is_dir() else None
     if damaged:
         print(

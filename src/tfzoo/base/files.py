@@ -22,11 +22,7 @@ NUMBERS = count(1)
 
 
 def check_regular(path: Path) -> None:
-    """Check a file that is about to be read.
-
-    Raises:
-        BadRun: it is missing, or no regular file, but a device or pipe that might never end.
-    """
+    """Raise BadRun where a file is missing, or is a device or pipe, which might never end."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -36,11 +32,7 @@ def check_regular(path: Path) -> None:
 
 
 def text_of(path: Path) -> str:
-    """The text of a regular file.
-
-    Raises:
-        BadRun: it is none, cannot be read, or is not UTF-8.
-    """
+    """The text of a regular file."""
     check_regular(path)
     try:
         return path.read_text("utf-8")
@@ -51,11 +43,7 @@ def text_of(path: Path) -> str:
 
 
 def json_of(path: Path) -> Any:
-    """The content of a file of JSON.
-
-    Raises:
-        BadRun: it cannot be read, or is no JSON.
-    """
+    """The content of a file of JSON."""
     text = text_of(path)
     try:
         return json.loads(text)

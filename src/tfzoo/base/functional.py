@@ -78,10 +78,8 @@ def dropout(x: Tensor, p: float) -> Tensor:
 
 
 class DropoutFunction(torch.autograd.Function):
-    """Dropout that keeps its mask in one byte per entry.
-
-    64 random bits are read as four 16-bit numbers, one per entry. The comparison writes int16 in
-    place because PyTorch vectorises that, and not a comparison that returns bool.
+    """Dropout that keeps its mask in one byte per entry, and reads 64 random bits as four numbers.
+    Their comparison is in place, in int16: PyTorch vectorises that, and not one that returns bool.
     """
 
     @staticmethod

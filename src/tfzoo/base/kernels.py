@@ -1,8 +1,5 @@
-"""When hand-written functions and FlexAttention may compute in place of PyTorch's operations.
-
-A hand-written autograd function takes fewer passes over memory than autograd on PyTorch's own
-operations. It needs plain tensors, and its backward is no formula that could be differentiated
-again. For everything else there is the formula itself.
+"""When hand-written functions, which take fewer passes over memory, and FlexAttention may compute
+in place of PyTorch's operations.
 """
 
 from __future__ import annotations
@@ -37,11 +34,8 @@ def apply_to(*inputs: Tensor) -> bool:
 def differentiable_backward(
     formula: Callable[..., Tensor], inputs: tuple[Tensor | None, ...], grad: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of ``formula(*inputs)``, which can be differentiated again; None for an input
-    that needs none, or that is None.
-
-    For the backward of a hand-written function under ``create_graph=True``, where
-    ``torch.is_grad_enabled()`` is True.
+    """The gradients of ``formula(*inputs)``, which can be differentiated again, for the backward of
+    a hand-written function where ``torch.is_grad_enabled()``; None for an input that needs none.
     """
     # Views, so that no input counts for another one.
     views = [None if x is None else x.view_as(x) for x in inputs]

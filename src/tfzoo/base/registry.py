@@ -1,10 +1,9 @@
 """The registry: components by kind and name.
 
-A component is one file in the folder of its kind. The file's name is the component's name, so that
-names are known without an import; the file is imported when the component is asked for. A kind of
-short components is one file. The class is decorated with :func:`register`. Of its constructor,
-arguments before the star are supplied by the model, and keywords after it are options that a recipe
-may set.
+A component is one file in the folder of its kind, of the component's name: names are known without
+an import, and the file is imported when the component is asked for. A kind of short components is
+one file. The class is decorated with :func:`register`. Of its constructor, arguments before the
+star are supplied by the model, and keywords after it are options that a recipe may set.
 """
 
 from __future__ import annotations
@@ -83,9 +82,7 @@ class Entry:
 
 
 class Registry:
-    """The components of one kind: files in its folder, entry points of other packages, and classes
-    registered by a decorator elsewhere.
-    """
+    """The components of one kind: own files, entry points of other packages, decorated classes."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -100,11 +97,7 @@ class Registry:
         return sorted(self._files())
 
     def entry(self, name: str) -> Entry:
-        """The component of that name, imported if it is not yet.
-
-        Raises:
-            UnknownName: nothing has this name; the message says what is close.
-        """
+        """The component of that name, imported if it is not yet; raises UnknownName."""
         if name not in self.registered:
             if name in self._files():
                 import_module(self._module(name))
@@ -117,11 +110,7 @@ class Registry:
         return self.registered[name]
 
     def add(self, cls: type, name: str, paper: str = "", traits: Iterable[str] = ()) -> None:
-        """Register a class, after checking its constructor and its traits.
-
-        Raises:
-            BadComponent: the name is taken, or the class breaks a rule of its kind.
-        """
+        """Register a class; a BadComponent where the name is taken, or it breaks a rule."""
         where = f"{self.kind} {name!r} ({class_path(cls)})"
         own = cls.__module__ == self._module(name)
         taken = self.registered.get(name)
@@ -147,12 +136,7 @@ class Registry:
         cls.entry = entry  # type: ignore[attr-defined]  # contracts.Component declares it
 
     def options(self, spec: Spec) -> tuple[Entry, dict[str, Any]]:
-        """The component that a spec names and its options, checked and converted.
-
-        Raises:
-            UnknownName: no such component.
-            BadOption: an option that it does not have, or a value of the wrong type.
-        """
+        """The component that a spec names and its options, checked and converted."""
         given: dict[str, Any] = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
         name = given.pop("name", None)
         if not isinstance(name, str):

@@ -58,10 +58,9 @@ class YaRN(Scaling):
     times are slower by ``factor``, and in between is a ramp (Peng et al. 2023, arXiv:2309.00071,
     sections 3.2 and 3.4).
 
-    The ramp is that of the authors' code, which ``_compute_yarn_parameters`` of ``transformers``
-    follows: linear in the index of the pair. Section 3.2 has one that is linear in the number of
-    turns; they agree at both ends alone. ``truncate`` begins and ends the ramp at whole pairs, as
-    that code does.
+    The ramp is that of the authors' code and of ``transformers``, linear in the index of the pair;
+    that of section 3.2 is linear in the number of turns. ``truncate`` begins and ends it at whole
+    pairs, as that code does.
     """
 
     original_max_length: int = 8192
@@ -123,11 +122,7 @@ SCALINGS: Mapping[str, type[Scaling]] = {
 
 
 def make_scaling(name: str, base: float, given: Mapping[str, float | None]) -> Scaling | None:
-    """The scaling of that name with the options that are not None; None for ``none``.
-
-    Raises:
-        BadOption: an option is out of range, or this scaling does not read it.
-    """
+    """The scaling of that name with the options that are not None; None for ``none``."""
     options = {key: value for key, value in given.items() if value is not None}
     read = {one: {field.name for field in fields(cls)} for one, cls in SCALINGS.items()}
     for key, value in options.items():

@@ -16,9 +16,7 @@ def format_number(value: float) -> str:
 
 @cache
 def factors() -> Mapping[str, int]:
-    """The scores that are printed in percent, and the factor that makes them percentages, as tasks
-    declare them in ``shares`` and ``percentages``.
-    """
+    """What makes percentages of the scores that tasks declare as ``shares`` or ``percentages``."""
     units = {"shares": 100, "percentages": 1}
     return {
         name: factor
@@ -48,8 +46,7 @@ def format_score(name: str, value: float, interval: tuple[float, float] | None =
 def format_scores(
     scores: Mapping[str, float], intervals: Mapping[str, tuple[float, float]] | None = None
 ) -> list[tuple[str, str]]:
-    """One row for each data set: its name, and its scores in one line, with the intervals that
-    there are. The number of its items is left out.
+    """One row for each data set: its name, and its scores with the intervals that there are.
 
     >>> format_scores({"test/loss": 1.5, "test/long/loss": 2.25, "test/items": 200.0})
     [('test', 'loss 1.5'), ('test/long', 'loss 2.25')]

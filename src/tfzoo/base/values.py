@@ -1,5 +1,5 @@
-"""What constructors take: the one reader of signatures; values converted to the types of arguments
-from what YAML and the command line deliver, and their limits.
+"""What constructors take: signatures; values of YAML and the command line, converted to the types
+of arguments; and their limits.
 """
 
 from __future__ import annotations
@@ -237,9 +237,8 @@ VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 def parameters(function: Callable[..., Any]) -> list[Parameter]:
-    """The parameters of a function, of a method with its ``self``. Annotations are types; where a
-    name in one of them is not defined when the program runs, as under ``TYPE_CHECKING``, all are
-    ``Any``.
+    """The parameters of a function, of a method with its ``self``. Annotations are types, or all
+    ``Any`` where a name in one is not defined when the program runs, as under ``TYPE_CHECKING``.
     """
     hints: dict[str, Any] = {}
     with suppress(NameError):

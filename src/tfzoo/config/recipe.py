@@ -400,8 +400,8 @@ def combine(
 
 
 def order(source: Source) -> int:
-    """When a source is merged: files before options, a component before its options, whatever their
-    order on the command line; but options of a callback belong to the callback before them.
+    """When a source is merged: files before options, a component before its options; but options
+    of a callback belong to the callback before them.
     """
     if not isinstance(source, Option):
         return -1
@@ -411,12 +411,11 @@ def order(source: Source) -> int:
 def begin(
     sources: list[Source], files: int, task: Any, own: str | None
 ) -> tuple[list[Source], Start | None]:
-    """The sources with what the last ``from`` gives them, and where training starts; None where
-    there is no ``from``.
+    """The sources with what the last ``from`` gives them, and where training starts.
 
     A run of tfzoo gives weights and tokenizer. A folder of ``transformers``, or a run that no
-    recipe has trained, such as one that ``tfzoo import`` wrote, gives the model as well. They
-    override what stands before the file that says ``from``, and its own keys override them.
+    recipe has trained (``tfzoo import``), gives the model as well. They override what stands before
+    the file that says ``from``, and its own keys override them.
     ``--from`` stands after the first ``files`` sources, those of the recipe. ``{seed}`` in the name
     is the seed, so that each run of a sweep begins with one of its own. A run ``own`` that began
     with it and goes on gives model and tokenizer itself.

@@ -279,7 +279,7 @@ def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
         UnknownName: a name in ``allow`` is not that of a rule.
     """
     for name in allow:
-        if name not in (known := [UNREAD, *(rule.name for rule in RULES)]):
+        if name not in (known := {UNREAD, *(rule.name for rule in RULES)}):
             raise UnknownName("rule to allow", name, known)
     if parts.window and "attends" not in parts.mixer.traits:
         raise BadOption(
