@@ -17,10 +17,7 @@ TARGET = [[21], [22, 23], [24, 25, 26, 27], [28]]
 @pytest.fixture
 def pairs():
     return ParallelDataset(
-        Sentences.of(SOURCE),
-        Sentences.of(TARGET),
-        OWN,
-        [(f"s{i}", f"t{i}") for i in range(4)],
+        Sentences.of(SOURCE), Sentences.of(TARGET), OWN, [(f"s{i}", f"t{i}") for i in range(4)]
     )
 
 

@@ -239,8 +239,7 @@ def test_the_same_rows_are_prepared_once_and_a_spawned_process_gets_them(monkeyp
 
 @pytest.mark.parametrize("batch", [tfzoo.ParallelBatch, tfzoo.ClassificationBatch])
 @pytest.mark.parametrize(
-    ("ids", "words"),
-    [([], "at least one exam"), ([[5, 3]], "id 3 is a special")],
+    ("ids", "words"), [([], "at least one exam"), ([[5, 3]], "id 3 is a special")]
 )
 def test_lists_of_ids_that_are_no_batch_are_refused(batch, ids, words):
     with pytest.raises(BadData, match=words):

@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import nct, t, ttest_rel
 
-from tfzoo.sweep.judge.paired import (
-    ALPHA,
-    detectable,
-    has_variance,
-    holm,
-    interval,
-    power,
-)
+from tfzoo.sweep.judge.paired import ALPHA, detectable, has_variance, holm, interval, power
 
 
 def test_interval_and_p_are_those_of_scipys_paired_test():

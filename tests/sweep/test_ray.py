@@ -73,9 +73,7 @@ def test_runs_of_a_lost_machine_run_again_elsewhere(cluster, tmp_path):
     words = [sys.executable, "-m", "tfzoo", "sweep", str(file), "--run"]
     with (tmp_path / "ray.txt").open("wb") as output:
         driver = subprocess.Popen(
-            [*words, str(tmp_path / "ray"), "--engine", "ray"],
-            stdout=output,
-            stderr=output,
+            [*words, str(tmp_path / "ray"), "--engine", "ray"], stdout=output, stderr=output
         )
     try:
         two = soon(lambda: len(found := trainings(tmp_path / "ray")) == 2 and found, 600)

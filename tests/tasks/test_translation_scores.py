@@ -8,12 +8,7 @@ import pytest
 import torch
 
 from tests.scored import task_with
-from tfzoo.tasks.translation import (
-    TranslationTask,
-    corpus_scores,
-    line_counts,
-    metrics_of,
-)
+from tfzoo.tasks.translation import TranslationTask, corpus_scores, line_counts, metrics_of
 
 REFERENCES = [
     "eine Gruppe von Leuten wartet, bis der Bus kommt.",

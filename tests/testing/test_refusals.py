@@ -167,10 +167,7 @@ def test_an_option_of_one_side_or_some_layers_is_read_there():
         without = {"mixer": "gru", name: value}
         for options, where in (
             ({"encoder": without}, "encoder: "),
-            (
-                {"encoder": {"mixer": "gru", "pattern": [{}, {name: value}]}},
-                "encoder.pattern.1: ",
-            ),
+            ({"encoder": {"mixer": "gru", "pattern": [{}, {name: value}]}}, "encoder.pattern.1: "),
         ):
             with pytest.raises(Clash, match=f"^{where}nothing reads {name}: .* mixer 'gru' reads"):
                 build(**options)
