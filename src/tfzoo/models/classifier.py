@@ -91,7 +91,8 @@ class TransformerClassifier(nn.Module):
         check_range("classes", classes, ge=1, whole=True)
         check_range("pooled_dropout", pooled_dropout, ge=0, lt=1)
         options = StackOptions(layers, heads, **stack)
-        check_clashes(options.last_layer().parts(causal, pooling), allow or ())
+        last = (options.each_layer() or [options])[-1]
+        check_clashes(last.parts(causal, pooling), allow or ())
         self.embedding = Embedding(
             vocab_size, dim, scale=scale_embeddings, token_types=token_types, std=embedding_std
         )

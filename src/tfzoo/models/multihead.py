@@ -139,7 +139,7 @@ class SelfOrCrossAttention(nn.Module):
         )
         if self.head_scale is not None:
             y = y * self.head_scale[:, None, None].to(y.dtype)
-        y = join_heads(y)
+        y = y.transpose(1, 2).flatten(2)  # (b q (h e))
         if self.gate is not None:
             y = y * self.gate(x).sigmoid()
         return self.output(y)
@@ -168,11 +168,6 @@ def split_heads(x: Tensor, heads: int, norm: HeadNorm | None = None) -> Tensor:
     x = x if norm is None else norm(x)
     # Each step of decoding does this many times: faster than einops.
     return x.view(*x.shape[:-1], heads, x.shape[-1] // heads).transpose(1, 2)
-
-
-def join_heads(x: Tensor) -> Tensor:
-    """``(b h n c) -> (b n (h c))``"""
-    return x.transpose(1, 2).flatten(2)
 
 
 class CrossAttention(SelfOrCrossAttention):

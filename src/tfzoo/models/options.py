@@ -165,10 +165,6 @@ class StackOptions:
         entries = [plain.updated(changes, f"pattern.{i}") for i, changes in enumerate(self.pattern)]
         return [entries[layer % len(entries)] for layer in range(self.layers)]
 
-    def last_layer(self) -> StackOptions:
-        """The options of the last layer, or those of the stack if it has no layers."""
-        return (self.each_layer() or [self])[-1]
-
     def parts(self, causal: bool, pooling: Spec | None = None) -> Parts:
         """The components of a stack or layer with these options, and the pooling after it."""
         entries = {kind: registry(kind).options(getattr(self, kind))[0] for kind in KINDS}
