@@ -1,7 +1,5 @@
 """Every error that a user can meet: what was asked, what is known, what to do next."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches

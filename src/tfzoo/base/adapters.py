@@ -4,8 +4,6 @@ A release of such a package may change them without notice; ``tests/swapping`` t
 and says which function to mend. Nothing but PyTorch is imported here until a function needs it.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -5,8 +5,6 @@ An entry is a folder, which is renamed when it is complete: several processes ca
 without a lock. A file of checksums in it is compared before it is read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -2,8 +2,6 @@
 they are complete: until then they stand beside it, under a temporary one that nothing else has.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

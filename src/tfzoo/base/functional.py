@@ -3,8 +3,6 @@
 Statistics, softmax, angles and sums are computed in fp32 at least.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from typing import Any

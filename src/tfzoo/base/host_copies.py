@@ -1,7 +1,5 @@
 """What a tensor on the device holds, known to the host without waiting for a GPU."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

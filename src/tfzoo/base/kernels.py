@@ -2,8 +2,6 @@
 in place of PyTorch's operations.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 

@@ -2,8 +2,6 @@
 constructors, and the traits that they may declare.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

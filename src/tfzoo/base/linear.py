@@ -7,8 +7,6 @@ oneDNN gains for the few rows of a decoder's step alone. ``benchmarks/products.p
 ``benchmarks/beside_marian.py`` measure it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from functools import cache

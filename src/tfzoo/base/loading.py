@@ -1,7 +1,5 @@
 """Imports: of PyTorch and Lightning, no longer than they must take, and of what may be missing."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A process among those of one training: its rank, and the signals that end it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -6,8 +6,6 @@ one file. The class is decorated with :func:`register`. Of its constructor, argu
 star are supplied by the model, and keywords after it are options that a recipe may set.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

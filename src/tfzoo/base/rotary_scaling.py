@@ -5,8 +5,6 @@ that turns many times within ``original_max_length`` tokens tells near tokens ap
 is; a pair that never completes a turn there would meet angles that it was not trained on.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

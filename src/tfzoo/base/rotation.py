@@ -2,8 +2,6 @@
 position.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Scores: those that a Trainer has, and as text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """The ids that no text is encoded as: padding, the begin and the end of a text, and others."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tfzoo.errors import BadOption

@@ -2,8 +2,6 @@
 alone refuses.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

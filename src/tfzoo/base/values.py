@@ -2,8 +2,6 @@
 of arguments; and their limits.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

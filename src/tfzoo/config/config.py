@@ -7,8 +7,6 @@ merged by name: an option without a name (``--model.norm.eps 1e-6``) is added to
 the earlier sources; another name replaces the component together with its options.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import shutil
@@ -19,7 +17,7 @@ from datetime import timedelta
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Self, get_args, get_origin
 
 from tfzoo.base import memory
 from tfzoo.base.registry import registry
@@ -256,7 +254,7 @@ class Config:
     data: Any = None
 
     @classmethod
-    def parse(cls, recipe: Recipe, make_data: bool = True) -> Config:
+    def parse(cls, recipe: Recipe, make_data: bool = True) -> Self:
         """The configuration that a recipe's files and options say. Without ``make_data``, a recipe
         may lack paths that the section ``data`` requires. No data is read.
 

@@ -1,7 +1,5 @@
 """Checkpoint files: which one a run means, and how one from a stranger is read safely."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import zipfile

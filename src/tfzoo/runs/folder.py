@@ -6,8 +6,6 @@ The lock is one of the operating system, which frees it when the process ends, h
 on a shared file system as far as that passes locks on to other hosts.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os

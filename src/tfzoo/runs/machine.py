@@ -1,7 +1,5 @@
 """What results depend on besides the recipe (versions, hardware), and the memory that was used."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shlex

@@ -3,8 +3,6 @@ repository of the Hugging Face Hub, which holds the same files. It is data: no c
 or run.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
