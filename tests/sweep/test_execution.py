@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from tests.sweep.files import Ended, Trainings, sweep_file
+from tfzoo.errors import BadRun
 from tfzoo.runs.folder import holding, read_config, write_config, write_summary
 from tfzoo.sweep.plan.load import load
 from tfzoo.sweep.run import local, state, tune
-from tfzoo.sweep.start import seconds_left
+from tfzoo.sweep.start import create, seconds_left
 
 
 @pytest.fixture
@@ -209,6 +210,24 @@ def test_a_value_that_fails_is_not_taken_and_where_all_do_the_run_fails(
     assert read_config(layer.folder)["optim"]["lr"] == 0.003
     assert complete(rms, tuning) == "failed"
     assert reason(rms) == "no value could be trained: 0.001: it broke; 0.003: it broke"
+
+
+def test_values_that_were_tried_with_other_settings_are_not_chosen_from(
+    tuning, tmp_path, trainings
+):
+    run = state.planned_runs(tuning, tmp_path)[0]
+    tried = tune.trials(run, tuning)[0]
+    tried.folder.mkdir(parents=True)
+    write_config(tried.folder, tried.recipe)
+    (tmp_path / state.SWEEP).write_text("")
+    create(tuning, tmp_path, "")
+    recipes = {
+        tuned: {**recipe, "trainer": {**recipe["trainer"], "max_steps": 9}}
+        for tuned, recipe in run.cell.recipes.items()
+    }
+    longer = replace(tuning, cells=[replace(cell, recipes=recipes) for cell in tuning.cells])
+    with pytest.raises(BadRun, match=r"tune/0.001 was run .*: trainer.max_steps was 4, is 9"):
+        create(longer, tmp_path, "")
 
 
 def test_threads_come_from_the_sweep_then_the_environment_then_the_cores(plan, monkeypatch):

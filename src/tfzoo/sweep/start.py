@@ -4,6 +4,7 @@ print the answer, write the report.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from tfzoo.base.files import replace_text
 from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify, print_result, relative_path
 from tfzoo.errors import BadRecipe, BadRun
@@ -22,6 +24,8 @@ from tfzoo.runs.folder import (
     as_yaml,
     holding,
     is_complete,
+    make,
+    read_config,
     read_summary,
     write_summary,
 )
@@ -46,7 +50,7 @@ def start(
     Returns 0 if every cell has an answer, 1 if a run failed or nothing was learnt, the exit code of
     a signal otherwise.
     """
-    state.create(plan, folder, command(arguments))
+    create(plan, folder, command(arguments))
     runs = planned_runs(plan, folder)
     if retry:
         forget_failures(plan, runs)
@@ -80,7 +84,7 @@ def start_one(plan: Plan, folder: Path, arguments: Sequence[str], number: int, r
         raise BadRecipe(f"{plan.file}: no run {number}; it has {count}, from 0 to {count - 1}")
     made = (folder / state.CELLS).is_file()  # which is written last
     if not made or (folder / state.SWEEP).read_text("utf-8") != as_yaml(plan.to_dict()):
-        state.create(plan, folder, command(arguments))
+        create(plan, folder, command(arguments))
     cell = plan.cells[number // len(plan.seeds)]
     if cell.refused:
         print_result(f"{cell.name}: refused: {cell.refused}")
@@ -90,6 +94,45 @@ def start_one(plan: Plan, folder: Path, arguments: Sequence[str], number: int, r
         forget_failures(plan, runs)
     code = local.run(plan, folder, runs, 1, Progress(runs, 1).update)
     return code or int(runs[0].status not in ("completed", "diverged"))
+
+
+def create(plan: Plan, folder: Path, command: str) -> None:
+    """Create the sweep's folder, or update its sweep file and list of cells.
+
+    Raises:
+        BadRun: it holds something else, or runs with other settings.
+    """
+    make(folder)
+    if any(folder.iterdir()) and not (folder / state.SWEEP).is_file():
+        raise BadRun(f"{folder} is not empty and holds no sweep. Name another with --run")
+    for run in planned_runs(plan, folder):
+        for one in (run, *tune.trials(run, plan)):
+            check_unchanged(one, plan)
+    replace_text(folder / state.SWEEP, as_yaml(plan.to_dict()))
+    kept = ("name", "labels", "refused")
+    records = [{key: getattr(cell, key) for key in kept} for cell in plan.cells]
+    cells = {"command": command, "cells": records}
+    replace_text(folder / state.CELLS, json.dumps(cells, indent=1, ensure_ascii=False) + "\n")
+
+
+def check_unchanged(run: Run, plan: Plan) -> None:
+    """Check that a run in the folder has the settings that the sweep file asks for now.
+
+    Raises:
+        BadRun: naming what differs.
+    """
+    before = read_config(run.folder)
+    if not before:
+        return
+    recipes = run.cell.recipes
+    wanted = {**recipes.get(run.tuned, next(iter(recipes.values()))), "seed": run.seed}
+    found = state.differences(before, wanted, plan.tune.key if plan.tune and not run.tuned else "")
+    if found:
+        listed = "; ".join(f"{name} was {old}, is {new}" for name, old, new in found[:3])
+        raise BadRun(
+            f"{run.folder} was run with other settings: {listed}. "
+            "Name another folder with --run, or remove that run"
+        )
 
 
 def sweep_folder(plan: Plan, path: str | None, seeds: Sequence[int]) -> Path:

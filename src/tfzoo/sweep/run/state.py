@@ -1,5 +1,5 @@
-"""The folder of a sweep: what is planned in it, its creation, and what became of each run, judged
-from the files in the run's own folder, whoever asks and whenever.
+"""The folder of a sweep: what is planned in it, and what became of each run, judged from the files
+in the run's own folder, whoever asks and whenever.
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfzoo.base.files import object_of, replace_text
-from tfzoo.errors import BadRun
 from tfzoo.runs.folder import (
     CONFIG,
     SCORELESS,
     Held,
-    as_yaml,
     holding,
     is_complete,
     logged_curves,
-    make,
     plain,
     read_config,
     read_summary,
@@ -176,44 +173,6 @@ def planned_runs(plan: Plan, folder: Path) -> list[Run]:
         for index, cell in enumerate(plan.cells)
         if not cell.refused
     ]
-
-
-def create(plan: Plan, folder: Path, command: str) -> None:
-    """Create the sweep's folder, or update its sweep file and list of cells.
-
-    Raises:
-        BadRun: it holds something else, or runs with other settings.
-    """
-    make(folder)
-    if any(folder.iterdir()) and not (folder / SWEEP).is_file():
-        raise BadRun(f"{folder} is not empty and holds no sweep. Name another with --run")
-    for run in planned_runs(plan, folder):
-        check_unchanged(run, plan)
-    replace_text(folder / SWEEP, as_yaml(plan.to_dict()))
-    kept = ("name", "labels", "refused")
-    records = [{key: getattr(cell, key) for key in kept} for cell in plan.cells]
-    cells = {"command": command, "cells": records}
-    replace_text(folder / CELLS, json.dumps(cells, indent=1, ensure_ascii=False) + "\n")
-
-
-def check_unchanged(run: Run, plan: Plan) -> None:
-    """Check that a run in the folder has the settings that the sweep file asks for now.
-
-    Raises:
-        BadRun: naming what differs.
-    """
-    before = read_config(run.folder)
-    if not before:
-        return
-    recipes = run.cell.recipes
-    wanted = {**recipes.get(run.tuned, next(iter(recipes.values()))), "seed": run.seed}
-    found = differences(before, wanted, plan.tune.key if plan.tune and not run.tuned else "")
-    if found:
-        listed = "; ".join(f"{name} was {old}, is {new}" for name, old, new in found[:3])
-        raise BadRun(
-            f"{run.folder} was run with other settings: {listed}. "
-            "Name another folder with --run, or remove that run"
-        )
 
 
 def differences(
