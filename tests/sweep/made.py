@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tfzoo.sweep.plan import layout
+from tfzoo.sweep.plan.sweep_file import folder_name
 
 EFFECTS = {
     "layer": 0.0,
@@ -36,7 +36,7 @@ def make(
     for norm, position in itertools.product(norms, positions):
         labels = {"model.norm": norm, "model.position": position}
         refused = LEAKY if (norm, position) == ("batch", "rotary") else ""
-        name = layout.name(labels)
+        name = folder_name(labels)
         cells.append({"name": name, "labels": labels, "settings": labels, "refused": refused})
         for seed in () if refused else seeds:
             run = folder / name / f"seed-{seed}"

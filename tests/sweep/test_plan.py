@@ -3,8 +3,8 @@ import yaml
 
 from tests.sweep.files import AXES, sweep_file
 from tfzoo.errors import TfzooError
-from tfzoo.sweep.plan.layout import MAX_NAME_BYTES, combine, file_name, label, name
 from tfzoo.sweep.plan.load import load
+from tfzoo.sweep.plan.sweep_file import MAX_NAME_BYTES, combine, file_name, folder_name, label
 
 RATES = [n / 10 for n in range(1, 100)]
 
@@ -235,9 +235,9 @@ def test_a_grid_has_all_combinations_and_one_at_a_time_those_beside_the_baseline
 
 
 def test_a_folder_is_named_after_the_settings_and_can_be_typed():
-    assert name({"model.norm": "layer", "width": "one head"}) == "norm=layer,width=one_head"
+    assert folder_name({"model.norm": "layer", "width": "one head"}) == "norm=layer,width=one_head"
     assert (
-        name({"model.encoder.norm": "layer", "model.norm": "rms"})
+        folder_name({"model.encoder.norm": "layer", "model.norm": "rms"})
         == "model.encoder.norm=layer,model.norm=rms"
     )
     assert file_name("../a b/c:*") == ".._a_b_c"
@@ -245,6 +245,6 @@ def test_a_folder_is_named_after_the_settings_and_can_be_typed():
 
 def test_long_names_are_cut_and_stay_apart():
     for letter in "x你":
-        long = [name({"a": letter * 300 + end}) for end in "12"]
+        long = [folder_name({"a": letter * 300 + end}) for end in "12"]
         assert long[0] != long[1]
         assert all(len(one.encode()) < MAX_NAME_BYTES + 20 for one in long)

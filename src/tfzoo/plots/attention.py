@@ -224,13 +224,7 @@ def attention_page(*runs: AttentionMaps) -> str:
         for maps in runs
     ]
     sides = {one.side for maps in runs for one in maps}
-    page = render(
-        TEMPLATE,
-        text=runs[0].text,
-        runs=runs,
-        sides=sides,
-        data=data,
-    )
+    page = render(TEMPLATE, text=runs[0].text, runs=runs, sides=sides, data=data)
     if (size := len(page.encode())) > MAX_BYTES:
         words = f"the page would have {size / 1e6:.1f} MB, more than {MAX_BYTES / 1e6:g} MB"
         raise TooLarge(words, runs, MAX_BYTES / size)

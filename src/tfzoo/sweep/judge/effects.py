@@ -213,8 +213,7 @@ def cells(scores: Scores, axes: Axes, base: Setting) -> list[Comparison]:
     return [
         Comparison(
             dict(zip(axes, setting, strict=True)),
-            name(axes, setting, base),
-            baseline_name(setting, base),
+            *names(axes, setting, base),
             own,
             scores.of(base),
             tuple(scores.notes[setting]),
@@ -331,24 +330,18 @@ def averaged(
     )
 
 
-def name(axes: Axes, setting: Setting, base: Setting) -> str:
+def names(axes: Axes, setting: Setting, base: Setting) -> tuple[str, str]:
     """The name of a cell: its label or, with several axes, axis and label of each axis on which it
-    differs from the baseline.
+    differs from the baseline; and the baseline's labels on these axes.
     """
     if len(axes) == 1 or setting == base:
-        return ", ".join(setting)
-    return ", ".join(
-        f"{axis_name(axes, axis)} {own}"
-        for axis, own, other in zip(axes, setting, base, strict=True)
-        if own != other
+        return ", ".join(setting), ", ".join(base)
+    pairs = zip(axes, setting, base, strict=True)
+    differ = [(axis_name(axes, axis), own, other) for axis, own, other in pairs if own != other]
+    return (
+        ", ".join(f"{axis} {own}" for axis, own, _ in differ),
+        ", ".join(other for _, _, other in differ),
     )
-
-
-def baseline_name(setting: Setting, base: Setting) -> str:
-    """The baseline's labels on the axes on which a cell differs from it."""
-    return ", ".join(
-        other for own, other in zip(setting, base, strict=True) if own != other
-    ) or ", ".join(base)
 
 
 def axis_name(axes: Iterable[str], axis: str) -> str:

@@ -17,14 +17,7 @@ from tfzoo.base.loading import task_class
 from tfzoo.base.registry import create, registry
 from tfzoo.base.values import check_arguments
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import (
-    Source,
-    combine,
-    find_recipe,
-    load_recipe,
-    parse_options,
-    read_yaml,
-)
+from tfzoo.config.recipe import Source, combine, find_recipe, load_recipe, parse_options, read_yaml
 from tfzoo.data.source import named_tests
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing, within
 from tfzoo.sweep.plan.sweep_file import Cell, Plan, parse

@@ -1,13 +1,17 @@
-"""A sweep file: what is varied, with which seeds, and by which metric cells are compared."""
+"""A sweep file: what is varied, with which seeds, and by which metric cells are compared; its cells
+with the names of their folders, and the fixed columns of ``runs.csv``.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from datetime import timedelta
 from functools import partial
-from itertools import islice
+from hashlib import blake2b
+from itertools import islice, product
 from math import inf
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
@@ -19,14 +23,25 @@ from tfzoo.sweep.judge import effects
 from tfzoo.sweep.judge.design import parse_margin
 from tfzoo.sweep.judge.paired import MAX_SEEDS
 from tfzoo.sweep.judge.sequential import FIRST
-from tfzoo.sweep.plan import layout
 
 KEY = re.compile(r"\w+(\.\w+)+")
 TIME = re.compile(r"(\d+:)?\d\d:\d\d:\d\d")
 MAX_CELLS = 1000
 SEED_LIMIT = 2**32
-RESERVED = {"cell", *layout.STATUS_COLUMNS, *layout.MEASURED_COLUMNS}
+MAX_NAME_BYTES = 120
+"""Of a folder's name; file systems allow 255."""
+
+STATUS_COLUMNS = ("seed", "tuned", "status", "reason")
+MEASURED_COLUMNS = (
+    *("parameters", "train_tokens", "steps", "tokens_per_second", "train_seconds", "peak_memory"),
+    *("checkpoint_path", "run_folder", "hostname"),
+)
+"""The columns of ``runs.csv`` between axes and scores, and after the scores."""
+RESERVED = {"cell", *STATUS_COLUMNS, *MEASURED_COLUMNS}
 """Names of columns of ``runs.csv`` that no axis may have."""
+
+Axes = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""The settings of each label of each axis."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +157,7 @@ class Plan:
         settings = self.settings_of(cell, tuned)
         # A component comes before its options: naming it later would drop them.
         ordered = sorted(settings, key=lambda key: key.count("."))
-        return [self.recipe, *(f"--{key}={layout.text(settings[key])}" for key in ordered)]
+        return [self.recipe, *(f"--{key}={text(settings[key])}" for key in ordered)]
 
     def settings_of(self, cell: Cell, tuned: str = "") -> dict[str, Any]:
         """The settings of a cell, those that all cells share included."""
@@ -221,7 +236,7 @@ def read(cls: Any, tree: Any, where: str) -> Any:
 
 
 def read_axes(tree: Any) -> dict[str, Any]:
-    """The settings of each label of each axis."""
+    """The axes, as of :class:`Plan`."""
     if not isinstance(tree, Mapping) or not tree:
         raise BadRecipe(f"axes is a mapping such as {{model.norm: [layer, rms]}}, not {tree!r}")
     axes = {}
@@ -230,10 +245,10 @@ def read_axes(tree: Any) -> dict[str, Any]:
             raise BadRecipe(f"axes: {axis} is the name of a column of runs.csv; choose another")
         pairs = []
         if isinstance(values, list):
-            pairs = [(layout.label(value), {axis: value}) for value in values]
+            pairs = [(label(value), {axis: value}) for value in values]
         elif isinstance(values, Mapping):
-            pairs = [(layout.label(label), sets or {}) for label, sets in values.items()]
-        folders = {layout.file_name(label).lower() for label, _ in pairs} - {""}
+            pairs = [(label(name), sets or {}) for name, sets in values.items()]
+        folders = {file_name(name).lower() for name, _ in pairs} - {""}
         if not pairs or len(folders) < len(pairs):
             raise BadRecipe(
                 f"axes: {axis} is a list of values of a dotted key, or a mapping {{name: {{dotted "
@@ -258,7 +273,7 @@ def read_also(metrics: Any) -> list[Metric]:
 def read_tune(tree: Any) -> Any:
     """What is tuned, its values by label."""
     if isinstance(tree, Mapping) and isinstance(values := tree.get("values"), list):
-        tree = {**tree, "values": {layout.label(value): value for value in values}}
+        tree = {**tree, "values": {label(value): value for value in values}}
     return read(Tune, tree, "tune")
 
 
@@ -312,12 +327,12 @@ def check_values(plan: Plan) -> None:
 def check_keys(plan: Plan) -> None:
     """Check that what is set are keys of a recipe, each in one section of the file."""
     sections: dict[str, Iterable[str]] = {
-        "overrides": layout.keys(plan.overrides),
+        "overrides": recipe_keys(plan.overrides),
         "budget or devices": plan.limits,
         "tune": [plan.tune.key] if plan.tune else [],
     }
     for axis, labels in plan.axes.items():
-        sections[axis] = {key for one in labels.values() for key in layout.keys(one)}
+        sections[axis] = {key for one in labels.values() for key in recipe_keys(one)}
     seen: dict[str, str] = {}
     for section, keys in sections.items():
         for key in keys:
@@ -333,21 +348,21 @@ def check_keys(plan: Plan) -> None:
 def baseline(plan: Plan) -> dict[str, str]:
     """The baseline's label on each axis; the first label if none is given."""
     labels = {axis: [*values] for axis, values in plan.axes.items()}
-    given = {axis: layout.label(value) for axis, value in plan.baseline.items()}
+    given = {axis: label(value) for axis, value in plan.baseline.items()}
     found = dict(zip(labels, effects.baseline(labels, given), strict=True))
-    for axis, label in found.items():
-        if label not in labels[axis]:
-            raise UnknownName(f"value of {axis} for the baseline", label, labels[axis])
+    for axis, name in found.items():
+        if name not in labels[axis]:
+            raise UnknownName(f"value of {axis} for the baseline", name, labels[axis])
     return found
 
 
 def cells(plan: Plan) -> list[Cell]:
     """The cells. Refuses more than 1,000, and two with the same folder."""
-    every = islice(layout.combine(plan.axes, plan.mode, plan.baseline), MAX_CELLS + 1)
-    found = [
-        Cell(labels, layout.settings(plan.axes, labels), name=layout.name(labels))
-        for labels in every
-    ]
+    found = []
+    for labels in islice(combine(plan.axes, plan.mode, plan.baseline), MAX_CELLS + 1):
+        sets = [plan.axes[axis][one] for axis, one in labels.items()]
+        settings = {key: value for one in sets for key, value in one.items()}
+        found.append(Cell(labels, settings, name=folder_name(labels)))
     if len(found) > MAX_CELLS:
         raise BadRecipe(
             f"more than {MAX_CELLS} cells; vary less at once, or set mode: one_at_a_time"
@@ -355,3 +370,57 @@ def cells(plan: Plan) -> list[Cell]:
     if len({cell.name.lower() for cell in found}) < len(found):
         raise BadRecipe("two cells would have the same folder; rename axes or values")
     return found
+
+
+def label(value: Any) -> str:
+    """A value as tables show it: ``rms``, ``rms eps=1e-06``, ``0.001``."""
+    if isinstance(value, Mapping):
+        rest = [f"{key}={label(inner)}" for key, inner in value.items() if key != "name"]
+        return " ".join([*([label(value["name"])] if "name" in value else []), *rest])
+    if isinstance(value, list):
+        return f"[{', '.join(map(label, value))}]"
+    return text(value)
+
+
+def text(value: Any) -> str:
+    """A value as an option of the command line."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def combine(axes: Axes, mode: str, baseline: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The labels of each cell: all combinations (``grid``), or the baseline and the cells that
+    differ from it on one axis (``one_at_a_time``).
+    """
+    if mode == "grid":
+        for labels in product(*axes.values()):
+            yield dict(zip(axes, labels, strict=True))
+        return
+    yield dict(baseline)
+    for axis, values in axes.items():
+        yield from ({**baseline, axis: one} for one in values if one != baseline[axis])
+
+
+def recipe_keys(settings: Mapping[str, Any]) -> Iterator[str]:
+    """The keys that are set, with those of options: ``{model.norm: {name: rms, eps: 1}}`` sets
+    ``model.norm`` and ``model.norm.eps``.
+    """
+    for key, value in settings.items():
+        yield key
+        if isinstance(value, Mapping):
+            yield from (f"{key}.{inner}" for inner in value if inner != "name")
+
+
+def folder_name(labels: Mapping[str, str]) -> str:
+    """The folder of a cell: ``norm=layer,width=one_head``."""
+    found = ",".join(
+        file_name(f"{effects.axis_name(labels, axis)}={one}") for axis, one in labels.items()
+    )
+    if len(found.encode()) <= MAX_NAME_BYTES:
+        return found
+    start = found.encode()[:MAX_NAME_BYTES].decode(errors="ignore")
+    return f"{start}-{blake2b(json.dumps(labels).encode(), digest_size=4).hexdigest()}"
+
+
+def file_name(text: str) -> str:
+    """A text with all characters replaced that a file's name should not have."""
+    return re.sub(r"[^\w.=+-]+", "_", text).strip("_")

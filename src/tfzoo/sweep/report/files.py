@@ -48,11 +48,7 @@ def markdown(results: Results, shown: Sequence[Section]) -> str:
     """``report.md``: the text and tables of the page, for a paper or a pull request. Text from
     files is escaped and cannot create links or markup.
     """
-    lines = [
-        f"# {escape(results.name)}",
-        "",
-        *(f"- {escape(one)}" for one in answer(results)),
-    ]
+    lines = [f"# {escape(results.name)}", "", *(f"- {escape(one)}" for one in answer(results))]
     if results.plan.claim:
         lines += ["", escape(results.plan.claim)]
     for section in shown:

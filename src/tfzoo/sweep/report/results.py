@@ -27,8 +27,7 @@ from tfzoo.sweep.judge.verdicts import (
     judge,
     repeats,
 )
-from tfzoo.sweep.plan.layout import STATUS_COLUMNS
-from tfzoo.sweep.plan.sweep_file import Metric, Plan
+from tfzoo.sweep.plan.sweep_file import STATUS_COLUMNS, Metric, Plan
 from tfzoo.sweep.run.runs_csv import Row, SweepFolder, table
 from tfzoo.sweep.run.state import differences
 

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from tfzoo.sweep.judge.effects import listed
 from tfzoo.sweep.judge.sentences import decimals, format_p
 from tfzoo.sweep.judge.verdicts import DECIDED, Judged, Verdicts, summary
-from tfzoo.sweep.plan.layout import text
+from tfzoo.sweep.plan.sweep_file import text
 from tfzoo.sweep.report import figures
 from tfzoo.sweep.report.results import CellResult, Results
 
@@ -59,19 +59,16 @@ def format_ends(low: float | None, high: float | None) -> str:
 
 def format_difference(value: float | None, low: float | None, high: float | None) -> str:
     """A difference, rounded by the width of its interval."""
-    return (
-        NONE
-        if value is None
-        else format_signed(value, 3 if low is None or high is None else decimals(low, high))
-    )
+    if value is None:
+        return NONE
+    return format_signed(value, 3 if low is None or high is None else decimals(low, high))
 
 
 def format_signed(value: float, digits: int) -> str:
     """A number with its sign; 0 without one."""
     rounded = round(value, digits) + 0.0
-    return (
-        f"{rounded:+,.{digits}f}".replace("-", "\N{MINUS SIGN}") if rounded else f"{0:.{digits}f}"
-    )
+    sign = "+" if rounded else ""
+    return f"{rounded:{sign},.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def format_memory(size: float | None) -> str:
@@ -137,6 +134,7 @@ def sections(results: Results) -> list[Section]:
     cut = f" (the baseline and the best {len(shown) - 1})" * is_cut
     first, *others = results.verdicts
     logged = figures.validated(results)
+    curves, caption = figures.curves(results, shown, *logged)
     found = [
         Section("All cells", table=cells(results), is_folded=False),
         Section(f"Effects{cut}", (), None, figures.forest(results, first, shown), is_folded=False),
@@ -152,7 +150,7 @@ def sections(results: Results) -> list[Section]:
         ),
         Section("Again with other seeds", again(results)),
         swapped(results, *logged),
-        learning_curves(results, shown, cut, *logged),
+        Section(f"Learning curves{cut}", [("", caption)] * bool(curves), picture=curves),
         Section("Refused, failed and missing", troubles(results)),
         Section(MADE, [("", f"{name}: {text}") for name, text in facts(results)]),
     ]
@@ -238,16 +236,10 @@ def again(results: Results) -> list[tuple[str, str]]:
 
 
 def difference(one: Judged) -> str:
-    """``−0.12 (−0.20 to −0.04) ▲``."""
+    """``−0.12 (−0.20 to −0.04) ▲``; the sign is hollow if the verdict is a hint."""
     text = format_interval(one.difference, one.difference_low, one.difference_high)
-    return f"{text} {sign(one)}".strip()
-
-
-def sign(one: Judged) -> str:
-    """``▲`` better, ``▼`` worse, ``■`` equivalent, hollow if it is a hint; ``""`` for other
-    verdicts.
-    """
-    return (HINTS if one.is_hint else SIGNS)[one.verdict] if one.verdict in DECIDED else ""
+    sign = (HINTS if one.is_hint else SIGNS)[one.verdict] if one.verdict in DECIDED else ""
+    return f"{text} {sign}".strip()
 
 
 def swapped(results: Results, metric: str, logged: figures.Logged) -> Section:
@@ -285,14 +277,6 @@ def swapped(results: Results, metric: str, logged: figures.Logged) -> Section:
     heads = ["", "before the first step", "made good after steps, by seed"]
     lines = [("", caption)] if rows else []
     return Section("What a swap costs at once", lines, Table(heads, rows) if rows else None)
-
-
-def learning_curves(
-    results: Results, shown: Sequence[CellResult], cut: str, metric: str, logged: figures.Logged
-) -> Section:
-    """The curves of these cells; empty if there are none."""
-    picture, caption = figures.curves(results, shown, metric, logged)
-    return Section(f"Learning curves{cut}", [("", caption)] * bool(picture), picture=picture)
 
 
 def troubles(results: Results) -> list[tuple[str, str]]:

@@ -87,8 +87,7 @@ class Job:
     def checkpoint(self) -> Any:
         """Called by submitit when the job's time is over or it is preempted: submit it again."""
         self.stop()
-        submitit = load_library("slurm", "submitit")
-        return submitit.helpers.DelayedSubmission(Job(self.folder, self.arguments))
+        return import_module("submitit").helpers.DelayedSubmission(Job(self.folder, self.arguments))
 
 
 def die_with_parent() -> None:

@@ -168,11 +168,7 @@ class Pool:
     """The processes of a sweep, one for each of the ``environments`` at a time."""
 
     def __init__(
-        self,
-        plan: Plan,
-        environments: Sequence[Mapping[str, str]],
-        stop: Stop,
-        on_change: Notify,
+        self, plan: Plan, environments: Sequence[Mapping[str, str]], stop: Stop, on_change: Notify
     ) -> None:
         self.plan, self.stop, self.on_change = plan, stop, on_change
         self.free = list(environments)

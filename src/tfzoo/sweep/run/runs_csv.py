@@ -14,8 +14,7 @@ from tfzoo.base.files import object_of, replacing
 from tfzoo.config.recipe import read_yaml
 from tfzoo.errors import BadRun
 from tfzoo.runs.folder import logged_curves, read_summary
-from tfzoo.sweep.plan.layout import MEASURED_COLUMNS, STATUS_COLUMNS
-from tfzoo.sweep.plan.sweep_file import Plan, parse
+from tfzoo.sweep.plan.sweep_file import MEASURED_COLUMNS, STATUS_COLUMNS, Plan, parse
 from tfzoo.sweep.run import tune
 from tfzoo.sweep.run.state import CELLS, SWEEP, Run, planned_runs
 
@@ -91,6 +90,11 @@ def table(folder: str | Path | SweepFolder) -> list[Row]:
 def row(run: Run, place: str) -> Row:
     """The row of one run, which lies at this place in the sweep's folder, which may be moved."""
     fit, found = read_summary(run.folder).get("fit", {}), run.outcome
+    explained = {
+        name: fmean(curve.values())
+        for name, curve in logged_curves(run.folder).items()
+        if name.startswith("explain/")
+    }
     status = found.state if found.is_over else "missing"
     ended = status in ("completed", "diverged")
     peak, checkpoint = fit.get("peak_memory") or {}, fit.get("checkpoint")
@@ -101,21 +105,12 @@ def row(run: Run, place: str) -> Row:
         "tuned": object_of(run.folder.parent / tune.FILE).get("value"),
         "status": status,
         "reason": found.reason,
-        **({**run.scores, **explained(run.folder)} if ended else {}),
+        **({**run.scores, **explained} if ended else {}),
         **{key: fit.get(key) for key in MEASURED_COLUMNS},
         "train_tokens": fit.get("tokens"),
         "peak_memory": peak.get("gpu", peak.get("process")),
         "checkpoint_path": checkpoint and f"{place}/checkpoints/{Path(checkpoint).name}",
         "run_folder": place if fit else None,
-    }
-
-
-def explained(path: Path) -> dict[str, float]:
-    """The mean over training of each ``explain/`` value; empty if nothing was logged."""
-    return {
-        name: fmean(curve.values())
-        for name, curve in logged_curves(path).items()
-        if name.startswith("explain/")
     }
 
 

@@ -39,7 +39,8 @@ STOPPED = (75, 130, -signal.SIGTERM, -signal.SIGINT)
 """Exit codes of a training that somebody stopped: it can go on."""
 MOMENT = 0.1
 """Seconds that the look for a status waits for a lock."""
-Status = Literal["completed", "diverged", "failed", "running", "interrupted", "missing"]
+State = Literal["completed", "diverged", "failed", "interrupted", "missing"]
+Status = Literal[State, "running"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Outcome:
         reason: why it diverged or failed.
     """
 
-    state: Literal["completed", "diverged", "failed", "interrupted", "missing"]
+    state: State
     reason: str | None = None
 
     @property

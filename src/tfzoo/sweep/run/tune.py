@@ -10,8 +10,7 @@ from typing import Any
 from tfzoo.base.files import object_of, replace_text
 from tfzoo.base.loading import task_class
 from tfzoo.errors import BadRun
-from tfzoo.sweep.plan import layout
-from tfzoo.sweep.plan.sweep_file import Metric, Plan
+from tfzoo.sweep.plan.sweep_file import Metric, Plan, file_name
 from tfzoo.sweep.run.state import Notify, Run, record_failure
 
 FILE = "tuned.json"
@@ -26,7 +25,7 @@ def trials(run: Run, plan: Plan) -> list[Run]:
         replace(
             run,
             seed=seed,
-            folder=folder / layout.file_name(label),
+            folder=folder / file_name(label),
             metrics=(metric(run, plan).name,),
             number=-1,
             tuned=label,
