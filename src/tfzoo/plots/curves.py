@@ -192,17 +192,12 @@ def choose_panels(runs: Sequence[RunMetrics], metrics: Sequence[str]) -> list[li
     losses = [name for name in LOSSES if name in logged]
     scores = dict.fromkeys(run.monitor for run in runs if run.monitor in run.curves)
     if not scores:  # not known before a run has ended
-        scores = dict.fromkeys(name for name in logged if is_score(name))
+        others = ("val/loss", "val/perplexity", "val/items")
+        scores = dict.fromkeys(name for name in logged if name[:4] == "val/" and name not in others)
     panels = [losses] if len(runs) == 1 and losses else [[name] for name in losses]
     panels += [[name] for name in scores if name and name not in losses]
     panels += [[RATE]] if RATE in logged else []
     return panels or [[name] for name in logged[:1]]
-
-
-def is_score(name: str) -> bool:
-    """Whether a metric is a score of the validation text other than its loss."""
-    split, _, last = name.partition("/")
-    return split == "val" and last not in ("loss", "perplexity", "items")
 
 
 def draw_panel(axes: Axes, panel: Sequence[str], runs: Sequence[RunMetrics]) -> None:

@@ -131,42 +131,32 @@ def pixels(figure: Figure) -> NDArray[np.uint8]:
 
 
 def check_suffix(path: str | Path) -> None:
-    """Check that a picture can be written in the format that the file's suffix names.
-
-    Raises:
-        TfzooError: it cannot.
-    """
+    """Check that a picture can be written in the format that the file's suffix names."""
     if Path(path).suffix.removeprefix(".").lower() not in SUFFIXES:
         raise TfzooError(f"{path}: the file's suffix chooses its format: .{', .'.join(SUFFIXES)}")
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure in the format that the file's suffix names; a browser shows an SVG dark where
-    it shows pages dark.
-
-    Raises:
-        TfzooError: there is no such format, or the file cannot be written.
-    """
+    """Write a figure in the format that the file's suffix names, as :func:`picture` draws it."""
     check_suffix(path)
     suffix = path.suffix.removeprefix(".").lower()
-    content = svg(figure) if suffix == "svg" else picture(figure, suffix)
+    content = picture(figure, suffix)
     with output(path) as place:
         place.write_bytes(content)
 
 
-def svg(figure: Figure) -> bytes:
-    """A figure as SVG, which a browser shows dark where it shows pages dark."""
-    drawn = picture(figure, "svg")
-    return drawn.replace(b"<defs>", f"<style>{DARK}</style><defs>".encode(), 1)
-
-
 def picture(figure: Figure, form: str) -> bytes:
-    """A figure in this format; the same one gives the same bytes."""
+    """A figure in this format; the same one gives the same bytes. A browser shows an SVG dark where
+    it shows pages dark.
+    """
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     drawn = io.BytesIO()
     with styled():
         figure.savefig(drawn, format=form, metadata=dates.get(form))
-    return drawn.getvalue()
+    found = drawn.getvalue()
+    if form == "svg":
+        return found.replace(b"<defs>", f"<style>{DARK}</style><defs>".encode(), 1)
+    return found
 
 
 def log_figure(loggers: Iterable[Any], name: str, draw: Callable[[], Figure], step: int) -> None:

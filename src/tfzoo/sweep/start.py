@@ -75,9 +75,6 @@ def start(
 def start_one(plan: Plan, folder: Path, arguments: Sequence[str], number: int, retry: bool) -> int:
     """Train one run, by the number that ``--dry-run`` prints. For schedulers that start each run
     themselves; ``tfzoo report`` writes the report.
-
-    Raises:
-        BadRecipe: there is no run of this number.
     """
     count = len(plan.cells) * len(plan.seeds)
     if not 0 <= number < count:
@@ -97,11 +94,7 @@ def start_one(plan: Plan, folder: Path, arguments: Sequence[str], number: int, r
 
 
 def create(plan: Plan, folder: Path, command: str) -> None:
-    """Create the sweep's folder, or update its sweep file and list of cells.
-
-    Raises:
-        BadRun: it holds something else, or runs with other settings.
-    """
+    """Create the sweep's folder, or update its sweep file and list of cells."""
     make(folder)
     if any(folder.iterdir()) and not (folder / state.SWEEP).is_file():
         raise BadRun(f"{folder} is not empty and holds no sweep. Name another with --run")
@@ -116,11 +109,7 @@ def create(plan: Plan, folder: Path, command: str) -> None:
 
 
 def check_unchanged(run: Run, plan: Plan) -> None:
-    """Check that a run in the folder has the settings that the sweep file asks for now.
-
-    Raises:
-        BadRun: naming what differs.
-    """
+    """Check that a run in the folder has the settings that the sweep file asks for now."""
     before = read_config(run.folder)
     if not before:
         return
@@ -136,11 +125,7 @@ def check_unchanged(run: Run, plan: Plan) -> None:
 
 
 def sweep_folder(plan: Plan, path: str | None, seeds: Sequence[int]) -> Path:
-    """The folder of a sweep: ``path``, or ``runs/`` and the name of the sweep file.
-
-    Raises:
-        BadRun: it has runs of other seeds than these, if some were given in place of the file's.
-    """
+    """The folder of a sweep: ``path``, or ``runs/`` and the name of the sweep file."""
     folder = Path(path or RUNS / plan.file.stem).expanduser().absolute()
     runs = [path.name for cell in plan.cells for path in (folder / cell.name).glob("seed-*")]
     found = {name.removeprefix("seed-") for name in runs}

@@ -188,11 +188,7 @@ class Comparison:
 
 
 def baseline(axes: Axes, given: Mapping[str, str]) -> Setting:
-    """The baseline's label on each axis: the given one, else the first.
-
-    Raises:
-        UnknownName: a label is given for what is no axis.
-    """
+    """The baseline's label on each axis: the given one, else the first."""
     for axis in given:
         if axis not in axes:
             raise UnknownName("axis", axis, axes)

@@ -56,11 +56,7 @@ def load(path: str | Path, trust: bool = False, seeds: Sequence[int] = ()) -> Pl
 
 
 def resolve_cell(plan: Plan, recipe: Sequence[Source], cell: Cell) -> Cell:
-    """The cell with its resolved recipes, or with the reason why it is refused.
-
-    Raises:
-        BadRecipe, BadOption, UnknownName: its settings contain a mistake.
-    """
+    """The cell with its resolved recipes, or with the reason why it is refused."""
     try:
         recipes = {
             tuned: resolve_recipe(plan, recipe, cell, tuned)
@@ -89,11 +85,7 @@ def resolve_recipe(plan: Plan, recipe: Sequence[Source], cell: Cell, tuned: str)
 
 
 def check_metrics(plan: Plan) -> None:
-    """Check that runs measure the sweep's metrics, and that each has its direction.
-
-    Raises:
-        BadRecipe: one is not measured, or judged the wrong way round.
-    """
+    """Check that runs measure the sweep's metrics, and that each has its direction."""
     trained = [recipe for cell in plan.cells for recipe in [*cell.recipes.values()][:1]]
     different = {json.dumps([one["task"], one["data"]], sort_keys=True): one for one in trained}
     for recipe in different.values():
@@ -167,11 +159,7 @@ def module_settings(plan: Plan, cell: Cell, tuned: str) -> dict[str, Any]:
 
 
 def check_module(plan: Plan, settings: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check the arguments of a cell. Imports the module and its data.
-
-    Raises:
-        BadRecipe, UnknownName, BadOption: as :func:`module_settings`.
-    """
+    """Check the arguments of a cell. Imports the module and its data."""
     import lightning.pytorch as L
 
     from tfzoo.swapping.swap import SWAPPED
@@ -195,11 +183,7 @@ def check_module(plan: Plan, settings: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def load_class(path: str, base: type) -> Any:
-    """Import the class ``package.module:Class`` from the working directory or an installed package.
-
-    Raises:
-        BadRecipe: it cannot be imported, or is no subclass of ``base``.
-    """
+    """The class ``package.module:Class``, of the working directory or an installed package."""
     module, colon, name = path.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module.split("."), name)):
         raise BadRecipe(f"{path!r} is no class: write package.module:Class")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from tfzoo.plots.style import COLOURS, INK, SOFT, escape_dollars, new_figure, styled, svg
+from tfzoo.plots.style import COLOURS, INK, SOFT, escape_dollars, new_figure, picture, styled
 from tfzoo.runs.folder import logged_curves
 from tfzoo.sweep.judge.verdicts import Verdicts
 from tfzoo.sweep.report.results import CellResult, Results
@@ -45,7 +45,7 @@ Logged = dict[tuple[str, int], Curve]
 
 def inline(figure: Figure, label: str) -> Markup:
     """A figure as an image that the page holds itself, with its text alternative."""
-    drawn = base64.b64encode(svg(figure)).decode()
+    drawn = base64.b64encode(picture(figure, "svg")).decode()
     return Markup('<img alt="{}" src="data:image/svg+xml;base64,{}">').format(label, drawn)
 
 

@@ -160,11 +160,7 @@ def untrained(folder: SweepFolder, metric: str) -> float | None:
 
 
 def check_repeat(first: SweepFolder, again: SweepFolder) -> None:
-    """Check that a folder repeats a sweep: with the same cells, and none of its seeds.
-
-    Raises:
-        BadRun: naming what differs.
-    """
+    """Check that a folder repeats a sweep: with the same cells, and none of its seeds."""
     ours, theirs = recipes(first), recipes(again)
     says = {True: "there", False: "missing"}
     found: list[tuple[str, Any, Any]] = [
@@ -203,11 +199,7 @@ def recipes(folder: SweepFolder) -> dict[str, dict[str, Any]]:
 
 
 def column(plan: Plan, rows: Sequence[Row], name: str) -> Metric:
-    """The metric in a column of ``runs.csv``, as the sweep file declares it if it does.
-
-    Raises:
-        UnknownName: no run has a number in this column.
-    """
+    """The metric in a column of ``runs.csv``, as the sweep file declares it if it does."""
     known = [
         key
         for key in rows[0]

@@ -164,9 +164,6 @@ class Cluster:
         """The final status of a run, or None if it has to run again.
 
         It runs again if its machine was lost or shuts down, or if another process still holds it.
-
-        Raises:
-            BadRun: the machine does not see the sweep's folder.
         """
         if ended and ended.code == UNSEEN:
             raise BadRun(
@@ -189,11 +186,7 @@ class Cluster:
 
 
 def load_library(extra: str, name: str) -> Any:
-    """The library of an engine.
-
-    Raises:
-        BadOption: it cannot be imported.
-    """
+    """The library of an engine."""
     try:
         return import_module(name)
     except ImportError as error:

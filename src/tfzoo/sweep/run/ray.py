@@ -26,10 +26,6 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int | None, on_chan
     """Complete runs on the Ray cluster of ``RAY_ADDRESS``, else on this machine, ``jobs`` at a
     time. Without ``jobs`` as many runs start as the cluster has room for. Returns as
     :func:`tfzoo.sweep.run.local.run` does; after a signal the runs end with a checkpoint.
-
-    Raises:
-        BadOption: Ray is not installed.
-        BadRun: there is no cluster, or a machine of it does not see the folder.
     """
     ray = load_library("ray", "ray")
     try:
@@ -61,11 +57,6 @@ class Tasks(Cluster):
             self.waiting[run.number] = run, self.remote.remote(self.job(run))
 
     def ended(self, run: Run, job: Any) -> Ended | None:
-        """As of every cluster.
-
-        Raises:
-            BadRun: the task could not start at all.
-        """
         errors = self.ray.exceptions
         if not self.ray.wait([job], timeout=0)[0]:
             return None

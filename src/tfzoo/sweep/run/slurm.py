@@ -38,10 +38,6 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int | None, on_chan
     A run whose job is queued or running does not get a second one.
 
     Returns 0, or the exit code of the signal that interrupted the waiting; the jobs continue.
-
-    Raises:
-        BadOption: submitit or SLURM is not installed.
-        BadRun: SLURM refused the jobs, or a machine does not see the folder; others continue.
     """
     submitit = load_library("slurm", "submitit")
     if not (shutil.which("sbatch") and shutil.which("srun")):
@@ -106,11 +102,7 @@ class Array(Cluster):
             notify(f"SLURM: found {len(self.waiting)} runs that are queued or running")
 
     def submit(self, runs: Sequence[Run]) -> None:
-        """As of every cluster, at most 1,000 an array; records their job ids.
-
-        Raises:
-            BadRun: SLURM refused them.
-        """
+        """Submit arrays of at most 1,000 jobs, and record their ids."""
         for start in range(0, len(runs), MAX_ARRAY):
             part = runs[start : start + MAX_ARRAY]
             try:

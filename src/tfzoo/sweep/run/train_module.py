@@ -29,11 +29,8 @@ from tfzoo.training.swap_parts import SwapParts
 
 
 class LogsMetrics(L.Callback):
-    """Ends training at the first epoch after a validation, unless all of these metrics were logged
-    by then.
-
-    Raises:
-        BadRecipe: one was not.
+    """Raises BadRecipe at the first epoch after a validation, unless all of these metrics were
+    logged by then.
     """
 
     def __init__(self, metrics: Sequence[str]) -> None:

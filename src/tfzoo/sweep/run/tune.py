@@ -48,11 +48,7 @@ def metric(run: Run, plan: Plan) -> Metric:
 
 
 def tuned(run: Run, plan: Plan) -> Run | None:
-    """The run with the value that was chosen for its cell; None if none was chosen yet.
-
-    Raises:
-        BadRun: it was chosen among other values.
-    """
+    """The run with the value that was chosen for its cell; None if none was chosen yet."""
     found = object_of(run.folder.parent / FILE)
     if not found:
         return None
