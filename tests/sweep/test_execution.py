@@ -230,6 +230,14 @@ def test_values_that_were_tried_with_other_settings_are_not_chosen_from(
         create(longer, tmp_path, "")
 
 
+def test_a_value_that_was_chosen_by_another_metric_is_not_taken(tuning, tmp_path, trainings):
+    run = state.planned_runs(tuning, tmp_path)[0]
+    complete(run, tuning)
+    other = replace(tuning, metric=replace(tuning.metric, name="val/bleu", mode="max"))
+    with pytest.raises(BadRun, match=r"was tuned with optim.lr .* by val/loss, which the sweep"):
+        tune.tuned(run, other)
+
+
 def test_threads_come_from_the_sweep_then_the_environment_then_the_cores(plan, monkeypatch):
     def threads(plan, jobs):
         return [slot["OMP_NUM_THREADS"] for slot in local.slots(plan, jobs)]

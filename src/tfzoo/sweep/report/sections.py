@@ -236,10 +236,16 @@ def again(results: Results) -> list[tuple[str, str]]:
 
 
 def difference(one: Judged) -> str:
-    """``−0.12 (−0.20 to −0.04) ▲``; the sign is hollow if the verdict is a hint."""
+    """``−0.12 (−0.20 to −0.04) ▲``."""
     text = format_interval(one.difference, one.difference_low, one.difference_high)
-    sign = (HINTS if one.is_hint else SIGNS)[one.verdict] if one.verdict in DECIDED else ""
-    return f"{text} {sign}".strip()
+    return f"{text} {sign(one)}".strip()
+
+
+def sign(one: Judged) -> str:
+    """``▲`` better, ``▼`` worse, ``■`` equivalent, hollow if it is a hint; ``""`` for other
+    verdicts.
+    """
+    return (HINTS if one.is_hint else SIGNS)[one.verdict] if one.verdict in DECIDED else ""
 
 
 def swapped(results: Results, metric: str, logged: figures.Logged) -> Section:

@@ -56,8 +56,9 @@ def tuned(run: Run, plan: Plan) -> Run | None:
         plan.tune is None
         or found.get("key") != plan.tune.key
         or found.get("tried") != [*plan.tune.values]
+        or found.get("metric") != metric(run, plan).name
     ):
-        tried = f"{found.get('key')} {found.get('tried')}"
+        tried = f"{found.get('key')} {found.get('tried')} by {found.get('metric')}"
         raise BadRun(
             f"{run.folder.parent / FILE}: was tuned with {tried}, which the sweep file has "
             "changed. Name another folder with --run"
