@@ -209,7 +209,8 @@ def cells(scores: Scores, axes: Axes, base: Setting) -> list[Comparison]:
     return [
         Comparison(
             dict(zip(axes, setting, strict=True)),
-            *names(axes, setting, base),
+            name(axes, setting, base),
+            baseline_name(setting, base),
             own,
             scores.of(base),
             tuple(scores.notes[setting]),
@@ -326,18 +327,24 @@ def averaged(
     )
 
 
-def names(axes: Axes, setting: Setting, base: Setting) -> tuple[str, str]:
+def name(axes: Axes, setting: Setting, base: Setting) -> str:
     """The name of a cell: its label or, with several axes, axis and label of each axis on which it
-    differs from the baseline; and the baseline's labels on these axes.
+    differs from the baseline.
     """
     if len(axes) == 1 or setting == base:
-        return ", ".join(setting), ", ".join(base)
-    pairs = zip(axes, setting, base, strict=True)
-    differ = [(axis_name(axes, axis), own, other) for axis, own, other in pairs if own != other]
-    return (
-        ", ".join(f"{axis} {own}" for axis, own, _ in differ),
-        ", ".join(other for _, _, other in differ),
+        return ", ".join(setting)
+    return ", ".join(
+        f"{axis_name(axes, axis)} {own}"
+        for axis, own, other in zip(axes, setting, base, strict=True)
+        if own != other
     )
+
+
+def baseline_name(setting: Setting, base: Setting) -> str:
+    """The baseline's labels on the axes on which a cell differs from it."""
+    return ", ".join(
+        other for own, other in zip(setting, base, strict=True) if own != other
+    ) or ", ".join(base)
 
 
 def axis_name(axes: Iterable[str], axis: str) -> str:
