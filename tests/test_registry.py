@@ -28,10 +28,15 @@ def test_a_subclass_has_the_constructor_that_it_inherits():
     assert entry.cls(dim=4, **options).eps == 1e-3
 
 
-@pytest.mark.parametrize("spec", [None, 5, ["rms"], b"rms", RMS, {}, {"eps": 1.0}, {"name": 5}])
+@pytest.mark.parametrize("spec", [None, 5, ["rms"], b"rms", {}, {"eps": 1.0}, {"name": 5}])
 def test_what_names_no_component_is_told_what_does(spec):
     with pytest.raises(BadOption, match=r"norm wants a name or .*For no norm: 'none'"):
         create("norm", spec, dim=4)
+
+
+def test_a_class_instead_of_its_name_is_told_how_to_get_one():
+    with pytest.raises(BadOption, match=r"a class is named, by @tfzoo.register\('norm', NAME\)"):
+        create("norm", RMS, dim=4)
 
 
 def test_what_a_model_does_not_supply_is_called_an_option_only_if_it_is_one():

@@ -196,7 +196,7 @@ def test_text_of_which_no_row_can_be_used_is_an_error(tmp_path):
         ({"stream": 0}, "data.stream"),
         ({"stream": True}, "data.stream"),
         ({"val": None}, "data.val is not given"),
-        ({"val": None, "val_fraction": 0.1}, "nothing is held out of a stream"),
+        ({"val": None, "val_fraction": 0.1}, "data.val is not given, and nothing is held out of a"),
         ({"train": [("a", "b")]}, "data.stream reads files"),
         ({"train": pd.DataFrame({"en": ["a"], "de": ["b"]})}, "data.stream reads files"),
         ({"train": None, "val": None, "dataset": "numbers"}, "data.stream reads files"),

@@ -173,6 +173,13 @@ def test_a_decoder_with_rotary_positions_is_checked_for_clashes():
         tfzoo.swap(model, norm="batch", valid="attention_mask")
 
 
+def test_a_padding_mask_that_no_call_has_is_refused():
+    model, batch = model_of("bert")
+    tfzoo.swap(model, norm="batch", valid="attn_mask")
+    with pytest.raises(BadOption, match="declares no argument 'attn_mask' and was called without"):
+        model(**batch)
+
+
 def test_an_attention_outside_of_its_model_is_refused():
     model, _ = model_of("bert")
     layer = model.encoder.layer[0]

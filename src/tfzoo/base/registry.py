@@ -139,6 +139,8 @@ class Registry:
         name = given.pop("name", None)
         if not isinstance(name, str):
             hint = f". For no {self.kind}: 'none'" if "none" in self.names() else ""
+            if isinstance(spec, type):
+                hint = f": a class is named, by @tfzoo.register({self.kind!r}, NAME)"
             raise BadOption(
                 f"{self.kind} wants a name or {{name: {self.names()[0]}, ...}}, not {spec!r}{hint}"
             )

@@ -160,11 +160,5 @@ def report(given: Namespace) -> int:
     from tfzoo.sweep.report.files import publish
     from tfzoo.sweep.report.results import gather
 
-    results = gather(given.folder, given.metric, given.again)
-    try:
-        publish(results)
-    except OSError as error:
-        raise TfzooError(
-            f"cannot write the report into {given.folder}: {error.strerror or error}"
-        ) from None
+    publish(gather(given.folder, given.metric, given.again))
     return 0

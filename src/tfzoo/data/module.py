@@ -282,11 +282,13 @@ class TextData(L.LightningDataModule):
         self.holds_out = "val" not in found
         if not self.holds_out:
             return {**found}
-        if self.val_fraction is None or self.stream is not None:
+        if self.stream is not None:
+            raise BadOption(" is not given, and nothing is held out of a stream", key="data.val")
+        if self.val_fraction is None:
             raise BadOption(
-                f"data.val is not given, and {self.text.name or self.text.root or 'the data set'} "
-                "has no split of that name; data.val_fraction 0.1 holds a part of training out, "
-                "unless that is a stream"
+                f" is not given, and {self.text.name or self.text.root or 'the data set'} has no "
+                "split of that name; data.val_fraction 0.1 holds a part of training out",
+                key="data.val",
             )
         return {**hold_out(found, self.val_fraction, self.seed)}
 

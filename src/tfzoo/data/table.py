@@ -320,10 +320,12 @@ def no_column(column: str, names: Collection[str], where: str) -> BadData:
     """The error for a column that is missing, or there twice."""
     if column in names:
         return BadData(f"{where}: the column {column!r} is there twice")
+    if not names:
+        return BadData(f"{where} is empty")
     return NoColumn(
-        f"{where}: no column {column!r}.{did_you_mean(column, names)} There: {listing(names)}. "
-        "data.text_column and data.label_column name columns of texts and labels, "
-        "data.source_column and data.target_column those of translations"
+        f"{where}: no column {column!r}.{did_you_mean(column, names)} There: {listing(names)} "
+        "(in CSV and TSV, the first row). data.text_column and data.label_column (of translations "
+        "source_column and target_column) name others"
     )
 
 

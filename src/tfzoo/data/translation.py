@@ -53,10 +53,6 @@ class TranslationData(TextData):
         token_dropout: float = 0.0,
         **text: Any,
     ) -> None:
-        if text.get("stream") is not None and val_fraction is not None:
-            raise BadOption(
-                ": nothing is held out of a stream; give data.val instead", key="data.stream"
-            )
         super().__init__(val_fraction=val_fraction, **text)
         check_range("data.token_dropout", token_dropout, ge=0, lt=1)
         if self.built_in is not None and not hasattr(self.built_in, "languages"):

@@ -200,7 +200,13 @@ class Padding:
             self.valid = self.source(*args, **kwargs)
             return
         given = dict(zip(self.names, args, strict=False)) | kwargs
-        mask = given.get(self.source.removeprefix("~"))
+        name = self.source.removeprefix("~")
+        if name not in {*given, *self.names}:  # a typo is not told from an argument left out
+            raise BadOption(
+                f"valid: {self.model}.forward declares no argument {name!r} and was called without "
+                "it: pass it, None where nothing is padding"
+            )
+        mask = given.get(name)
         if mask is not None:
             mask = mask.bool()  # additive masks too: -inf, at padding, becomes True
             self.valid = ~mask if self.source.startswith("~") else mask

@@ -59,7 +59,7 @@ from tfzoo.runs.folder import (
 from tfzoo.runs.machine import environment, versions
 from tfzoo.training import cost
 from tfzoo.training.processes import Processes
-from tfzoo.training.progress import MetricsFile, Throughput, progress_bar
+from tfzoo.training.progress import MetricsFile, Throughput, progress_bar, validation_scores
 from tfzoo.training.resume import LastCheckpoint, Resume
 from tfzoo.training.start import load, trained, vocabularies
 from tfzoo.training.trainer import best_checkpoint, make_trainer
@@ -268,6 +268,10 @@ class TrainingRun:
             self.trainer.fit(
                 self.task, datamodule=self.data, ckpt_path=self.resume_from, weights_only=True
             )
+            validates = self.trainer.enable_validation and not self.resume.scores
+            if validates and not max(self.last.code, ARRIVALS.code):  # no epoch was to be validated
+                self.trainer.validate(self.task, datamodule=self.data, verbose=False)
+                self.resume.scores = validation_scores(self.trainer)
         except (SystemExit, KeyboardInterrupt) as stop:
             return self._on_interrupt(stop)
         except TfzooError as error:
@@ -391,13 +395,12 @@ class TrainingRun:
             rows.append(("skipped, not finite", f"{section['skipped']:,}"))
         if "tokens_per_second" in section:
             rows.append(("tokens per second", f"{section['tokens_per_second']:,}"))
-        rows += [
+        best = [
             (f"best {name}", format_score(name, value)) for name, value in section["best"].items()
         ]
+        rows += best or format_scores(section["scores"])
         if not section["scores"]:
-            rows.append(
-                ("validation", "none took place; trainer.val_check_interval sets how often")
-            )
+            rows.append(("validation", "none took place"))
         rows += format_scores(self.test_scores)
         for name, path in (("curves", self.folder / CURVES), ("checkpoint", self.checkpoint)):
             if path and path.exists():
