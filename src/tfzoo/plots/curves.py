@@ -86,9 +86,6 @@ class RunMetrics:
 def read_runs(folders: Sequence[Path]) -> list[RunMetrics]:
     """Read the metrics of runs, each of which is called by the part of its path that tells it from
     the others.
-
-    Raises:
-        BadRun: no run, or one that has logged nothing.
     """
     paths = {folder.expanduser().absolute(): folder for folder in folders}
     common = Path(os.path.commonpath(paths)).parent

@@ -70,11 +70,7 @@ class Design:
 
 
 def parse_margin(given: object) -> Margin | None:
-    """The margin that a sweep file gives: a number of points, or a share such as ``1 %``.
-
-    Raises:
-        BadRecipe: it is neither.
-    """
+    """The margin that a sweep file gives: a number of points, or a share such as ``1 %``."""
     if given is None:
         return None
     share = re.fullmatch(r"(\d+(?:\.\d+)?) ?%", given) if isinstance(given, str) else None

@@ -132,13 +132,7 @@ def scored_splits(recipe: Mapping[str, Any], dataset: Any) -> dict[str, str]:
 
 
 def module_settings(plan: Plan, cell: Cell, tuned: str) -> dict[str, Any]:
-    """The constructor arguments of a cell's module, data and Trainer, and what is swapped.
-
-    Raises:
-        BadRecipe: a class lacks an argument, a required argument is missing, or nothing limits the
-            training.
-        UnknownName, BadOption: a component to swap in, or one of its options, does not exist.
-    """
+    """The constructor arguments of a cell's module, data and Trainer, and what is swapped."""
     if plan.budget.tokens:
         raise BadRecipe(f"{plan.file}: budget.tokens is for recipes; a module has budget.steps")
     found: dict[str, Any] = {section: {} for section in SECTIONS}
