@@ -48,6 +48,16 @@ def saved(folder, rows):
     return folder / "saved"
 
 
+def class_folders(folder):
+    """The layout of IMDb, with a text of two lines."""
+    for split in ("train", "val", "test", "test_b"):
+        for number, row in enumerate(DICTS):
+            file = folder / split / row["label"] / f"{number:02}.txt"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{row['text']}\nend\n", "utf-8")
+    return str(folder)
+
+
 def csv_file(folder):
     """Columns that nobody names, with semicolons between them."""
     pd.DataFrame(DICTS).assign(more=1).to_csv(folder / "rows.csv", sep=";", index=False)
@@ -76,6 +86,9 @@ CLASSIFICATION: dict[str, Callable[[Path], dict[str, Any]]] = {
     "a Dataset": lambda folder: {"train": datasets.Dataset.from_list(DICTS).with_format("numpy")},
     "a DatasetDict": lambda folder: {"dataset": splits(DICTS)},
     "a folder of save_to_disk": lambda folder: {"root": str(saved(folder, DICTS))},
+    "a saved split": lambda folder: {"train": f"{saved(folder, DICTS)}/train"},
+    "class folders": lambda folder: {"root": class_folders(folder)},
+    "a folder of class folders": lambda folder: {"train": f"{class_folders(folder)}/train"},
     "a csv file": lambda folder: {"train": csv_file(folder)},
     "several files": lambda folder: {"train": json_files(folder)},
     "an address": lambda folder: {"train": address(folder)},
@@ -113,6 +126,18 @@ def test_a_classifier_trains_on(kind, tmp_path):
     task = classifier(data)
     assert data.labels == ["bad", "good"]
     assert trained(task, data, tmp_path).global_step == 2
+
+
+def test_class_folders_are_all_splits_of_a_root(tmp_path):
+    data = ClassificationData(root=class_folders(tmp_path), tokenizer="word")
+    data.prepare_data()
+    assert {name: len([*rows]) for name, rows in data.splits.items()} == dict.fromkeys(
+        ("train", "val", "test", "test_b"), 12
+    )
+    assert next(iter(data.splits["test_b"])) == ("bad 0\nend", "bad")
+    (tmp_path / "train/bad/12.txt").write_bytes(b"\xff")
+    with pytest.raises(BadData, match=r"train/bad/12\.txt, line 1: not UTF-8"):
+        ClassificationData(root=str(tmp_path), tokenizer="word").prepare_data()
 
 
 def test_batches_of_a_plain_loader_are_refused_with_what_makes_them(tmp_path):
@@ -263,9 +288,11 @@ def test_a_recipe_names_a_folder_of_save_to_disk_and_its_splits(own_folder, caps
     assert (data["root"], data["dataset"], data["val"]) == (str(folder), None, "test")
 
 
-def test_a_folder_of_save_to_disk_is_no_split(tmp_path):
+def test_a_folder_of_several_splits_is_no_split(tmp_path):
     folder = saved(tmp_path, DICTS)
-    with pytest.raises(BadData, match=r"is data\.root, and so is one of save_to_disk"):
+    with pytest.raises(
+        BadData, match=r"holds the splits test, train, validation: give it as data\.root, or one"
+    ):
         ClassificationData(train=str(folder), val=str(folder)).prepare_data()
 
 

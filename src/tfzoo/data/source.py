@@ -183,8 +183,19 @@ def find_text(path: Path, form: TextFormat) -> Text:
     """The text of a split: ``corpus/train`` means the files ``train.en`` and ``train.de``, or a
     table such as ``train.tsv`` (``.csv``, ``.jsonl``, ``.parquet``), whose path may also be given
     with its ending. Where both endings are one, it means the lines of one file: ``train.txt``, or
-    ``train`` itself. Each file is taken plain or, if there is no such file, as ``.gz``.
+    ``train`` itself. Each file is taken plain or, if there is no such file, as ``.gz``. A folder is
+    one that ``save_to_disk`` wrote, or has class folders.
     """
+    if is_saved(path):
+        splits = loaded(path)
+        if (path / "dataset_dict.json").is_file():
+            raise BadData(
+                f"{path} holds the splits {listing(splits)}: give it as data.root, or one of its "
+                f"folders, {path / next(iter(splits))}"
+            )
+        return given_rows(splits["train"], form.columns, str(path))
+    if has_classes(path, form):
+        return Text(str(path), partial(labelled_files, path))
     first, second = form.endings
     lines = [] if isinstance(first, Pair) else [f".{one}" for one in dict.fromkeys((first, second))]
     forms = [[""], lines, *([ending] for ending in FORMS)]
@@ -206,6 +217,17 @@ def find_text(path: Path, form: TextFormat) -> Text:
     )
 
 
+def has_classes(folder: Path, form: TextFormat) -> bool:
+    """Whether a folder has class folders with texts, ``pos/1.txt``, which stand for a table."""
+    return form.header and not form.single and any(folder.glob("*/*.txt"))
+
+
+def labelled_files(folder: Path) -> Iterator[Row]:
+    """The texts in class folders, each with the name of its folder."""
+    for file in sorted(folder.glob("*/*.txt")):
+        yield str(file), "\n".join(read_lines(file)), file.parent.name
+
+
 def find_file(path: Path) -> Path | None:
     """A file, or the same with ``.gz``; None if there is neither."""
     both = path, path.with_name(f"{path.name}.gz")
@@ -216,8 +238,8 @@ def missing(path: Path, lines: Sequence[str]) -> BadData:
     """The error for a split that is not there; ``lines`` are the endings of files of lines."""
     if path.is_dir():
         return BadData(
-            f"{path} is a folder: one with train in it is data.root, and so is one of "
-            f"save_to_disk; of its files, give a pattern, {path / '*'}"
+            f"{path} is a folder: one with train in it is data.root; of its files, give a pattern, "
+            f"{path / '*'}"
         )
     there, wanted = [file.name for file in path.parent.glob("*")], path.name
     if not is_table(wanted):
@@ -289,7 +311,7 @@ def find_tests(folder: Path, form: TextFormat) -> dict[str, Text]:
     names = {
         Path(path.name.removesuffix(".gz"))
         for path in folder.glob("test*")
-        if path.name.removesuffix(".gz").endswith(endings)
+        if path.name.removesuffix(".gz").endswith(endings) or has_classes(path, form)
     }
     found = sorted({name.stem for name in names})
     return {name: find_text(folder / name, form) for name in found}
