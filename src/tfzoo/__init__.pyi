@@ -26,6 +26,7 @@ from .models.torch_attention import MultiheadAttention as MultiheadAttention
 from .models.transformer import Transformer as Transformer
 from .plots.attention import attention_maps as attention_maps
 from .search import Search as Search
+from .swapping.attentions import swappable as swappable
 from .swapping.saved import from_pretrained as from_pretrained
 from .swapping.swap import swap as swap
 from .tasks.classification import ClassificationTask as ClassificationTask

@@ -254,3 +254,45 @@ def test_a_norm_whose_weight_is_no_vector_is_refused():
 
     with pytest.raises(BadOption, match="its weight is no vector"):
         tfzoo.swap(nn.Sequential(ScaledRMSNorm()), norm="rms")
+
+
+def own_attention():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv = nn.Linear(DIM, 3 * DIM)
+
+        def forward(self, x, mask=None):
+            q, k, v = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+            y = nn.functional.scaled_dot_product_attention(q, k, v, mask, is_causal=mask is None)
+            return y.transpose(1, 2).flatten(2)
+
+    return Own
+
+
+def test_an_own_attention_that_is_declared_computes_what_a_component_does():
+    cls = tfzoo.swappable(lambda module: (HEADS, DIM // HEADS))(own_attention())
+    model, x = nn.Sequential(nn.Sequential(cls())).double(), torch.randn(2, 5, DIM).double()
+    visible = torch.rand(2, 1, 5, 5) > 0.3
+    visible |= torch.eye(5, dtype=torch.bool)
+    outputs = [model(x), model[0][0](x, visible), model[0][0](x, visible.double().log())]
+    tfzoo.swap(model, attention="scaled_dot_product")
+    for before, mask in zip(outputs, (None, visible, visible.double().log()), strict=True):
+        torch.testing.assert_close(model[0][0](x, mask), before)
+    tfzoo.swap(model, attention="additive", weighting="sparsemax")
+    assert not torch.allclose(model(x), outputs[0])
+    model(x).sum().backward()
+    assert all(one.grad is not None for one in model.parameters())
+    again = pickle.loads(pickle.dumps(model.state_dict()))
+    assert any("tfzoo.attention" in key for key in again)
+
+
+def test_a_declared_attention_that_calls_nothing_is_refused():
+    class Own(nn.Module):
+        def forward(self, x):
+            return x
+
+    model = nn.Sequential(tfzoo.swappable(lambda module: (1, DIM))(Own)(), nn.Linear(DIM, DIM))
+    tfzoo.swap(model, attention="cosine")
+    with pytest.raises(BadOption, match=r"Own\.forward does not call scaled_dot_product_attention"):
+        model(torch.randn(2, 5, DIM))

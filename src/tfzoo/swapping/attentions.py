@@ -8,13 +8,16 @@ swapped, and by nothing else.
 
 import inspect
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial, wraps
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from tfzoo.base import adapters
 from tfzoo.base.registry import Spec, create
@@ -28,7 +31,10 @@ from tfzoo.models.options import StackOptions
 from tfzoo.models.rules import check_clashes
 from tfzoo.models.torch_attention import MultiheadAttention
 
-KNOWN = "nn.MultiheadAttention, and those of transformers models that call its AttentionInterface"
+KNOWN = (
+    "nn.MultiheadAttention, those of transformers models that call its AttentionInterface, and "
+    "classes of yours that tfzoo.swappable declares"
+)
 
 NAME = "tfzoo"
 """The name of the function in ``transformers``, and of the component in an attention module."""
@@ -47,9 +53,9 @@ class NotSwappable(Exception):
 
 
 def is_part(name: str, module: nn.Module) -> bool:
-    """Whether a module is an attention of PyTorch, tfzoo or ``transformers``."""
+    """Whether a module is an attention of PyTorch, tfzoo or ``transformers``, or a declared one."""
     known = isinstance(module, nn.MultiheadAttention | MultiheadAttention)
-    return known or calls_interface(type(module))
+    return known or type(module) in DECLARED or calls_interface(type(module))
 
 
 def calls_interface(kind: type[nn.Module]) -> bool:
@@ -98,6 +104,8 @@ def check_attention_fits(
 def replacement(model: nn.Module, name: str, specs: Mapping[str, Spec]) -> tuple[nn.Module, str]:
     """What takes the place of an attention; the component that ``specs`` lacks stays."""
     old, both = model.get_submodule(name), (specs.get("attention"), specs.get("weighting"))
+    if type(old) in DECLARED:
+        return interface_attention(old, *both), ""
     if not calls_interface(type(old)):
         return multihead_attention(old, *both), ""
     if not is_inside(name, pretrained_models(model)):
@@ -153,7 +161,8 @@ class InterfaceAttention(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        register_functions()  # it may be unpickled in a process that has swapped nothing
+        if "transformers" in sys.modules:  # that of its model, in a process that swapped nothing
+            register_functions()
 
 
 def mask_and_bias(
@@ -262,8 +271,84 @@ def register_functions() -> None:
         transformers.AttentionMaskInterface.register(name, mask)
 
 
+# Declared classes -------------------------------------------------------------------------------
+
+M = TypeVar("M", bound=nn.Module)
+DECLARED: dict[type[nn.Module], Callable[[Any], tuple[int, int]]] = {}
+"""The classes of :func:`swappable`, and what says the number and the width of a module's heads."""
+
+
+def swappable(heads: Callable[[Any], tuple[int, int]]) -> Callable[[type[M]], type[M]]:
+    """Declare an attention class to :func:`~tfzoo.swap`: its ``forward`` calls
+    ``torch.nn.functional.scaled_dot_product_attention``, whose place a component takes.
+
+    Args:
+        heads: gives the number and the width of the heads of queries of a module.
+
+    >>> @swappable(lambda module: (module.heads, module.dim // module.heads))
+    ... class SelfAttention(nn.Module): ...
+    """
+
+    def declared(cls: type[M]) -> type[M]:
+        original = cls.forward
+
+        @wraps(original)
+        def forward(self: M, *args: Any, **kwargs: Any) -> Any:
+            if not hasattr(self, NAME):
+                return original(self, *args, **kwargs)
+            with Calls(self) as calls:
+                y = original(self, *args, **kwargs)
+            if not calls.seen:
+                raise BadOption(
+                    f"swappable: {cls.__name__}.forward does not call scaled_dot_product_attention "
+                    "of torch.nn.functional, so nothing takes its place"
+                )
+            return y
+
+        cls.forward = forward
+        DECLARED[cls] = heads
+        return cls
+
+    return declared
+
+
+class Calls(TorchFunctionMode):
+    """Context in which :func:`attend` computes the calls of ``scaled_dot_product_attention``."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module, self.seen = module, False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if func is not F.scaled_dot_product_attention:
+            return func(*args, **(kwargs or {}))
+        self.seen = True
+        return self.attended(*args, **(kwargs or {}))
+
+    def attended(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        """``(b h q c), (b h k c), (b h k e) -> (b h q e)``"""
+        if query.dim() != 4:
+            raise BadOption(f"swappable: queries must be (b h q c), not {tuple(query.shape)}")
+        options = {"is_causal": is_causal, "dropout": dropout_p, "scaling": scale}
+        return attend(self.module, query, key, value, attn_mask, **options)[0].transpose(1, 2)  # type: ignore[arg-type]  # by name
+
+
 def heads_of(module: Any) -> tuple[int, int]:
     """Number and width of the heads of queries."""
+    if type(module) in DECLARED:
+        return DECLARED[type(module)](module)
     places = (module, module.config)
     heads = next((getattr(at, key) for at in places for key in HEADS if hasattr(at, key)), None)
     width = next((getattr(module, key) for key in HEAD_DIMS if hasattr(module, key)), None)
@@ -280,12 +365,12 @@ def interface_attention(
 ) -> InterfaceAttention:
     """Components for an attention module; None keeps what it has."""
     heads, head_dim = heads_of(module)
-    like = next(module.parameters())
+    like = next(module.parameters(), torch.empty(0))
     old: InterfaceAttention | None = getattr(module, NAME, None)
     if attention is None and old is not None:
         scores = old.attention
     else:
-        layers = getattr(module.config, "num_hidden_layers", 1)
+        layers = getattr(getattr(module, "config", None), "num_hidden_layers", 1)
         layer = getattr(module, "layer_idx", None) or 0
         sizes = {"heads": heads, "head_dim": head_dim, "layer": layer, "layers": layers}
         scores = create("attention", attention or "scaled_dot_product", **sizes)

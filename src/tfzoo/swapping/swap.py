@@ -139,11 +139,12 @@ def swap(
     Norms are ``nn.LayerNorm``, ``nn.RMSNorm``, tfzoo's own, and modules whose class is called
     ``...LayerNorm`` or ``...RMSNorm`` and that compute one of the two (Hugging Face's). Attentions
     are ``nn.MultiheadAttention``, alone or in PyTorch's Transformer layers, tfzoo's
-    :class:`~tfzoo.MultiheadAttention`, and those of ``transformers`` models that call its
-    ``AttentionInterface``; their weighting can be replaced alone. Feed-forward layers are those of
-    PyTorch's Transformer layers, and modules that consist of two or three linear maps and compute
-    one of tfzoo's. Positions are ``nn.Embedding`` tables that are named so. A trained component
-    becomes a submodule, so that the optimiser and ``state_dict`` have it.
+    :class:`~tfzoo.MultiheadAttention`, those of ``transformers`` models that call its
+    ``AttentionInterface``, and classes that :func:`~tfzoo.swappable` declares; their weighting can
+    be replaced alone. Feed-forward layers are those of PyTorch's Transformer layers, and modules
+    that consist of two or three linear maps and compute one of tfzoo's. Positions are
+    ``nn.Embedding`` tables that are named so. A trained component becomes a submodule, so that the
+    optimiser and ``state_dict`` have it.
 
     Weight, bias and eps of a norm carry over where the component has them, and so do the
     projections of an attention, the maps of a feed-forward layer where the component has maps of
@@ -206,7 +207,11 @@ def swap(
         names = [one.name for one, _, new in parts if one.kind == "norm" and new is not None]
         norms.check_mixing_norm(model, norm, names, valid, allow)
         padding = norms.Padding(model, valid) if valid and valid is not True else None
-    calling = {old: None for _, old, new in parts if isinstance(new, InterfaceAttention)}
+    calling = {
+        old: None
+        for _, old, new in parts
+        if isinstance(new, InterfaceAttention) and attentions.calls_interface(type(old))
+    }
     attentions.use_interface(model, list(calling))
     for part, old, new in parts:
         if new is not None:
