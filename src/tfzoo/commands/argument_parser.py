@@ -2,8 +2,6 @@
 and what the command line takes.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn

@@ -1,7 +1,5 @@
 """tfzoo completion SHELL: print a completion script."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser, Namespace
 
 from tfzoo.base.kinds import KINDS

@@ -1,7 +1,5 @@
 """What is in the package: components, published architectures, recipes."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,13 +8,7 @@ from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import describe, list_components, registry
 from tfzoo.base.terminal import notify, print_result, progress, row_line
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.config.recipe import (
-    SWEEPS,
-    find_recipe,
-    header_of,
-    packaged_recipes,
-    packaged_sweeps,
-)
+from tfzoo.config.recipe import SWEEPS, find_recipe, header_of, packaged_recipes, packaged_sweeps
 from tfzoo.errors import BadComponent, TfzooError
 from tfzoo.models import architectures
 

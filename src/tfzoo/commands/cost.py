@@ -1,7 +1,5 @@
 """tfzoo cost RECIPE: what a training step of a recipe's model costs, by part."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 from tfzoo.base.registry import registry

@@ -1,7 +1,5 @@
 """tfzoo fit RECIPE: train."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 from tfzoo.base.memory import keep_freed_memory

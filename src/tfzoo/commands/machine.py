@@ -1,7 +1,5 @@
 """tfzoo doctor and tfzoo cache: what this machine has."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """The command line ``tfzoo``: run a command and turn errors into messages and exit codes."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

@@ -1,7 +1,5 @@
 """tfzoo predict and tfzoo score: apply a trained run to text."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """tfzoo serve RUN: a page and a JSON API for a trained run."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from typing import Any
 

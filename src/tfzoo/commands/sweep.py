@@ -1,7 +1,5 @@
 """tfzoo sweep and tfzoo report: an ablation."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 from tfzoo.base.terminal import print_result

@@ -316,13 +316,7 @@ def next_option(rest: list[str], trust: bool) -> Option:
     for part in reversed(key.split(".")):
         values = {part: values}
     return Option(
-        values,
-        f"--{key}",
-        trust,
-        key=key,
-        adds=name.endswith("+"),
-        text=typed,
-        value=value,
+        values, f"--{key}", trust, key=key, adds=name.endswith("+"), text=typed, value=value
     )
 
 
@@ -476,7 +470,7 @@ def with_architecture(sources: list[Source], task: Any) -> list[Source]:
 # What is refused ----------------------------------------------------------------------------------
 
 OUTPUT_KEYS = {
-    *("dirpath", "save_dir", "default_root_dir", "root_dir", "log_dir", "dir", "directory"),
+    *("dirpath", "save_dir", "default_root_dir", "root_dir", "log_dir", "dir", "directory")
 }
 """Arguments of Lightning's classes that choose where they write."""
 FORWARDED_KEYS = {"settings", "dict_kwargs"}

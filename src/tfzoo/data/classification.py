@@ -2,8 +2,6 @@
 what it shares with those of other labels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 from unicodedata import normalize

@@ -2,8 +2,6 @@
 several documents may share a row, or some tokens are masked for a model to find them.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
@@ -419,11 +417,7 @@ class MaskedDataset(Items):
     """
 
     def __init__(
-        self,
-        sequences: Sentences,
-        max_length: int,
-        masking: Masking,
-        lines: Sequence[str] = (),
+        self, sequences: Sentences, max_length: int, masking: Masking, lines: Sequence[str] = ()
     ) -> None:
         self.sequences, self.masking, self.lines = sequences, masking, lines
         self.documents = np.count_nonzero(sequences.lengths)

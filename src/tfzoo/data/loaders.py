@@ -10,8 +10,6 @@ in turns. So their order is a function of the seed and the files alone, whatever
 workers there are, and a place in it is a few numbers for each reader.
 """
 
-from __future__ import annotations
-
 import heapq
 import shutil
 import sys
@@ -234,11 +232,7 @@ class TrainingLoader(DataLoader[Any]):
         self.resumed = False
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "batches": self.done,
-            "processes": self.order.world_size,
-            "seed": self.order.seed,
-        }
+        return {"batches": self.done, "processes": self.order.world_size, "seed": self.order.seed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if state["seed"] != self.order.seed:

@@ -2,8 +2,6 @@
 length in an order that depends on seed and epoch alone.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -152,14 +150,7 @@ class TextData(L.LightningDataModule):
             )
         create("tokenizer", tokenizer)  # its options are checked now, not after reading
         self.text = TextSource(
-            dataset,
-            name,
-            root,
-            train,
-            val,
-            test,
-            header=self.header,
-            stream=stream is not None,
+            dataset, name, root, train, val, test, header=self.header, stream=stream is not None
         )
         self.dataset, self.built_in = dataset or "", self.text.built_in
         self.val_fraction, self.tokenizer = val_fraction, tokenizer

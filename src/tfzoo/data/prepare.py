@@ -61,11 +61,7 @@ class SplitFingerprint:
 
 
 def read_split(
-    rows: Examples,
-    name: str,
-    wanted: frozenset[str] = frozenset(),
-    *,
-    cells: bool = False,
+    rows: Examples, name: str, wanted: frozenset[str] = frozenset(), *, cells: bool = False
 ) -> SplitFingerprint:
     """Read a split once to its end, so that every error in it is found now. ``cells``: keep the
     targets.

@@ -7,8 +7,6 @@ public hosts alone, and no redirect leads to what it could not name: another pro
 its network, a cloud's metadata server.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import sys

@@ -17,8 +17,6 @@ where none is allowed is an error that names file and line.
 - ``.conll``: a word and its label a line, a blank line after each sentence, and comments.
 """
 
-from __future__ import annotations
-
 import ast
 import csv
 import gzip

@@ -1,7 +1,5 @@
 """The data module of translation: parallel text, from files, the hub or a built-in data set."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ CTranslate2's own converter reads what ``--to transformers`` writes, such as T5.
 translators that ``transformers`` has no model for.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -10,8 +10,6 @@ Ids and lengths are int64. The first ``lengths`` tokens of each row are real, an
 padding, of any id. Everything else is fp32. The sizes ``b``, ``k``, ``n`` and ``t`` are dynamic.
 """
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Sequence

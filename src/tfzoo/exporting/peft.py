@@ -5,8 +5,6 @@ Where several linear maps of tfzoo are one of theirs, as in GPT-2, the products 
 side: one of the sum of their ranks.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,8 +5,6 @@ configuration is read forwards again and compared with the model's: a part that 
 not is refused.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Adapters: a few new parameters beside the linear maps of a model, whose own are kept."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass

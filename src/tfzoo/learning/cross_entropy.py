@@ -2,8 +2,6 @@
 in chunks of tokens.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

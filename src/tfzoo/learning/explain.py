@@ -1,7 +1,5 @@
 """Statistics of attention weights and embeddings during training."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager

@@ -2,8 +2,6 @@
 skipped where they are not finite.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

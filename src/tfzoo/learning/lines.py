@@ -1,7 +1,5 @@
 """How texts become batches, and the answers to them lines, rows and pages."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass

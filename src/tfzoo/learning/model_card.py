@@ -1,7 +1,5 @@
 """The model card of a trained run, which is README.md of its repository on the Hub."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

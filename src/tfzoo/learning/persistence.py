@@ -1,7 +1,5 @@
 """What a checkpoint or a folder holds of a task, and the task that is built from it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -2,8 +2,6 @@
 checkpoint: the model as a sum of tfzoo's parts, its tokenizer, and the recipe of its task.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@ trained stands here; beside it how it validates and tests (``scoring``), applies
 (``lines``), and is stored (``persistence``).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property

@@ -2,8 +2,6 @@
 as classes, and those that give logits of the vocabulary at places of a text.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -178,7 +176,7 @@ class DocumentTask(TokenTask):
             "tokenizer": {"name": "word", "cut": "spaces"},
             "max_length": 64,
             "max_tokens": 256,
-        },
+        }
     }
     tokenizer: Vocabulary
 

@@ -1,7 +1,5 @@
 """A trained run, opened: which of its checkpoints is meant, what that holds, and its task."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from pathlib import Path
 from typing import Any

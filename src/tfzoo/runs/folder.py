@@ -210,9 +210,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def check_config(
-    folder: Path,
-    recipe: Mapping[str, Any],
-    defaults: Mapping[str, Mapping[str, Any]],
+    folder: Path, recipe: Mapping[str, Any], defaults: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
     """Check that a run can go on with this recipe, and return the dotted names of what differs from
     the run's own. The run may lack keys that came after it: ``defaults`` has their values, by

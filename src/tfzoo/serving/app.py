@@ -1,7 +1,5 @@
 """The application: routes, the shapes of requests and answers, and one form for all errors."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

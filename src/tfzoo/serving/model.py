@@ -1,7 +1,5 @@
 """The model of a server: one request at a time, in the order of arrival."""
 
-from __future__ import annotations
-
 import time
 import traceback
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Listening, and ending without losing what was asked."""
 
-from __future__ import annotations
-
 import ipaddress
 import math
 import signal

@@ -2,8 +2,6 @@
 print the answer, write the report.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator, Sequence

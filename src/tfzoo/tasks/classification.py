@@ -1,7 +1,5 @@
 """Classification: a label for each text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -140,7 +138,7 @@ class ClassificationTask(TextTask):
 
     Data = ClassificationData
     example: ClassVar[Mapping[str, Any]] = {
-        "data": {"dataset": {"name": "listops", "train": 64, "val": 16, "test": 16}},
+        "data": {"dataset": {"name": "listops", "train": 64, "val": 16, "test": 16}}
     }
     about = "the label of each line of text, and its probability"
     Answer = ClassificationAnswer

@@ -1,7 +1,5 @@
 """Causal language modelling: the probability of each token given those before it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Masked language modelling: the tokens of a text that are masked, given all others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

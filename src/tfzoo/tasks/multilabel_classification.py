@@ -1,7 +1,5 @@
 """Multi-label classification: any number of labels for each text."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -157,7 +155,7 @@ class MultilabelClassificationTask(TextTask):
 
     Data = MultilabelData
     example: ClassVar[Mapping[str, Any]] = {
-        "data": {"dataset": {"name": "reachable", "train": 64, "val": 16, "test": 16}},
+        "data": {"dataset": {"name": "reachable", "train": 64, "val": 16, "test": 16}}
     }
     about = "the labels of each line of text, with tabs between them"
     smooths_labels = False

@@ -1,7 +1,5 @@
 """Regression: a number for each text."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -98,7 +96,7 @@ class RegressionTask(TextTask):
 
     Data = RegressionData
     example: ClassVar[Mapping[str, Any]] = {
-        "data": {"dataset": {"name": "listops", "train": 64, "val": 16, "test": 16}},
+        "data": {"dataset": {"name": "listops", "train": 64, "val": 16, "test": 16}}
     }
     about = "a number for each line of text"
     published = "regression"

@@ -1,7 +1,5 @@
 """Token classification: a label for each word of a text, such as those of named entities."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -181,7 +179,7 @@ class TokenClassificationTask(TextTask):
     Data = TokenData
     Batch = WordBatch
     example: ClassVar[Mapping[str, Any]] = {
-        "data": {"dataset": {"name": "entities", "train": 64, "val": 16, "test": 16}},
+        "data": {"dataset": {"name": "entities", "train": 64, "val": 16, "test": 16}}
     }
     about = "the label of each word of a line, whose words stand between spaces"
     Answer = TokenAnswer

@@ -1,7 +1,5 @@
 """Translation: a text in another language for each text."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -168,7 +166,7 @@ class TranslationTask(TokenTask):
     Batch = ParallelBatch
     line_batches = staticmethod(translation_batches)
     example: ClassVar[Mapping[str, Any]] = {
-        "data": {"dataset": {"name": "numbers", "train": 100, "val": 16, "test": 16}},
+        "data": {"dataset": {"name": "numbers", "train": 100, "val": 16, "test": 16}}
     }
     tokenizer_of_data = "tokenizers"
     about = "a translation of each line of text"

@@ -1,7 +1,5 @@
 """Contract tests for anybody's component: ``tfzoo.testing.check("attention", "mine")``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from tfzoo.base.registry import registry

@@ -3,8 +3,6 @@ called in an encoder and a decoder of one layer that hold nothing else: cache an
 use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

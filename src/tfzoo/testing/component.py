@@ -2,8 +2,6 @@
 gradients.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from inspect import Parameter

@@ -5,8 +5,6 @@ in float64, its inputs are float64, and what must be equal is equal to :data:`EX
 about another dtype says so and derives its bound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

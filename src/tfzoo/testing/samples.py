@@ -2,8 +2,6 @@
 compared without knowing their kind.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

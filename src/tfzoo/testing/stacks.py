@@ -2,8 +2,6 @@
 stand in an encoder, a decoder and a translator.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -2,8 +2,6 @@
 tasks, these each against its own ``example``.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math

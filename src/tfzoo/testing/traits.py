@@ -1,7 +1,5 @@
 """Contracts of traits: a component declares one exactly where it has it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ A step runs on PyTorch's ``FakeTensor``: from the shapes of tensors, so that not
 hardly any memory is taken.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Mapping

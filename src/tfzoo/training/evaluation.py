@@ -1,7 +1,5 @@
 """Score a trained run, with its own configuration and the overrides of the command line."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path

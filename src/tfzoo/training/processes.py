@@ -1,7 +1,5 @@
 """The processes of a training: what they agree on, and which of them is gone."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -2,8 +2,6 @@
 ``metrics.csv``; its steps, seconds and tokens per second.
 """
 
-from __future__ import annotations
-
 import csv
 import sys
 from collections.abc import Mapping

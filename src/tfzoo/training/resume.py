@@ -2,8 +2,6 @@
 limit or a signal, and what is restored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial

@@ -1,7 +1,5 @@
 """What becomes of the trained weights that a training begins with, and of their tokenizer."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A callback that swaps components into any LightningModule before its optimiser is made."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

@@ -6,8 +6,6 @@ What is difficult stands beside it: ``resume`` (save and stop between two steps,
 ``processes`` (several of them).
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

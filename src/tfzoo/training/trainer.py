@@ -5,8 +5,6 @@ All processes that torchrun or srun started are used: otherwise each would train
 folder.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -2,8 +2,6 @@
 no text in common.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any, ClassVar

@@ -2,8 +2,6 @@
 entropy is known.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Generator, Mapping
 from functools import cache

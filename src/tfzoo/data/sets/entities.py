@@ -2,8 +2,6 @@
 word.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 from tfzoo.base.registry import register

@@ -1,7 +1,5 @@
 """Whether a statement follows from others: a generated data set of pairs of texts."""
 
-from __future__ import annotations
-
 from random import Random
 from string import ascii_lowercase
 

@@ -1,7 +1,5 @@
 """Follow arrows from name to name: a generated data set that needs several steps."""
 
-from __future__ import annotations
-
 from random import Random
 from string import ascii_lowercase
 

@@ -1,7 +1,5 @@
 """Nested lists of digits to evaluate: a generated data set that needs structure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from random import Random
 from statistics import median

@@ -1,7 +1,5 @@
 """Number words to translate: a generated data set."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """All names that arrows lead to: a generated data set whose texts have several labels."""
 
-from __future__ import annotations
-
 from random import Random
 from string import ascii_lowercase
 

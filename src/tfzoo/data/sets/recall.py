@@ -1,7 +1,5 @@
 """The letter some places back from a mark: a generated data set that needs relative positions."""
 
-from __future__ import annotations
-
 from random import Random
 
 from tfzoo.base.registry import register

@@ -1,16 +1,9 @@
 """Byte pair encoding over characters, with a fallback to bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tfzoo.base.registry import register
-from tfzoo.data.tokenizer import (
-    BYTES,
-    SPECIAL,
-    LibraryTokenizer,
-    untrained,
-)
+from tfzoo.data.tokenizer import BYTES, SPECIAL, LibraryTokenizer, untrained
 
 
 @register("tokenizer", "bpe", paper="arXiv:1508.07909, section 3.2")

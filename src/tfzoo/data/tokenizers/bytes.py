@@ -1,7 +1,5 @@
 """The bytes of UTF-8."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Single characters, with a fallback to bytes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """The tokenizer of a published model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

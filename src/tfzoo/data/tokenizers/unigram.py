@@ -1,17 +1,10 @@
 """Subwords chosen by a unigram language model, with a fallback to bytes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 
 from tfzoo.base.registry import register
-from tfzoo.data.tokenizer import (
-    BYTES,
-    SPECIAL,
-    LibraryTokenizer,
-    untrained,
-)
+from tfzoo.data.tokenizer import BYTES, SPECIAL, LibraryTokenizer, untrained
 
 
 @register("tokenizer", "unigram", paper="arXiv:1804.10959, section 3.2")

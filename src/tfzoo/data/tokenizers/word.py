@@ -1,7 +1,5 @@
 """Whole words, numbers and punctuation; rare ones are unknown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """What a sweep declared before it was judged: a margin, and at which numbers of seeds."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

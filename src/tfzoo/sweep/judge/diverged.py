@@ -1,7 +1,5 @@
 """Whether a run diverged, and how often the runs of each value of an axis did."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

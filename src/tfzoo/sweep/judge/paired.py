@@ -4,8 +4,6 @@ Functions of scores work along the last axis, so that one sweep and a thousand s
 computed in the same way.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 scores show that a t test does not allow for.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import fmean, median, median_low, stdev

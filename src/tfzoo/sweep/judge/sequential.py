@@ -10,8 +10,6 @@ angle between the sample and the vector of ones is a Markov chain in the number 
 value depends on the one before and on a t variable alone. The chain is followed on a grid.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 

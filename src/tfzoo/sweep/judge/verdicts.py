@@ -2,8 +2,6 @@
 whether they hold when the sweep is run again with other seeds.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -2,8 +2,6 @@
 metric is measured.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

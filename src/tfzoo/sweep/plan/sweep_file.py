@@ -2,8 +2,6 @@
 with the names of their folders, and the fixed columns of ``runs.csv``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -2,8 +2,6 @@
 and how to go on.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from tfzoo.sweep.judge.verdicts import Judged

@@ -1,7 +1,5 @@
 """The report of a sweep: ``runs.csv``, ``report.html`` and ``report.md``, and what is printed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path

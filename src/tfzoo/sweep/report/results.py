@@ -3,8 +3,6 @@ seeds it was judged before: ``judged.json`` in its folder. Whoever adds seeds af
 seen stops when the verdict suits, so the sample is then not the planned one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

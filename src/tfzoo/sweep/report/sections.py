@@ -2,8 +2,6 @@
 of all cells, a picture of the effects, then details, the last of which is how the sweep was made.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

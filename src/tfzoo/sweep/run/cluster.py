@@ -2,8 +2,6 @@
 machine that sees the folder.
 """
 
-from __future__ import annotations
-
 import ctypes
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The runs of a sweep as tasks of a Ray cluster. A run whose machine is lost resumes elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

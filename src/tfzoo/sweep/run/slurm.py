@@ -2,8 +2,6 @@
 is interrupted; a sweep that is started again finds them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

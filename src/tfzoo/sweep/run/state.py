@@ -2,8 +2,6 @@
 in the run's own folder, whoever asks and whenever.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Callable, Mapping

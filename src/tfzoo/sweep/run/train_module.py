@@ -5,8 +5,6 @@ arguments are read from the folder, so that a changed file there cannot run othe
 was interrupted starts from the beginning.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Collection, Sequence

@@ -1,7 +1,5 @@
 """Tuning: the best value of one key for each cell, by validation score, with a seed of its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace
