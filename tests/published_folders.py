@@ -23,7 +23,7 @@ from tfzoo.testing.samples import randomize
 LEARNT = [
     name
     for name in registry("tokenizer").names()
-    if "folder" not in registry("tokenizer").entry(name).options
+    if "published" not in registry("tokenizer").entry(name).traits
 ]
 """Tokenizers that are trained on text, or need no training."""
 

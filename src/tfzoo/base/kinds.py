@@ -120,6 +120,9 @@ KINDS: Mapping[str, Kind] = {
     "task": Kind("tfzoo.tasks", "tfzoo.learning.task.Task", settings=True),
     "schedule": Kind("tfzoo.learning.optim", supplied=frozenset({"max_steps"})),
     "optimizer": Kind("tfzoo.learning.optim", supplied=frozenset({"betas", "eps"})),
-    "tokenizer": Kind("tfzoo.data.tokenizers"),
+    "tokenizer": Kind(
+        "tfzoo.data.tokenizers",
+        traits={"published": "it is read from a published model's folder, and cannot be trained"},
+    ),
     "dataset": Kind("tfzoo.data.sets"),
 }

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from tfzoo.base.registry import Entry, registry
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.terminal import silence_lightning
+from tfzoo.errors import BadOption
 from tfzoo.learning.scoring import Scores
-from tfzoo.testing.contract import Violation, assert_same, contract
+from tfzoo.testing.contract import NotTried, Violation, assert_same, contract, trait
 from tfzoo.testing.samples import build, reloaded
 
 LR, DECAY = 0.01, 0.1
@@ -144,9 +145,21 @@ NEW = ["the cat saw a dog", "mat 12, cat 7.", "", "dog"]
 
 def trained(entry: Entry) -> Any:
     """A tokenizer that knows LINES."""
+    if "published" in entry.traits:
+        raise NotTried("it does what the published model's does")
     tokenizer = build(entry)
     tokenizer.train(LINES)
     return tokenizer
+
+
+@trait("tokenizer", "published")
+def wants_a_folder(entry: Entry) -> bool:
+    """Without a folder it is refused."""
+    try:
+        build(entry).train(LINES)
+    except BadOption:
+        return True
+    return False
 
 
 @contract("tokenizer")

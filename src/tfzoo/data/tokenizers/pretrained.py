@@ -12,7 +12,7 @@ from tfzoo.data.tokenizer import FILE, Compiled, loaded, sha256_of, state_of
 from tfzoo.errors import BadOption, BadRun
 
 
-@register("tokenizer", "pretrained")
+@register("tokenizer", "pretrained", traits={"published"})
 class Pretrained(Compiled):
     """The tokenizer of a published model, with its ids: ``tokenizer.json`` in a ``folder`` that
     ``save_pretrained`` of ``transformers`` wrote; of other files the library ``transformers``

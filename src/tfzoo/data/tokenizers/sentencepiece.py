@@ -13,7 +13,7 @@ from tfzoo.data.tokenizer import SENTENCEPIECE, VOCABULARIES, pieces_of, sentenc
 from tfzoo.data.tokenizers.pretrained import Pretrained
 
 
-@register("tokenizer", "sentencepiece", paper="arXiv:1808.06226")
+@register("tokenizer", "sentencepiece", paper="arXiv:1808.06226", traits={"published"})
 class SentencePiece(Pretrained):
     """The pieces of the library SentencePiece (Kudo and Richardson 2018), with the ids of a
     published model: ``source.spm``, ``target.spm`` and ``vocab.json`` (and ``target_vocab.json``,
