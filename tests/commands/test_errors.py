@@ -233,6 +233,7 @@ def test_a_run_that_is_not_there_is_told_those_that_are(command, refused, tmp_pa
 COMMANDS = [
     ("fti", "no command named 'fti'", "Did you mean 'fit'"),
     ("fit", "fit needs a recipe"),
+    ("fit none.yaml", "no file none.yaml; tfzoo recipes lists the packaged ones"),
     ("fit numbers", "no recipe named 'numbers'", "Did you mean 'translation/numbers'"),
     ("fit https://example.com/x.yaml", "is an address, and no recipe is fetched"),
     ("fit translation/nubers", "Did you mean 'translation/numbers'", "Known: translation/"),

@@ -242,3 +242,9 @@ def test_a_norm_that_mixes_tokens_is_refused_where_a_mask_hides_tokens():
         with pytest.raises(Clash, match="leaky-norm") if reads_all else nullcontext():
             module(X, mask=mask)
         tfzoo.EncoderLayer(8, 2, norm=norm, allow=["leaky-norm"]).double()(X, mask=mask)
+
+
+def test_a_translator_is_not_what_generate_continues():
+    model = tfzoo.Transformer(8, dim=8, heads=2, layers=1)
+    with pytest.raises(BadOption, match=r"tfzoo\.search\.search is for models with a source"):
+        tfzoo.generate(model, torch.ones(1, 2, dtype=torch.long), max_new_tokens=3)

@@ -136,6 +136,8 @@ def find_recipe(recipe: str, folder: Path = Path()) -> Path:
         raise BadRecipe(f"{recipe} is the folder of a run: its recipe is {path / 'config.yaml'}")
     if of_task := [one for one in known if one.startswith(f"{recipe}/")]:
         raise BadRecipe(f"{recipe!r} is no recipe, but these are: {', '.join(of_task)}")
+    if path.suffix in (".yaml", ".yml"):
+        raise BadRecipe(f"no file {recipe}; tfzoo recipes lists the packaged ones")
     last = {one.rpartition("/")[2]: one for one in known}
     hint = f" Did you mean {last[recipe]!r}?" if recipe in last else did_you_mean(recipe, known)
     alike = [one for one in known if one.startswith(f"{recipe.partition('/')[0]}/")] or known

@@ -179,9 +179,11 @@ class Task(Lines, Scored, Stored):
         if theirs is None or theirs is self.tokenizer:
             return
         if theirs.state() != self.tokenizer.state():
+            told = f"set data.{self.tokenizer_of_data} = task.tokenizer before data.prepare_data()"
+            if not isinstance(data, self.Data):
+                told = f"its class is {type(data).__name__}, and the task's {self.Data.__name__}"
             raise BadOption(
-                "the data was prepared with another tokenizer than the model's; set "
-                f"data.{self.tokenizer_of_data} = task.tokenizer before data.prepare_data()"
+                f"the data was prepared with another tokenizer than the model's; {told}"
             )
 
     # Before training

@@ -73,6 +73,8 @@ def generate(
         NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
     check_options(max_new_tokens, temperature, top_k, top_p, beam, length_penalty)
+    if hasattr(model, "encode"):
+        raise BadOption("generate continues text; tfzoo.search.search is for models with a source")
     if beam != 1:
         options = _search_of(beam, length_penalty)
         return _by_beams(model, prompt, max_new_tokens, options, mask, stop, pad, prefix)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tfzoo.base.scores import factors, format_score
 from tfzoo.base.terminal import notify
-from tfzoo.errors import BadRun, UnknownName
+from tfzoo.errors import BadRun, UnknownName, listing
 from tfzoo.plots.style import (
     COLOURS,
     DASHES,
@@ -29,12 +29,12 @@ from tfzoo.plots.style import (
     styled,
 )
 from tfzoo.runs.folder import (
+    CONFIG,
     METRICS,
     check_exists,
     logged_curves,
     read_config,
     read_summary,
-    similar_runs,
 )
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ def read_run(folder: Path, name: str = "") -> RunMetrics:
     check_exists(folder)
     found = {name: one for name, one in logged_curves(folder).items() if name[:5] != "test/"}
     if not found:
-        inside = similar_runs(folder / "x")
-        known = f"; runs in it: {', '.join(inside)}" if inside else ""
+        inside = sorted(str(path.parent) for path in folder.glob(f"**/{CONFIG}"))
+        known = f"; runs in it: {listing(inside)}" if inside else ""
         raise BadRun(f"{folder} has no {METRICS} with values of training{known}")
     recipe, fit = read_config(folder), read_summary(folder).get("fit", {})
     settings: Mapping[str, Any] = recipe.get("checkpoint") or {}

@@ -238,8 +238,8 @@ def check_config(
         ]
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         raise BadRun(
-            f"{folder} has another configuration: {'; '.join(changes)}{more}. It goes on with its "
-            "own alone; for a new run, name a new --run"
+            f"{folder} has another configuration: {'; '.join(changes)}{more}. It goes on with "
+            f"its own alone, tfzoo fit {folder / CONFIG} --run {folder}; or name another run"
         )
     return differing
 
