@@ -15,6 +15,8 @@ from tests.typed import typed
 from tfzoo import TranslationData, TranslationTask
 from tfzoo.base.processes import INTERRUPTED, STOPPED, heard
 from tfzoo.commands.main import main
+from tfzoo.training.processes import Processes
+from tfzoo.training.progress import Throughput
 from tfzoo.training.resume import LastCheckpoint
 
 CODES = {"SIGTERM": STOPPED, "SIGUSR1": STOPPED, "SIGINT": INTERRUPTED}
@@ -72,6 +74,33 @@ def test_a_signal_during_the_last_test_leaves_the_test_to_the_next_attempt(
     assert signal.getsignal(getattr(signal, name)) == before
     assert main(FIT) == 0
     assert summary("run")["test"]["scores"]
+
+
+UNVALIDATED = (*FIT, *typed("--trainer.check_val_every_n_epoch 9 --data.max_tokens 16"))
+"""It is validated once, after its last step, in several batches."""
+
+
+@pytest.mark.usefixtures("own_folder", "no_pictures")
+@pytest.mark.parametrize("name", CODES)
+def test_a_signal_during_the_validation_after_training_lets_it_end(name, monkeypatch):
+    sends(monkeypatch, name, TranslationTask, "validation_step")
+    assert main(UNVALIDATED) == CODES[name]
+    assert summary("run")["fit"]["ended"] == "interrupted"
+    assert summary("run")["fit"]["scores"]
+    assert "test" not in summary("run")
+    assert main(UNVALIDATED) == 0
+    assert summary("run")["test"]["scores"]
+
+
+@pytest.mark.usefixtures("own_folder", "no_pictures")
+def test_processes_agree_on_a_signal_that_came_after_the_last_step(monkeypatch):
+    def another_was_asked_to_end(throughput, *_):
+        monkeypatch.setattr(Processes, "maximum", lambda processes, own: STOPPED)
+
+    monkeypatch.setattr(Throughput, "on_train_end", another_was_asked_to_end)
+    assert main(UNVALIDATED) == STOPPED
+    assert summary("run")["fit"]["ended"] == "interrupted"
+    assert not summary("run")["fit"]["scores"]
 
 
 @pytest.mark.usefixtures("own_folder", "no_pictures")

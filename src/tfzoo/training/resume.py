@@ -69,6 +69,10 @@ class LastCheckpoint(Checkpoint):
         if self.enough():  # it goes on from a checkpoint of its last step
             self.stop(trainer)
 
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if ARRIVALS.held:  # after training
+            ARRIVALS.install()
+
     def on_test_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         ARRIVALS.install()
 

@@ -267,7 +267,7 @@ class TrainingRun:
                 self.task, datamodule=self.data, ckpt_path=self.resume_from, weights_only=True
             )
             validates = self.trainer.enable_validation and not self.resume.scores
-            if validates and not max(self.last.code, ARRIVALS.code):  # no epoch was to be validated
+            if validates and not self.asked_to_end():  # no epoch was to be validated
                 self.trainer.validate(self.task, datamodule=self.data, verbose=False)
                 self.resume.scores = validation_scores(self.trainer)
         except (SystemExit, KeyboardInterrupt) as stop:
@@ -278,9 +278,13 @@ class TrainingRun:
             return error.code
         except Exception as error:
             return self._on_error(error)
-        code = max(self.last.code, ARRIVALS.code)  # of one that came after the last step
+        code = self.asked_to_end()
         self.ended = "interrupted" if code else "completed"
         return code
+
+    def asked_to_end(self) -> int:
+        """The exit code for a signal to any process, which may have come after the last step."""
+        return self.processes.maximum(max(self.last.code, ARRIVALS.code))
 
     def _on_interrupt(self, stop: BaseException) -> int:
         """The exit code after a signal or Ctrl-C; the job is requeued if the scheduler asks."""
