@@ -13,6 +13,7 @@ from tfzoo.base.registry import registry
 from tfzoo.commands import machine
 from tfzoo.commands.completion import every_command
 from tfzoo.commands.main import COMMANDS, main
+from tfzoo.runs.machine import hardware
 
 
 def completed(*lines):
@@ -50,6 +51,13 @@ def test_a_sound_installation_lists_versions_and_every_extra(capsys):
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
     for extra in project["project"]["optional-dependencies"]:
         assert f"extra {extra} " in out
+
+
+def test_a_gpu_with_too_old_a_driver_is_none(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert main(["doctor"]) == 0
+    assert "gpus" not in hardware()
 
 
 def test_an_extra_that_is_missing_is_said(monkeypatch, capsys):

@@ -197,6 +197,8 @@ def test_a_recipe_must_have_a_task(refused, tmp_path):
     refused("fit list.yaml", "a recipe is a mapping")
     (tmp_path / "number.yaml").write_text("base: translation/numbers\n1: 2\n", "utf-8")
     refused("fit number.yaml", "no section '1'")
+    (tmp_path / "data.json").write_text("[1]" + " " * 2**18, "utf-8")
+    refused("fit data.json", "data.json: over 262,144 bytes, the maximum size of a recipe")
     (tmp_path / "latin.yaml").write_bytes(b"task: \xe9\n")
     refused("fit latin.yaml", "not UTF-8")
 

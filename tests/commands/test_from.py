@@ -4,12 +4,15 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 import tfzoo
 from tfzoo.commands.main import main
+from tfzoo.runs import checkpoints
 from tfzoo.runs.folder import logged_curves
+from tfzoo.sweep.plan.load import load
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 RECIPE = """\
@@ -47,6 +50,19 @@ def first(trained, own_folder):
 
 def state(run):
     return tfzoo.ClassificationTask.load(run).tokenizer.tokenizer.state()
+
+
+def test_the_cells_of_a_sweep_read_what_they_begin_with_once(monkeypatch):
+    Path("sweep.yaml").write_text(
+        "recipe: second.yaml\nmetric: {name: val/loss, mode: min, margin: 0.1}\n"
+        "seeds: [0]\nbudget: {steps: 1}\n"
+        "overrides: {from: one}\naxes: {model.dropout: [0.0, 0.1, 0.2]}\n",
+        "utf-8",
+    )
+    reading = Mock(wraps=checkpoints.read)
+    monkeypatch.setattr(checkpoints, "read", reading)
+    assert len(load("sweep.yaml").cells) == 3
+    assert reading.call_count == 1
 
 
 def test_another_text_is_read_with_the_tokenizer_of_the_run(capsys):

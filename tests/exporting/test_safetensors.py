@@ -11,6 +11,7 @@ from torch.testing import assert_close
 
 from tests.exporting.tasks import LINES, classifier, translator
 from tests.json_files import edit
+from tests.runs.test_checkpoint_io import room
 from tfzoo import ClassificationTask, TranslationTask
 from tfzoo.base import cache
 from tfzoo.base.registry import registry
@@ -91,6 +92,13 @@ def test_commands_read_the_folder_that_export_writes(folder, capsys):
     assert "again is a folder, which nothing replaces" in capsys.readouterr().err
     assert main(["export", "model.ckpt", "--to", "safetensor", "--output", "x"]) == 2
     assert "Did you mean 'safetensors'?" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_said_in_one_line(folder, capsys):
+    with room(10_000):
+        assert main(["export", "model", "--output", "model.ckpt"]) == 2
+    assert "tfzoo: cannot write model.ckpt: " in capsys.readouterr().err
+    assert not list(Path().glob("model.ckpt*"))
 
 
 def test_only_a_file_is_replaced_and_only_when_that_is_asked_for(folder, capsys):

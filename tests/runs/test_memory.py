@@ -178,9 +178,6 @@ def test_a_gpu_that_is_too_small_is_named(monkeypatch):
     checked("")  # each GPU has a part
 
 
-pytest.importorskip("resource", reason="limits of a process are Unix's")
-
-
 @pytest.mark.parametrize(
     ("error", "is_one"),
     [

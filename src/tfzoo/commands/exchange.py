@@ -75,10 +75,13 @@ def run_export(given: Namespace) -> int:
     if given.to == "ckpt":
         import torch
 
-        with files.output(output) as place, place.open("wb") as stream:
-            torch.save(
-                {key: trained.content[key] for key in KEPT if key in trained.content}, stream
-            )
+        content = {key: trained.content[key] for key in KEPT if key in trained.content}
+        try:
+            with files.output(output) as place, place.open("wb") as stream:
+                torch.save(content, stream)
+        except RuntimeError as error:  # of torch.save, where a full disk cut it off
+            why = getattr(error.__context__, "strerror", None) or error
+            raise TfzooError(f"cannot write {output}: {why}") from None
     else:
         files.check_new(output)
         task = trained.load(keep_adapter=given.to == "peft")

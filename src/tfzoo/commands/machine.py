@@ -11,6 +11,7 @@ from tfzoo import __version__
 from tfzoo.base.terminal import print_result, print_table
 from tfzoo.base.values import readable
 from tfzoo.commands.argument_parser import CommandParser
+from tfzoo.runs.machine import gpus
 
 
 def doctor_parser() -> CommandParser:
@@ -54,9 +55,8 @@ def devices() -> str:
     """Threads and GPUs, as PyTorch sees them."""
     import torch
 
-    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     mps = ["Apple GPU"] if torch.backends.mps.is_available() else []
-    return ", ".join([f"{torch.get_num_threads()} CPU threads", *gpus, *mps])
+    return ", ".join([f"{torch.get_num_threads()} CPU threads", *gpus(), *mps])
 
 
 def cache_parser() -> CommandParser:

@@ -53,6 +53,8 @@ SWEEPS = "ablations"
 """The folder of sweeps, which vary a recipe."""
 BASE = "base"
 """The key of a recipe that names its base."""
+MAX_BYTES = 2**18
+"""Maximum size of a recipe: of text or data that is taken for one, YAML reads 0.1 MB a second."""
 MAX_BASES = 10
 """Maximum number of recipes that are based on each other."""
 
@@ -258,7 +260,11 @@ def parse_yaml(text: str, where: str) -> Any:
 def read_yaml(path: Path) -> dict[str, Any]:
     """Load the mapping in a YAML file."""
     try:
-        text = path.read_text("utf-8")
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise BadRecipe(f"{path}: over {MAX_BYTES:,} bytes, the maximum size of a recipe")
+        text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadRecipe(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
     values = parse_yaml(text, f"{path}")
@@ -328,6 +334,8 @@ FROM = "from"
 SEED = "{seed}"
 FIRST = ("model.like", "data.name", "data.root", "trainer.callbacks")
 """The options that are read first, as they change what others mean."""
+KNOWN: dict[tuple[Path, int], tuple[Any, dict[str, Any]]] = {}
+"""Task and entry of runs that training begins with: the cells of a sweep share them."""
 
 
 @dataclass(frozen=True)
@@ -437,7 +445,10 @@ def begin(
     if run.is_published:
         values = starting_values(run.path.absolute(), task)
     elif issubclass(task.Data, TextData):
-        trained, entry = run.task, run.entry
+        key = run.path.resolve(), run.path.stat().st_mtime_ns
+        if key not in KNOWN:  # a checkpoint is read whole, for its checksums
+            KNOWN[key] = run.task, run.entry
+        trained, entry = KNOWN[key]
         state, model = entry["tokenizer"], entry["recipe"].get("model")
         if goes_on:
             values = {"model": model}

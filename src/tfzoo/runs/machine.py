@@ -35,13 +35,21 @@ def hardware() -> dict[str, Any]:
     """Processor, cores that this process may use, threads, GPUs."""
     import torch
 
-    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    names = gpus()
     return {
         "cpu": processor(),
         "cores": available_cores(),
         "threads": torch.get_num_threads(),
-        **({"gpus": gpus} if gpus else {}),
+        **({"gpus": names} if names else {}),
     }
+
+
+def gpus() -> list[str]:
+    """The names of the GPUs that PyTorch can use; it counts those with too old a driver, too."""
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return [torch.cuda.get_device_name(index) for index in range(count)]
 
 
 def available_cores() -> int:
