@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -127,6 +128,12 @@ def test_only_a_file_is_replaced_and_only_when_that_is_asked_for(folder, capsys)
 
 def changed(folder, **changes):
     edit(folder / "config.json", lambda config: config.update(changes))
+
+
+def test_weights_that_may_not_be_read_are_not_called_damaged_by_their_sum(folder, monkeypatch):
+    monkeypatch.setattr("hashlib.file_digest", Mock(side_effect=PermissionError))
+    with pytest.raises(BadRun, match=r"\(PermissionError\) and cannot be read"):
+        checkpoints.read("model")
 
 
 def hostile_config(folder):

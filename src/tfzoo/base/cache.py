@@ -67,20 +67,21 @@ def is_whole(path: Path) -> bool:
 
 def damage(path: Path) -> str:
     """The first file of an entry whose checksum is not that of its content; "" for none."""
+    name = CHECKSUMS
     try:
-        expected = json.loads((path / CHECKSUMS).read_text("utf-8"))
-        return next((name for name in expected if checksum(path / name) != expected[name]), "")
-    except (OSError, ValueError, TypeError, AttributeError):
-        return CHECKSUMS
+        sums: dict[str, str] = dict(json.loads((path / CHECKSUMS).read_text("utf-8")))
+        for name, expected in sums.items():
+            if checksum(path / name) != expected:
+                return name
+    except (OSError, ValueError, TypeError):
+        return name
+    return ""
 
 
 def checksum(file: Path) -> str:
-    """The SHA-256 of a file; "" if it cannot be read."""
-    try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError:
-        return ""
+    """The SHA-256 of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextmanager
