@@ -1,5 +1,6 @@
 """tfzoo report: says what a sweep showed, writes it, and loads nothing that it does not need."""
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,15 @@ def test_another_metric_can_be_judged_by(folder, capsys):
     assert main(["report", "norms", "--metric", "test/loss"]) == 0
     assert "\ntest/loss, lower is better\n" in capsys.readouterr().out
     assert "## test/loss, lower is better" in Path("norms/report.md").read_text("utf-8")
+
+
+def test_a_report_that_cannot_be_written_names_the_folder(folder, capsys, monkeypatch):
+    def full(path, text):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("tfzoo.sweep.report.files.replace_text", full)
+    assert main(["report", "norms"]) == 2
+    assert "cannot write the report into norms: No space left" in capsys.readouterr().err
 
 
 def test_mistakes_are_named_with_what_to_do(folder, capsys):

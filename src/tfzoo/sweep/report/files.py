@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tfzoo.base.files import replace_text
 from tfzoo.base.terminal import print_result, relative_path
+from tfzoo.errors import TfzooError
 from tfzoo.plots.style import render
 from tfzoo.sweep.report.answer import answer
 from tfzoo.sweep.report.results import Results, record_look
@@ -25,10 +26,13 @@ def publish(results: Results) -> None:
         if section.lines and section.title != MADE:
             print_result("\n".join([section.title, *(f"  {line}" for _, line in section.lines)]))
     top = results.folder.path
-    write_csv(results.rows, top / FILE)
     texts = {"report.html": page(results, shown), "report.md": markdown(results, shown)}
-    for name, text in texts.items():
-        replace_text(top / name, text)
+    try:
+        write_csv(results.rows, top / FILE)
+        for name, text in texts.items():
+            replace_text(top / name, text)
+    except OSError as error:
+        raise TfzooError(f"cannot write the report into {top}: {error.strerror or error}") from None
     for name in (FILE, *texts):
         print_result(relative_path(top / name))
     if any(one.difference is not None for found in results.verdicts for one in found.cells):
