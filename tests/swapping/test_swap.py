@@ -271,8 +271,10 @@ def own_attention():
 
 
 def test_an_own_attention_that_is_declared_computes_what_a_component_does():
-    cls = tfzoo.swappable(lambda module: (HEADS, DIM // HEADS))(own_attention())
-    model, x = nn.Sequential(nn.Sequential(cls())).double(), torch.randn(2, 5, DIM).double()
+    model, x = (
+        nn.Sequential(nn.Sequential(declared(own_attention())())).double(),
+        torch.randn(2, 5, DIM).double(),
+    )
     visible = torch.rand(2, 1, 5, 5) > 0.3
     visible |= torch.eye(5, dtype=torch.bool)
     outputs = [model(x), model[0][0](x, visible), model[0][0](x, visible.double().log())]
@@ -285,6 +287,54 @@ def test_an_own_attention_that_is_declared_computes_what_a_component_does():
     assert all(one.grad is not None for one in model.parameters())
     again = pickle.loads(pickle.dumps(model.state_dict()))
     assert any("tfzoo.attention" in key for key in again)
+
+
+def declared(cls):
+    return tfzoo.swappable(lambda module: (HEADS, DIM // HEADS))(cls)
+
+
+def test_a_class_declared_twice_or_below_a_declared_one_is_computed_once():
+    once, above = declared(own_attention()), declared(own_attention())
+    twice, below = declared(declared(own_attention())), declared(type("Below", (above,), {}))
+    models = [nn.Sequential(cls()) for cls in (once, twice, below)]
+    x, outputs = torch.randn(2, 5, DIM), []
+    for model in models:
+        model.load_state_dict(models[0].state_dict(), strict=False)
+        tfzoo.swap(model, attention="trained_scale")
+        model[0].tfzoo.attention.scale.data.fill_(3.0)
+        outputs.append(model(x))
+    assert torch.equal(outputs[0], outputs[1])
+    assert torch.equal(outputs[0], outputs[2])
+
+
+def test_a_declared_attention_sees_what_it_saw_before():
+    class Own(nn.Module):
+        def forward(self, q, k, mask):
+            return nn.functional.scaled_dot_product_attention(q, k, k, mask, is_causal=True)
+
+    model = nn.Sequential(declared(Own)())
+    q, k = torch.randn(2, 2, HEADS, 5, DIM // HEADS)
+    visible = torch.rand(5, 5) > 0.5
+    visible |= torch.eye(5, dtype=torch.bool)
+    calls = [(q, k, visible), (q, k, visible.float().log()), (q[:, :, :1], k, None)]
+    before = [model[0](*call) for call in calls]
+    tfzoo.swap(model, attention="scaled_dot_product")
+    for call, wanted in zip(calls, before, strict=True):
+        torch.testing.assert_close(model[0](*call), wanted)
+    tfzoo.swap(model, weighting="uniform")
+    least = torch.zeros(5, 5).masked_fill(~visible, torch.finfo(torch.float32).min)
+    torch.testing.assert_close(model[0](q, k, least), model[0](q, k, visible))
+
+
+def test_a_declared_attention_can_be_compiled():
+    model, x = nn.Sequential(declared(own_attention())()), torch.randn(2, 5, DIM)
+    tfzoo.swap(model, attention="additive")
+    torch.testing.assert_close(torch.compile(model, backend="eager")(x), model(x))
+
+
+def test_a_declaration_without_the_function_is_refused():
+    with pytest.raises(BadOption, match="swappable takes the function that gives"):
+        tfzoo.swappable(own_attention())
 
 
 def test_a_declared_attention_that_calls_nothing_is_refused():

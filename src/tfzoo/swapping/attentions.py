@@ -7,6 +7,7 @@ swapped, and by nothing else.
 """
 
 import inspect
+import math
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -232,6 +233,9 @@ def attend(
     visible, bias = mask_and_bias(query, key, attention_mask, causal and query.shape[2] > 1)
     if position_bias is not None:
         bias = position_bias if bias is None else bias + position_bias
+    if weighting is not None and bias is not None:  # which counts what is hidden by -inf alone
+        hidden = bias <= torch.finfo(bias.dtype).min / 2
+        bias = bias.masked_fill(hidden, -math.inf)
     y: Tensor = (ScaledDotProduct() if part is None else part.attention)(
         query,
         repeat_kv(key, heads),
@@ -285,17 +289,29 @@ def swappable(heads: Callable[[Any], tuple[int, int]]) -> Callable[[type[M]], ty
     Args:
         heads: gives the number and the width of the heads of queries of a module.
 
+    Raises:
+        BadOption: ``heads`` is the class.
+
     >>> @swappable(lambda module: (module.heads, module.dim // module.heads))
     ... class SelfAttention(nn.Module): ...
     """
 
+    if isinstance(heads, type):
+        raise BadOption(
+            "swappable takes the function that gives the number and the width of a module's heads: "
+            f"@tfzoo.swappable(lambda module: (module.heads, module.head_dim)) above {heads}"
+        )
+
     def declared(cls: type[M]) -> type[M]:
+        if cls in DECLARED:
+            DECLARED[cls] = heads
+            return cls
         original = cls.forward
 
-        @wraps(original)
-        def forward(self: M, *args: Any, **kwargs: Any) -> Any:
-            if not hasattr(self, NAME):
-                return original(self, *args, **kwargs)
+        @torch.compiler.disable  # type: ignore[untyped-decorator]  # it cannot trace the mode
+        def swapped(self: M, *args: Any, **kwargs: Any) -> Any:
+            if next(one for one in type(self).__mro__ if one in DECLARED) is not cls:
+                return original(self, *args, **kwargs)  # called by a declared subclass
             with Calls(self) as calls:
                 y = original(self, *args, **kwargs)
             if not calls.seen:
@@ -304,6 +320,10 @@ def swappable(heads: Callable[[Any], tuple[int, int]]) -> Callable[[type[M]], ty
                     "of torch.nn.functional, so nothing takes its place"
                 )
             return y
+
+        @wraps(original)
+        def forward(self: M, *args: Any, **kwargs: Any) -> Any:
+            return (swapped if hasattr(self, NAME) else original)(self, *args, **kwargs)
 
         cls.forward = forward
         DECLARED[cls] = heads
@@ -341,6 +361,10 @@ class Calls(TorchFunctionMode):
         """``(b h q c), (b h k c), (b h k e) -> (b h q e)``"""
         if query.dim() != 4:
             raise BadOption(f"swappable: queries must be (b h q c), not {tuple(query.shape)}")
+        if is_causal and (attn_mask is not None or query.shape[2] == 1):  # attend drops these
+            causal = query.new_ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
+            mask = causal if attn_mask is None else attn_mask
+            attn_mask = torch.where(causal, mask, False if mask.dtype == torch.bool else -math.inf)
         options = {"is_causal": is_causal, "dropout": dropout_p, "scaling": scale}
         return attend(self.module, query, key, value, attn_mask, **options)[0].transpose(1, 2)  # type: ignore[arg-type]  # by name
 
