@@ -145,3 +145,13 @@ def test_a_wrong_choice_is_refused_in_one_line(options, error, message):
 def test_a_wrong_option_of_one_side_names_the_side(side, options, message):
     with pytest.raises((BadOption, Clash), match=f"^{side}{message}"):
         tfzoo.Transformer(20, 8, 2, 1, **{side: options})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"pattern": [{"window": 0}]}, {"feedforward": {"name": "relu", "hidden": 0}}],
+    ids=str,
+)
+def test_a_wrong_option_of_both_sides_names_none(options):
+    with pytest.raises(BadOption, match=r"^(pattern|feedforward)"):
+        tfzoo.Transformer(20, 8, 2, 1, **options, encoder={"norm": "rms"})

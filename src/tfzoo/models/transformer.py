@@ -1,6 +1,8 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017, section 3), built from components."""
 
-from contextlib import nullcontext
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
 import torch
@@ -8,7 +10,7 @@ from torch import Tensor, nn
 
 from tfzoo.base.linear import linear
 from tfzoo.base.values import check_range, type_name
-from tfzoo.errors import BadOption, under
+from tfzoo.errors import BadOption, TfzooError, under
 from tfzoo.masks import Mask
 from tfzoo.models.constructor import with_stack_options
 from tfzoo.models.context import DecoderCache
@@ -19,6 +21,19 @@ from tfzoo.models.options import StackOptions
 from tfzoo.models.stack import Stack
 
 Tie = Literal["all", "target", "embeddings", "none"]
+
+
+@contextmanager
+def side(name: str, changes: Mapping[str, Any] | None) -> Iterator[None]:
+    """Context in which an error is about a side, unless it names an option that both have."""
+    try:
+        yield
+    except TfzooError as error:
+        option = re.split("[. ]", error.key)[0]
+        if not changes or option not in {"", *changes}:
+            raise
+        with under(name):
+            raise
 
 
 class Transformer(nn.Module):
@@ -92,11 +107,11 @@ class Transformer(nn.Module):
         sides = common.updated(encoder, "encoder"), common.updated(decoder, "decoder")
         allow = allow or []
         depth = sides[1].layers
-        with under("encoder") if encoder else nullcontext():
+        with side("encoder", encoder):
             self.encoder = Stack(
                 dim, sides[0], causal=False, cross=False, allow=allow, decoder_layers=depth
             )
-        with under("decoder") if decoder else nullcontext():
+        with side("decoder", decoder):
             self.decoder = Stack(dim, sides[1], causal=True, cross=True, allow=allow)
         self.max_positions = self.decoder.max_positions
 
