@@ -78,6 +78,12 @@ def test_options_out_of_range_are_refused_where_they_are_made(wrong):
         StackOptions().updated(wrong)
 
 
+def test_a_layer_has_the_options_that_are_not_of_a_whole_stack():
+    layer = inspect.signature(tfzoo.DecoderLayer).parameters
+    options = {field.name for field in fields(StackOptions)}
+    assert options & layer.keys() == options - {*STACK_KEYS}
+
+
 @pytest.mark.parametrize("model", [tfzoo.Transformer, tfzoo.TransformerClassifier])
 def test_the_signature_of_a_model_lists_every_option_with_type_and_default(model):
     parameters = inspect.signature(model).parameters

@@ -2,7 +2,9 @@
 
 import copy
 import pickle
+import sys
 from itertools import cycle, islice
+from types import ModuleType
 
 import pytest
 import torch
@@ -330,6 +332,14 @@ def test_a_declared_attention_can_be_compiled():
     model, x = nn.Sequential(declared(own_attention())()), torch.randn(2, 5, DIM)
     tfzoo.swap(model, attention="additive")
     torch.testing.assert_close(torch.compile(model, backend="eager")(x), model(x))
+
+
+def test_a_declared_attention_is_copied_beside_an_old_transformers(monkeypatch):
+    model = nn.Sequential(declared(own_attention())())
+    tfzoo.swap(model, attention="cosine")
+    monkeypatch.setitem(sys.modules, "transformers", ModuleType("transformers"))
+    monkeypatch.setitem(sys.modules, "transformers.masking_utils", None)
+    assert "tfzoo.attention.scale" in dict(copy.deepcopy(model)[0].named_parameters())
 
 
 def test_a_declaration_without_the_function_is_refused():

@@ -11,6 +11,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial, wraps
 from importlib import import_module
 from typing import Any, TypeVar
@@ -163,7 +164,8 @@ class InterfaceAttention(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         if "transformers" in sys.modules:  # that of its model, in a process that swapped nothing
-            register_functions()
+            with suppress(ModuleNotFoundError):  # of an old one, no model is swapped
+                register_functions()
 
 
 def mask_and_bias(
