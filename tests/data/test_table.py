@@ -136,6 +136,7 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(tmp_
         ("t.csv", "text,label\na,b,c\n", r"line 2: 3 column\(s\) .* and needs quotes in a cell"),
         ("t.csv", 'text,label\n"a" b,c\n', r"line 2: not CSV"),
         ("t.csv", 'text,label\na,x\n"never closed,c\n', r"line 3: not CSV"),
+        ("t.csv", "\ntext,label\na,x\n", r"nothing is there \(of CSV and TSV, in the first row\)"),
         ("t.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"line 2: no column 'label'"),
         ("t.jsonl", '{"text": "a", "label": "x"}\nb\n', r"line 2: no object in JSON"),
         ("t.jsonl", "[" * 100_000 + "\n", r"line 1: no object in JSON"),

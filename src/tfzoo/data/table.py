@@ -319,7 +319,7 @@ def no_column(column: str, names: Collection[str], where: str) -> BadData:
     if column in names:
         return BadData(f"{where}: the column {column!r} is there twice")
     if not names:
-        return BadData(f"{where} is empty")
+        return BadData(f"{where}: nothing is there (of CSV and TSV, in the first row)")
     return NoColumn(
         f"{where}: no column {column!r}.{did_you_mean(column, names)} There: {listing(names)} "
         "(in CSV and TSV, the first row). data.text_column and data.label_column (of translations "
