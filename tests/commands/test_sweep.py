@@ -112,16 +112,27 @@ def test_a_changed_file_adds_only_the_new_runs(trainings):
     ]
 
 
+@pytest.mark.parametrize("args", [[], ["--dry-run"]])
 def test_changed_settings_of_runs_that_are_there_are_an_error_before_anything_runs(
-    trainings, capsys
+    trainings, capsys, args
 ):
     sweep()
-    assert sweep(seeds=[7, 1], overrides={"optim.lr": 0.5}) == 2
+    assert sweep(*args, seeds=[7, 1], overrides={"optim.lr": 0.5}) == 2
     assert len(trainings.trained) == 4
     assert re.search(
         r"norm=layer/seed-1 was run with other settings: optim.lr was 0.002, is 0.5",
         capsys.readouterr().err,
     )
+
+
+def test_a_tuning_that_was_changed_is_an_error_and_the_folder_keeps_its_file(trainings, capsys):
+    tune = {"key": "optim.lr", "values": [0.001, 0.003]}
+    assert sweep(tune=tune) == 0
+    before = (FOLDER / "sweep.yaml").read_text()
+    for args in ([], ["--dry-run"]):
+        assert sweep(*args, tune={**tune, "values": [0.001, 0.002]}) == 2
+        assert "which the sweep file has changed" in capsys.readouterr().err
+    assert (FOLDER / "sweep.yaml").read_text() == before
 
 
 def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(trainings, capsys):
@@ -173,10 +184,11 @@ def test_a_sweep_is_repeated_with_other_seeds_in_a_folder_of_its_own(trainings, 
     assert trainings.trained[6:] == ["norm=layer seed 3", "norm=rms seed 3"]
 
 
-def test_it_writes_into_no_folder_that_is_something_else(trainings, capsys):
+@pytest.mark.parametrize("args", [[], ["--dry-run"]])
+def test_it_writes_into_no_folder_that_is_something_else(trainings, capsys, args):
     Path("mine").mkdir()
     Path("mine/letter").write_text("dear")
-    assert sweep("--run", "mine") == 2
+    assert sweep(*args, "--run", "mine") == 2
     assert "is not empty and holds no sweep" in capsys.readouterr().err
     assert [path.name for path in Path("mine").iterdir()] == ["letter"]
 

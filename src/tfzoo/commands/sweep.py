@@ -35,12 +35,13 @@ def run_sweep(given: Namespace) -> int:
             "--cell trains one run on this machine: remove --dry-run, --jobs and --engine"
         )
     from tfzoo.sweep.plan.load import load
-    from tfzoo.sweep.start import preview, start, start_one, sweep_folder
+    from tfzoo.sweep.start import check_folder, preview, start, start_one, sweep_folder
 
     retry, seeds = given.retry is not None, parse_seeds(given.seeds)
     plan = load(given.file, given.trust, seeds)
     folder = sweep_folder(plan, given.run, seeds)
     if given.dry_run:
+        check_folder(plan, folder)
         print_result("\n".join(preview(plan, folder, given.jobs or 1)))
         return 0
     if given.cell is not None:

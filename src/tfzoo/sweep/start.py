@@ -94,16 +94,24 @@ def start_one(plan: Plan, folder: Path, arguments: Sequence[str], number: int, r
 def create(plan: Plan, folder: Path, command: str) -> None:
     """Create the sweep's folder, or update its sweep file and list of cells."""
     make(folder)
-    if any(folder.iterdir()) and not (folder / state.SWEEP).is_file():
-        raise BadRun(f"{folder} is not empty and holds no sweep. Name another with --run")
-    for run in planned_runs(plan, folder):
-        for one in (run, *tune.trials(run, plan)):
-            check_unchanged(one, plan)
+    check_folder(plan, folder)
     replace_text(folder / state.SWEEP, as_yaml(plan.to_dict()))
     kept = ("name", "labels", "refused")
     records = [{key: getattr(cell, key) for key in kept} for cell in plan.cells]
     cells = {"command": command, "cells": records}
     replace_text(folder / state.CELLS, json.dumps(cells, indent=1, ensure_ascii=False) + "\n")
+
+
+def check_folder(plan: Plan, folder: Path) -> None:
+    """Check that a folder, which need not be there, has no other thing and no runs or values that
+    were chosen with other settings.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / state.SWEEP).is_file():
+        raise BadRun(f"{folder} is not empty and holds no sweep. Name another with --run")
+    for run in planned_runs(plan, folder):
+        tune.tuned(run, plan)
+        for one in (run, *tune.trials(run, plan)):
+            check_unchanged(one, plan)
 
 
 def check_unchanged(run: Run, plan: Plan) -> None:
