@@ -149,6 +149,7 @@ def test_they_are_listed_and_its_task_is_checked_trained_tested_and_applied(
 
 SWEEP = """\
 recipe: median.yaml
+overrides: {data.dataset.train: 2000, data.dataset.val: 100, trainer.val_check_interval: 10}
 axes: {model.norm: [layer, rms], trainer.max_steps: [100], optim.lr: [0.01]}
 seeds: [1, 2]
 metric: {name: test/mae, mode: min}

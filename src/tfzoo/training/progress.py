@@ -204,7 +204,7 @@ class Throughput(L.Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.training = float(state_dict["training"])
-        self.before = {key: state_dict[key] for key in ("tokens", "seconds")}
+        self.before = {key: float(state_dict[key]) for key in ("tokens", "seconds")}
 
     def counts(self) -> dict[str, Any]:
         """The numbers of ``summary.json``, of all attempts together."""
