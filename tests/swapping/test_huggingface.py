@@ -205,3 +205,10 @@ def test_the_attention_function_of_a_transformers_model():
     assert adapters.supports_sdpa(model)
     longformer = transformers.LongformerModel  # which has attention of its own kind
     assert not adapters.supports_sdpa(longformer)
+
+
+def test_a_run_of_tfzoo_is_loaded_otherwise(own_folder):
+    (own_folder / "run").mkdir()
+    (own_folder / "run/config.yaml").write_text("task: translation\n", "utf-8")
+    with pytest.raises(BadRun, match=r"run is a run of tfzoo: tfzoo.load\('run'\)"):
+        tfzoo.from_pretrained("run")

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -266,3 +267,20 @@ def test_a_run_is_not_shared_between_jobs():
     assert seconds_left(4, [10.0, 30.0], 2) == 40
     assert seconds_left(1, [10.0, 30.0], 4) == 20
     assert seconds_left(4, [], 2) is None
+
+
+def test_a_signal_that_ended_the_fork_server_too_stops_the_sweep(monkeypatch):
+    def ended(*args):
+        raise EOFError("unexpected EOF")
+
+    for name in ("start", "command", "imports"):
+        monkeypatch.setattr(local, name, ended if name == "start" else lambda *args: ())
+    stop = local.Stop()
+    plan: Any = None
+    run: Any = None
+    with pytest.raises(EOFError):
+        local.Pool(plan, [{}], stop, print).start(run)
+    stop.code = 75
+    pool = local.Pool(plan, [{}], stop, print)
+    pool.start(run)
+    assert not pool.running

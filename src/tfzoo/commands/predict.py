@@ -108,6 +108,8 @@ def predict_parser() -> CommandParser:
 
 def check(given: Namespace) -> None:
     """Check the arguments before the weights are read."""
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        raise TfzooError("predict is one process, for which there is no launcher")
     if given.format not in WRITTEN:
         raise UnknownName("format", given.format, WRITTEN)
     given.trained.task.Options(**options_of(given))

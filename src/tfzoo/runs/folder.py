@@ -170,11 +170,12 @@ def make(folder: Path, new: bool = False) -> bool:
 
 
 def similar_runs(run: str | Path) -> list[str]:
-    """Up to 5 runs to suggest for one that does not exist: in the same folder, else the latest in
-    ``runs/``.
+    """Up to 5 runs to suggest for one that does not exist: in the same folder or one below it, else
+    the latest in ``runs/``.
     """
-    beside = sorted(path.parent for path in Path(run).parent.glob("*/config.yaml"))
-    runs = beside or sorted(
+    around = Path(run).parent
+    beside = [*sorted(around.glob(f"*/{CONFIG}")), *sorted(around.glob(f"*/*/{CONFIG}"))]
+    runs = [path.parent for path in beside] or sorted(
         (path.parent for path in RUNS.glob("*/*/config.yaml")),
         key=lambda path: -path.stat().st_mtime,
     )

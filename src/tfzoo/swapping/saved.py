@@ -37,6 +37,8 @@ def from_pretrained(folder: str | Path) -> Any:
     folder = pretrained.place_of(folder)
     if not folder.is_dir():
         raise BadRun(f"no folder {folder}; at the Hub it is hf://owner/name")
+    if (folder / "config.yaml").is_file() and not (folder / pretrained.CONFIG).is_file():
+        raise BadRun(f"{folder} is a run of tfzoo: tfzoo.load({str(folder)!r}).model is its model")
     config = config_of(folder)
     if not config.get(SWAPS):
         return pretrained_model(folder)

@@ -187,7 +187,12 @@ class Pool:
     def start(self, run: Run) -> None:
         """Start the process of a run."""
         environment = self.free.pop(0)
-        process = start(run, command(run, self.plan), environment, imports(run, self.plan))
+        try:
+            process = start(run, command(run, self.plan), environment, imports(run, self.plan))
+        except EOFError:  # a signal to the whole group has ended the fork server
+            if not self.stop.code:
+                raise
+            return
         self.running[process.sentinel] = run, process, environment
         self.stop.processes.add(process)
         if self.stop.code:  # by a signal that came meanwhile
