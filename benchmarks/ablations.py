@@ -16,8 +16,6 @@ Write the tables only:
     python benchmarks/ablations.py
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import re

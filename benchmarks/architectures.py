@@ -8,8 +8,6 @@ transformers loads of an imported model's export into benchmarks/architectures.m
 the largest value that was compared.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Mapping

@@ -6,8 +6,6 @@
 Needs ``tfzoo`` to be importable, and Linux; a disk of its own for a process needs ``unshare -Urm``.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -9,8 +9,6 @@ baseline. Its verdicts are those of ``tfzoo.sweep.judge``: its tests, Holm's cor
 that a verdict stands with and without the runs that diverged; only the loop over sweeps is here.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ and the step of the last checkpoint. Exit code 1 if weights, optimiser, schedule
 metrics.csv differ in the end. TMPDIR is on another file system than the runs where /dev/shm is one.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import io

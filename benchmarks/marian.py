@@ -2,8 +2,6 @@
 only speed and memory differ.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel

@@ -6,8 +6,6 @@ Forward, the gradient of the input, and that of the weight, each the best of so 
 operations a second; both take turns.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -10,8 +10,6 @@ weights, with the same batches in the same order, without dropout: the largest d
 losses of 20 steps, in fp32 and in float64. Which is faster: benchmarks/host.py.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable

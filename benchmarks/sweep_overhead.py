@@ -7,8 +7,6 @@ divided by the jobs. The training time is the sum of what each run's ``fit`` too
 included (``seconds`` in ``summary.json``).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

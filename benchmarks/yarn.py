@@ -8,8 +8,6 @@ with slower rotation for so many times the length. The table has the mean accura
 and, in parentheses, the least and the largest.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from statistics import mean

@@ -4,8 +4,6 @@ sinusoids?
     python -m benchmarks.claims.embeddings --write
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

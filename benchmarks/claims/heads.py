@@ -5,8 +5,6 @@
 Small translators are trained in ``--runs``, half a minute each, if they are not there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import combinations

@@ -6,8 +6,6 @@ The first table takes random tokens, in float64. For the second, small translato
 ``--runs``, half a minute each, if they are not there.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@
     python -m benchmarks.claims.quadratic --write
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -7,8 +7,6 @@ The first table is exact, in float64. For the others, small translators are trai
 half a minute each, if they are not there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
