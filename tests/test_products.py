@@ -48,7 +48,7 @@ def test_values_and_gradients(shape, bias, again, chosen):
             squares = torch.stack([one.square().sum() for one in first]).sum()
             results[-1] += torch.autograd.grad(squares, given)
     assert bool(chosen) == (0 not in shape)
-    assert_close(*results, rtol=1e-4, atol=1e-3)
+    assert_close(*results, rtol=1e-3, atol=1e-3)  # of squares, in fp32
 
 
 def test_only_what_needs_a_gradient_gets_one(chosen):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tfzoo.base.scores import factors, format_score
 from tfzoo.base.terminal import notify
-from tfzoo.errors import BadRun, UnknownName, listing
+from tfzoo.errors import BadRun, UnknownName
 from tfzoo.plots.style import (
     COLOURS,
     DASHES,
@@ -109,7 +109,7 @@ def read_run(folder: Path, name: str = "") -> RunMetrics:
     found = {name: one for name, one in logged_curves(folder).items() if name[:5] != "test/"}
     if not found:
         inside = sorted(str(path.parent) for path in folder.glob(f"**/{CONFIG}"))
-        known = f"; runs in it: {listing(inside)}" if inside else ""
+        known = f"; runs in it: {', '.join(inside[:5])}" if inside else ""
         raise BadRun(f"{folder} has no {METRICS} with values of training{known}")
     recipe, fit = read_config(folder), read_summary(folder).get("fit", {})
     settings: Mapping[str, Any] = recipe.get("checkpoint") or {}
