@@ -356,3 +356,12 @@ def test_a_declared_attention_that_calls_nothing_is_refused():
     tfzoo.swap(model, attention="cosine")
     with pytest.raises(BadOption, match=r"Own\.forward does not call scaled_dot_product_attention"):
         model(torch.randn(2, 5, DIM))
+
+
+@pytest.mark.parametrize("kind", [nn.TransformerEncoderLayer, nn.TransformerDecoderLayer])
+def test_a_copy_of_a_layer_whose_feed_forward_was_swapped_computes_the_same(kind):
+    layer, x = kind(DIM, HEADS, 32, dropout=0.0, batch_first=True).double(), torch.randn(2, 5, DIM)
+    tfzoo.swap(layer, feedforward="swiglu")
+    args = [x.double()] * (1 + (kind is nn.TransformerDecoderLayer))
+    for again in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        close(again(*args), layer(*args))

@@ -170,9 +170,7 @@ def make(folder: Path, new: bool = False) -> bool:
 
 
 def similar_runs(run: str | Path) -> list[str]:
-    """Up to 5 runs to suggest for one that does not exist: in the same folder or one below it, else
-    the latest in ``runs/``.
-    """
+    """Up to 5 runs to suggest for one that is missing: beside it, else the latest in ``runs/``."""
     around = Path(run).parent
     beside = [*sorted(around.glob(f"*/{CONFIG}")), *sorted(around.glob(f"*/*/{CONFIG}"))]
     runs = [path.parent for path in beside] or sorted(

@@ -19,6 +19,7 @@ from tfzoo.swapping.norms import equal
 
 KNOWN = "those of PyTorch's Transformer layers, and modules of two or three linear maps"
 TORCH_LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+
 Map = tuple[Tensor, Tensor | None]
 """The weight ``(out in)`` and the bias of a linear map."""
 
@@ -208,3 +209,8 @@ def replacement(model: nn.Module, name: str, specs: Mapping[str, Spec]) -> tuple
     trains = any(one.requires_grad for part in maps for one in part.parameters())
     made.train(module.training).requires_grad_(trains)
     return made, "" if loaded else "new weights"
+
+
+def identity(x: Tensor) -> Tensor:
+    """In place of an activation that the replacement of its layer has."""
+    return x

@@ -208,11 +208,7 @@ def swap(
         names = [one.name for one, _, new in parts if one.kind == "norm" and new is not None]
         norms.check_mixing_norm(model, norm, names, valid, allow)
         padding = norms.Padding(model, valid) if valid and valid is not True else None
-    calling = {
-        old: None
-        for _, old, new in parts
-        if isinstance(new, InterfaceAttention) and attentions.calls_interface(type(old))
-    }
+    calling = {old: None for _, old, new in parts if new and attentions.calls_interface(type(old))}
     attentions.use_interface(model, list(calling))
     for part, old, new in parts:
         if new is not None:
@@ -291,7 +287,9 @@ def place(model: nn.Module, name: str, old: nn.Module, new: nn.Module) -> None:
         layer.add_module(attentions.NAME, new)
     elif isinstance(new, SwappedFeedForward) and type(old) in feedforwards.TORCH_LAYERS:
         layer.linear1 = new
-        layer.activation, layer.dropout, layer.linear2 = (nn.Identity() for _ in range(3))
+        layer.dropout, layer.linear2 = nn.Identity(), nn.Identity()
+        del layer.activation  # a copied decoder layer takes a module in its place for none: ReLU
+        layer.activation = feedforwards.identity
     else:
         model.set_submodule(name, new)
 
