@@ -197,7 +197,6 @@ def test_a_model_that_reads_the_dtype_of_a_norms_weight_takes_one_without():
 
 
 def test_the_attention_function_of_a_transformers_model():
-    transformers = pytest.importorskip("transformers", minversion="5")
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
     model = transformers.ViTModel(transformers.ViTConfig(**sizes, image_size=4, patch_size=4))
     model.set_attn_implementation("eager")

@@ -108,8 +108,10 @@ def read_run(folder: Path, name: str = "") -> RunMetrics:
     check_exists(folder)
     found = {name: one for name, one in logged_curves(folder).items() if name[:5] != "test/"}
     if not found:
-        inside = sorted(str(path.parent) for path in folder.glob(f"**/{CONFIG}"))
-        known = f"; runs in it: {', '.join(inside[:5])}" if inside else ""
+        inside = [
+            str(path.parent) for deep in ("*", "*/*") for path in folder.glob(f"{deep}/{CONFIG}")
+        ]
+        known = f"; runs in it: {', '.join(sorted(inside)[:5])}" if inside else ""
         raise BadRun(f"{folder} has no {METRICS} with values of training{known}")
     recipe, fit = read_config(folder), read_summary(folder).get("fit", {})
     settings: Mapping[str, Any] = recipe.get("checkpoint") or {}

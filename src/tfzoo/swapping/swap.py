@@ -168,8 +168,8 @@ def swap(
             argument of ``model.forward`` that is true at tokens (``"attention_mask"``); with a
             ``~`` before it, of one that is true at padding (``"~src_key_padding_mask"``); a
             function of the arguments of ``model.forward`` that returns ``(b n)``, true at tokens;
-            or True: there is never any padding. A call without an
-            argument that ``forward`` declares has no padding.
+            or True: there is never any padding. A call without an argument that ``forward``
+            declares has no padding.
         allow: rules of clashes to accept, as in :class:`~tfzoo.Transformer`.
         weighting: the component that makes weights from scores in every attention.
         feedforward: the component that replaces every feed-forward layer.

@@ -90,13 +90,10 @@ def table(folder: str | Path | SweepFolder) -> list[Row]:
 def row(run: Run, place: str) -> Row:
     """The row of one run, which lies at this place in the sweep's folder, which may be moved."""
     fit, found = read_summary(run.folder).get("fit", {}), run.outcome
-    explained = {
-        name: fmean(curve.values())
-        for name, curve in logged_curves(run.folder).items()
-        if name.startswith("explain/")
-    }
     status = found.state if found.is_over else "missing"
     ended = status in ("completed", "diverged")
+    curves = logged_curves(run.folder).items() if ended else ()
+    explained = {name: fmean(one.values()) for name, one in curves if name[:8] == "explain/"}
     peak, checkpoint = fit.get("peak_memory") or {}, fit.get("checkpoint")
     return {
         "cell": run.cell.name,
