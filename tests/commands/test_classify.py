@@ -263,4 +263,6 @@ def test_who_types_gets_an_answer_to_each_line(here, monkeypatch):
 def test_predict_is_one_process(here, capsys, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert main(typed("predict runs/toy/1 toy.yaml")) == 2
-    assert "predict is one process, for which there is no launcher" in capsys.readouterr().err
+    assert (
+        "predict runs in one process: start it without torchrun or srun" in capsys.readouterr().err
+    )

@@ -109,7 +109,7 @@ def predict_parser() -> CommandParser:
 def check(given: Namespace) -> None:
     """Check the arguments before the weights are read."""
     if os.environ.get("WORLD_SIZE", "1") != "1":
-        raise TfzooError("predict is one process, for which there is no launcher")
+        raise TfzooError("predict runs in one process: start it without torchrun or srun")
     if given.format not in WRITTEN:
         raise UnknownName("format", given.format, WRITTEN)
     given.trained.task.Options(**options_of(given))
