@@ -11,8 +11,9 @@ from tests.data.test_sentencepiece import library
 from tests.json_files import edit
 from tests.published_folders import LINES, TOKENIZERS, mixed_lines, save_tokenizer
 from tfzoo.base.registry import create
+from tfzoo.data.classification import ClassificationData
 from tfzoo.data.tokenizer import found_in, restored, state_of
-from tfzoo.errors import BadRun
+from tfzoo.errors import BadRun, TfzooError
 
 
 @pytest.fixture(params=TOKENIZERS)
@@ -114,6 +115,14 @@ def test_other_files_than_a_tokenizers_are_refused_in_one_line(t5, monkeypatch):
     refused(r"has no tokenizer\.json, ")
     monkeypatch.setitem(sys.modules, "transformers", None)
     refused("is refused: .*transformers")
+
+
+@pytest.mark.parametrize("folder", [None, "nowhere"])
+def test_a_tokenizer_without_its_folder_is_refused_before_text_is_read(folder):
+    tokenizer = {"name": "pretrained", "folder": folder}
+    data = ClassificationData(train="no/such/file.csv", tokenizer=tokenizer)
+    with pytest.raises(TfzooError, match=folder or "needs the option 'folder'"):
+        data.prepare_data()
 
 
 OWN = {

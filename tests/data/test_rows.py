@@ -17,8 +17,10 @@ import tfzoo
 from tests.trainers import quiet
 from tfzoo.commands.main import main
 from tfzoo.data.classification import ClassificationData
+from tfzoo.data.documents import DocumentData
 from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadData, BadOption, TfzooError, UnknownName
+from tfzoo.tasks.regression import RegressionData
 
 pytestmark = pytest.mark.usefixtures("no_pictures", "empty_cache")
 
@@ -179,7 +181,7 @@ def test_classes_that_are_stored_as_numbers_have_their_names():
     features = datasets.Features({"text": datasets.Value("string"), "label": label})
     rows = {"text": ["a", "b"], "label": [0, 1]}
     data = ClassificationData(train=datasets.Dataset.from_dict(rows, features), val=[("a", "x")])
-    found = list(data.text.external(data.columns, data.columns)["train"])
+    found = list(data.text.external(data.form)["train"])
     assert found == [("a", "negative"), ("b", "positive")]
 
 
@@ -240,6 +242,33 @@ def test_a_row_that_is_wrong_is_refused_by_its_index(rows, words):
 def test_what_has_no_rows_is_refused(options, error, words):
     with pytest.raises(error, match=words):
         ClassificationData(**options).prepare_data()
+
+
+def test_a_misspelt_argument_of_any_data_module_is_named_with_the_nearest():
+    for data in (ClassificationData, TranslationData, DocumentData, RegressionData):
+        with pytest.raises(
+            BadOption, match=rf"{data.__name__} has no argument 'trian'\. Did you mean 'train'\?"
+        ):
+            data(trian="x.csv")
+
+
+def test_a_missing_column_of_a_translation_names_the_option_of_its_side():
+    for row, option in (({"eng": "a", "de": "b"}, "source"), ({"en": "a"}, "target")):
+        with pytest.raises(BadData, match=rf"There: .*data\.{option}_column: NAME$") as error:
+            TranslationData(train=[row], val=PAIRS).prepare_data()
+        assert str(error.value).count("_column") == 1
+
+
+@pytest.mark.parametrize("data", [DocumentData, RegressionData])
+def test_a_task_says_which_data_it_takes(data, tmp_path):
+    """Also where batches have the same class, as those of numbers and of classes."""
+    rows = [{"text": f"a {n}", "label": n % 2} for n in range(12)]
+    other = data(train=rows, val=rows)
+    with pytest.raises(
+        BadOption,
+        match=rf"ClassificationTask takes tfzoo\.\S*ClassificationData, not {data.__name__}",
+    ):
+        quiet(tmp_path, max_steps=1).fit(classifier(ClassificationData(train=rows)), other)
 
 
 def test_translations_of_rows_need_validation_rows():

@@ -90,8 +90,10 @@ def test_a_place_is_the_line_in_the_file(tmp_path, form):
 def test_a_column_that_is_not_there_is_told_with_what_is(tmp_path, form):
     message = error(table(tmp_path, f"t{form}", WRITERS[form](ROWS), ("text", "lable")))
     assert "no column 'lable'. Did you mean 'label'?" in message
-    assert "data.label_column" in message
+    assert f"t{form}" in message
     assert "text" in message.partition("There: ")[2]
+    assert message.endswith("Name the one to read: data.label_column: NAME")
+    assert "text_column" not in message
 
 
 @pytest.mark.parametrize("form", WRITERS)
@@ -136,7 +138,7 @@ def test_bad_utf8_a_blank_line_and_a_lone_carriage_return_are_found_by_line(tmp_
         ("t.csv", "text,label\na,b,c\n", r"line 2: 3 column\(s\) .* and needs quotes in a cell"),
         ("t.csv", 'text,label\n"a" b,c\n', r"line 2: not CSV"),
         ("t.csv", 'text,label\na,x\n"never closed,c\n', r"line 3: not CSV"),
-        ("t.csv", "\ntext,label\na,x\n", r"nothing is there \(of CSV and TSV, in the first row\)"),
+        ("t.csv", "\ntext,label\na,x\n", r"line 1: no column 'text'. There: none"),
         ("t.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"line 2: no column 'label'"),
         ("t.jsonl", '{"text": "a", "label": "x"}\nb\n', r"line 2: no object in JSON"),
         ("t.jsonl", "[" * 100_000 + "\n", r"line 1: no object in JSON"),

@@ -263,18 +263,23 @@ def arguments(cls: type) -> Mapping[str, Parameter]:
     return found
 
 
+def check_names(cls: type, given: Collection[str], passed_on: Collection[str] = ()) -> None:
+    """Raise BadOption for a name that is no argument of a constructor, nor ``passed_on`` by it."""
+    known = dict.fromkeys([*arguments(cls), *passed_on])
+    for name in given:
+        if name not in known:
+            raise BadOption(
+                f"{cls.__name__} has no argument {name!r}.{did_you_mean(name, known)} "
+                f"It has: {listing(known, 30)}"
+            )
+
+
 def check_arguments(cls: type, given: Collection[str], passed_on: Collection[str] = ()) -> None:
     """Check the names of the arguments with which a constructor is called. Where it has
     ``**kwargs``, any name is taken, unless it is known what they can be, ``passed_on``.
     """
-    known = dict.fromkeys([*arguments(cls), *passed_on])
     if passed_on or not any(one.kind is one.VAR_KEYWORD for one in parameters(cls)):
-        for name in given:
-            if name not in known:
-                raise BadOption(
-                    f"{cls.__name__} has no argument {name!r}.{did_you_mean(name, known)} "
-                    f"It has: {listing(known, 30)}"
-                )
+        check_names(cls, given, passed_on)
     for one in parameters(cls):  # its parent may get what it needs from the class itself
         if one.default is one.empty and one.kind not in VARIADIC and one.name not in given:
             raise BadOption(f"{cls.__name__} needs {one.name}")

@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,7 @@ from tfzoo.base.terminal import FORMATS, notify, progress, relative_path, row_li
 from tfzoo.base.values import members
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.config import descriptions
-from tfzoo.data.table import FORMS, NoColumn, TextFormat, decoded, ending_of, read_lines, table
+from tfzoo.data.table import FORMS, NoColumn, decoded, ending_of, read_lines, table
 from tfzoo.errors import BadData, TfzooError, UnknownName
 from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.training.evaluation import SETS, evaluate
@@ -181,8 +182,7 @@ def read(given: Namespace, task: Any) -> Iterator[Example]:
         return ((line, None) for line in lines)
     data = task.Data(**given.trained.entry["recipe"].get("data") or {})
     for columns in (data.columns, data.columns[:1] * 2):
-        form = TextFormat(columns, header=data.header)
-        rows = table(path, form)
+        rows = table(path, replace(data.form, columns=columns))
         with suppress(NoColumn):  # it has no references
             next(iter(rows), None)
             break

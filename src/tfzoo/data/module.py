@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from tfzoo.base import adapters
 from tfzoo.base.registry import DatasetSpec, TokenizerSpec, create
-from tfzoo.base.values import check_range
+from tfzoo.base.values import check_names, check_range
 from tfzoo.data.loaders import (
     Files,
     LengthBucketedSampler,
@@ -37,7 +37,7 @@ from tfzoo.data.prepare import (
     train_tokenizer,
 )
 from tfzoo.data.source import Columns, Split, TextSource
-from tfzoo.data.table import names_of, parts
+from tfzoo.data.table import TextFormat, names_of, parts
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadData, BadOption
 
@@ -90,8 +90,8 @@ class TextData(L.LightningDataModule):
             (:mod:`tfzoo.data.loaders`). None: it is prepared as a whole.
 
     Raises:
-        BadOption: a number out of its range, a tokenizer that cannot be built, or options that
-            exclude each other.
+        BadOption: an argument that there is not, a number out of its range, a tokenizer that cannot
+            be built, or options that exclude each other.
         BadData: in ``prepare_data`` and ``setup``: text that is missing or malformed; the message
             names file and line.
     """
@@ -100,6 +100,8 @@ class TextData(L.LightningDataModule):
     """What :meth:`describe` calls one example."""
     header: ClassVar[bool] = True
     """Whether the first row of every table names its columns."""
+    column_options: ClassVar[tuple[str, str]] = "text_column", "label_column"
+    """The options that name the columns."""
 
     streams: ClassVar[bool] = True
     """Whether training can be read as a stream."""
@@ -134,8 +136,10 @@ class TextData(L.LightningDataModule):
         seed: int = 0,
         workers: int = 0,
         stream: int | None = None,
+        **unknown: Any,
     ) -> None:
         super().__init__()
+        check_names(type(self), unknown)
         check_range("data.max_tokens", max_tokens, ge=1, le=MOST_TOKENS, whole=True)
         check_range("data.max_length", max_length, ge=1, le=MOST_TOKENS, whole=True)
         check_range("data.workers", workers, ge=0, le=1024, whole=True)
@@ -149,9 +153,7 @@ class TextData(L.LightningDataModule):
                 key="data.stream",
             )
         create("tokenizer", tokenizer)  # its options are checked now, not after reading
-        self.text = TextSource(
-            dataset, name, root, train, val, test, header=self.header, stream=stream is not None
-        )
+        self.text = TextSource(dataset, name, root, train, val, test, stream=stream is not None)
         self.dataset, self.built_in = dataset or "", self.text.built_in
         self.val_fraction, self.tokenizer = val_fraction, tokenizer
         self.max_tokens, self.max_length = max_tokens, max_length
@@ -162,6 +164,12 @@ class TextData(L.LightningDataModule):
         self.sets: dict[str, Any] = {}
         self.overlap: dict[str, int] = {}
         self.skipped: dict[str, int] = {}
+
+    @property
+    def form(self) -> TextFormat:
+        """How the text stands in files and rows."""
+        endings = self.endings or self.columns
+        return TextFormat(self.columns, endings, self.header, self.column_options)
 
     @property
     def vocabulary(self) -> Any:
@@ -247,6 +255,10 @@ class TextData(L.LightningDataModule):
 
     def _prepare(self) -> None:
         """Fill ``splits``, ``sets``, ``skipped`` and ``overlap``."""
+        made = create("tokenizer", self.tokenizer)
+        if "published" in made.entry.traits and not (self._vocabulary or self.tokenizer_states):
+            made.train(())  # reads its folder, and no text
+            self.tokenizer_states = [made.state()] * 2
         self.splits = self._examples()
         train, held, read = self._read_splits()
         if self._vocabulary is None:
@@ -266,10 +278,9 @@ class TextData(L.LightningDataModule):
         if self.built_in is not None:
             made = getattr(self.built_in, "languages", self.columns)
             return {**generated(self.dataset, self.seed, made, self.columns)}
-        endings = self.endings or self.columns
         if self.stream is not None:
-            self.files = Files(*self.text.files(self.columns, endings))
-        found = self.text.external(self.columns, endings)
+            self.files = Files(*self.text.files(self.form))
+        found = self.text.external(self.form)
         self.holds_out = "val" not in found
         if not self.holds_out:
             return {**found}

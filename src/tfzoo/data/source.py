@@ -44,7 +44,6 @@ class TextSource:
         root: folder of the files, or one that ``save_to_disk`` wrote.
         train, val, test: rows; or paths of files, relative to ``root``; or, where a data set has
             splits with names, names of these.
-        header: whether the first row of every table names its columns.
         stream: whether ``train`` is found by :meth:`files` instead of being read as a whole.
 
     Raises:
@@ -60,7 +59,6 @@ class TextSource:
         val: Split | None,
         test: Split | Mapping[str, Split] | None,
         *,
-        header: bool,
         stream: bool = False,
     ) -> None:
         given: Any = dataset
@@ -99,31 +97,29 @@ class TextSource:
                 key="data.train",
             )
         self.built_in: Any = create("dataset", given) if built_in else None
-        self.name, self.header, self.stream = name, header, stream
+        self.name, self.stream = name, stream
         self.root = None if root is None else Path(root).expanduser()
         self.val, self.tests = val, named_tests(test)
 
-    def external(self, columns: Columns, endings: Columns) -> dict[str, Text]:
-        """The splits that are not built in, without ``val`` if there is none. ``columns`` are those
-        of tables and rows, ``endings`` those of pairs of files (``train.en``, ``train.de``).
-        """
+    def external(self, form: TextFormat) -> dict[str, Text]:
+        """The splits that are not built in, without ``val`` if there is none."""
         saved = self.root if self.root is not None and is_saved(self.root) else None
         source = self.name or saved
         found = self.splits if source is None else loaded(source)
         if found is None:
-            return self._local(TextFormat(columns, endings, self.header))
+            return self._local(form)
         name = str(source or "data.dataset")
         wanted = split_names(found, name, self.train, self.val, self.tests)
         return {
-            ours: given_rows(found[theirs], columns, f"{name}[{theirs!r}]")
+            ours: given_rows(found[theirs], form, f"{name}[{theirs!r}]")
             for ours, theirs in wanted.items()
         }
 
-    def files(self, columns: Columns, endings: Columns) -> tuple[Path, list[str], TextFormat]:
+    def files(self, form: TextFormat) -> tuple[Path, list[str], TextFormat]:
         """The files of a training text that is read as a stream: the folder that they are relative
         to, their paths, and their form.
         """
-        root, form = self.root or Path(), TextFormat(columns, endings, self.header)
+        root = self.root or Path()
         return root, files_of(root, paths_of(self.train) or [], form), form
 
     def _local(self, form: TextFormat) -> dict[str, Text]:
@@ -140,9 +136,7 @@ class TextSource:
             paths = paths_of(name if split is None else split)
             place = f"data.{name}" if name in ("train", "val", "test") else f"data.test[{name!r}]"
             found[name] = (
-                given_rows(split, form.columns, place)
-                if paths is None
-                else find_texts(root, paths, form)
+                given_rows(split, form, place) if paths is None else find_texts(root, paths, form)
             )
         if self.tests is None and self.root is not None:
             found |= find_tests(root, form)
@@ -193,7 +187,7 @@ def find_text(path: Path, form: TextFormat) -> Text:
                 f"{path} holds the splits {listing(splits)}: give it as data.root, or one of its "
                 f"folders, {path / next(iter(splits))}"
             )
-        return given_rows(splits["train"], form.columns, str(path))
+        return given_rows(splits["train"], form, str(path))
     if has_classes(path, form):
         return Text(str(path), partial(labelled_files, path))
     first, second = form.endings
@@ -338,21 +332,21 @@ def named_tests(test: Any) -> Mapping[str, Any] | None:
     return named
 
 
-def given_rows(rows: Any, columns: Columns, path: str) -> Text:
-    """The pairs of text in rows that were given in Python. A row is a dict with both ``columns``,
-    or a tuple of them; a column that is a pair of texts is two of these. A class that a
+def given_rows(rows: Any, form: TextFormat, path: str) -> Text:
+    """The pairs of text in rows that were given in Python. A row is a dict with both columns, or a
+    tuple of them; a column that is a pair of texts is two of these. A class that a
     ``datasets.Dataset`` stores as a number is given by its name. ``path`` is the name of the rows
     in error messages.
     """
-    kind, form, classes = type(rows).__name__, TextFormat(columns), dict[str, Any]()
+    kind, classes = type(rows).__name__, dict[str, Any]()
     if hasattr(rows, "to_dict") and hasattr(rows, "notna"):  # a pandas table
         rows = rows.astype(object).where(rows.notna(), None).to_dict("records")
     by_index = hasattr(rows, "__len__") and hasattr(rows, "__getitem__")
     if isinstance(rows, Mapping | bytes) or not by_index:
         raise BadOption(
             f"{path} is of type {kind}, which is not read several times by index; give a list: "
-            f"list(rows), as in [{{{columns[0]!r}: ..., {columns[1]!r}: ...}}, ...]; several "
-            "splits in one dict as dataset="
+            f"list(rows), as in [{{{form.names[0]!r}: ..., {form.names[-1]!r}: ...}}, ...]; "
+            "several splits in one dict as dataset="
         )
     if hasattr(rows, "select_columns"):  # a datasets.Dataset
         rows = rows.with_format(None).select_columns(form.columns_of(rows.column_names, path))

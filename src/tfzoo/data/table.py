@@ -113,11 +113,13 @@ class TextFormat:
             same.
         header: whether the first row of a ``.tsv`` has to name the columns; if not, it may, and the
             file has exactly these two.
+        options: those of the section ``data`` that name the columns.
     """
 
     columns: tuple[str, str]
     endings: tuple[str, str] = ("", "")
     header: bool = True
+    options: tuple[str, str] = ("text_column", "label_column")
 
     @property
     def single(self) -> bool:
@@ -132,14 +134,34 @@ class TextFormat:
     def row(self, cells: Mapping[str, Any], where: str) -> Row:
         """The row at a place, of cells that have names."""
         first, second = self.columns
-        return where, cell(cells, first, where), cell(cells, second, where)
+        return where, self.cell(cells, first, where), self.cell(cells, second, where)
 
-    def columns_of(self, names: Sequence[str], path: str | Path) -> list[str]:
+    def cell(self, row: Mapping[str, Any], column: str, where: str) -> str:
+        """One cell as text."""
+        if isinstance(column, Pair):
+            return joined(self.cell(row, name, where) for name in names_of(column))
+        if column not in row and isinstance(row.get(NESTED), Mapping):
+            row = row[NESTED]
+        if column not in row:
+            raise self.no_column(column, row, where)
+        return text_of(row[column], column, where)
+
+    def columns_of(self, names: Sequence[str], where: str) -> list[str]:
         """Those columns of a file that are read, of all its ``names``; each must be there once."""
         for name in self.names:
             if names.count(name) > 1 or (name not in names and NESTED not in names):
-                raise no_column(name, names, str(path))
+                raise self.no_column(name, names, where)
         return [name for name in (*self.names, NESTED) if name in names]
+
+    def no_column(self, column: str, names: Collection[str], where: str) -> BadData:
+        """The error for a column that is missing, or there twice."""
+        if column in names:
+            return BadData(f"{where}: the column {column!r} is there twice")
+        option = self.options[column not in names_of(self.columns[0])]
+        return NoColumn(
+            f"{where}: no column {column!r}.{did_you_mean(column, names)} There: {listing(names)}. "
+            f"Name the one to read: data.{option}: NAME"
+        )
 
 
 def table(path: Path, form: TextFormat) -> Text:
@@ -179,7 +201,7 @@ def delimited(path: Path, form: TextFormat) -> Iterator[Row]:
         for row in reader:
             number, begun = begun + 1, reader.line_num
             if number == 1 and (not names or {*form.columns} <= {*row}):
-                form.columns_of(row, path)
+                form.columns_of(row, f"{path}, line 1")
                 names = row
                 continue
             where = f"{path}, line {number:,}"
@@ -220,7 +242,7 @@ def parquet(path: Path, form: TextFormat) -> Iterator[Row]:
 
     try:
         with ParquetFile(path) as file:
-            wanted, number = form.columns_of(file.schema_arrow.names, path), count(1)
+            wanted, number = form.columns_of(file.schema_arrow.names, str(path)), count(1)
             for batch in file.iter_batches(BATCH, columns=wanted):
                 for row in batch.to_pylist():
                     yield form.row(row, f"{path}, row {next(number):,}")
@@ -312,30 +334,6 @@ NESTED = "translation"
 
 class NoColumn(BadData):
     """A column is missing."""
-
-
-def no_column(column: str, names: Collection[str], where: str) -> BadData:
-    """The error for a column that is missing, or there twice."""
-    if column in names:
-        return BadData(f"{where}: the column {column!r} is there twice")
-    if not names:
-        return BadData(f"{where}: nothing is there (of CSV and TSV, in the first row)")
-    return NoColumn(
-        f"{where}: no column {column!r}.{did_you_mean(column, names)} There: {listing(names)} "
-        "(in CSV and TSV, the first row). data.text_column and data.label_column (of translations "
-        "source_column and target_column) name others"
-    )
-
-
-def cell(row: Mapping[str, Any], column: str, where: str) -> str:
-    """One cell as text."""
-    if isinstance(column, Pair):
-        return joined(cell(row, name, where) for name in names_of(column))
-    if column not in row and isinstance(row.get(NESTED), Mapping):
-        row = row[NESTED]
-    if column not in row:
-        raise no_column(column, row, where)
-    return text_of(row[column], column, where)
 
 
 class Numbers(str):

@@ -38,6 +38,7 @@ class TranslationData(TextData):
 
     unit = "pair"
     header = False
+    column_options = "source_column", "target_column"
 
     def __init__(
         self,

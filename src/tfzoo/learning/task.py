@@ -113,8 +113,8 @@ class Task(Lines, Scored, Stored):
             derived = self.model_arguments(tokenizer)
         except AttributeError as error:
             raise BadOption(
-                f"{type(self).__name__}: the tokenizer of its data, data.{self.tokenizer_of_data}, "
-                f"is needed, not {type(tokenizer).__name__}"
+                f"{type(self).__name__} needs the {self.tokenizer_of_data} of its data, a "
+                f"{class_path(self.Data)}, not {type(tokenizer).__name__}"
             ) from error
         self.foreign = "" if isinstance(model, self.Model) else class_path(type(model))
         if not self.foreign:
@@ -163,9 +163,13 @@ class Task(Lines, Scored, Stored):
             )
 
     def check(self, data: Any) -> None:
-        """Raise a BadOption if the data was prepared with another tokenizer, or has a text that is
-        longer than the model's positions.
+        """Raise a BadOption if the data is that of another task, was prepared with another
+        tokenizer, or has a text that is longer than the model's positions.
         """
+        if isinstance(data, TextData) and not isinstance(data, self.Data):
+            raise BadOption(
+                f"{type(self).__name__} takes {class_path(self.Data)}, not {type(data).__name__}"
+            )
         for name, texts in data.sets.items() if isinstance(data, TextData) else ():
             for lengths, limit in zip(texts.lengths(), self.max_positions(), strict=True):
                 tokens = int(lengths.max(initial=0)) + 1  # and one EOS or BOS
@@ -179,11 +183,9 @@ class Task(Lines, Scored, Stored):
         if theirs is None or theirs is self.tokenizer:
             return
         if theirs.state() != self.tokenizer.state():
-            told = f"set data.{self.tokenizer_of_data} = task.tokenizer before data.prepare_data()"
-            if not isinstance(data, self.Data):
-                told = f"its class is {type(data).__name__}, and the task's {self.Data.__name__}"
             raise BadOption(
-                f"the data was prepared with another tokenizer than the model's; {told}"
+                "the data was prepared with another tokenizer than the model's; set "
+                f"data.{self.tokenizer_of_data} = task.tokenizer before data.prepare_data()"
             )
 
     # Before training

@@ -8,8 +8,8 @@ from typing import Any, ParamSpec, cast
 from torch import nn
 
 from tfzoo.base.registry import registry
-from tfzoo.base.values import parameters
-from tfzoo.errors import BadOption, Clash, did_you_mean, listing, under
+from tfzoo.base.values import check_names, parameters
+from tfzoo.errors import Clash, listing, under
 from tfzoo.models.architectures import options_like
 from tfzoo.models.options import ATTENTION_OPTIONS, STACK_KEYS, StackOptions, option_types
 from tfzoo.models.rules import UNREAD, names_that_fit, options_read
@@ -33,11 +33,7 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
     signature = _signature(init)
 
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
-        for name in sorted(kwargs.keys() - signature.parameters.keys()):
-            raise BadOption(
-                f"{type(self).__name__} has no argument {name!r}."
-                f"{did_you_mean(name, signature.parameters)}"
-            )
+        check_names(type(self), kwargs)
         if kwargs.get("like") is not None:
             kwargs = {**options_like(kwargs["like"], type(self)), **kwargs, "like": None}
         call = signature.bind(self, *args, **kwargs)
