@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 from numpy.typing import NDArray
 
 from tfzoo.base.files import output
@@ -212,7 +211,7 @@ def render(template: Path, *, served: bool = False, **given: object) -> str:
         lstrip_blocks=True,
     )
     page = environment.from_string(template.read_text("utf-8"))
-    return page.render(policy=policy, style=Markup(style), script=Markup(script), **given)
+    return page.render(policy=policy, style=style, script=script, **given)
 
 
 def beside(template: Path, suffix: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup
 
 from tfzoo.plots.style import COLOURS, INK, SOFT, escape_dollars, new_figure, picture, styled
 from tfzoo.runs.folder import logged_curves
@@ -43,10 +43,10 @@ Logged = dict[tuple[str, int], Curve]
 """What runs have logged, by cell and seed."""
 
 
-def inline(figure: Figure, label: str) -> Markup:
+def inline(figure: Figure, label: str) -> str:
     """A figure as an image that the page holds itself, with its text alternative."""
     drawn = base64.b64encode(picture(figure, "svg")).decode()
-    return Markup('<img alt="{}" src="data:image/svg+xml;base64,{}">').format(label, drawn)
+    return f'<img alt="{escape(label)}" src="data:image/svg+xml;base64,{drawn}">'
 
 
 def best_cells(results: Results) -> list[CellResult]:
@@ -63,7 +63,7 @@ def best_cells(results: Results) -> list[CellResult]:
     return [cell for cell in results.cells if cell.name in shown]
 
 
-def forest(results: Results, verdicts: Verdicts, cells: Sequence[CellResult]) -> Markup | None:
+def forest(results: Results, verdicts: Verdicts, cells: Sequence[CellResult]) -> str | None:
     """Differences to the baseline with their intervals, a row for each value of an axis, then for
     each of these cells; None if there are none.
     """
@@ -107,7 +107,7 @@ def limits(values: Sequence[float | None], margin: float = 0.06) -> tuple[float,
 
 def curves(
     results: Results, cells: Sequence[CellResult], metric: str, logged: Logged
-) -> tuple[Markup | None, str]:
+) -> tuple[str | None, str]:
     """The curves of a metric as it was logged during training (:func:`validated`): a small plot for
     each cell, a line for each seed, those of the baseline grey; and their caption. None if nothing
     was logged.

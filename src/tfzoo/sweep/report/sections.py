@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any
 
-from markupsafe import Markup
-
 from tfzoo.sweep.judge.effects import listed
 from tfzoo.sweep.judge.sentences import decimals, format_p
 from tfzoo.sweep.judge.verdicts import DECIDED, Judged, Verdicts, summary
@@ -121,7 +119,7 @@ class Section:
     title: str
     lines: Sequence[tuple[str, str]] = ()
     table: Table | None = None
-    picture: Markup | None = None
+    picture: str | None = None
     is_folded: bool = True
 
 
@@ -204,7 +202,7 @@ def score(one: Judged | None) -> list[Entry]:
     return [mean, Entry(text, one.difference, below, one.verdict)]
 
 
-def of_metric(found: Verdicts, picture: Markup | None = None) -> Section:
+def of_metric(found: Verdicts, picture: str | None = None) -> Section:
     """The sentences of one metric on the values of axes, and on those cells of a grid of which the
     table does not say all.
     """
