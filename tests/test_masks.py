@@ -1,12 +1,14 @@
 """A mask says the same whatever it was asked before."""
 
+import re
+
 import pytest
 import torch
 from torch.testing import assert_close
 
 from tests.exact import close
 from tfzoo.base.registry import create, registry
-from tfzoo.contracts import Attention
+from tfzoo.contracts import Attention, Weighting
 from tfzoo.errors import BadComponent, BadOption
 from tfzoo.masks import Mask
 
@@ -99,6 +101,45 @@ def test_what_is_no_mask_is_refused():
         Mask(keys=torch.ones(3, dtype=torch.bool))
     with pytest.raises(BadOption, match="start"):
         Mask(True, start=-1)
+    with pytest.raises(BadOption, match=r"keys must be boolean.*not list"):
+        Mask(keys=[[True, False]])
+    with pytest.raises(BadOption, match="causal is True or False"):
+        Mask(torch.ones(2, 3, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("name", registry("attention").names())
+def test_masks_and_values_of_other_texts_heads_or_tokens_are_refused(name):
+    q = torch.randn(2, 4, 3, 4)
+    attention = create("attention", name, heads=4, head_dim=4, layer=0)
+    for mask, said in (
+        (Mask(keys=torch.ones(3, 3, dtype=torch.bool)), "keys is (3, 3), but there are 2 texts"),
+        (Mask(allowed=torch.ones(1, 3, 3, 3, dtype=torch.bool)), "2 texts of 4 heads"),
+    ):
+        with pytest.raises(BadOption, match=re.escape(said)):
+            attention(q, q, q, mask=mask)
+    with pytest.raises(BadOption, match="keys and values must be of the same tokens"):
+        attention(q, q, q[:, :, :2])
+
+
+def test_scores_and_weights_of_another_shape_are_an_error_that_names_the_class():
+    q = torch.randn(2, 4, 3, 8)
+
+    def attention(scores):
+        return type("Own", (Attention,), {"scores": lambda self, q, k: scores(q @ k.mT)})()
+
+    def weighting(weights):
+        return type("Own", (Weighting,), {"forward": lambda self, scores, mask: weights(scores)})()
+
+    for wrong, came in (
+        (lambda x: x.sum(1), "(2, 3, 3)"),
+        (lambda x: x[:, :1], "(2, 1, 3, 3)"),  # which would broadcast
+        (lambda x: None, "NoneType"),
+    ):
+        said = re.escape(f"must be (b h q k), here (2, 4, 3, 3), not {came}")
+        with pytest.raises(BadComponent, match=f"Own: scores {said}"):
+            attention(wrong)(q, q, q)
+        with pytest.raises(BadComponent, match=f"Own: weights {said}"):
+            attention(lambda x: x)(q, q, q, weighting=weighting(wrong))
 
 
 @pytest.mark.parametrize("name", registry("attention").names())

@@ -314,3 +314,10 @@ def test_a_host_that_is_a_step_late_finds_the_same(beam, alpha, monkeypatch):
             steps.append(table.steps)
         assert found[0] == found[1]
         assert steps[0] <= steps[1] <= steps[0] + 5 * beam  # a step more of each sentence
+
+
+def test_search_without_special_ids_says_what_it_needs():
+    model, source = tfzoo.Transformer(9, dim=4, heads=1, layers=1), torch.ones(1, 2).long()
+    for given in ({}, {"special": (2, 3)}):
+        with pytest.raises(BadOption, match=r"search needs special=tokenizer\.special or Spec"):
+            tfzoo.search.search(model, source, **given)

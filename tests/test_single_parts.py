@@ -85,6 +85,15 @@ def test_what_is_no_padding_mask_is_refused(kind, valid, said):
             part(X, valid)
 
 
+@pytest.mark.parametrize("kind", ["norm", "pooling", "mixer"])
+def test_input_of_another_width_is_an_error_that_names_it(kind):
+    for name in registry(kind).names():
+        part = create(kind, name, **{"dim": 16} | ({"heads": 4} if name == "multihead" else {}))
+        if "dim" in part.built_for:
+            with pytest.raises(BadOption, match=r"16.*\(2,? 5,? 8\)"):
+                part(X[..., :8])
+
+
 def test_attention_says_what_it_wants_instead():
     attention = create("attention", "cosine", heads=4)
     with pytest.raises(BadOption, match=r"\(b h q c\), not \(2, 5, 16\): split the heads"):

@@ -1,4 +1,7 @@
+from . import contracts as contracts
 from . import errors as errors
+from . import masks as masks
+from . import search as search
 from . import testing as testing
 from .base.memory import keep_freed_memory as keep_freed_memory
 from .base.registry import create as create

@@ -47,8 +47,17 @@ class Component(nn.Module):
         return ", ".join(values + shapes)
 
 
+def check_shape(part: nn.Module, name: str, x: Any, shape: tuple[int, ...]) -> None:
+    """Check the shape ``(b h q k)`` of what a part of somebody's own has computed."""
+    if getattr(x, "shape", None) != shape:
+        came = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        raise BadComponent(
+            f"class {type(part).__qualname__}: {name} must be (b h q k), here {shape}, not {came}"
+        )
+
+
 class Weighting(Component):
-    """From scores to weights: ``(b h q k), mask -> (b h q k)``.
+    """From scores to weights, by ``forward(scores, mask)``: ``(b h q k), mask -> (b h q k)``.
 
     Scores are in fp32 or better, and so are weights. The attention has applied temperature, soft
     cap and bias to them; a bias may be -inf, which hides a key as the mask does. Weights are
@@ -66,11 +75,8 @@ class Weighting(Component):
         mask = Mask() if mask is None else mask
         check_type("mask", mask)
         weights: Tensor = super().__call__(scores, mask)
+        check_shape(self, "weights", weights, (*scores.shape,))
         return weights
-
-    def forward(self, scores: Tensor, mask: Mask) -> Tensor:
-        """To be overridden: what a call computes, with a mask in any case."""
-        raise NotImplementedError
 
 
 class Attention(Component):
@@ -144,6 +150,7 @@ class Attention(Component):
         mask = Mask() if mask is None else mask
         check_type("mask", mask)
         scores = self.prepared_scores(q, k) if keys_prepared else self.scores(q, k)
+        check_shape(self, "scores", scores, (*q.shape[:3], k.shape[2]))
         scores = at_least_fp32(scores)
         bias = dense(bias, scores.shape[-2], scores.shape[-1], scores.device)
         if temperature != 1.0:
@@ -208,7 +215,8 @@ class Attention(Component):
 
         Raises:
             BadOption: heads are not split, or of another number or width than it was made for, or
-                ``mask`` or ``weighting`` is something else.
+                ``mask`` or ``weighting`` is something else or does not fit.
+            BadComponent: scores or weights are not ``(b h q k)``.
         """
         mask = Mask() if mask is None else mask
         check_type("mask", mask)
@@ -223,6 +231,10 @@ class Attention(Component):
                     f"attention {self.entry.name!r} was made with {key}={self.built_for[key]}, and "
                     f"queries (b h q c) are {tuple(q.shape)}: its {key} must be {size}"
                 )
+        if k.shape[:-1] != v.shape[:-1]:
+            shapes = f"{tuple(k.shape)} and {tuple(v.shape)}"
+            raise BadOption(f"keys and values must be of the same tokens, not {shapes}")
+        mask.check_fits(*q.shape[:2])
         if weighting is not None and not callable(weighting):
             raise BadOption(
                 f'weighting must be a module, tfzoo.create("weighting", ...), not {weighting!r}'
@@ -262,8 +274,12 @@ def value_matrices(sublayer: nn.Module) -> list[Tensor]:
     return [one for one in sublayer.parameters() if one.dim() > 1]
 
 
-def check_valid(valid: object, x: Tensor) -> None:
-    """Check that ``valid`` is None or boolean ``(b n)`` for tokens ``(b n d)``."""
+def check_tokens(part: Component, x: Tensor, valid: object) -> None:
+    """Check the width of tokens ``(b n d)``, and that ``valid`` is None or boolean ``(b n)``."""
+    dim = part.built_for.get("dim", x.shape[-1])
+    if dim != x.shape[-1]:
+        where = f"{part.entry.kind} {part.entry.name!r}"
+        raise BadOption(f"{where} was made with dim={dim}, and its input is {tuple(x.shape)}")
     if valid is None:
         return
     if not isinstance(valid, Tensor) or valid.dtype != torch.bool or valid.shape != x.shape[:2]:
@@ -276,32 +292,30 @@ def check_valid(valid: object, x: Tensor) -> None:
 
 
 class Norm(Component):
-    """``(b n d), (b n) -> (b n d)``. Statistics in fp32 or better; the output has the input's
-    dtype.
+    """``(b n d), (b n) -> (b n d)``, by ``forward(x, valid=None)``. Statistics in fp32 or better;
+    the output has the input's dtype.
 
     ``valid`` is False at padding, None without padding; only a norm that mixes tokens reads it.
     """
 
     def __call__(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        check_valid(valid, x)
+        check_tokens(self, x, valid)
         y: Tensor = super().__call__(x, valid)
         return y
-
-    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        raise NotImplementedError
 
 
 class Residual(Component):
     """A residual connection and a norm around a sublayer: ``(b n d), (b n) -> (b n d)``.
 
-    A part says where its norm stands, :attr:`norm`. Supplied are also where it stands itself: the
+    A part says where its norm stands, :attr:`norm`, by ``forward(x, valid=None, *args)``, which
+    passes ``args`` to :meth:`branch`. Supplied are also where it stands itself: the
     index ``layer`` of ``layers``; ``cross``, whether the stack reads the memory of an encoder;
     ``decoder_layers``, the number of layers of the decoder that reads this encoder, 0 if none does.
     :meth:`branch` is ``f`` in formulas. Of how the sublayer starts, a part may scale what
     :func:`value_matrices` gives.
 
     Args:
-        inner: the sublayer, called with the tokens and further arguments of :meth:`forward`.
+        inner: the sublayer, called with the tokens and further arguments.
         dropout: dropout probability of the sublayer's output, in training mode.
         dim: the width ``d``.
         norm: the name and the options of the norm.
@@ -334,10 +348,6 @@ class Residual(Component):
     def branch(self, x: Tensor, *args: Any) -> Tensor:
         """The sublayer and its dropout: ``(b n d) -> (b n d)``."""
         return drop(self.inner(x, *args), self.dropout if self.training else 0.0)
-
-    def forward(self, x: Tensor, valid: Tensor | None = None, *args: Any) -> Tensor:
-        """``args`` are passed to :meth:`branch`."""
-        raise NotImplementedError
 
 
 class Position(Component):
@@ -380,11 +390,12 @@ class Position(Component):
 
 
 class FeedForward(Component):
-    """``(b n d) -> (b n d)``, each token by itself. ``dropout`` is the probability in force on the
-    hidden layer. :func:`value_matrices` says which method it may have beside :meth:`forward`.
+    """``(b n d) -> (b n d)``, each token by itself, by ``forward(x, dropout=0.0)``: ``dropout`` is
+    the probability in force on the hidden layer. :func:`value_matrices` says which method it may
+    have beside it.
 
-    With the trait ``auxiliary_loss``, :meth:`forward` also takes ``valid`` ``(b n)``, False at
-    padding, None without padding, and in training mode it sets :attr:`auxiliary_loss`.
+    With the trait ``auxiliary_loss``, it also takes ``valid`` ``(b n)``, False at padding, None
+    without padding, and in training mode it sets :attr:`auxiliary_loss`.
     """
 
     auxiliary_loss: Tensor | None = None
@@ -394,27 +405,22 @@ class FeedForward(Component):
 
     __call__: Callable[..., Tensor]  # what torch leaves open
 
-    def forward(self, x: Tensor, dropout: float = 0.0) -> Tensor:
-        raise NotImplementedError
-
 
 class Pooling(Component):
-    """``(b n d), (b n) -> (b d)``: one vector per sequence. A sequence of no token gives zeros.
+    """``(b n d), (b n) -> (b d)``, by ``forward(x, valid=None)``: one vector per sequence. A
+    sequence of no token gives zeros.
 
     ``valid`` is False at padding, None without padding. Sums in fp32 or better; the output has the
-    input's dtype. :meth:`forward` may return anything for a sequence of no token, and gets at least
+    input's dtype. ``forward`` may return anything for a sequence of no token, and gets at least
     one place to read, if need be of padding.
     """
 
     def __call__(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        check_valid(valid, x)
+        check_tokens(self, x, valid)
         if not x.shape[1]:
             x, valid = F.pad(x, (0, 0, 0, 1)), x.new_zeros(x.shape[0], 1, dtype=torch.bool)
         y: Tensor = super().__call__(x, valid)
         return y if valid is None else y.masked_fill(~valid.any(1, keepdim=True), 0.0)
-
-    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        raise NotImplementedError
 
     def token_index(self, x: Tensor, valid: Tensor | None = None) -> Tensor | None:
         """Of ``x`` ``(b n *)``, the index of the one token of each text that is read: ``(b)``; None

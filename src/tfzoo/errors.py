@@ -37,7 +37,7 @@ class BadOption(TfzooError):
 
 
 class BadComponent(TfzooError):
-    """A class that breaks the rules of its kind, found when it is registered."""
+    """A class that breaks the rules of its kind, found when it is registered or computes."""
 
 
 class Clash(TfzooError):

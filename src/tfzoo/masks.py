@@ -156,11 +156,11 @@ class Mask:
             ("keys", keys, "at real tokens"),
             ("allowed", allowed, "where a query may look at a key"),
         ):
-            if isinstance(mask, Tensor) and mask.dtype != torch.bool:
-                raise BadOption(
-                    f"Mask: {name} must be boolean, True {meaning}, not {mask.dtype}: "
-                    f"pass {name}.bool()"
-                )
+            kind = getattr(mask, "dtype", type(mask).__name__)
+            if not (mask is None or isinstance(mask, Pairs) or kind == torch.bool):
+                raise BadOption(f"Mask: {name} must be boolean, True {meaning}, not {kind}")
+        if not isinstance(causal, bool):
+            raise BadOption("Mask: causal is True or False: a tensor is keys=... or allowed=...")
         if keys is not None and keys.dim() != 2:
             raise BadOption(
                 f"Mask: keys must be (b k), a row for each text, not {tuple(keys.shape)}"
@@ -195,10 +195,21 @@ class Mask:
         """
         if lengths is None:
             return cls(causal, allowed=allowed)
+        lengths = torch.as_tensor(lengths)
         keys = torch.arange(k, device=lengths.device) < lengths[:, None]
         mask = cls(causal, keys, allowed=allowed)
         mask.on_right = True
         return mask
+
+    def check_fits(self, b: int, h: int) -> None:
+        """Check that it is of 1 text or ``b``, and of 1 head or ``h``."""
+        for name, one in (("keys", self.keys), ("allowed", self.allowed)):
+            if isinstance(one, Tensor):
+                sizes = one.shape[: one.dim() // 2]
+                if any(size not in (1, most) for size, most in zip(sizes, (b, h), strict=False)):
+                    raise BadOption(
+                        f"Mask: {name} is {tuple(one.shape)}, but there are {b} texts of {h} heads"
+                    )
 
     def first_query(self, q: int, k: int) -> int:
         """The position of the first query among the keys; under 0 where queries outnumber keys."""

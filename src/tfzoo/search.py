@@ -135,7 +135,7 @@ def search(
     source: Tensor,
     options: Search | None = None,
     *,
-    special: SpecialIds,
+    special: SpecialIds | None = None,
     mask: Mask | None = None,
 ) -> list[list[Hypothesis]]:
     """Decode a batch ``(b k)``: ``n_best`` hypotheses per sentence, best first.
@@ -150,7 +150,7 @@ def search(
             all are.
 
     Raises:
-        BadOption: the model is not :class:`Decodable`.
+        BadOption: the model is not :class:`Decodable`, or ``special`` is missing.
         NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
     if missing := missing_for_decoding(model):
@@ -159,6 +159,10 @@ def search(
             "tfzoo.search.Decodable says what they do"
         )
     options = options or Search()
+    if not isinstance(special, SpecialIds):
+        raise BadOption(
+            f"search needs special=tokenizer.special or SpecialIds(...), not {special!r}"
+        )
     if len(source) == 0:
         return []
     limits = options.limits(lengths_of(source, mask), model.max_positions)

@@ -162,7 +162,7 @@ def test_a_model_that_chooses_it_computes_the_same(name, packed, monkeypatch):
 
     with torch.no_grad():
         wanted = made(text, **call)
-        monkeypatch.setattr(kernels, "apply_to", lambda *given: True)
+        monkeypatch.setattr(kernels, "flex_attention_applies", lambda *given: True)
         monkeypatch.setattr(_inner_products, "flex", chosen)
         found = made(text, **call)
     torch.testing.assert_close(found, wanted, rtol=0, atol=2e-5)
@@ -188,7 +188,7 @@ def attend_compiled(length):
 @pytest.mark.nightly
 def test_it_is_compiled_once_for_all_lengths(monkeypatch):
     """By the compiler for CPUs, which makes a kernel of its own of the same functions."""
-    monkeypatch.setattr(kernels, "apply_to", lambda *given: True)
+    monkeypatch.setattr(kernels, "flex_attention_applies", lambda *given: True)
     made = _flex.library(compiled=True)
     monkeypatch.setattr(_flex, "library", lambda compiled: made)
     torch.compiler.reset()
@@ -206,8 +206,8 @@ def test_the_switch_takes_0_and_1(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "is_cuda", True)
     for chosen, wanted in (("0", False), ("1", True)):
         monkeypatch.setenv(kernels.VARIABLE, chosen)
-        assert kernels.apply_to(on_gpu) is wanted
+        assert kernels.flex_attention_applies(on_gpu) is wanted
         with adapters.shapes_alone():
-            assert not kernels.apply_to(on_gpu, torch.empty(0, device=GPU)), "no data"
+            assert not kernels.flex_attention_applies(on_gpu, torch.empty(0, device=GPU)), "no data"
     monkeypatch.undo()
-    assert not kernels.apply_to(torch.empty(0)), "on a CPU"
+    assert not kernels.flex_attention_applies(torch.empty(0)), "on a CPU"

@@ -93,6 +93,9 @@ def test_the_signature_of_a_model_lists_every_option_with_type_and_default(model
     assert {key: hints[key] for key in option_types() if key not in ("layers", "heads")} == {
         key: option_types()[key] for key in option_types() if key not in ("layers", "heads")
     }
+    for given, said in (((8, 1, 1, "rms"), "too many positional"), ((), "missing.*'dim'")):
+        with pytest.raises(BadOption, match=f"^Encoder: {said}"):
+            tfzoo.Encoder(*given)
     with pytest.raises(BadOption, match="nrom"):
         model(20, 8, nrom="rms")
 

@@ -175,7 +175,7 @@ def test_layers_of_a_pattern_are_the_layers_that_it_names():
 
 
 def test_a_clash_names_the_entry_of_the_pattern():
-    with pytest.raises(Clash, match=r"^pattern.1: in the decoder, norm 'batch' mixes tokens"):
+    with pytest.raises(Clash, match=r"^pattern.1: norm 'batch' mixes tokens"):
         built(tfzoo.Decoder, cross_attention=False, pattern=[{}, {"norm": "batch"}])
 
 

@@ -309,6 +309,14 @@ def test_a_class_declared_twice_or_below_a_declared_one_is_computed_once():
     assert torch.equal(outputs[0], outputs[2])
 
 
+def test_a_class_below_a_declared_one_that_is_not_declared_is_reported():
+    above = declared(own_attention())
+    model = nn.Sequential(above(), type("Below", (above,), {})())
+    report = tfzoo.swap(model, attention="cosine")
+    assert [one.outcome for one in report.modules] == ["replaced", "refused"]
+    assert "its class is not declared" in report.modules[1].reason
+
+
 def test_a_declared_attention_sees_what_it_saw_before():
     class Own(nn.Module):
         def forward(self, q, k, mask):

@@ -261,7 +261,7 @@ the rectifier writes into a view
     tests/models/test_modules.py::
         test_nothing_is_changed_in_place_through_a_view[euclidean-rms-none-relu]
 a kernel for GPUs takes a tensor that holds no data
-    apply_to: type(_) in _1 => True
+    flex_attention_applies: type(_) in _1 => True
     tests/attention/test_flex.py::test_the_switch_takes_0_and_1
 the gate has no rectifier
     ReGLU.activation: F.relu(_) => _

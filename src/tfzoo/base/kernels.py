@@ -21,7 +21,7 @@ def custom_functions_apply() -> bool:
     return not (torch.compiler.is_compiling() or adapters.transforms_active())
 
 
-def apply_to(*inputs: Tensor) -> bool:
+def flex_attention_applies(*inputs: Tensor) -> bool:
     """Whether FlexAttention may compute with these tensors: on CUDA, and of no subclass, which may
     hold its data otherwise, or none, as in an estimate of memory.
     """

@@ -9,7 +9,7 @@ from torch import nn
 
 from tfzoo.base.registry import registry
 from tfzoo.base.values import check_names, parameters
-from tfzoo.errors import Clash, listing, under
+from tfzoo.errors import BadOption, Clash, listing, under
 from tfzoo.models.architectures import options_like
 from tfzoo.models.options import ATTENTION_OPTIONS, STACK_KEYS, StackOptions, option_types
 from tfzoo.models.rules import UNREAD, names_that_fit, options_read
@@ -36,7 +36,10 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
         check_names(type(self), kwargs)
         if kwargs.get("like") is not None:
             kwargs = {**options_like(kwargs["like"], type(self)), **kwargs, "like": None}
-        call = signature.bind(self, *args, **kwargs)
+        try:
+            call = signature.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise BadOption(f"{type(self).__name__}: {error}") from None
         call.apply_defaults()
         _, *given = call.arguments.items()
         cast(Callable[..., None], init)(self, **dict(given))

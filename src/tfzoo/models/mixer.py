@@ -16,7 +16,8 @@ from tfzoo.models.rules import names_that_fit, reads_any_mask
 
 
 class Mixer(Component):
-    """Mixes the tokens of a sequence: ``(b n d) -> (b n d)``. Supplied are ``dim``, ``options``
+    """Mixes the tokens of a sequence: ``(b n d) -> (b n d)``, by ``forward(x, context, layer)``.
+    Supplied are ``dim``, ``options``
     (:class:`~tfzoo.models.options.StackOptions`), ``causal``, and the index ``layer`` of
     ``layers``.
 
@@ -24,7 +25,7 @@ class Mixer(Component):
     (:meth:`~tfzoo.models.context.Context.non_padding`) nor, in a causal stack, on later tokens. To
     decode token by token, a mixer stores what it needs of earlier tokens in
     ``context.cache.target[layer]``, a :class:`~tfzoo.models.context.LayerCache`.
-    :func:`~tfzoo.contracts.value_matrices` says which method it may have beside :meth:`forward`.
+    :func:`~tfzoo.contracts.value_matrices` says which method it may have beside ``forward``.
 
     A stack calls a mixer with the context of its layers. Alone, it is called with tokens, and a
     mask where there is padding:
@@ -87,7 +88,8 @@ class Mixer(Component):
     def context(self, x: Tensor, mask: Mask | None) -> Context:
         """The context of a mixer alone, without positional encoding and cache."""
         mask = Mask() if mask is None else mask
-        check_tokens(x, x.shape[-1], self.causal or getattr(mask, "causal", False), mask, None)
+        dim = self.built_for.get("dim", x.shape[-1])
+        check_tokens(x, dim, self.causal or getattr(mask, "causal", False), mask, None)
         if not reads_any_mask(self.entry):
             if mask.causal and not self.causal:
                 raise BadOption(
@@ -105,7 +107,3 @@ class Mixer(Component):
                 )
         place = torch.arange(x.shape[1], device=x.device)[None]
         return Context(Mask(mask.causal or self.causal, mask.keys, 0, mask.allowed), place, place)
-
-    def forward(self, x: Tensor, context: Context, layer: int) -> Tensor:
-        """To be overridden: what a call computes, with a context in any case."""
-        raise NotImplementedError

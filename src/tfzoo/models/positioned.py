@@ -247,7 +247,7 @@ def layer_context(
         context = apply_window(context, window, layer)
     # Kernels read a table of distances where they need it.
     table = (
-        kernels.apply_to(context.pos)
+        kernels.flex_attention_applies(context.pos)
         and context.consecutive
         and "bias_of_distance" in position.entry.traits
     )

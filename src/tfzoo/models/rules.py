@@ -114,7 +114,7 @@ RULES = (
         "A norm over several tokens gives a decoder information about the tokens to predict.",
         lambda parts: parts.causal and "mixes_tokens:always" in parts.norm.traits,
         "norm {0.norm.name!r} computes its statistics over all tokens of a sentence, so that a "
-        "causal model would see later ones",
+        "decoder would see later ones",
         "norm",
         "Norms that mix no tokens",
         lambda norm: not mixes_tokens(norm),
@@ -123,8 +123,8 @@ RULES = (
         "leaky-norm",
         "The same, but while training alone.",
         lambda parts: parts.causal and mixes_tokens(parts.norm),
-        "norm {0.norm.name!r} mixes tokens while training, so that a causal model would see later "
-        "ones then, but not afterwards",
+        "norm {0.norm.name!r} mixes tokens while training, so that a decoder would see later ones "
+        "then, but not afterwards",
         "norm",
         "Norms that mix no tokens",
         lambda norm: not mixes_tokens(norm),
@@ -135,7 +135,7 @@ RULES = (
         "A decoder does not know the length of the sequence that it generates.",
         lambda parts: parts.causal and "needs_length" in parts.position.traits,
         "position {0.position.name!r} needs the sentence's length, which depends on later tokens, "
-        "and those a causal model must not see",
+        "and those a decoder must not see",
         "position",
         "Positions that need no length",
         lambda position: "needs_length" not in position.traits,
@@ -176,7 +176,7 @@ RULES = (
         lambda parts: (
             parts.causal and parts.pooling is not None and "reads_first" in parts.pooling.traits
         ),
-        "pooling {0.pooling.name!r} reads the first token of a text, which in a causal model "
+        "pooling {0.pooling.name!r} reads the first token of a text, which in a decoder "
         "depends on no other token",
         "pooling",
         "Poolings that read other tokens",
@@ -186,7 +186,7 @@ RULES = (
         "bidirectional-mixer",
         "A decoder must not read later tokens.",
         lambda parts: parts.causal and "bidirectional" in parts.mixer.traits,
-        "mixer {0.mixer.name!r} reads later tokens, which a causal model must not see",
+        "mixer {0.mixer.name!r} reads later tokens, which a decoder must not see",
         "mixer",
         "Mixers for decoders",
         lambda mixer: "bidirectional" not in mixer.traits,
@@ -288,10 +288,9 @@ def check_clashes(parts: Parts, allow: Collection[str] = ()) -> None:
     for rule in RULES:
         if not rule.broken(parts) or (rule.name in allow and rule.allowable):
             continue
-        side = "in the decoder, " if parts.causal and parts.pooling is None else ""
         hint = (
             f"To run it anyway: allow: [{rule.name}]"
             if rule.allowable
             else f"This cannot be allowed ({rule.name})"
         )
-        raise Clash(rule.name, f"{side}{rule.reason.format(parts)}.", f"{rule.others()}. {hint}")
+        raise Clash(rule.name, f"{rule.reason.format(parts)}.", f"{rule.others()}. {hint}")

@@ -56,8 +56,8 @@ class NotSwappable(Exception):
 
 def is_part(name: str, module: nn.Module) -> bool:
     """Whether a module is an attention of PyTorch, tfzoo or ``transformers``, or a declared one."""
-    known = isinstance(module, nn.MultiheadAttention | MultiheadAttention)
-    return known or type(module) in DECLARED or calls_interface(type(module))
+    known = isinstance(module, (nn.MultiheadAttention, MultiheadAttention, *DECLARED))
+    return known or calls_interface(type(module))
 
 
 def calls_interface(kind: type[nn.Module]) -> bool:
@@ -108,6 +108,8 @@ def replacement(model: nn.Module, name: str, specs: Mapping[str, Spec]) -> tuple
     old, both = model.get_submodule(name), (specs.get("attention"), specs.get("weighting"))
     if type(old) in DECLARED:
         return interface_attention(old, *both), ""
+    if isinstance(old, tuple(DECLARED)):
+        raise NotSwappable("its class is not declared, only one that it is derived from")
     if not calls_interface(type(old)):
         return multihead_attention(old, *both), ""
     if not is_inside(name, pretrained_models(model)):

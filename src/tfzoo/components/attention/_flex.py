@@ -38,7 +38,7 @@ def flex_is_faster(
         and min(q.shape[-1], v.shape[-1]) >= NARROWEST
         and min(q.shape[-2], k.shape[-2]) > SHORT
         and custom_functions_apply()
-        and kernels.apply_to(q, k, v)
+        and kernels.flex_attention_applies(q, k, v)
     )
 
 
