@@ -66,6 +66,14 @@ def test_sizes_that_were_not_given_are_exported(name):
     assert difference(model(*given.arguments), theirs) < PEERS[name].bound
 
 
+def test_a_translator_whose_sides_differ_in_depth_is_exported():
+    sizes = {"dim": 16, "heads": 2, "max_length": 32, "decoder": {"layers": 2}}
+    model = tfzoo.Transformer(31, like="marian", layers=1, **sizes)
+    given = batch(randomize(model.double()).eval(), padded=False)
+    theirs = peer_outputs(loaded_export(model), given)
+    assert difference(model(*given.arguments), theirs) < PEERS["marian"].bound
+
+
 @pytest.mark.parametrize("scaling", ["yarn", "llama3", "linear"])
 def test_options_of_a_scaling_that_were_not_given_are_exported(scaling):
     position = {"name": "rotary", "layout": "half", "scaling": scaling}
@@ -269,11 +277,17 @@ def test_a_language_model_trained_here_goes_out_with_its_own_tokenizer(tmp_path)
 
 def test_a_part_that_transformers_has_not_is_refused_by_name():
     model = tfzoo.LanguageModel(20, like="llama", dim=16, heads=2, layers=1, attention="cosine")
-    with pytest.raises(tfzoo.errors.BadOption, match="attention differ from llama"):
+    with pytest.raises(tfzoo.errors.BadOption, match=r"these options: attention\. Trained without"):
+        config_of(model, [])
+    sides = {"encoder": {"norm": "rms"}, "decoder": {"layers": 2}}
+    model = tfzoo.Transformer(
+        20, like="marian", dim=16, heads=2, layers=1, max_length=8, feedforward="swiglu", **sides
+    )
+    with pytest.raises(tfzoo.errors.BadOption, match=r"options: encoder\.norm, feedforward\. "):
         config_of(model, [])
     model = tfzoo.LanguageModel(20, dim=16, heads=2, layers=1, norm="rms", position="rotary")
     with pytest.raises(
         tfzoo.errors.BadOption,
-        match=r"no model with these parts: .* trained with --model\.like \w+, it is one",
+        match=r"Trained without them, with --model\.like llama, it is written",
     ):
         config_of(model, [])

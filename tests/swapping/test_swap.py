@@ -196,6 +196,7 @@ def test_padding_may_be_a_function_of_the_arguments():
     ("options", "error", "message"),
     [
         ({}, BadOption, "say what to swap"),
+        ({"nrom": "rms"}, BadOption, "no argument 'nrom'. Did you mean 'norm'.*norm, attention, w"),
         ({"norm": "rmz"}, UnknownName, "Did you mean 'rms'"),
         ({"norm": {"name": "rms", "epz": 1}}, BadOption, "has no option 'epz'"),
         ({"norm": "rms", "only": "block*"}, BadOption, r"It has:\n.*kept  layers.*not in only"),

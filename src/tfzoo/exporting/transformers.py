@@ -216,19 +216,33 @@ def config_of(
             found = plain(read.config)  # type: ignore[arg-type]  # of a tfzoo model
         except (BadOption, UnknownName):
             continue
-        differs = sorted(key for key in wanted if key not in UNSAID and found[key] != wanted[key])
+        differs = differing(wanted, found)
         if best is None or len(differs) <= len(best[0]):  # of bert and distilbert the latter
             best = differs, name, config
     if best is None or best[0]:
-        parts, like = "", ""
-        if best is not None:
-            parts = f": {listing(best[0])} differ from {best[1]}"
-            like = f"; trained with --model.like {best[1]}, it is one of theirs"
+        why = "" if best is None else f": {listing(best[0])}. Trained without them, with "
+        why += "" if best is None else f"--model.like {best[1]}, it is written"
         raise BadOption(
-            f"transformers has no model with these parts{parts}. --to safetensors and --to onnx "
-            f"write it as it is{like}"
+            f"transformers has no model with these options{why}. --to safetensors and --to onnx "
+            "write it as it is"
         )
     return best[1], best[2]
+
+
+def differing(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    """The options that differ, those of one side that the other options do not name as well by
+    their dotted names.
+    """
+    names = [key for key in wanted.keys() - UNSAID if wanted[key] != found.get(key)]
+    sides = [key for key in names if key in ("encoder", "decoder")]
+    whole = {*names} - {*sides}
+    own = {
+        f"{side}.{key}"
+        for side in sides
+        for key in differing(wanted[side], found[side])
+        if key not in whole
+    }
+    return sorted(whole | own)
 
 
 def plain(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,9 +250,6 @@ def plain(config: Mapping[str, Any]) -> dict[str, Any]:
     others.
     """
     found = dict(config)
-    if "heads" in found:
-        found["kv_heads"] = found.get("kv_heads") or found["heads"]
-        found["head_dim"] = found.get("head_dim") or found["dim"] // found["heads"]
     for key, kind in SPECS.items():
         if found.get(key) is not None:
             entry, given = registry(kind).options(found[key])
@@ -256,6 +267,9 @@ def plain(config: Mapping[str, Any]) -> dict[str, Any]:
         found[side] = {**changed, "feedforward": own["feedforward"]}
     if sides:
         found |= {key: found["encoder"][key] for key in SIDED}
+    if "heads" in found:
+        found["kv_heads"] = found.get("kv_heads") or found["heads"]
+        found["head_dim"] = found.get("head_dim") or found["dim"] // found["heads"]
     if "source_vocab_size" in found:
         found["source_vocab_size"] = found["source_vocab_size"] or found["vocab_size"]
     if found.get("query_key_norm"):

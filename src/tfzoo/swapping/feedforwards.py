@@ -71,9 +71,14 @@ def maps_of(module: nn.Module) -> dict[str, nn.Module]:
     }
 
 
-def pairs(module: nn.Module) -> Iterator[tuple[str, str]]:
-    """The names of two maps among the children, from ``d`` to a width over it and back."""
-    maps = maps_of(module)
+def halves_of(module: nn.Module) -> dict[str, nn.Module]:
+    """The maps that stand alone in a child, such as BERT's ``intermediate`` and ``output``."""
+    inside = {name: [*maps_of(child).values()] for name, child in module.named_children()}
+    return {name: maps[0] for name, maps in inside.items() if len(maps) == 1}
+
+
+def pairs(maps: Mapping[str, nn.Module]) -> Iterator[tuple[str, str]]:
+    """The names of two maps, from ``d`` to a width over it and back."""
     for name, inner in maps.items():
         for other, outer in maps.items():
             wide, narrow = matrix(inner).shape
@@ -85,7 +90,9 @@ def is_part(name: str, module: nn.Module) -> bool:
     """Whether a module contains two maps that could be those of a feed-forward layer."""
     if isinstance(module, TORCH_LAYERS):
         return isinstance(module.linear1, nn.Linear)
-    return isinstance(module, SwappedFeedForward) or any(pairs(module))
+    if isinstance(module, SwappedFeedForward):
+        return True
+    return any(any(pairs(maps)) for maps in (maps_of(module), halves_of(module)))
 
 
 def find_feedforward(module: Any) -> FoundFeedForward:
@@ -102,9 +109,11 @@ def find_feedforward(module: Any) -> FoundFeedForward:
     maps = maps_of(module)
     known = {one for child in maps.values() for one in child.parameters()}
     if known != {*module.parameters()}:
-        names = " and ".join(dict.fromkeys(name for pair in pairs(module) for name in pair))
-        kind = type(module).__name__
-        raise NotSwappable(f"{names} of {kind} stand among other parts, not in a module alone")
+        names = " and ".join(next(pairs(maps or halves_of(module))))
+        raise NotSwappable(
+            f"{names} stand in no module of their own, whose place a part could take; norm=, "
+            "attention= and weighting= can be swapped"
+        )
     return tried(module, [*maps.values()])
 
 

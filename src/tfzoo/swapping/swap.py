@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import zip_longest
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Never, Protocol
 
 import torch
 from torch import nn
 
 from tfzoo.base.registry import Spec, registry
-from tfzoo.errors import BadOption
+from tfzoo.errors import BadOption, did_you_mean
 from tfzoo.models.architectures.config import SWAPS
 from tfzoo.models.rules import mixes_tokens
 from tfzoo.models.stack import Stack
@@ -133,6 +133,7 @@ def swap(
     weighting: Spec | None = None,
     feedforward: Spec | None = None,
     position: Spec | None = None,
+    **misspelt: Never,
 ) -> SwapReport:
     """Replace parts of any model by components of tfzoo, in place.
 
@@ -180,9 +181,9 @@ def swap(
 
     Raises:
         UnknownName: no such component.
-        BadOption: no such option of it; another kind; no part of a kind can be replaced; the norm
-            mixes tokens, and ``valid`` is missing or names no argument of the model; a feed-forward
-            layer with a loss of its own; or a position that acts in the attentions.
+        BadOption: no such argument, or option of a component; no part of a kind can be replaced;
+            the norm mixes tokens, and ``valid`` is missing or names no argument of the model; a
+            feed-forward layer with a loss of its own; or a position that acts in the attentions.
         Clash: a norm that mixes tokens in a decoder; an attention that is not rotatable in a model
             with rotary positions; or a weighting that has no use for the attention's scores.
 
@@ -192,6 +193,14 @@ def swap(
     replaced  1          LayerNorm  rms  bias dropped
     """
     specs = dict(zip(SWAPPED, (norm, attention, weighting, feedforward, position), strict=True))
+    arguments = {**specs, "only": only, "skip": skip, "valid": valid, "allow": allow}
+    for name in misspelt:
+        raise BadOption(
+            f"swap has no argument {name!r}.{did_you_mean(name, arguments)} It has: "
+            f"{', '.join(arguments)}"
+        )
+    if not isinstance(model, nn.Module):
+        raise BadOption(f"swap takes a model, a torch.nn.Module, not {type(model).__name__}")
     kinds = [kind for kind, spec in specs.items() if spec and registry(kind).options(spec)]
     if not kinds:
         raise BadOption("swap: say what to swap: norm=..., attention=..., or others")
@@ -216,7 +225,7 @@ def swap(
         if new is not None and padding is not None and part.kind == "norm":
             new.register_forward_pre_hook(partial(padding.add_to, part.name))
     switch_off_fast_path(model)
-    note(model, {**specs, "only": only, "skip": skip, "valid": valid, "allow": allow})
+    note(model, arguments)
     return report
 
 
