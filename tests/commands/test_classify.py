@@ -160,6 +160,12 @@ def test_a_table_has_its_references_beside_the_answers(name, here, capsys):
         assert "table.jsonl, line 1: 'label' is empty" in capsys.readouterr().err
 
 
+def test_the_cost_of_a_run_is_that_of_its_model(here, capsys):
+    size = len(tfzoo.load("runs/toy/1").tokenizer.tokenizer)
+    assert main(["cost", "runs/toy/1", "--data.tokenizer.vocab_size", "999"]) == 0
+    assert f"vocabulary of {size}, fp32" in capsys.readouterr().out
+
+
 def test_a_run_without_a_test_set_is_told_how_to_name_one(here, capsys):
     alone = ["--data.root", "null", "--data.train", "train.tsv"]
     assert main(["score", "runs/toy/1", *alone]) == 2
@@ -184,13 +190,14 @@ def test_predictions_are_those_that_test_scored(here):
 
 
 MISTAKES = [
-    ("predict runs/toy/1 toy.yaml --beam 5", "no option '--beam'"),
+    ("predict runs/toy/1 toy.yaml --beam 5", "task classification: none"),
     ("predict runs/toy/1 toy.yaml --formt tsv", "no option '--formt'", "Did you mean '--format'"),
     ("predict runs/toy/1 toy.yaml --max-tokens two", "--max-tokens", "two"),
     ("predict runs/toy/1 toy.yaml --format csv", "no format named 'csv'", "tsv"),
     ("predict --device cpu runs/toy/1 toy.yaml", "RUN comes first: tfzoo predict RUN [FILE]"),
     ("predict runs/toy/1 none", "no file none"),
     ("predict runs/toy/1 'a text'", "echo 'a text' | tfzoo predict runs/toy/1"),
+    ("predict runs/toy/1 'Mr. Smith'", "echo 'Mr. Smith' | tfzoo predict runs/toy/1"),
     (f"predict runs/toy/1 '{'words ' * 60}'", "no file words", "A text is piped in"),
     ("fit runs/toy/1", "the folder of a run: its recipe is runs/toy/1/config.yaml"),
     ("predict runs/toy/1 latin", "latin, line 2: not UTF-8"),

@@ -82,7 +82,7 @@ def test_fifty_at_once_are_answered_each_with_its_own():
         assert list(said["probabilities"]) == [*ours.probabilities]
 
 
-SAY = 'send {"text": "..."} or {"texts": ["...", "..."]}'
+SAY = 'send {"text": "..."} or {"texts": ["...", "..."]} as application/json'
 MISTAKES = {
     "no JSON": ("{", 400, "the body is not JSON: Expecting property name"),
     "nested too deep": ("[" * 1500, 400, "the body"),  # Python 3.13 parses it

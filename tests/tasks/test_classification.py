@@ -190,8 +190,7 @@ def test_loaders_of_ones_own_need_no_data_module(data, tmp_path):
     loaders = data.test_dataloader()
     trainer.test(task, dataloaders=loaders[0], verbose=False)
     alone = float(trainer.callback_metrics["test/loss"])
-    trainer.test(task, dataloaders=loaders, verbose=False)
-    found = trainer.callback_metrics
+    (found,) = trainer.test(task, dataloaders=loaders, verbose=False)  # once, not for each loader
     sizes = [len(data.sets[name]) for name in data.test_names]
     assert [int(found[f"test/{k}/items"]) for k in range(len(loaders))] == sizes
     assert float(found["test/0/loss"]) == pytest.approx(alone)

@@ -76,6 +76,11 @@ SGD = torch.optim.SGD([torch.zeros(1)])
         (lambda parts: Focal(*parts, optim={"lr": 1.0}), r"restore optim=.*; it must be Optim"),
         (lambda parts: Focal(*parts, optim=SGD), r"restore optim=.*; it must be Optim\(\.\.\.\)"),
         (lambda parts: Focal(*parts, gama=1.0), "no argument 'gama'. Did you mean 'gamma'"),
+        (
+            lambda parts: tfzoo.ClassificationTask(modle=parts[0], tokenizer=parts[1]),
+            "ClassificationTask has no argument 'modle'. Did you mean 'model'",
+        ),
+        (lambda parts: tfzoo.ClassificationTask(parts[0]), "ClassificationTask needs tokenizer"),
     ],
 )
 def test_what_a_checkpoint_could_not_restore_is_refused_when_built(build, says, parts):

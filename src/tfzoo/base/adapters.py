@@ -59,6 +59,11 @@ def average_of(callback: Any) -> Any:
     return None if average is None else average.module
 
 
+def report_once(trainer: Any) -> None:
+    """Print and return once what a module logs at an evaluation's end, not for each data loader."""
+    del trainer._evaluation_loop._logged_outputs[1:]
+
+
 def keep_samplers(trainer: Any) -> None:
     """As ``use_distributed_sampler=False`` does: each process's loader has its own batches."""
     trainer._accelerator_connector.use_distributed_sampler = False

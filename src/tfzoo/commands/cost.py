@@ -1,14 +1,19 @@
-"""tfzoo cost RECIPE: what a training step of a recipe's model costs, by part."""
+"""tfzoo cost: what a training step of a recipe's model, or a run's, costs, by part."""
 
 from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result
 from tfzoo.base.values import check_range, readable
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import read
+from tfzoo.config.recipe import FROM, Source, combine, read
 from tfzoo.errors import BadOption, TfzooError
+from tfzoo.learning.trained_run import TrainedRun
+from tfzoo.runs.folder import SCHEME
 
 EPILOG = """\
 Nothing is trained, no data is read. --SECTION.KEY V overrides a value of the recipe, as in
@@ -26,15 +31,16 @@ LENGTH = 32
 OPTIONS = {
     "length": f"tokens of a text, of source and target each (default: {LENGTH})",
     "batch": "texts of a batch; default: as many as data.max_tokens allows",
-    "vocabulary": "number of tokens; default: the recipe's data.tokenizer.vocab_size",
+    "vocabulary": "number of tokens; default: those of the run, or of data.tokenizer.vocab_size",
 }
 
 
 def cost_parser() -> CommandParser:
     """The arguments of the command."""
-    what = "Print what a training step of a recipe's model takes, by part."
+    what = "Print what a training step of a recipe's model, or of a run's, takes, by part."
     parser = CommandParser("cost", run, what, EPILOG)
-    parser.add_argument("recipe", metavar="RECIPE", help="a packaged name, or a YAML file")
+    about = "a packaged name, a YAML file, or a run: its folder or a checkpoint"
+    parser.add_argument("recipe", metavar="RECIPE", help=about)
     for name, text in OPTIONS.items():
         parser.add_argument(f"--{name}", type=int, metavar="N", help=text)
     parser.takes_recipe("RECIPE")
@@ -45,11 +51,21 @@ def run(given: Namespace) -> int:
     """Print the costs of a recipe's parts."""
     for name in OPTIONS:
         check_range(f"--{name}", getattr(given, name), ge=1, whole=True, optional=True)
-    recipe = read(given.recipe, given.overrides, given.trust)
+    name, tokenizer = given.recipe, None
+    if Path(name).is_dir() or name.startswith(SCHEME) or name.endswith(".ckpt"):
+        task = TrainedRun(name).load(keep_adapter=True)
+        tokenizer, sections = task.tokenizer, {"trainer": {}, "checkpoint": {}, FROM: None}
+        recipe = combine([Source({**task.recipe, **sections}, name, given.trust)], given.overrides)
+    else:
+        recipe = read(name, given.overrides, given.trust)
     config = Config.parse(recipe, make_data=False)
     length = given.length or LENGTH
     rows = given.batch or max(1, config.recipe["data"]["max_tokens"] // length)
-    for line in report(config, length, rows, given.vocabulary or vocabulary_of(config)):
+    sizes = config.task.model_arguments(tokenizer, data=config.recipe["data"])
+    if given.vocabulary or tokenizer is None:
+        vocabulary = given.vocabulary or vocabulary_of(config)
+        sizes |= {key: vocabulary for key, size in sizes.items() if size and "vocab" in key}
+    for line in report(config, length, rows, sizes):
         print_result(line)
     return 0
 
@@ -64,12 +80,10 @@ def vocabulary_of(config: Config) -> int:
     return int(options.get("vocab_size", entry.options["vocab_size"].default))
 
 
-def report(config: Config, length: int, rows: int, vocabulary: int) -> list[str]:
+def report(config: Config, length: int, rows: int, sizes: Mapping[str, Any]) -> list[str]:
     """The lines of the table, and the memory of a step."""
     from tfzoo.training.cost import Cost, cost_of
 
-    sizes = config.task.model_arguments(data=config.recipe["data"])
-    sizes |= {key: vocabulary for key, size in sizes.items() if size and "vocab" in key}
     if (cost := cost_of(config, sizes, rows, length)) is None:
         raise TfzooError(
             "not known of a model with an adapter, or with a part that looks at data to know what "
@@ -83,7 +97,7 @@ def report(config: Config, length: int, rows: int, vocabulary: int) -> list[str]
     ]
     first, *widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
-        f"{config.name}: {rows:,} texts of {length:,} tokens, vocabulary of {vocabulary:,}, fp32",
+        f"{config.name}: {rows:,} texts of {length:,} tokens, vocabulary of {sizes['vocab_size']:,}, fp32",
         "",
         *(
             "  ".join([part.ljust(first), *map(str.rjust, numbers, widths)])

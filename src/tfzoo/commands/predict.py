@@ -64,10 +64,16 @@ class PredictParser(CommandParser):
         if words[0].startswith("-"):
             raise TfzooError("RUN comes first: tfzoo predict RUN [FILE] (tfzoo predict --help)")
         trained = TrainedRun(words[0])
-        add_options(self, trained.task)
+        self.task = trained.task
+        add_options(self, self.task)
         given = super().parse(words)
         given.trained = trained
         return given
+
+    def similar(self, option: str) -> str:
+        own = [f"--{name.replace('_', '-')}" for name in get_type_hints(self.task.Options)]
+        said = f" Options of the task {self.task.entry.name}: {', '.join(own) or 'none'}"
+        return super().similar(option) + said * option.startswith("-")
 
 
 def predict(given: Namespace) -> int:
@@ -118,8 +124,7 @@ def check(given: Namespace) -> None:
         raise TfzooError("--max-tokens must be at least 1")
     if given.file and not os.path.isfile(given.file):  # pathlib raises where a name is too long
         piped = f"{shlex.join(['echo', given.file])} | tfzoo predict {given.run}"
-        hint = "" if Path(given.file).suffix else f". A text is piped in: {piped}"
-        raise BadData(f"no file {given.file}{hint}")
+        raise BadData(f"no file {given.file}. A text is piped in: {piped}")
     if not given.file and sys.stdin is None:
         raise BadData("standard input is closed: name a file")
     if (

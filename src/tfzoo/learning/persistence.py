@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Self
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tfzoo.base import adapters, memory
 from tfzoo.base.registry import Entry, needing, packages
-from tfzoo.base.values import LAYERS, check_number, leaves
+from tfzoo.base.values import LAYERS, check_arguments, check_number, leaves, parameters
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
@@ -43,6 +43,13 @@ class Stored(L.LightningModule):
     seed: int
     foreign: str
     recipe: dict[str, Any]
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Check the names of arguments; a copy is made without any."""
+        if args or options:
+            placed = [one.name for one in parameters(cls)][: len(args)]
+            check_arguments(cls, {*placed, *options}, [one.name for one in fields(cls.Settings)])
+        return super().__new__(cls)
 
     def __init__(self) -> None:
         super().__init__()

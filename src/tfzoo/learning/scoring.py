@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, distributed
 
+from tfzoo.base import adapters
 from tfzoo.base.registry import class_path
 from tfzoo.errors import BadData, BadOption
 from tfzoo.plots.style import log_figure, save
@@ -240,6 +241,7 @@ class Scored(L.LightningModule):
         values = {f"{prefix}/{name}": value for name, value in scores.compute(self).items()}
         self.log_dict(values, prog_bar=prog_bar)
         self.log(f"{prefix}/items", float(len(scores)))
+        adapters.report_once(self.trainer)
 
     def test_names(self) -> list[str]:
         """The names of the test sets that are scored; of loaders without one, their number."""

@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 from torch import nn
 
-from tfzoo.base.values import check_arguments, leaves
+from tfzoo.base.values import leaves
 from tfzoo.errors import BadOption
 from tfzoo.learning.optim import Optim
 from tfzoo.models.transformer_layer import TransformerLayer
@@ -65,9 +65,8 @@ class Settings:
     @classmethod
     def of(cls, owner: str, given: Mapping[str, Any]) -> Settings:
         """The settings with these values; ``owner`` is the task's name in messages. A BadOption for
-        no such setting, or a value that a checkpoint could not restore.
+        a value that a checkpoint could not restore.
         """
-        check_arguments(cls, given)
         sections = cls.sections()
         for name, value in given.items():
             section = sections.get(name)

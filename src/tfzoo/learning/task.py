@@ -74,7 +74,8 @@ class Task(Lines, Scored, Stored):
     the others by their number.
 
     Raises:
-        BadOption: a setting or a size of the model that a checkpoint could not restore.
+        BadOption: no such setting, or one or a size of the model that a checkpoint could not
+            restore.
     """
 
     Data: ClassVar[type[L.LightningDataModule]]

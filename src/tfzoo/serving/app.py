@@ -26,7 +26,7 @@ from tfzoo.serving.model import Model
 
 PAGE = Path(__file__).parent / "serve.html"
 ANSWER = Path(__file__).parent / "answer.html"
-EXPECTED = 'send {"text": "..."} or {"texts": ["...", "..."]}'
+EXPECTED = 'send {"text": "..."} or {"texts": ["...", "..."]} as application/json'
 API, SHOW = "/predict", "/show"
 """Where the page sends its form; all that is answered there is a page."""
 HEADERS = {
