@@ -1,7 +1,6 @@
 """What may be registered, and what is said of what may not."""
 
 import importlib
-import json
 import sys
 from importlib.metadata import EntryPoint
 
@@ -134,16 +133,3 @@ def test_a_class_that_is_defined_again_takes_its_own_place(two):
     other = type("Other", (first,), {})
     with pytest.raises(BadComponent, match=r"the name is taken by two_parts.Neighbour"):
         registry("norm").add(other, "neighbour")
-
-
-def test_components_are_listed_for_programs(capsys):
-    assert main(["list", "norm", "--json"]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["name"] for row in rows] == registry("norm").names()
-    (rms,) = [row for row in rows if row["name"] == "rms"]
-    assert rms == {
-        "kind": "norm",
-        "name": "rms",
-        "summary": registry("norm").entry("rms").summary,
-        "paper": registry("norm").entry("rms").paper,
-    }

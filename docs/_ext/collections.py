@@ -24,7 +24,7 @@ def recipes() -> str:
         [
             "# Recipes and their numbers",
             "Every packaged recipe, with what its header says: where the data comes from, what was "
-            "measured and how. `tfzoo recipes NAME --copy PATH` copies one to change "
+            "measured and how. `tfzoo recipes NAME > PATH` copies one to change "
             "([recipes](../recipes.md)). The packaged sweeps: [what they showed](../ablations.md).",
             table(["recipe", "measured"], [[anchor(name), measured(name)] for name in names]),
             *(section for name in names for section in recipe(name)),

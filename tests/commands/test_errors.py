@@ -244,7 +244,6 @@ COMMANDS = [
     ("show rotary", "NAME is missing: tfzoo show position rotary (tfzoo show --help)"),
     ("show norm rsm", "Did you mean 'rms'"),
     ("recipes translation/number", "Did you mean 'translation/numbers'"),
-    (f"recipes translation/numbers --copy {__file__}", "exists already"),
     ("cache --cleer", "no option '--cleer'", "Did you mean '--clear'"),
     ("attention x text --layers 1-0", "--layers: invalid numbers value: '1-0'"),
     ("score", "RUN is missing: tfzoo score RUN"),

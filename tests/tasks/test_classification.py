@@ -9,7 +9,7 @@ from tests.tiny import ready
 from tests.trainers import quiet
 from tfzoo.errors import BadData, BadOption, BadRun
 from tfzoo.learning.cross_entropy import class_losses
-from tfzoo.tasks.classification import ClassificationTask, confusion, reliability
+from tfzoo.tasks.classification import ClassificationTask, confusion
 
 WORDS = {"colour": ["red", "green", "blue"], "NUM": ["one", "two", "three", "four"]}
 
@@ -220,16 +220,18 @@ def test_rows_of_the_confusion_matrix_are_the_true_classes():
 
 
 @pytest.mark.parametrize("texts", [1, 500])
-def test_a_text_is_counted_in_the_interval_of_its_probability(texts):
+def test_the_calibration_error_is_the_mean_gap_over_intervals_of_probability(texts):
     draw = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(texts, 4, generator=draw)
     label = torch.randint(4, (texts,), generator=draw)
     confidence, predicted = logits.double().softmax(-1).max(-1)
-    count, sure, accuracy = reliability(confidence, predicted == label).T
-    task = task_with(ClassificationTask, labels=range(4))
-    scores = task.compute_scores(confidence, predicted, label)
-    error = float((count / texts * (sure - accuracy).abs()).sum())
-    assert error == pytest.approx(float(scores["calibration_error"]), abs=1e-6)
-    some, ends = count > 0, torch.arange(1, 16) / 15
-    assert (sure[some] <= ends[some] + 1e-6).all()
-    assert (sure[some] >= ends[some] - 1 / 15 - 1e-6).all()
+    right, wanted = (predicted == label).double(), 0.0
+    for k in range(15):
+        inside = (confidence > k / 15) & (confidence <= (k + 1) / 15)
+        if inside.any():
+            gap = (right[inside].mean() - confidence[inside].mean()).abs()
+            wanted += float(inside.double().mean() * gap)
+    scores = task_with(ClassificationTask, labels=range(4)).compute_scores(
+        confidence, predicted, label
+    )
+    assert float(scores["calibration_error"]) == pytest.approx(wanted, abs=1e-12)

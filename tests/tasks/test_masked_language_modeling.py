@@ -165,14 +165,9 @@ def test_loss_and_scores_are_those_of_the_logits_at_the_masks():
     assert float(values["loss"]) == pytest.approx(float(wanted), rel=1e-6)
     assert float(values["perplexity"]) == pytest.approx(float(wanted.exp()), rel=1e-6)
     assert float(values["accuracy"]) == pytest.approx(float(right.double().mean()), rel=1e-6)
-    logits[:, [*OWN.every]] = -torch.inf
-    best = logits.argmax(-1)
     for owner, row in enumerate(rows):
-        here = batch.owner == owner
-        assert row["accuracy"] == pytest.approx(float((best == batch.labels)[here].double().mean()))
-        words = LINES[owner].split()
-        for place, token in zip(batch.places[here].tolist(), best[here].tolist(), strict=True):
-            words[place % batch.tokens.shape[1]] = found.tokenizer.decode([[token]])[0]
+        of_row = right[batch.owner == owner]
+        assert row.get("accuracy", 0.0) == pytest.approx(float(of_row.sum()) / max(len(of_row), 1))
         assert row["text"] == LINES[owner]
 
 

@@ -79,7 +79,7 @@ what the last call computed is kept with its graph
         => setattr(self, 'kept', self.scale * q) or self.kept
     attention trained_scale a_copy_and_a_state_dict_hold_all
 a schedule takes a warmup before its beginning
-    learning/optim:Constant.__init__: check_range(_, warmup, ge=0) => warmup
+    learning/optim:Warmup.__init__: check_range(_, warmup, ge=0) => warmup
     schedule constant invalid_values_are_refused
 a query of 0 gets a gradient of 10^12
     components.attention.cosine:direction: length.masked_fill(length < EPS, math.inf)
@@ -550,7 +550,7 @@ a share of texts has the interval of a mean
     Scores.intervals: 'wilson' => 'exact'
     tests/tasks/test_resampling.py::test_a_share_of_texts_has_the_interval_of_wilson
 a text is counted in the interval of probability below its own
-    tasks/classification:reliability: _.ceil() => _.floor()
+    tasks/classification:ClassificationTask.compute_scores: _.ceil() => _.floor()
     tests/tasks/test_classification.py::test_a_text_is_counted_in_the_interval_of_its_probability
 the model goes on when the time of a request is over
     Model._check: time.monotonic() > _ => False

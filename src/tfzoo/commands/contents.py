@@ -2,11 +2,10 @@
 
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 
 from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import describe, list_components, registry
-from tfzoo.base.terminal import notify, print_result, progress, row_line
+from tfzoo.base.terminal import print_result, progress
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.recipe import SWEEPS, find_recipe, header_of, packaged_recipes, packaged_sweeps
 from tfzoo.errors import BadComponent, TfzooError
@@ -19,7 +18,6 @@ def list_parser() -> CommandParser:
     parser.add_argument(
         "kind", nargs="?", metavar="KIND", help=f"one of {', '.join(KINDS)}; all when left out"
     )
-    parser.add_argument("--json", action="store_true", help="print each as a line of JSON")
     return parser
 
 
@@ -28,7 +26,7 @@ def run_list(given: Namespace) -> int:
     kinds = [given.kind] if given.kind else list(KINDS)
     for kind in kinds:
         names = registry(kind).names()
-        if len(kinds) > 1 and not given.json:
+        if len(kinds) > 1:
             print_result(f"{kind}")
         width = max(map(len, names), default=0)
         summaries = registry(kind).declared("about" if kind == "task" else "summary")
@@ -40,11 +38,8 @@ def run_list(given: Namespace) -> int:
                     summaries[name], papers[name] = entry.summary, entry.paper
                 except BadComponent as error:  # the others are still listed
                     summaries[name] = f"cannot be used: {error}"
-            row = {"kind": kind, "name": name, "summary": summaries[name]}
-            row |= {"paper": papers.get(name, "")}
-            paper = f"  [{row['paper']}]" if row["paper"] else ""
-            line = f"  {name:<{width}}  {row['summary']}{paper}"
-            print_result(row_line(row, "jsonl", row) if given.json else line)
+            paper = f"  [{papers[name]}]" if papers.get(name) else ""
+            print_result(f"  {name:<{width}}  {summaries[name]}{paper}")
     return 0
 
 
@@ -101,7 +96,7 @@ def recipes_parser() -> CommandParser:
     parser = CommandParser(
         "recipes",
         recipes,
-        "List the packaged recipes and sweeps, print one, or copy one to edit it.",
+        "List the packaged recipes and sweeps, or print one: tfzoo recipes NAME > mine.yaml",
     )
     parser.add_argument(
         "name",
@@ -109,45 +104,20 @@ def recipes_parser() -> CommandParser:
         metavar="NAME",
         help="print this recipe; ablations: list the packaged sweeps",
     )
-    parser.add_argument(
-        "--copy",
-        metavar="PATH",
-        help="write it to a new file, or into a folder; an existing file is not overwritten",
-    )
     return parser
 
 
 def recipes(given: Namespace) -> int:
-    """List recipes, print one, or copy it."""
+    """List recipes, or print one."""
     if given.name is None:
-        if given.copy:
-            raise TfzooError(
-                "--copy needs the name of a recipe: "
-                "tfzoo recipes translation/numbers --copy mine.yaml"
-            )
         print_result("tfzoo fit ...")
         list_names(packaged_recipes())
         print_result(f"Sweeps, which vary a recipe: tfzoo recipes {SWEEPS}")
-        return 0
-    if given.name == SWEEPS:
+    elif given.name == SWEEPS:
         print_result("tfzoo sweep ...")
         list_names(packaged_sweeps())
-        return 0
-    text = find_recipe(given.name).read_text("utf-8")
-    if given.copy is None:
-        print_result(text.rstrip())
-        return 0
-    path = Path(given.copy)
-    path = path / f"{given.name.rpartition('/')[2]}.yaml" if path.is_dir() else path
-    try:
-        with path.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise TfzooError(f"{path} exists already: name another file, or remove it") from None
-    except OSError as error:
-        raise TfzooError(f"cannot copy to {path}: {error.strerror}") from None
-    command = "sweep" if given.name in packaged_sweeps() else "fit"
-    notify(f"copied to {path}; run it with: tfzoo {command} {path}")
+    else:
+        print_result(find_recipe(given.name).read_text("utf-8").rstrip())
     return 0
 
 

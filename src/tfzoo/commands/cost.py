@@ -97,7 +97,8 @@ def report(config: Config, length: int, rows: int, sizes: Mapping[str, Any]) -> 
     ]
     first, *widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
-        f"{config.name}: {rows:,} texts of {length:,} tokens, vocabulary of {sizes['vocab_size']:,}, fp32",
+        f"{config.name}: {rows:,} texts of {length:,} tokens, "
+        f"vocabulary of {sizes['vocab_size']:,}, fp32",
         "",
         *(
             "  ".join([part.ljust(first), *map(str.rjust, numbers, widths)])

@@ -21,7 +21,7 @@ COMMANDS = {
     "show": ("contents", "describe one component"),
     "check": ("contents", "run a component's contract tests"),
     "architectures": ("contents", "list published architectures, or print one"),
-    "recipes": ("contents", "list, print or copy the packaged recipes"),
+    "recipes": ("contents", "list the packaged recipes, or print one"),
     "cost": ("cost", "print what a recipe's model costs, by part"),
     "fit": ("fit", "train a recipe"),
     "predict": ("predict", "apply a trained run to text, line by line"),

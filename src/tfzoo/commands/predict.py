@@ -107,8 +107,6 @@ def predict_parser() -> CommandParser:
         default="lines",
         help=f"{', '.join(WRITTEN)}: the answers alone; or with their texts, scores and references",
     )
-    parser.add_argument("--output", metavar="PATH", help="write here instead of standard output")
-    parser.add_argument("--overwrite", action="store_true", help="replace the file at --output")
     parser.add_device()
     return parser
 
@@ -127,15 +125,6 @@ def check(given: Namespace) -> None:
         raise BadData(f"no file {given.file}. A text is piped in: {piped}")
     if not given.file and sys.stdin is None:
         raise BadData("standard input is closed: name a file")
-    if (
-        given.file
-        and given.output
-        and Path(given.output).exists()
-        and Path(given.output).samefile(given.file)
-    ):
-        raise TfzooError(f"--output {given.output} is the file that is read; write to another")
-    if given.output:
-        files.check_output(Path(given.output), given.overwrite)
 
 
 def load_task(trained: TrainedRun, device: str | None) -> Any:
@@ -159,7 +148,7 @@ def process_lines(given: Namespace, task: Any) -> None:
 
     interactive = not given.file and sys.stdin.isatty()  # then each line is a chunk
     examples = read(given, task)
-    with open_output(given.output) as out:
+    with open_output(None) as out:
         how = {**options_of(given), "max_tokens": given.max_tokens}
         columns: list[str] = []
         seen = interactive or out.isatty()

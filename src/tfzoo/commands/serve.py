@@ -1,8 +1,8 @@
 """tfzoo serve RUN: a page and a JSON API for a trained run."""
 
 from argparse import Namespace
-from typing import Any
 
+from tfzoo.base.loading import require
 from tfzoo.base.terminal import notify, print_result
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.errors import TfzooError
@@ -64,17 +64,15 @@ def run(given: Namespace) -> int:
     check_exists(given.run)
     if not 0 <= given.port < 2**16:
         raise TfzooError(f"--port {given.port}: a port is a number from 0 to 65535")
-    try:
-        from tfzoo.serving import server
-        from tfzoo.serving.app import make_app
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "tfzoo":
-            raise
-        raise TfzooError(
-            f"tfzoo serve needs {error.name}, which is not installed: pip install 'tfzoo[serve]'"
-        ) from None
+    for package in ("fastapi", "uvicorn"):
+        require(package, "serve")
+    from tfzoo.commands.predict import load_task
+    from tfzoo.learning.trained_run import TrainedRun
+    from tfzoo.serving import server
+    from tfzoo.serving.app import make_app
+
     with server.listen(given.host, given.port) as bound:
-        task = load(given.run, given.device)
+        task = load_task(TrainedRun(given.run), given.device)
         hosts = server.hosts_of(bound, given.host)
         if hosts is None:
             notify("others can reach this address, and there is no password")
@@ -82,11 +80,3 @@ def run(given: Namespace) -> int:
         print_result(f"{server.address(bound)}  (Ctrl-C ends)")
         server.serve(app, bound, limits)
     return 0
-
-
-def load(run: str, device: str | None) -> Any:
-    """Load the task of a run."""
-    from tfzoo.commands.predict import load_task
-    from tfzoo.learning.trained_run import TrainedRun
-
-    return load_task(TrainedRun(run), device)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import nn
@@ -249,25 +249,22 @@ class SGD:
 
     Options:
         momentum: decay rate of the sum of gradients, in ``[0, 1)``.
-        nesterov: look ahead: ``p - lr (g + momentum b)`` (Sutskever et al. 2013).
 
     Raises:
-        BadOption: a momentum out of range, or ``nesterov`` without momentum.
+        BadOption: a momentum out of range.
 
     >>> SGD(momentum=0.9).configure(nn.Linear(2, 3), lr=0.1, weight_decay=0.0).defaults["momentum"]
     0.9
     """
 
-    def __init__(self, *, momentum: float = 0.0, nesterov: bool = False) -> None:
+    def __init__(self, *, momentum: float = 0.0) -> None:
         check_range("optimizer 'sgd': momentum", momentum, ge=0, lt=1)
-        if nesterov and not momentum:
-            raise BadOption("optimizer 'sgd': nesterov needs a momentum over 0")
-        self.momentum, self.nesterov = momentum, nesterov
+        self.momentum = momentum
 
     def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.SGD:
         """The optimiser of a module's trained parameters."""
         groups = decay_groups(module.parameters(), weight_decay)
-        return torch.optim.SGD(groups, lr=lr, momentum=self.momentum, nesterov=self.nesterov)
+        return torch.optim.SGD(groups, lr=lr, momentum=self.momentum)
 
 
 @register("optimizer", "muon", paper="arXiv:2502.16982, section 2")
@@ -283,10 +280,7 @@ class Muon:
 
     Options:
         momentum: decay rate of the mean gradient, in ``[0, 1)``.
-        nesterov: look ahead by one step of momentum.
         adamw_lr: peak learning rate of AdamW; None: ``optim.lr``. The schedule multiplies both.
-        scale: ``match_rms_adamw``, or ``original``: ``s = sqrt(max(1, a / b))``, which needs a
-            larger ``optim.lr``, such as 0.02.
 
     Raises:
         BadOption: a number out of range, or (:meth:`configure`) a module without such matrices.
@@ -303,18 +297,11 @@ class Muon:
         eps: float,
         *,
         momentum: float = 0.95,
-        nesterov: bool = True,
         adamw_lr: float | None = None,
-        scale: Literal["match_rms_adamw", "original"] = "match_rms_adamw",
     ) -> None:
         check_range("optimizer 'muon': momentum", momentum, ge=0, lt=1)
         check_range("optimizer 'muon': adamw_lr", adamw_lr, gt=0, optional=True)
-        self.betas, self.eps, self.adamw_lr = betas, eps, adamw_lr
-        self.options: dict[str, Any] = {
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "adjust_lr_fn": scale,
-        }
+        self.betas, self.eps, self.momentum, self.adamw_lr = betas, eps, momentum, adamw_lr
 
     def configure(self, module: nn.Module, lr: float, weight_decay: float) -> torch.optim.Optimizer:
         """The optimiser of a module's trained parameters."""
@@ -325,7 +312,9 @@ class Muon:
             )
         chosen = set(hidden)
         rest = decay_groups((p for p in module.parameters() if p not in chosen), weight_decay)
-        muon = torch.optim.Muon(hidden, lr=lr, weight_decay=weight_decay, **self.options)
+        muon = torch.optim.Muon(
+            hidden, lr, weight_decay, self.momentum, adjust_lr_fn="match_rms_adamw"
+        )
         if not rest:
             return muon
         rate = lr if self.adamw_lr is None else self.adamw_lr
@@ -371,8 +360,28 @@ def matrices(module: nn.Module) -> list[nn.Parameter]:
 # Schedules ----------------------------------------------------------------------------------------
 
 
+class Warmup:
+    """Linear to the peak: ``s / warmup`` at update ``s`` (the first is 1); then what :meth:`after`
+    says.
+    """
+
+    entry: ClassVar[Entry]
+
+    def __init__(self, *, warmup: int = 0) -> None:
+        check_range(f"schedule {self.entry.name!r}: warmup", warmup, ge=0)
+        self.warmup = warmup
+
+    def factor(self, update: int) -> float:
+        """Learning rate divided by the peak."""
+        return update / self.warmup if update < self.warmup else self.after(update)
+
+    def after(self, update: int) -> float:
+        """The factor of the last update of the warm-up, 1, and of those that follow."""
+        return 1.0
+
+
 @register("schedule", "constant")
-class Constant:
+class Constant(Warmup):
     """Linear to the peak in ``warmup`` updates, then constant: ``min(s / warmup, 1)`` at update
     ``s`` (the first is 1).
 
@@ -380,17 +389,9 @@ class Constant:
     1.0
     """
 
-    def __init__(self, *, warmup: int = 0) -> None:
-        check_range("schedule 'constant': warmup", warmup, ge=0)
-        self.warmup = warmup
-
-    def factor(self, update: int) -> float:
-        """Learning rate divided by the peak."""
-        return min(update / max(self.warmup, 1), 1.0)
-
 
 @register("schedule", "inverse_sqrt", paper="arXiv:1706.03762, eq. 3")
-class InverseSqrt:
+class InverseSqrt(Warmup):
     """Linear to the peak in ``warmup`` updates, then an inverse square root: ``min(s / warmup,
     sqrt(warmup / s))`` at update ``s`` (the first is 1).
 
@@ -402,31 +403,22 @@ class InverseSqrt:
     """
 
     def __init__(self, *, warmup: int = 4000) -> None:
-        check_range("schedule 'inverse_sqrt': warmup", warmup, ge=0)
-        self.warmup = max(warmup, 1)
+        super().__init__(warmup=warmup)
 
-    def factor(self, update: int) -> float:
-        """Learning rate divided by the peak."""
-        return float(min(update / self.warmup, (self.warmup / update) ** 0.5))
+    def after(self, update: int) -> float:
+        return float((max(self.warmup, 1) / update) ** 0.5)
 
 
-class Decay:
-    """Linear to the peak: ``s / warmup`` at update ``s`` (the first is 1); then what :meth:`decay`
-    says.
-    """
-
-    entry: ClassVar[Entry]
+class Decay(Warmup):
+    """Linear to the peak; then what :meth:`decay` says."""
 
     def __init__(self, max_steps: int, *, warmup: int = 0) -> None:
-        check_range(f"schedule {self.entry.name!r}: warmup", warmup, ge=0)
+        super().__init__(warmup=warmup)
         self.max_steps = max_steps
-        self.warmup = warmup
 
-    def factor(self, update: int) -> float:
-        """Learning rate divided by the peak."""
-        if update <= self.warmup:
-            return update / self.warmup
-        return self.decay(update - 1 - self.warmup, max(self.max_steps - self.warmup, 1))
+    def after(self, update: int) -> float:
+        done = max(update - 1 - self.warmup, 0)
+        return self.decay(done, max(self.max_steps - self.warmup, 1))
 
     def decay(self, done: int, steps: int) -> float:
         """The factor after ``done`` of the ``steps`` that follow the warm-up."""

@@ -128,12 +128,10 @@ def task_of(published: Published) -> str:
 
 
 def generation_settings(folder: Path) -> dict[str, Any]:
-    """What a folder tells ``generate`` of ``transformers``."""
-    return {**config_of(folder), **json_of(folder / "generation_config.json")}
-
-
-def name_unknown_settings(folder: Path, said: Mapping[str, Any]) -> None:
-    """Print a line that names the settings ``said`` that tfzoo does not follow, if any."""
+    """What a folder tells ``generate`` of ``transformers``; a line names the settings that tfzoo
+    does not follow, if any.
+    """
+    said = {**config_of(folder), **json_of(folder / "generation_config.json")}
     unknown = [
         f"{key}: {said[key]}"
         for key, nothing in UNKNOWN_SETTINGS.items()
@@ -144,3 +142,4 @@ def name_unknown_settings(folder: Path, said: Mapping[str, Any]) -> None:
             f"{folder}: generate of transformers would also use {', '.join(unknown)}, which "
             "tfzoo predict does not by itself: what it writes may differ"
         )
+    return said

@@ -184,6 +184,15 @@ class DocumentTask(TokenTask):
         # Of a document and of a row: a long document is read in parts.
         return None, getattr(self.model, "max_positions", None)
 
+    def rows(self, batch: Any) -> list[dict[str, Any]]:
+        """Each document with its own scores, if it has a token to predict."""
+        _, _, *columns = self.score(batch)
+        each = [self.compute_scores(*one) for one in zip(*columns, strict=True)]
+        return [
+            {"text": text} | {name: float(one) for name, one in scores.items() if one == one}
+            for text, scores in zip(batch.source_text, each, strict=True)
+        ]
+
     def foreign_logits(self, tokens: Tensor, places: Tensor) -> Tensor:
         """The logits that a model of another class than tfzoo's gives at ``places`` ``(t)`` of
         ``tokens.flatten()``: ``(b n), (t) -> (t v)``.

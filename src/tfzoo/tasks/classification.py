@@ -35,17 +35,6 @@ def confusion(label: Tensor, predicted: Tensor, classes: int) -> Tensor:
     return torch.bincount(label * classes + predicted, minlength=classes**2).view(classes, -1)
 
 
-def reliability(confidence: Tensor, right: Tensor) -> Tensor:
-    """The number of texts, mean probability of the predicted class and accuracy, in each of 15
-    equal intervals of that probability: ``(b), (b) -> (15 3)``.
-    """
-    bins = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
-    columns = torch.stack([torch.ones_like(confidence), confidence, right.to(confidence)], 1)
-    sums = columns.new_zeros(BINS, 3).index_add_(0, bins, columns)
-    sums[:, 1:] /= sums[:, :1].clamp(min=1)
-    return sums
-
-
 @dataclass
 class ClassificationAnswer:
     """The most probable label, the probabilities of all labels, the largest first, and whether the
@@ -202,13 +191,14 @@ class ClassificationTask(TextTask):
         from 0 to 1. The ``loss`` is the weighted mean of the label-smoothed cross entropy.
         """
         right = predicted == label
-        texts, sure, accuracy = reliability(confidence, right).T
+        bins = (confidence * BINS).ceil().long().clamp(1, BINS) - 1
+        gaps = confidence.new_zeros(BINS).index_add_(0, bins, confidence - right.to(confidence))
         matrix = confusion(label, predicted, len(self.labels)).double()
         either = matrix.sum(0) + matrix.sum(1)
         return {
             "accuracy": right,
             "macro_f1": (2 * matrix.diag() / either)[either > 0].mean(),
-            "calibration_error": (texts / texts.sum() * (accuracy - sure).abs()).sum(),
+            "calibration_error": gaps.abs().sum() / len(label),
         }
 
     def figures(self, columns: Sequence[Tensor], title: str) -> Figures:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -19,7 +18,7 @@ from tfzoo.data.batches import row_lengths
 from tfzoo.data.documents import DocumentBatch, DocumentData, prompt_batches
 from tfzoo.errors import BadOption
 from tfzoo.learning.lines import Tokens, token_strings
-from tfzoo.learning.published import generation_settings, name_unknown_settings
+from tfzoo.learning.published import generation_settings
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.text_task import DocumentTask
 from tfzoo.models.generation import check_options, generate
@@ -125,7 +124,7 @@ class LanguageModelingTask(DocumentTask):
 
     @classmethod
     def complete(cls, found: dict[str, Any], folder: Path) -> None:
-        name_unknown_settings(folder, generation_settings(folder))
+        generation_settings(folder)
 
     def hidden(self, batch: DocumentBatch) -> Tensor:
         """The last hidden state of each token that is no padding: ``(t d)``."""
@@ -164,17 +163,6 @@ class LanguageModelingTask(DocumentTask):
         found = super().frequencies(texts)
         found[self.tokenizer.special.eos] = texts.documents
         return found
-
-    def rows(self, batch: DocumentBatch) -> list[dict[str, Any]]:
-        """Each document with its own ``bits_per_byte``."""
-        logits = self.logits(batch)
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        nll = F.cross_entropy(logits.to(dtype), batch.labels, reduction="none")
-        (each,) = sums_by(batch.owner, len(batch.index), nll / math.log(2))
-        return [
-            {"text": text, "bits_per_byte": bits / size_of(text)}
-            for text, bits in zip(batch.source_text, each.tolist(), strict=True)
-        ]
 
     def continuations(self, prompts: Iterable[str], **options: Any) -> list[str]:
         """What follows each text, in order; arguments and errors are those of :meth:`predict`. A

@@ -93,32 +93,12 @@ class MaskedLanguageModelingTask(DocumentTask):
         every = tokens.sum()
         return {"perplexity": (nll.sum() / every).exp(), "accuracy": right.sum() / every}
 
-    def rows(self, batch: MaskedBatch) -> list[dict[str, Any]]:
-        """Each document with its masked tokens ``filled``, and the share of them that is right."""
-        best = self._without_special(self.logits(batch)).argmax(-1)
-        right, count = sums_by(
-            batch.owner, len(batch.index), best == batch.labels, torch.ones_like(best)
-        )
-        tokens = batch.tokens.flatten().index_copy(0, batch.places, best)
-        ids: list[list[int]] = [[] for _ in batch.index]
-        for row, one in zip(batch.rows, tokens.view_as(batch.tokens).tolist(), strict=True):
-            ids[row] += one
-        columns = batch.source_text, self.tokenizer.tokenizer.decode(ids), right / count.clamp(1)
-        return [
-            {"text": text, "filled": filled, "accuracy": float(accuracy)}
-            for text, filled, accuracy in zip(*columns, strict=True)
-        ]
-
-    def _without_special(self, logits: Tensor) -> Tensor:
-        """Logits in fp32 or better, without those of special ids."""
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32), copy=True)
-        logits[:, list(self.tokenizer.special.every)] = float("-inf")
-        return logits
-
     def answers_of(
         self, batch: MaskedBatch, options: Any = None
     ) -> list[MaskedLanguageModelingAnswer]:
-        logits = self._without_special(self.logits(batch))
+        logits = self.logits(batch)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32), copy=True)
+        logits[:, list(self.tokenizer.special.every)] = float("-inf")
         ids = logits.topk(min(SHOWN, logits.shape[-1])).indices
         top = logits.softmax(-1).gather(-1, ids)
         tokenizer = self.tokenizer.tokenizer

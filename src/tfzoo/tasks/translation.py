@@ -22,7 +22,7 @@ from tfzoo.data.translation import TranslationData
 from tfzoo.errors import BadOption
 from tfzoo.learning.lines import Tokens, token_strings
 from tfzoo.learning.persistence import PLACEHOLDER_SIZE
-from tfzoo.learning.published import generation_settings, name_unknown_settings
+from tfzoo.learning.published import generation_settings
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.settings import Settings
 from tfzoo.learning.text_task import TokenTask
@@ -232,10 +232,8 @@ class TranslationTask(TokenTask):
         spec, state = (kept["tokenizer"][key] for key in ("tokenizer", "state"))
         state_of_pair = {"languages": [*LANGUAGES], "tokenizer": spec, "states": [state]}
         kept["tokenizer"] = TokenizerPair.restore(state_of_pair).state()
-        said = generation_settings(folder)
-        beams = said.get("num_beams")
+        beams = generation_settings(folder).get("num_beams")
         kept["recipe"]["search"] = {"beam": beams} if isinstance(beams, int) and beams > 0 else {}
-        name_unknown_settings(folder, said)
 
     def loss(self, batch: ParallelBatch) -> tuple[Tensor, Tensor, int]:
         inputs, labels = batch.target[:, :-1], batch.target[:, 1:].flatten()
