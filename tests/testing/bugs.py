@@ -551,7 +551,8 @@ a share of texts has the interval of a mean
     tests/tasks/test_resampling.py::test_a_share_of_texts_has_the_interval_of_wilson
 a text is counted in the interval of probability below its own
     tasks/classification:ClassificationTask.compute_scores: _.ceil() => _.floor()
-    tests/tasks/test_classification.py::test_a_text_is_counted_in_the_interval_of_its_probability
+    tests/tasks/test_classification.py::
+        test_the_calibration_error_is_the_mean_gap_over_intervals_of_probability
 the model goes on when the time of a request is over
     Model._check: time.monotonic() > _ => False
     tests/serving/test_serving.py::test_time_that_is_over_is_an_error_and_stops_the_model

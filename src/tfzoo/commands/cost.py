@@ -54,8 +54,9 @@ def run(given: Namespace) -> int:
     name, tokenizer = given.recipe, None
     if Path(name).is_dir() or name.startswith(SCHEME) or name.endswith(".ckpt"):
         task = TrainedRun(name).load(keep_adapter=True)
-        tokenizer, sections = task.tokenizer, {"trainer": {}, "checkpoint": {}, FROM: None}
-        recipe = combine([Source({**task.recipe, **sections}, name, given.trust)], given.overrides)
+        tokenizer = task.tokenizer
+        values = {**task.recipe, "trainer": {}, "checkpoint": {}, FROM: None}
+        recipe = combine([Source(values, name, given.trust)], given.overrides)
     else:
         recipe = read(name, given.overrides, given.trust)
     config = Config.parse(recipe, make_data=False)
