@@ -192,7 +192,7 @@ def serve(options: argparse.Namespace) -> None:
 
 def prepared(work: str, name: str, dim: int, layers: int, made) -> Callable[[int], object]:
     """What does the work once, on the batch of a number."""
-    ours, theirs = pair(VOCAB, dim, dim // 64, layers, dropout=0.0 if BEAMS[work] else 0.1)
+    ours, theirs = pair(VOCAB, dim, max(1, dim // 64), layers, dropout=0.0 if BEAMS[work] else 0.1)
     same = same_sentences if BEAMS[work] else same_loss
     if name == KEPT:  # whose peak is not shown
         same(ours, theirs, BEAMS[work], made)

@@ -257,7 +257,7 @@ def under_torchrun(folder: Path) -> Outcome:
         return ended(run, processes)
 
 
-def ended(run: Run, processes: list[int], most: float = 90) -> Outcome:
+def ended(run: Run, processes: list[int], most: float = 150) -> Outcome:
     """Wait until all of them are gone."""
     start = time.monotonic()
     with suppress(subprocess.TimeoutExpired):

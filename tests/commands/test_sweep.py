@@ -270,7 +270,7 @@ def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not():
     soon(lambda: rows(second) > 10)
     driver.kill()
     driver.wait()
-    soon(lambda: not children(FOLDER), 3)
+    soon(lambda: not children(FOLDER))
     done = (first / "summary.json").stat().st_mtime_ns
     stood = rows(second)
     assert not (second / "summary.json").read_text().count('"completed"')

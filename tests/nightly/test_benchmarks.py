@@ -18,7 +18,7 @@ LITTLE = {
     "products": [],
     "published": ["--dim", "32", "--layers", "1"],
     "sweep_overhead": ["--steps", "40", "--jobs", "1"],
-    "beside_marian": ["--dim", "64", "--layers", "1", "--rounds", "2"],
+    "beside_marian": ["--dim", "32", "--layers", "1", "--rounds", "2"],
 }
 ELSEWHERE = {"ablations", "architectures", "host", "marian", "multi30k", "structure", "yarn"}
 """What needs a data set or another package, or is run by tests of its own."""

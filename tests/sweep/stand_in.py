@@ -29,13 +29,13 @@ CELL = """
         sys.exit(0)
     def said(what):
         (folder / "trained.txt").open("a").write(f"{what} {run.parent.name} {os.getpid()}\\n")
-    said("begin")
-    if "broken" in run.parent.name:
-        sys.exit("tfzoo: it broke")
     def stop(*_):
         said("stop")
         os._exit(75)
     signal.signal(signal.SIGTERM, stop)
+    said("begin")
+    if "broken" in run.parent.name:
+        sys.exit("tfzoo: it broke")
     time.sleep(seconds)
     said("end")
     (run / "config.yaml").write_text("data: {}\\n")
@@ -85,7 +85,7 @@ class Sweep:
         """Press Ctrl-C, once something is true."""
 
         def wait() -> None:
-            soon(true)
+            soon(true, 600)
             os.kill(os.getpid(), signal.SIGINT)
 
         threading.Thread(target=wait, daemon=True).start()

@@ -86,7 +86,7 @@ def test_runs_of_a_lost_machine_run_again_elsewhere(cluster, tmp_path):
         soon(lambda: list(Path(machines[raylet], "checkpoints").glob("*")), 600)
         cluster.remove_node(lost, allow_graceful=False)
         gone = next(process for process, run in two.items() if run == machines[raylet])
-        soon(lambda: not Path(f"/proc/{gone}").exists(), 30)
+        soon(lambda: not Path(f"/proc/{gone}").exists())
         assert driver.wait(1200) == 0, (tmp_path / "ray.txt").read_text()
     finally:
         driver.kill()
@@ -118,7 +118,7 @@ def test_what_becomes_of_runs_on_a_cluster(cluster, tmp_path, monkeypatch):
     assert sorted(sweep.did("end")) == ["layer", "none", "rms"]
 
     (tmp_path / "second").mkdir()
-    sweep = Sweep(tmp_path / "second", ["layer", "rms"], 60, monkeypatch)
+    sweep = Sweep(tmp_path / "second", ["layer", "rms"], 600, monkeypatch)
     sweep.interrupt_when(lambda: len(sweep.did("begin")) == 2)
     assert ray.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update) == 130
     assert sorted(sweep.did("stop")) == ["layer", "rms"], "they could end with a checkpoint"
