@@ -229,7 +229,7 @@ def theirs_of(model, beam: int, made) -> Callable[[int], object]:
                 min_new_tokens=LENGTH,
                 max_new_tokens=LENGTH,
                 length_penalty=0.0,
-                bad_words_ids=[[PAD], [OWN.unk]],
+                bad_words_ids=[[one] for one in sorted(OWN.never)],
             )[:, 1:]
             .tolist()
         )

@@ -257,34 +257,19 @@ def test_candidates_are_the_best_of_all_continuations(v, count):
     assert torch.equal((parent * v + token)[real], wanted.indices[real])
 
 
-NONE_OF_THEM = [
-    *(
-        {name: value}
-        for name in ("max_length", "length_penalty")
-        for value in (float("nan"), float("inf"), 1e4)
-    ),
-    *({name: value} for name in ("beam", "n_best") for value in (2.5, "3", True)),
-]
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"beam": 0},
-        {"beam": 1001},
-        {"beam": 2, "n_best": 3},
-        {"n_best": 0},
+        *({"beam": beam} for beam in (0, 1001, 2.5, True)),
+        *({"n_best": n} for n in (0, 3)),
         {"until": "never"},
-        {"max_length": -1.0},
-        {"max_length": 1000.5},
-        {"length_penalty": 10.5},
-        {"length_penalty": -10.5},
-        *NONE_OF_THEM,
+        *({"max_length": length} for length in (-1.0, 1000.5, math.nan)),
+        *({"length_penalty": penalty} for penalty in (10.5, -10.5, math.inf)),
     ],
 )
 def test_numbers_that_no_search_can_have_are_refused(wrong):
     with pytest.raises(BadOption):
-        Search(**wrong)
+        Search(**{"beam": 2, **wrong})
 
 
 class Late(HostCopies):

@@ -1,12 +1,9 @@
 """Commands that answer at once load nothing that takes its time."""
 
-import gc
 import subprocess
 import sys
-from types import SimpleNamespace
 
 from tests import forked
-from tfzoo.base import loading
 
 HEAVY = ("lightning", "wandb", "transformers", "torchmetrics")
 
@@ -60,21 +57,3 @@ def loaded_by(*args):
 def test_training_loads_no_wandb_unless_it_logs_there():
     command = ("fit", "translation/numbers", "--print_config")
     assert forked.call(loaded_by, *command, fresh=True) == (0, [])
-
-
-def test_a_task_is_imported_without_searches_for_garbage(monkeypatch):
-    """They would take a fifth of the time in which PyTorch and Lightning are imported."""
-    during = []
-
-    class Tasks:
-        def entry(self, name):
-            during.append(gc.isenabled())
-            return SimpleNamespace(cls=name)
-
-    monkeypatch.delitem(sys.modules, "lightning", raising=False)
-    monkeypatch.setattr(loading, "registry", lambda kind: Tasks())
-    try:
-        assert loading.task_class("translation") == "translation"
-        assert (during, gc.isenabled(), gc.get_freeze_count() > 0) == ([False], True, True)
-    finally:
-        gc.unfreeze()

@@ -85,6 +85,28 @@ def test_an_option_sets_its_key_alone_and_a_text_stays_one(options, key, value, 
     assert resolved(f"translation/numbers {options}")[section][name] == value
 
 
+OPTIONS = {
+    **{"bias": False, "cap": 30.0, "gate": True, "head_scale": True},
+    "query_key_norm": {"norm": "rms", "over": "head"},
+    "pattern": [{"window": 4}, {}],
+    "residual": {"name": "deepnorm", "beta": 0.5},
+}
+
+
+def test_options_of_layers_are_typed_as_yaml(resolved):
+    typed = [f"--model.{key} '{json.dumps(value)}'" for key, value in OPTIONS.items()]
+    model = resolved(f"translation/numbers {' '.join(typed)}")["model"]
+    assert {key: model[key] for key in OPTIONS} == OPTIONS
+
+
+def test_the_norm_of_queries_and_keys_is_not_that_of_the_layers(resolved):
+    """Also in the options of one side."""
+    both = [f"--{key}.query_key_norm '{{norm: rms}}'" for key in ("model", "model.encoder")]
+    rms = "--model.norm rms --model.norm.eps 0.1"
+    model = resolved(f"translation/numbers {rms} {' '.join(both)}")["model"]
+    assert model["query_key_norm"] == model["encoder"]["query_key_norm"] == {"norm": "rms"}
+
+
 def test_a_config_file_lies_over_the_recipe_and_under_the_options(recipe, resolved, tmp_path):
     (tmp_path / "more.yaml").write_text("model: {norm: {eps: 1e-2}, dim: 64}\n", "utf-8")
     model = resolved(f"{recipe} --config {tmp_path}/more.yaml --model.dim 32")["model"]
@@ -162,16 +184,9 @@ def here(own_folder):
     return own_folder
 
 
-def printed(*args, capsys):
-    capsys.readouterr()
-    assert main(["fit", *args, "--print_config"]) == 0
-    found = yaml.safe_load(capsys.readouterr().out)
-    return found
-
-
-def test_levels_are_merged_and_shown_resolved(here, capsys):
-    own = printed("translation/numbers", capsys=capsys)
-    found = printed("mine/smaller.yaml", "--model.layers", "1", capsys=capsys)
+def test_levels_are_merged_and_shown_resolved(here, resolved):
+    own = resolved("translation/numbers")
+    found = resolved("mine/smaller.yaml --model.layers 1")
     changed = {"dim": 16, "heads": 2, "layers": 1, "norm": {"name": "rms", "eps": 1e-4}}
     assert found == {**own, "model": {**own["model"], **changed}}
     assert "base" not in found
@@ -211,9 +226,7 @@ def section_of(folder, model, *words):
     """The section ``model`` of a recipe on built-in data."""
     path = folder / "mine.yaml"
     path.write_text(f"base: translation/numbers\nmodel: {model}\n", "utf-8")
-    found = Config.parse(read(str(path), parse_options(words)), make_data=False)
-    section = found.recipe["model"]
-    return section
+    return Config.parse(read(str(path), parse_options(words)), make_data=False).recipe["model"]
 
 
 def test_like_in_a_recipe_sets_the_parts_and_every_key_can_be_changed_on_top(tmp_path):

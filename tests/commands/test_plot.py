@@ -51,7 +51,6 @@ def test_a_picture_is_written_and_its_path_printed(words, file, here, capsys):
         ("position rotary --length 1", "length=1 must be a whole number at least 2"),
         ("position rotary --metric val/loss", "--metric is nothing of tfzoo plot position"),
         ("runs/numbers/1 --causal", "--causal is nothing of tfzoo plot runs/numbers/1"),
-        ("runs/numbers/1 --position.base 3", "--position.base belongs to tfzoo plot position NAME"),
         ("runs/numbers/1 --output a.gif", "a.gif: the file's suffix chooses its format: .png,"),
         (
             "runs/numbers/1 --output runs/numbers/1/metrics.csv/a.png",

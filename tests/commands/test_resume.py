@@ -192,31 +192,6 @@ def test_every_task_goes_on_to_the_same_end(name):
     assert_goes_on(partial(main, given), moments, cls)
 
 
-@pytest.mark.parametrize(
-    ("options", "moments"),
-    [
-        ([], {"training 4", "training 7"}),
-        pytest.param(["--data.workers", "2"], {"training 6"}, marks=pytest.mark.nightly),
-        pytest.param(["--trainer.devices", "2"], {"training 6"}, marks=pytest.mark.nightly),
-    ],
-)
-def test_a_killed_run_goes_on_in_the_middle_of_a_stream(options, moments):
-    for name in ("text-0", "text-1", "text-2", "val"):
-        text = "".join(f"{name} {row}{' a' * (row % 9)}\tb {row}\n" for row in range(60))
-        Path(f"{name}.tsv").write_text(text, "utf-8")
-    train = {"max_steps": 9, "val_check_interval": 2, "log_every_n_steps": 1, "devices": 1}
-    data = {"train": "text-*.tsv", "val": "val.tsv", "stream": 5, "tokenizer": "word"}
-    recipe = {
-        **{"task": "translation", "data": {**data, "max_tokens": 128}},
-        "model": {"dim": 16, "layers": 1, "heads": 2, "dropout": 0.1},
-        "trainer": {**train, "accelerator": "cpu"},
-        "checkpoint": {"every_n_train_steps": 1},
-    }
-    Path("small.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
-    given = ["fit", "small.yaml", "--run", str(RUN), *options]
-    assert_goes_on(partial(main, given), moments)
-
-
 def test_a_run_that_is_complete_goes_on_from_the_weights_it_trained_not_from_their_average():
     constant = typed(
         "--optim.schedule constant --checkpoint.every_n_train_steps 100"

@@ -188,24 +188,6 @@ def test_what_two_processes_wrote_one_process_trains_on_with():
     assert_close(seen.averages, wanted, rtol=0, atol=0)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize(("run", "spread"), [(FSDP2, SPREAD), (DDP, ())])
-def test_the_same_command_goes_on_with_one_process_and_its_export_translates(
-    run, spread, ddp, own_folder, runs, capsys
-):
-    shutil.copytree(runs / run, "on")
-    args = [*TINY, *HARD, *spread, *typed("--trainer.devices 1 --run on --trainer.max_steps 5")]
-    args += ["--trainer.accumulate_grad_batches", "4"]  # a step takes as many batches as before
-    assert main(["fit", "translation/numbers", *args]) == 0
-    assert checkpoints.read("on/checkpoints/last.ckpt")["global_step"] == 5
-    assert len(logged("on")["train/loss"]) == len(logged(runs / run)["train/loss"]) + 1
-    Path("lines").write_text("two\nthree\n", "utf-8")
-    assert main(["export", "on/checkpoints/last.ckpt", "--output", "on.ckpt"]) == 0
-    capsys.readouterr()
-    assert main(["predict", "on.ckpt", "lines"]) == 0
-    assert capsys.readouterr().out.count("\n") == 2
-
-
 def test_a_split_of_layers_over_devices_is_refused():
     mesh = {"tensor_parallel": SimpleNamespace(size=lambda: 2)}
     mesh = type("Mesh", (dict,), {"mesh_dim_names": ("data_parallel", "tensor_parallel")})(mesh)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfzoo.base.registry import registry
-from tfzoo.errors import BadOption, UnknownName
+from tfzoo.errors import BadOption
 from tfzoo.plots import position_figure
 from tfzoo.testing.subject import hooks
 
@@ -56,18 +56,3 @@ def test_a_bias_is_drawn_by_head_and_a_decoder_has_no_later_keys():
         assert distance.max() == (0 if causal else 11)
         assert distance.min() == -11
         np.testing.assert_allclose(bias, -np.abs(distance) / 16)
-
-
-@pytest.mark.parametrize(
-    ("spec", "sizes", "error"),
-    [
-        ("rotery", {}, UnknownName),
-        ({"name": "rotary", "bas": 1}, {}, BadOption),
-        ("rotary", {"dim": 3}, BadOption),
-        ("alibi", {"length": 1}, BadOption),
-        ("alibi", {"length": 10**6}, BadOption),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(spec, sizes, error):
-    with pytest.raises(error):
-        position_figure(spec, **sizes)

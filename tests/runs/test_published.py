@@ -159,12 +159,6 @@ def test_shards_are_one_model(tmp_path):
     assert all(map(torch.equal, one.parameters(), many.parameters()))
 
 
-def test_parameters_keep_their_dtype(tmp_path):
-    peer = peer_of("LlamaForCausalLM", ODD["llama"][0]).bfloat16()
-    model = tfzoo.from_pretrained(saved(peer, tmp_path))
-    assert {one.dtype for one in model.parameters()} == {torch.bfloat16}
-
-
 def rewrite(folder, change):
     """Change the names of a folder's tensors."""
     path = folder / "model.safetensors"

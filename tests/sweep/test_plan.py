@@ -52,29 +52,20 @@ def test_the_least_file_has_a_cell_for_each_value_and_the_first_is_the_baseline(
         ),
         ("axes: {size: {a b: {}, a_b: {}}}", "would have the same folder"),
         ("axes: null", "a sweep needs axes (tfzoo sweep --help has an example)"),
-        ("axes: []", "axes is a mapping such as"),
-        *(
-            (
-                f"axes: {{{axis}: {{a: {{}}, b: {{}}}}}}",
-                f"axes: {axis} is the name of a column of runs.csv",
-            )
-            for axis in ("parameters", "cell", "tuned")
-        ),
-        ("axes: {val/loss: {a: {}, b: {}}}", "is the name of a column of runs.csv"),
+        ("axes: {tuned: {a: {}, b: {}}}", "axes: tuned is the name of a column of runs.csv"),
+        ("axes: {val/loss: {a: {}, b: {}}}", "axes: val/loss is the name of a column"),
         (
             "{overrides: {model.norm.eps: 1}, axes: {model.norm: [layer, {name: rms, eps: 2}]}}",
             "model.norm.eps is set by overrides and by model.norm",
         ),
         ("axes: {model.heads: [1, 2]}", "model.heads is set by overrides and by model.heads"),
         ("budget: {steps: 3}", "trainer.max_steps is set by overrides and by budget or devices"),
-        ("budget: {stepps: 3}", "no key of budget named 'stepps'. Did you mean 'steps'?"),
         (
             "budget: {time: 10 minutes}",
             "budget: time is hours, minutes and seconds such as '00:10:00'",
         ),
         ("overrides: {seed: 3}", "the seed is set by seeds"),
         ("threads: 0", "threads=0 must be a whole number at least 1"),
-        ("metric: null", "a sweep needs metric (tfzoo sweep --help has an example)"),
         ("metric: {name: val/loss}", "metric needs mode"),
         ("also: [{name: val/loss, mode: min}]", "each name once"),
         ("tune: {key: optim.lr, values: [0.001]}", "tune has two values or more"),
@@ -109,14 +100,9 @@ def test_a_slip_in_the_file_is_an_error_that_names_the_fix(tmp_path, changes, sa
         ),
         ("axes: {optim.lr: [0.1, fast]}", "optim.lr must be float, not 'fast'"),
         (
-            "tune: {key: optim.lrr, values: [0.001, 0.002]}",
-            "optim has no key 'lrr'. Did you mean 'lr'?",
-        ),
-        (
             "metric: {name: val/los, mode: min}",
             "no metric 'val/los' on this data. Did you mean 'val/loss'?",
         ),
-        ("metric: {name: val/accuracy, mode: max}", "no metric 'val/accuracy'"),
         ("metric: {name: val/loss, mode: max}", "val/loss is better the lower it is"),
         # BLEU is not computed for references under four words on average
         ("metric: {name: test/bleu, mode: max}", "no metric 'test/bleu' on this data"),

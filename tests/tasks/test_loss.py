@@ -58,15 +58,6 @@ def test_weights_are_by_label_and_one_where_none_is_given():
         assert Loss(class_weights=given).weights(labels).tolist() == wanted
 
 
-def test_balanced_weights_give_every_class_the_same_say():
-    counts = [10, 30, 60]
-    weights = Loss(class_weights="balanced").weights(["a", "b", "c"], counts)
-    assert weights is not None
-    shares = [weight * count for weight, count in zip(weights.tolist(), counts, strict=True)]
-    assert shares == pytest.approx([100 / 3] * 3)
-    assert Loss(class_weights="balanced").weights(["a", "b", "c"]) is None
-
-
 @pytest.mark.parametrize(
     ("weights", "says"),
     [

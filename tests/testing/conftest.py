@@ -1,8 +1,5 @@
 """Arguments named after kinds run over the registry, ``model`` over stacks of all pairs."""
 
-from collections import Counter
-from typing import Any
-
 import pytest
 import torch
 
@@ -35,20 +32,3 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(autouse=True)
 def one_thread():
     torch.set_num_threads(1)
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    reports = [
-        report
-        for outcome in ("passed", "failed")
-        for report in terminalreporter.stats.get(outcome, [])
-    ]
-    for model in ("stack", "classifier"):
-        counts = Counter(
-            value
-            for report in reports
-            for name, value in getattr(report, "user_properties", ())
-            if name == model
-        )
-        for name, n in sorted(counts.items()):
-            terminalreporter.write_line(f"{n:5d} {model}s {name}")
