@@ -110,12 +110,6 @@ def test_an_address_stays_as_it_is_in_a_recipe_that_names_one(capsys):
     assert "a recipe does not read http://, only https://" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("ranges", ["{1..2}-{1..3}", "{5..1}"])
-def test_several_ranges_or_an_empty_one_are_refused(ranges):
-    with pytest.raises(BadOption, match="must have one range of numbers"):
-        remote.addresses(f"https://x.org/{ranges}.tsv")
-
-
 def test_what_cannot_be_reached_is_read_from_the_cache(monkeypatch, tmp_path, capsys):
     class Files:
         there = True

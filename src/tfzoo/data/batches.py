@@ -333,7 +333,7 @@ class ClassificationDataset:
         if self.dropout is not None:
             tokens = self.dropout(tokens, rows, epoch_of(batch))
         dtype = np.float64 if self.labels.dtype.kind == "f" else np.int64
-        label = np.asarray(self.labels[rows] if len(self.labels) else [], dtype=dtype)
+        label = np.asarray(self.labels[rows] if len(self.labels) else NONE, dtype=dtype)
         lines = [self.lines[row] for row in rows] if self.lines else []
         return ClassificationBatch(
             tokens=torch.from_numpy(tokens),
@@ -447,7 +447,8 @@ def translation_batches(
     """
     lines, special = checked_lines(lines), tokenizers.special
     ids = encode_cells(tokenizers.source, lines)
-    sources = Sentences.of(truncated(ids, max_length, special, on_truncated))
+    most = most_read(ids, max_length, special, on_truncated)
+    sources = Sentences.of([one[:most] for one in ids])
     targets = Sentences.of([[]] * len(lines))
     for batch in in_batches(ParallelDataset(sources, targets, special), max_tokens):
         yield replace(
@@ -475,9 +476,8 @@ def text_batches(
     lines, special = checked_lines(lines, vocabulary.pairs), vocabulary.special
     [(_, encoder)] = vocabulary.encoders
     ids = encode_cells(encoder, lines)
-    ids = truncated(ids, max_length, special, on_truncated, pairs=vocabulary.pairs)
-    longest, no_labels = max(map(len, ids), default=0), np.zeros(0, np.int64)
-    dataset = ClassificationDataset(Sentences.of(ids), no_labels, longest, special, lines)
+    most, sequences = most_read(ids, max_length, special, on_truncated), Sentences.of(ids)
+    dataset = ClassificationDataset(sequences, NONE, most, special, lines, pairs=vocabulary.pairs)
     return in_batches(dataset, max_tokens)
 
 
@@ -489,25 +489,17 @@ def in_batches(dataset: Any, max_tokens: int) -> Iterator[Any]:
             yield dataset[rows]
 
 
-def truncated(
-    lines: list[list[int]],
-    max_length: int | None,
-    special: SpecialIds,
-    on_truncated: OnTruncated,
-    *,
-    pairs: bool = False,
-) -> list[list[int]]:
-    """The ids of each line, or pair of lines, truncated so that ``max_length`` tokens remain with
+def most_read(
+    lines: list[list[int]], max_length: int | None, special: SpecialIds, on_truncated: OnTruncated
+) -> int:
+    """The tokens that are read of each of these lines at most, so that they are ``max_length`` with
     EOS and what begins a text.
     """
-    if max_length is None:
-        return lines
-    tokens = max_length - special.frame
-    if rows := [index for index, ids in enumerate(lines) if len(ids) > tokens]:
-        on_truncated(rows, tokens)
-    if pairs:
-        return [truncate(ids, tokens, special) if len(ids) > tokens else ids for ids in lines]
-    return [ids[:tokens] for ids in lines]
+    longest = max(map(len, lines), default=0)
+    if max_length is None or longest <= (tokens := max_length - special.frame):
+        return longest
+    on_truncated([index for index, ids in enumerate(lines) if len(ids) > tokens], tokens)
+    return tokens
 
 
 def truncate(ids: Sequence[int], most: int, special: SpecialIds) -> list[int]:
@@ -533,6 +525,8 @@ def shortened(sequences: Sentences, rows: Integers, most: int, special: SpecialI
     return Sentences.of([truncate(ids, most, special) if len(ids) > most else ids for ids in each])
 
 
+NONE: NDArray[np.int64] = np.zeros(0, np.int64)
+"""Labels that are not known."""
 NO_LABEL = -1
 """Stands where a row of a batch has no more words."""
 
@@ -565,7 +559,7 @@ class WordDataset(ClassificationDataset):
         lines: Sequence[str] = (),
         dropout: TokenDropout | None = None,
     ) -> None:
-        super().__init__(sequences, np.zeros(0), max_length, special, lines, dropout)
+        super().__init__(sequences, NONE, max_length, special, lines, dropout)
         self.word_lengths, self.classes = word_lengths, classes
 
     def __getitem__(self, batch: Sequence[int]) -> WordBatch:
@@ -576,7 +570,7 @@ class WordDataset(ClassificationDataset):
         places = np.where(lengths > 0, lengths.cumsum(1) - lengths, -1)
         places[places >= self.max_length] = -1
         places[places >= 0] += self.special.cls is not None
-        label = np.zeros(0, np.int64)
+        label = NONE
         if self.classes is not None:
             label = self.classes.matrix(rows, NO_LABEL, count, width)
         known = {**vars(one), "label": torch.from_numpy(label)}
@@ -595,8 +589,7 @@ def word_batches(
     words = WordEncoder(vocabulary.tokenizer).words(lines)
     special = vocabulary.special
     whole = [[token for word in text for token in word] for text in words]
-    sequences = Sentences.of(truncated(whole, max_length, special, on_truncated))
+    most = most_read(whole, max_length, special, on_truncated)
     lengths = Sentences.of([[len(word) for word in text] for text in words])
-    longest = int(sequences.lengths.max(initial=0))
-    dataset = WordDataset(sequences, lengths, None, longest, special, lines)
+    dataset = WordDataset(Sentences.of(whole), lengths, None, most, special, lines)
     return in_batches(dataset, max_tokens)

@@ -16,6 +16,7 @@ from torch import Tensor
 from tfzoo.base.special_ids import SpecialIds
 from tfzoo.base.values import check_range, type_name
 from tfzoo.data.batches import (
+    NONE,
     ClassificationDataset,
     OnTruncated,
     TextBatch,
@@ -25,9 +26,9 @@ from tfzoo.data.batches import (
     fraction,
     in_batches,
     mixed,
+    most_read,
     padded,
     random_bits,
-    truncated,
     warn_truncated,
 )
 from tfzoo.data.module import EncodedText, TextData
@@ -260,8 +261,7 @@ class DocumentText(TextData):
 
     def __init__(self, *, text_column: str = "text", **text: Any) -> None:
         super().__init__(**text)
-        built_in = self.built_in is not None
-        self.columns = ("text", "label") if built_in else (text_column, text_column)
+        self.columns = text_column, text_column
 
     def describe(self) -> str:
         """The size of each split, and how many documents and tokens training has."""
@@ -498,15 +498,15 @@ def text_with_masks_batches(
     lines, special = checked_lines(lines), vocabulary.special
     joins = joins_words(vocabulary.tokenizer)
     read = [with_masks(line, vocabulary.tokenizer, joins) for line in lines]
-    ids = truncated([ids for ids, _ in read], max_length, special, on_truncated)
-    longest, no_labels = max(map(len, ids), default=0), np.zeros(0, np.int64)
-    dataset = ClassificationDataset(Sentences.of(ids), no_labels, longest, special, lines)
+    ids = [ids for ids, _ in read]
+    most = most_read(ids, max_length, special, on_truncated)
+    dataset = ClassificationDataset(Sentences.of(ids), NONE, most, special, lines)
     for batch in in_batches(dataset, max_tokens):
         places = [
             (row, row * batch.tokens.size(1) + special.frame - 1 + place)
             for row, line in enumerate(batch.index)
             for place in read[line][1]
-            if place < len(ids[line])
+            if place < most
         ]
         owner, at = torch.tensor(places, dtype=torch.int64).reshape(-1, 2).unbind(1)
         known = {**vars(batch), "labels": batch.label, "rows": list(range(len(batch)))}

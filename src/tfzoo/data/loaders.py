@@ -10,14 +10,11 @@ in turns. So their order is a function of the seed and the files alone, whatever
 workers there are, and a place in it is a few numbers for each reader.
 """
 
-import heapq
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count, islice
 from pathlib import Path
-from time import sleep
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,7 +25,7 @@ from torch.utils.data import DataLoader, IterableDataset, Sampler, get_worker_in
 
 from tfzoo.base import cache
 from tfzoo.base.values import check_range
-from tfzoo.data.remote import NOT_THERE, is_address
+from tfzoo.data.remote import is_address
 from tfzoo.data.source import text_of
 from tfzoo.data.table import Text, TextFormat
 from tfzoo.errors import BadData, BadRun, TfzooError
@@ -126,14 +123,6 @@ class LengthBucketedSampler(Sampler[list[int]]):
         batches = split_largest(batches, self.count)
         return self._for_all([batches[i] for i in random.permutation(len(batches))])
 
-    def padding(self) -> float:
-        """The fraction of padding among all tokens of the epoch, on both sides together."""
-        padded = sum(
-            len(rows) * int(self.source[rows].max() + self.target[rows].max())
-            for rows in self.epoch_batches(self.epoch)
-        )
-        return 1 - int(self.source.sum() + self.target.sum()) / padded
-
     def _for_all(self, batches: list[Rows]) -> list[Rows]:
         """The same batches, changed so that there are ``self.batches``. The batches of the last
         round are split, or of more rounds if that one has too few rows. If there are too many,
@@ -185,14 +174,14 @@ class LengthBucketedSampler(Sampler[list[int]]):
 
 def split_largest(batches: list[Rows], count: int) -> list[Rows]:
     """``count`` batches from fewer: the one with the most rows is halved until there are enough."""
-    heap = [(-len(rows), i, rows) for i, rows in enumerate(batches)]
-    heapq.heapify(heap)
-    while len(heap) < count:
-        size, i, rows = heapq.heappop(heap)
-        half = (-size + 1) // 2
-        heapq.heappush(heap, (-half, i, rows[:half]))
-        heapq.heappush(heap, (size + half, len(heap) + count, rows[half:]))
-    return [rows for _, _, rows in sorted(heap, key=lambda item: item[1])]
+    split, sizes = [*batches], np.zeros(max(count, len(batches)), np.int64)
+    sizes[: len(split)] = [*map(len, split)]
+    while len(split) < count:
+        largest, new = int(sizes.argmax()), len(split)
+        split[largest], rest = np.array_split(split[largest], 2)
+        split.append(rest)
+        sizes[largest], sizes[new] = len(split[largest]), len(rest)
+    return split
 
 
 class TrainingLoader(DataLoader[Any]):
@@ -263,9 +252,6 @@ def batches_per_epoch(batches: int, limit: int | float | None) -> int:
 
 T = TypeVar("T")
 
-PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""Seconds before an address is asked again, after each failure."""
-
 READERS = 8
 """The most readers; where there are more processes, as many as processes."""
 
@@ -293,15 +279,7 @@ class Files:
         return cache.key(str(len(self.names)), *self.names, *self.form.columns, *self.form.endings)
 
     def open(self, name: str) -> Text:
-        """One of them. An address that does not answer is asked again, after :data:`PAUSES`."""
-        for pause in PAUSES if is_address(name) else ():
-            try:
-                return text_of(self.root, name, self.form, quiet=True)
-            except BadData as error:
-                if isinstance(error.__cause__, NOT_THERE):
-                    raise
-                print(f"data: {error}. It is asked again in {pause:g} s", file=sys.stderr)
-            sleep(pause)
+        """One of them."""
         return text_of(self.root, name, self.form, quiet=True)
 
     def sample(self) -> list[tuple[str, str]]:

@@ -24,7 +24,6 @@ from tfzoo.data.loaders import (
     TrainingLoader,
 )
 from tfzoo.data.prepare import (
-    Encoder,
     Examples,
     Integers,
     Sentences,
@@ -38,7 +37,7 @@ from tfzoo.data.prepare import (
 )
 from tfzoo.data.source import Columns, Split, TextSource
 from tfzoo.data.table import TextFormat, names_of, parts
-from tfzoo.data.tokenizer import Vocabulary
+from tfzoo.data.tokenizer import Encoder, Vocabulary
 from tfzoo.errors import BadData, BadOption
 
 MOST_TOKENS = 10**9
@@ -245,8 +244,7 @@ class TextData(L.LightningDataModule):
             return "\n".join([f"{train}{self.stream:,} batches an epoch", *sizes.values()])
         sampler = self._sampler("train", shuffle=True)
         note = f"; skipped: {self._skips()}" if self.skipped else ""
-        batches = f"{len(sampler):,} batches an epoch, padding {sampler.padding():.1%}"
-        lines = [f"{sizes['train']}, {batches}{note}", sizes["val"]]
+        lines = [f"{sizes['train']}, {len(sampler):,} batches an epoch{note}", sizes["val"]]
         for name in self.test_names:
             lines.append(f"{sizes[name]}, {self.overlap[name]:,} of their sources in training")
         if self.holds_out:
@@ -276,8 +274,7 @@ class TextData(L.LightningDataModule):
     def _examples(self) -> dict[str, Examples]:
         """The rows of each split. Finds files, or copies those at an address; reads none."""
         if self.built_in is not None:
-            made = getattr(self.built_in, "languages", self.columns)
-            return {**generated(self.dataset, self.seed, made, self.columns)}
+            return {**generated(self.dataset, self.seed)}
         if self.stream is not None:
             self.files = Files(*self.text.files(self.form))
         found = self.text.external(self.form)

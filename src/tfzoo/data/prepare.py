@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import chain, compress, islice
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -22,8 +21,8 @@ from numpy.typing import NDArray
 
 from tfzoo.base import cache
 from tfzoo.base.registry import Spec, create, registry
-from tfzoo.data.table import Row, Text, TextFormat, table
-from tfzoo.data.tokenizer import Tokenizer, restored
+from tfzoo.data.table import Row, Text
+from tfzoo.data.tokenizer import Encoder, Tokenizer, restored
 from tfzoo.errors import BadData
 
 T = TypeVar("T")
@@ -35,16 +34,6 @@ Examples = Iterable[tuple[str, str]]
 
 CHUNK = 4096
 """Lines that are hashed or tokenized at once."""
-
-
-class Encoder(Protocol):
-    """Turns lines into ids. A tokenizer is one."""
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line."""
-
-    def state(self) -> str:
-        """What it has learned, as text."""
 
 
 @dataclass
@@ -70,10 +59,7 @@ def read_split(
     digests = blake2b(digest_size=16), blake2b(digest_size=16)
     for chunk in chunks(watched(rows, f"reading {name}")):
         for side, digest in enumerate(digests):
-            lines = [row[side] for row in chunk]
-            # the lengths mark where each line ends: a cell may hold line feeds
-            digest.update(array("q", map(len, lines)).tobytes())
-            digest.update("".join(lines).encode())
+            digest.update(json.dumps([row[side] for row in chunk]).encode())
         result.examples += len(chunk)
         if wanted:
             result.known.update(wanted.intersection(source for source, _ in chunk))
@@ -167,21 +153,15 @@ def encode_cells(encoder: Encoder, cells: Sequence[str]) -> list[list[int]]:
     return encoder.encode([cell if cell.strip() else "" for cell in cells])
 
 
-def generated(
-    spec: Spec, seed: int, columns: tuple[str, str], wanted: tuple[str, str] | None = None
-) -> dict[str, Text]:
-    """The splits of a built-in data set, which has these ``columns``; those that are ``wanted``."""
+def generated(spec: Spec, seed: int) -> dict[str, list[tuple[str, str]]]:
+    """The splits of a built-in data set."""
     path = cache.entry("generated", cache.key(identity("dataset", spec), str(seed)))
     if not cache.is_whole(path):
         with cache.filling(path) as folder:
             splits = create("dataset", spec).splits(seed)
-            for name, rows in splits.items():
-                text = "".join(f"{first}\t{second}\n" for first, second in ([columns, *rows]))
-                (folder / f"{name}.tsv").write_bytes(text.encode())
-            (folder / "names").write_text(json.dumps(list(splits)), "utf-8")
-    names = json.loads((path / "names").read_text("utf-8"))
-    form = TextFormat(wanted or columns)
-    return {name: table(path / f"{name}.tsv", form) for name in names}
+            (folder / "splits").write_text(json.dumps(splits), "utf-8")
+    found = json.loads((path / "splits").read_text("utf-8"))
+    return {name: [(first, second) for first, second in rows] for name, rows in found.items()}
 
 
 def chunks(items: Iterable[T]) -> Iterator[list[T]]:

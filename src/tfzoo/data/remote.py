@@ -25,15 +25,6 @@ PROTOCOLS = ("gs", "hf", "http", "https", "memory", "s3")
 WEB = ("http", "https")
 """Protocols that cannot say which files there are, and whose hosts are checked."""
 
-VERSION = (
-    *("ETag", "etag", "Content-MD5", "Digest", "Last-Modified", "LastModified", "md5Hash"),
-    *("updated", "blob_id", "created", "size"),
-)
-"""Entries of fsspec's ``info`` that change when a file changes."""
-
-NUMBERS = re.compile(r"\{(\d{1,6})\.\.(\d{1,6})\}")
-"""A range of numbers in an address, such as ``{000..127}``."""
-
 SILENCE = 30.0
 """Seconds after which a server that sends nothing is given up."""
 
@@ -61,10 +52,7 @@ def refusal(address: str, trusted: bool = True) -> str:
             "in Python and pass their rows"
         )
     if "*" in address and protocol in WEB:
-        return (
-            f"{address!r}: here is no list of files for a pattern; write a range of numbers, "
-            "part-{000..127}.tsv, or a list of addresses"
-        )
+        return f"{address!r}: {protocol}:// lists no files for a pattern; give a list of addresses"
     return "" if trusted or protocol not in WEB else refusal_of_stranger(address)
 
 
@@ -92,7 +80,7 @@ def may_be_public(host: str) -> bool:
     try:
         number = socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)[0][4][0]
     except (OSError, UnicodeError):
-        name = re.fullmatch(r"[\w.-]+", host, re.ASCII) is not None  # and no range of numbers
+        name = re.fullmatch(r"[\w.-]+", host, re.ASCII) is not None
         return name and host.rstrip(".").lower().rpartition(".")[2] not in ("", "localhost")
     return ip_address(number).is_global
 
@@ -137,28 +125,15 @@ def file_name(address: str) -> str:
 
 
 def addresses(pattern: str) -> list[str]:
-    """The addresses that one stands for: a range of numbers, ``part-{000..127}.tsv``, is counted
-    with as many digits as its first number has, and the files of a ``*`` are listed, in the order
-    of their names.
-    """
+    """The addresses that one stands for: the files of a ``*``, in the order of their names."""
     if reason := refusal(pattern):
         raise BadOption(reason)
-    if numbers := NUMBERS.search(pattern):
-        first, last = numbers.groups()
-        if int(first) > int(last) or len(NUMBERS.findall(pattern)) > 1:
-            raise BadOption(f"{pattern!r} must have one range of numbers, the smaller one first")
-        counted = (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
-        return [pattern.replace(numbers[0], number) for number in counted]
     if "*" not in pattern:
         return [pattern]
     with explained(pattern, REMEDY):
         system, path = opened(pattern)
         protocol = pattern.partition("://")[0]
         return [f"{protocol}://{one.lstrip('/')}" for one in sorted(system.glob(path))]
-
-
-NOT_THERE = FileNotFoundError, PermissionError, Refused
-"""What is not asked for again, as the answer would be the same."""
 
 
 def local_copy(address: str, quiet: bool = False) -> Path:
@@ -172,11 +147,12 @@ def local_copy(address: str, quiet: bool = False) -> Path:
         except OSError as error:
             copies = (cache.folder() / cache.SHELF).glob(f"download-{cache.key(address)}-*")
             whole = sorted(filter(cache.is_whole, copies), key=lambda copy: copy.stat().st_mtime)
-            if not whole or isinstance(cause(error), NOT_THERE):
+            if not whole or isinstance(cause(error), FileNotFoundError | PermissionError | Refused):
                 raise
             print(f"data: {address} is not there; the copy in the cache is used", file=sys.stderr)
             return whole[-1] / file_name(address)
-    version = cache.key(*(f"{name} {info[name]}" for name in VERSION if name in info))
+    # where a redirect leads may be another address each time
+    version = cache.key(*(f"{name} {info[name]}" for name in sorted(info.keys() - {"url"})))
     name = file_name(address)
     entry = cache.entry("download", f"{cache.key(address)}-{version}")
     if not cache.is_whole(entry):

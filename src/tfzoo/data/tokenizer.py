@@ -71,7 +71,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=partial(os.environ.setdefault, "TOKENIZERS_PARALLELISM", "false"))
 
 
-class Tokenizer(Protocol):
+class Encoder(Protocol):
+    """Turns lines into ids."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, without BOS and EOS. An empty line has no ids."""
+
+    def state(self) -> str:
+        """Everything that it has learnt, as text."""
+
+
+class Tokenizer(Encoder, Protocol):
     """Text to ids and back. A component of kind ``tokenizer`` in ``data/tokenizers/``; its
     constructor takes options only.
 
@@ -90,17 +100,11 @@ class Tokenizer(Protocol):
     def train(self, lines: Iterable[str]) -> None:
         """Choose the vocabulary from these lines. They can be iterated once."""
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, without BOS and EOS. An empty line has no ids."""
-
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The line of each list of ids. Special ids are skipped."""
 
     def __len__(self) -> int:
         """The size of the vocabulary, including the special ids."""
-
-    def state(self) -> str:
-        """Everything that :meth:`train` has chosen, as text."""
 
     def restore(self, state: str) -> None:
         """Load what :meth:`state` returned. A wrong state, which a stranger may have written, is an

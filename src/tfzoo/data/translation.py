@@ -70,6 +70,12 @@ class TranslationData(TextData):
 
     tokenizers = TextData.vocabulary
 
+    def _examples(self) -> dict[str, Examples]:
+        found = super()._examples()
+        if self.built_in is None or self.direction == self.built_in.languages:
+            return found
+        return {name: [row[::-1] for row in rows] for name, rows in found.items()}
+
     def new_vocabulary(self, rows: Examples, read: Mapping[str, SplitFingerprint]) -> TokenizerPair:
         """One for both sides if ``joint``, else one for each; those of ``tokenizer_states``, if
         there are any.

@@ -12,9 +12,9 @@ from torch import Tensor
 from tfzoo.base.registry import register
 from tfzoo.data.batches import NO_LABEL, ClassificationDataset, WordBatch, WordDataset, word_batches
 from tfzoo.data.classification import LabelledText
-from tfzoo.data.prepare import Encoder, Sentences, location
+from tfzoo.data.prepare import Sentences, location
 from tfzoo.data.table import Pair, WordLabels, Words, words_of
-from tfzoo.data.tokenizer import Vocabulary, WordEncoder, WordLengths
+from tfzoo.data.tokenizer import Encoder, Vocabulary, WordEncoder, WordLengths
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.cross_entropy import class_losses, constant_loss
 from tfzoo.learning.text_task import TextTask
