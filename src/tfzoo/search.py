@@ -233,33 +233,30 @@ def _greedy(
             tokens = tokens[rows]
             cache.keep_batch(rows)
             cache.reorder(rows)
-    return _hypotheses(written, limit.cpu(), log_probabilities.ends.cpu(), options)
+    return _hypotheses(written, limits, {*log_probabilities.ends.tolist()}, options)
 
 
 def _hypotheses(
-    written: list[tuple[Tensor, Tensor, Tensor]], limit: Tensor, ends: Tensor, options: Search
+    written: list[tuple[Tensor, Tensor, Tensor]], limits: list[int], ends: set[int], options: Search
 ) -> list[list[Hypothesis]]:
     """The hypothesis of each sentence, from what each step wrote: the sentences, their tokens, and
     the log probabilities of these. What follows the end or the limit belongs to none.
     """
-    steps = torch.arange(len(written))
-    sentence, token, log_p = (torch.cat([*one]).cpu() for one in zip(*written, strict=True))
-    place = sentence, steps.repeat_interleave(torch.tensor([len(one) for one, _, _ in written]))
-    shape = len(limit), len(written)
-    ids = torch.zeros(shape, dtype=torch.long).index_put(place, token)
-    scores = log_p.new_zeros(shape).index_put(place, log_p)
-    ended = torch.isin(ids, ends) & (steps < limit[:, None])
-    finished = ended.any(1)
-    lengths = torch.where(finished, ended.byte().argmax(1), limit.clamp(max=len(written)))
-    total = scores.masked_fill(steps >= (lengths + finished)[:, None], 0.0).sum(1)
-    result = []
-    results = zip(*(x.tolist() for x in (ids, total, finished, lengths)), strict=True)
-    for row, (tokens, score, is_finished, length) in enumerate(results):
-        if isnan(score):
+    ids: list[list[int]] = [[] for _ in limits]
+    totals, finished = [0.0] * len(limits), [False] * len(limits)
+    columns = (torch.cat([*one]).tolist() for one in zip(*written, strict=True))
+    for row, token, log_p in zip(*columns, strict=True):
+        if finished[row] or len(ids[row]) == limits[row]:
+            continue
+        if isnan(log_p):
             raise NoNextToken(row)
-        score /= options.penalty(length + is_finished)
-        result.append([Hypothesis(tokens[:length], score, is_finished)])
-    return result
+        totals[row] += log_p
+        finished[row] = token in ends
+        ids[row] += [] if finished[row] else [token]
+    return [
+        [Hypothesis(one, total / options.penalty(len(one) + ended), ended)]
+        for one, total, ended in zip(ids, totals, finished, strict=True)
+    ]
 
 
 def _beam(

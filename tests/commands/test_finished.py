@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.results import rows, summary
-from tfzoo.base.registry import registry
 from tfzoo.commands.main import main
-from tfzoo.components.norm.rms import RMS
 
 pytestmark = pytest.mark.usefixtures("no_pictures", "own_folder")
 SMALL = (
@@ -51,18 +49,3 @@ def test_test_sets_of_ones_own_are_scored_as_those_of_a_recipe(capsys):
     assert summary("run")["test"]["scores"]["test/items"] == 40
     assert main(own) == 0
     assert "run is complete: 2 steps" in capsys.readouterr().out
-
-
-def test_a_run_names_the_package_of_a_part_that_is_missing(capsys):
-    class Halved(RMS):
-        pass
-
-    Halved.__module__ = "a_package.halved"
-    registry("norm").add(Halved, "halved")
-    try:
-        assert main([*SMALL, "--trainer.max_steps", "1", "--model.norm", "halved"]) == 0
-    finally:
-        del registry("norm").registered["halved"]
-    assert main(["export", "run", "--to", "safetensors"]) == 2
-    said = "norm 'halved' is of the package 'a_package', which is not installed here"
-    assert said in capsys.readouterr().err

@@ -149,7 +149,7 @@ def test_a_weighting_and_a_cap_act_with_weights_and_without():
 
 
 def encoder(attention, change):
-    """Its attention is replaced before, or after it is built with nested tensors."""
+    """Its attention is replaced before, or after it is built."""
     layer = nn.TransformerEncoderLayer(DIM, HEADS, 16, dropout=0.0, batch_first=True)
 
     def replaced():
@@ -161,7 +161,7 @@ def encoder(attention, change):
     if not change:
         layer.self_attn = replaced()
         return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-    model = nn.TransformerEncoder(layer, 2)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
     for one in model.layers:
         one.self_attn = replaced()
     return model
@@ -199,7 +199,7 @@ def test_what_cannot_be_is_refused_in_one_line():
         ((x, x, x), {"attn_mask": torch.ones(B, Q, Q)}, r"\(3, 4, 4\), not \(6, 4, 4\)"),
         ((x, x, x), {"key_padding_mask": torch.ones(Q, B)}, r"\(4, 3\), not \(3, 4\)"),
         ((x, x, x), {"key_padding_mask": torch.ones(Q)}, r"\(4,\), not \(3, 4\)"),
-        ((torch.nested.as_nested_tensor([x[0], x[1, :2]]),) * 3, {}, "need_weights=False"),
+        ((torch.nested.as_nested_tensor([x[0], x[1, :2]]),) * 3, {}, "enable_nested_tensor=False"),
     ):
         with pytest.raises(BadOption, match=words):
             ours(*given, **named)

@@ -9,8 +9,8 @@ star are supplied by the model, and keywords after it are options that a recipe 
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -27,11 +27,10 @@ from tfzoo.base.values import (
     check_range,
     convert,
     is_plain,
-    leaves,
     parameters,
     type_name,
 )
-from tfzoo.errors import BadComponent, BadOption, BadRun, UnknownName, did_you_mean, listing
+from tfzoo.errors import BadComponent, BadOption, UnknownName, did_you_mean, listing
 
 Spec = str | Mapping[str, Any]
 """How YAML and Python name a component: ``"rms"``, or ``{"name": "rms", "eps": 1e-6}``."""
@@ -290,34 +289,6 @@ def task_for(label: str) -> str:
     """``task: regression``: what reads labels of a kind, which tasks declare as ``label``."""
     names = registry("task").declaring("label", label)
     return f"task: {' or '.join(names) or 'one of your own'}"
-
-
-def packages(recipe: Mapping[str, Any]) -> dict[str, str]:
-    """The packages of the components that a recipe names and that are not tfzoo's own."""
-    named = {value for _, value in leaves(recipe) if isinstance(value, str)}
-    return {
-        f"{kind} {name}": entry.cls.__module__.partition(".")[0]
-        for kind, one in REGISTRIES.items()
-        for name, entry in one.registered.items()
-        if name in named and not entry.cls.__module__.startswith("tfzoo.")
-    }
-
-
-@contextmanager
-def needing(packages: object) -> Iterator[None]:
-    """Context in which a component that is not there, of one of the :func:`packages` that a run
-    has noted, is a BadRun that names its package.
-    """
-    try:
-        yield
-    except UnknownName as error:
-        noted = packages if isinstance(packages, Mapping) else {}
-        if package := noted.get(f"{error.what} {error.name}"):
-            raise BadRun(
-                f"{error.what} {error.name!r} is of the package {package!r}, which is not "
-                "installed here: install it, then run this again"
-            ) from None
-        raise
 
 
 def registry(kind: str) -> Registry:

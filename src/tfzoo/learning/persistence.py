@@ -11,7 +11,7 @@ import lightning.pytorch as L
 from torch import Tensor, nn
 
 from tfzoo.base import adapters, memory
-from tfzoo.base.registry import Entry, needing, packages
+from tfzoo.base.registry import Entry
 from tfzoo.base.values import LAYERS, check_arguments, check_number, leaves, parameters
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadRun, TfzooError
@@ -157,8 +157,7 @@ class Stored(L.LightningModule):
                 f"{cls.__name__}.load(RUN, model=...) in Python"
             )
         try:
-            with needing(kept.get("packages")):
-                return cls._restored(kept, checkpoint, model, keep_adapter).eval()
+            return cls._restored(kept, checkpoint, model, keep_adapter).eval()
         except TfzooError:
             raise
         except Exception as error:  # of any kind: the file may come from anyone
@@ -216,7 +215,6 @@ class Stored(L.LightningModule):
             "format": checkpoints.FORMAT,
             "task": self.entry.name,
             "recipe": {**self.recipe, **adapter},
-            "packages": packages({**self.recipe, "task": self.entry.name}),
             "tokenizer": self.tokenizer.state(),
             "batches": self.batches,
             "skipped": self.skipped,

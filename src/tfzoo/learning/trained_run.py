@@ -7,7 +7,6 @@ from typing import Any
 from torch import Tensor
 
 from tfzoo.base.loading import task_class
-from tfzoo.base.registry import needing
 from tfzoo.errors import BadRun
 from tfzoo.learning import published
 from tfzoo.runs import checkpoints, pretrained
@@ -67,8 +66,7 @@ class TrainedRun:
     @property
     def task(self) -> Any:
         """The class of its task."""
-        with needing(self.entry.get("packages")):
-            return task_class(self.entry["task"])
+        return task_class(self.entry["task"])
 
     def check_task(self, name: str) -> None:
         """Raise BadRun unless it is of the task of this name."""

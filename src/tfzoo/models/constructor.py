@@ -13,6 +13,7 @@ from tfzoo.errors import BadOption, Clash, listing, under
 from tfzoo.models.architectures import options_like
 from tfzoo.models.options import ATTENTION_OPTIONS, STACK_KEYS, StackOptions, option_types
 from tfzoo.models.rules import UNREAD, names_that_fit, options_read
+from tfzoo.models.stack import Stack
 from tfzoo.models.transformer_layer import TransformerLayer
 
 P = ParamSpec("P")
@@ -75,36 +76,30 @@ def _signature(init: Callable[..., None]) -> inspect.Signature:
     return inspect.Signature(sorted([*own, *stack], key=lambda one: one.kind))
 
 
-def check_attention_options(module: nn.Module, config: Mapping[str, Any]) -> None:
-    """Check that something in a model, stack or layer reads the options of attention that are not
-    the defaults in ``config``, the arguments of its constructor; of those that ``encoder`` or
-    ``decoder`` names something there, of those of an entry of ``pattern`` one of its layers.
-    """
-    check_read(module, config, config)
-    check_pattern_read(module, config, config)
-    for side in ("encoder", "decoder"):
-        if options := config.get(side):
-            with under(side):
-                check_read(getattr(module, side), options, config)
-                check_pattern_read(getattr(module, side), options, config)
-
-
-def check_pattern_read(
-    module: nn.Module, options: Mapping[str, Any], config: Mapping[str, Any]
+def check_attention_options(
+    module: nn.Module, options: Mapping[str, Any], config: Mapping[str, Any] | None = None
 ) -> None:
-    """:func:`check_read` of each entry of ``pattern`` and the layers that have its options."""
+    """Check that something in a model, stack or layer reads the ``options`` of attention that are
+    not the defaults; of those that ``encoder`` or ``decoder`` names something there, of those of an
+    entry of ``pattern`` one of its layers. ``config`` has options that were given around it.
+    """
+    config = {**(config or {}), **options}
+    check_read(module, options, config)
     pattern = options.get("pattern") or []
-    lists = [part for part in module.modules() if isinstance(part, nn.ModuleList)]
-    stacks = [one for one in lists if all(isinstance(part, TransformerLayer) for part in one)]
     for number, entry in enumerate(pattern):
-        layers = [layer for stack in stacks for layer in stack[number :: len(pattern)]]
+        stacks = [part for part in module.modules() if isinstance(part, Stack)]
+        layers = [layer for stack in stacks for layer in stack.layers[number :: len(pattern)]]
         with under(f"pattern.{number}"):
-            check_read(nn.ModuleList(layers), entry, {**config, **options})
+            check_read(nn.ModuleList(layers), entry, {**config, **entry})
+    for side in ("encoder", "decoder"):
+        if changes := options.get(side):
+            with under(side):
+                check_attention_options(getattr(module, side), changes, config)
 
 
 def check_read(module: nn.Module, options: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     """Check that something in a module reads those ``options`` of attention that are not the
-    defaults; ``config`` has the others.
+    defaults; ``config`` has these and the others.
     """
     if not any(isinstance(part, TransformerLayer) for part in module.modules()):
         return
@@ -116,7 +111,7 @@ def check_read(module: nn.Module, options: Mapping[str, Any], config: Mapping[st
     }
     if not unread:
         return
-    mixer = registry("mixer").options({**config, **options}["mixer"])[0]
+    mixer = registry("mixer").options(config["mixer"])[0]
     others = names_that_fit("mixer", lambda entry: unread <= options_read(entry))
     raise Clash(
         UNREAD,

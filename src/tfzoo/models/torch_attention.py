@@ -179,8 +179,7 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
         ``batch_first``; without a batch ``(q d), (k kdim), (k vdim) -> (q d), (q k)``.
 
         Args:
-            query, key, value: the inputs of the projections. In self-attention, they may be one
-                nested tensor, which ``nn.TransformerEncoder`` makes from a padded batch.
+            query, key, value: the inputs of the projections.
             key_padding_mask: ``(b k)``, or ``(k)`` without a batch: True at keys that no query may
                 look at, or numbers added to their scores.
             need_weights: return the weights, in training mode after dropout.
@@ -191,13 +190,10 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
                 that ``attn_mask`` is the causal mask, which then need not be read.
         """
         if query.is_nested:
-            given = key_padding_mask is not None or attn_mask is not None or need_weights
-            if given or not (query is key and key is value and self.batch_first):
-                raise BadOption(
-                    "MultiheadAttention: a nested tensor is taken for self-attention with "
-                    "batch_first=True, need_weights=False and no mask: use to_padded_tensor"
-                )
-            return self._nested_self_attention(query), None
+            raise BadOption(
+                "MultiheadAttention takes no nested tensor: pass enable_nested_tensor=False to "
+                "nn.TransformerEncoder, or use to_padded_tensor"
+            )
         self._check_shapes(query, key, value)
         q, k, v = self._project(query, key, value)
         causal = is_causal and (
@@ -276,17 +272,6 @@ class MultiheadAttention(NoTorchFastPath, nn.Module):
                 f"({axes} width) or (n width), keys and values of the same tokens; "
                 f"not {', '.join(str(tuple(shape)) for shape in shapes)}"
             )
-
-    def _nested_self_attention(self, x: Tensor) -> Tensor:
-        """Self-attention on a padded copy, from which padding is removed afterwards: attentions use
-        operations that PyTorch's nested tensors do not have.
-        """
-        lengths = [len(row) for row in x.unbind()]
-        padded = x.to_padded_tensor(0.0)
-        index = torch.arange(padded.shape[1], device=x.device)
-        padding = index >= torch.tensor(lengths, device=x.device)[:, None]
-        y, _ = self.forward(padded, padded, padded, padding, need_weights=False)
-        return torch.nested.as_nested_tensor([row[:n] for row, n in zip(y, lengths, strict=True)])
 
 
 def mask_and_bias(

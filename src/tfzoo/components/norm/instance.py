@@ -1,12 +1,10 @@
 """Instance norm over the tokens of a sequence."""
 
-import torch
 from torch import Tensor, nn
 
 from tfzoo.base.functional import at_least_fp32
 from tfzoo.base.registry import register
-from tfzoo.base.values import check_range
-from tfzoo.contracts import Norm
+from tfzoo.components.norm.layer import Layer
 
 
 @register(
@@ -15,7 +13,7 @@ from tfzoo.contracts import Norm
     paper="arXiv:1607.08022, eq. 4",
     traits={"mixes_tokens:always", "centres_texts"},
 )
-class Instance(Norm):
+class Instance(Layer):
     """Normalise each channel over the real tokens of its sequence: ``(x - mean) / sqrt(var + eps) *
     weight + bias``.
 
@@ -35,17 +33,10 @@ class Instance(Norm):
     tensor([-1.,  1.,  0.])
     """
 
-    def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
-        super().__init__()
-        check_range("norm 'instance': eps", eps, gt=0)
-        self.eps = eps
-        self.weight = nn.Parameter(torch.empty(dim))
-        self.bias = nn.Parameter(torch.empty(dim))
-        self.reset_parameters()
+    bias: nn.Parameter
 
-    def reset_parameters(self) -> None:
-        nn.init.ones_(self.weight)
-        nn.init.zeros_(self.bias)
+    def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
+        super().__init__(dim, eps=eps)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         wide = at_least_fp32(x)

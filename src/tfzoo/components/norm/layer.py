@@ -31,7 +31,7 @@ class Layer(Norm):
 
     def __init__(self, dim: int, *, eps: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
-        check_range("norm 'layer': eps", eps, gt=0)
+        check_range(f"norm {self.entry.name!r}: eps", eps, gt=0)
         self.eps = eps
         self.weight = nn.Parameter(torch.empty(dim))
         self.bias = nn.Parameter(torch.empty(dim)) if bias else None

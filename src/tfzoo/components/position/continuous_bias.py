@@ -1,7 +1,6 @@
 """A bias that a small network computes from the distance."""
 
 import math
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -36,7 +35,6 @@ class ContinuousBias(Position):
     Options:
         hidden: width ``f`` of the hidden layer; 512 in the paper.
         max_distance: ``m``.
-        scale: ``log``, or ``linear``: ``s = d / m``.
 
     Raises:
         BadOption: ``hidden`` or ``max_distance`` under 1.
@@ -48,18 +46,12 @@ class ContinuousBias(Position):
     """
 
     def __init__(
-        self,
-        heads: int,
-        causal: bool,
-        *,
-        hidden: int = 64,
-        max_distance: int = 512,
-        scale: Literal["log", "linear"] = "log",
+        self, heads: int, causal: bool, *, hidden: int = 64, max_distance: int = 512
     ) -> None:
         super().__init__()
         check_range("position 'continuous_bias': hidden", hidden, ge=1, whole=True)
         check_range("position 'continuous_bias': max_distance", max_distance, ge=1, whole=True)
-        self.max_distance, self.scale = max_distance, scale
+        self.max_distance = max_distance
         self.furthest_ahead = 0 if causal else max_distance
         self.inner = CastLinear(1, hidden)
         # No bias: the softmax cancels what is added to all scores of a query.
@@ -71,10 +63,7 @@ class ContinuousBias(Position):
         distance = torch.arange(
             -self.max_distance, self.furthest_ahead + 1, dtype=dtype, device=device
         )
-        if self.scale == "log":
-            distance = distance.sign() * distance.abs().log1p() / math.log1p(self.max_distance)
-        else:
-            distance = distance / self.max_distance
+        distance = distance.sign() * distance.abs().log1p() / math.log1p(self.max_distance)
         with without_autocast(distance):
             found: Tensor = self.outer(F.relu(self.inner(distance[:, None])))
             return found

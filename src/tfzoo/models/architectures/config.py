@@ -24,6 +24,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from tfzoo.base import rotary_scaling
@@ -341,29 +342,26 @@ def rope(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return said
 
 
-def rotary(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Rotary positions, in the words of ``transformers`` 5 or of older ones."""
-    base, share = config.get("rope_theta", 10000.0), config.get("partial_rotary_factor")
-    return {"position": position(rope(config) or {}, base, share, options["position"], config)}
-
-
-def neox_rotary(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Rotary positions of GPT-NeoX, whose older configurations have names of their own. What some
-    files say under the usual names ``transformers`` does not read either.
+def rotary(
+    config: Mapping[str, Any],
+    options: Mapping[str, Any],
+    base_key: str = "rope_theta",
+    share_key: str = "partial_rotary_factor",
+) -> dict[str, Any]:
+    """Rotary positions, in the words of ``transformers`` 5 or of older ones. Where nothing is
+    said, those of an architecture that scales them (gpt-oss).
     """
-    said = rope(config) or {}
-    base = config.get("rotary_emb_base", 10000.0)
-    share = config.get("rotary_pct", options["position"]["fraction"])
-    return {"position": position(said, base, share, options["position"], config)}
-
-
-def yarn_rotary(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Rotary positions of gpt-oss: where nothing is said, the scaled ones of its architecture."""
     known, said = options["position"], rope(config)
-    base = config.get("rope_theta", known["base"])
-    if said is None:
+    base = config.get(base_key, known["base"] if "scaling" in known else 10000.0)
+    if said is None and "scaling" in known:
         return {"position": {**known, "base": float(base)}}
-    return {"position": position(said, base, config.get("partial_rotary_factor"), known, config)}
+    share = config.get(share_key, known.get("fraction"))
+    return {"position": position(said or {}, base, share, known, config)}
+
+
+# Older configurations of GPT-NeoX have names of their own. What some files say under the usual
+# names ``transformers`` does not read either.
+neox_rotary = partial(rotary, base_key="rotary_emb_base", share_key="rotary_pct")
 
 
 def position(
@@ -615,7 +613,6 @@ READERS = {
     ),
     "rotary": Reader(ROTARY, rotary, written_rotary),
     "neox_rotary": Reader((*ROTARY, "rotary_emb_base", "rotary_pct"), neox_rotary, written_rotary),
-    "yarn_rotary": Reader(ROTARY, yarn_rotary, written_rotary),
     "windows": Reader(WINDOWS, windows, written_windows),
     "last_windows": Reader(
         (*WINDOWS, "use_sliding_window", "max_window_layers"), last_windows, written_last_windows
