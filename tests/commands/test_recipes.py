@@ -100,3 +100,9 @@ def classified(data, label="{word}"):
         path = Path(data.get(split) or split).with_suffix(".tsv")
         path.write_text("".join("\t".join(row) + "\n" for row in [names, *rows]), "utf-8")
     return ["--data.root", "."]
+
+
+@pytest.mark.parametrize("name", ["regression/files", "translation/files"])
+def test_a_recipe_that_others_build_on_leaves_the_default_monitor_to_the_task(name):
+    """Another task with ``base: regression/files`` has its own."""
+    assert "checkpoint" not in yaml.safe_load(find_recipe(name).read_text("utf-8"))

@@ -43,7 +43,7 @@ def test_the_same_command_again_finishes_what_is_missing(trainings, capsys):
     assert sweep() == 1
     assert trainings.trained[4:] == ["norm=layer seed 2"]
     said = capsys.readouterr()
-    assert "  rms, seed 2: failed: it broke" in said.out
+    assert "  failed: rms seed 2: it broke" in said.out
     assert "to go on: tfzoo sweep tiny.yaml --retry failed" in said.out
     assert sweep("--retry", "failed") == 0
     assert trainings.trained[5:] == ["norm=rms seed 2"]
@@ -62,13 +62,13 @@ def test_a_run_that_diverged_is_told_from_one_that_failed(trainings, capsys):
     assert "1 of 4 completed, 2 diverged, 1 failed" in said.out
     report = (FOLDER / "report.md").read_text("utf-8")
     assert "| rms | 2/2 (2 diverged) |" in report
-    assert "seeds 1, 2: diverged: val/loss is not finite" in report.partition("## Refused")[2]
+    assert "diverged: rms seeds 1, 2: val/loss is not finite" in report.partition("went wrong")[2]
 
 
 @pytest.mark.parametrize(
     ("axes", "codes", "scores", "why"),
     [
-        (["layer", "rms"], {}, {"": None}, "every run diverged: train for more steps"),
+        (["layer", "rms"], {}, {"": None}, "no run learnt anything: train for more steps"),
         (
             ["layer", "rms"],
             {"norm=rms": 1},
@@ -172,16 +172,24 @@ def test_one_cell_by_number_is_one_run_whoever_counts(trainings, capsys):
 def test_a_sweep_is_repeated_with_other_seeds_in_a_folder_of_its_own(trainings, capsys):
     assert sweep() == 0
     assert sweep("--seeds", "2-3,7") == 2
-    assert "runs of seed 1, which --seeds leaves out" in capsys.readouterr().err
-    assert sweep("--cell", "0", "--seeds", "3") == 2
-    assert "runs of seed 1, 2, which --seeds leaves out" in capsys.readouterr().err
+    assert "runs of seed 1, which --seeds leaves out: --seeds 1,2,3,7 " in capsys.readouterr().err
+    assert sweep("--cell", "0", "--seeds", "3-3") == 2
+    assert "runs of seeds 1, 2, which --seeds leaves out" in capsys.readouterr().err
     trainings.trained.clear()
     assert sweep("--seeds", "2-3,7", "--run", "again") == 0
     assert [name for name in trainings.trained if "rms" in name] == [
         f"norm=rms seed {seed}" for seed in (2, 3, 7)
     ]
-    assert sweep("--seeds", "1-3") == 0
+    assert sweep("--seeds", "3") == 0, "how many, as in the file: 1 to 3"
     assert trainings.trained[6:] == ["norm=layer seed 3", "norm=rms seed 3"]
+
+
+def test_the_folder_of_a_sweep_in_place_of_its_file_is_named(trainings, capsys):
+    assert sweep() == 0
+    assert main(["sweep", str(FOLDER)]) == 2
+    assert "goes on with it, tfzoo report runs/tiny judges it" in capsys.readouterr().err
+    assert main(["report", "tiny.yaml"]) == 2
+    assert "Did you mean runs/tiny?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("args", [[], ["--dry-run"]])

@@ -158,14 +158,14 @@ metric: {name: test/mae, mode: min}
 
 @pytest.mark.nightly
 def test_its_task_is_swept(tfzoo, installed, medians, monkeypatch):
-    """Each run is a process that finds the package; one that learns nothing is diverged."""
+    """Each run is a process that finds the package; one may learn nothing in 100 steps."""
     monkeypatch.setenv("PYTHONPATH", f"{installed}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     (installed.parent / "sweep.yaml").write_text(SWEEP, "utf-8")
     tfzoo("sweep sweep.yaml --jobs 1 --run swept")
     rows = list(csv.DictReader((installed.parent / "swept" / "runs.csv").open(encoding="utf-8")))
     statuses = [row["status"] for row in rows]
     assert len(statuses) == 4
-    assert {"completed"} <= set(statuses) <= {"completed", "diverged"}
+    assert {"completed"} <= set(statuses) <= {"completed", "learnt nothing"}
     assert all(float(row["test/mae"]) > 0 for row in rows)
 
 

@@ -105,7 +105,7 @@ def test_an_interaction_that_depends_on_diverged_runs_is_not_yet_known():
     (found,) = interactions(rows, AXES, {}, "val/loss")
     assert found.sentence.startswith(
         "not yet known whether the effect of norm depends on position, because it depends on the "
-        "5 diverged runs: "
+        "5 runs that diverged: "
     )
 
 

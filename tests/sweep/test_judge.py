@@ -124,25 +124,17 @@ def test_the_smallest_effect_is_that_of_the_middle_comparison():
     assert judged(rows({"layer": [1.0]})).smallest == ""
 
 
-def test_all_that_is_missing_is_said():
+def test_what_is_missing_counts_for_nothing_and_is_said():
     table = rows({**SCORES, "batch": ["", "nan", 2.0, 2.2]})
-    table[0] |= {"status": "failed", "reason": "out of memory"}
+    table[0] |= {"status": "failed"}
     table[5] |= {"status": "missing", "val/loss": None}
     table += [{"model.norm": "none", "seed": "", "status": "refused", "reason": "leaky-norm"}]
     verdicts = judged(table, {"model.norm": [*AXES["model.norm"], "none", "instance"]})
-    assert of(verdicts, "layer").notes == ["seed 1 failed: out of memory"]
-    assert of(verdicts, "rms").notes == ["seed 2 not finished (missing)"]
     assert of(verdicts, "rms").seeds == 3
     assert of(verdicts, "rms").difference == pytest.approx(-0.195)
     assert (of(verdicts, "rms").p, of(verdicts, "rms").verdict) == (None, "not yet known")
-    assert of(verdicts, "batch").notes[:2] == [
-        "seed 1 failed: no val/loss",
-        "seed 2 diverged: val/loss is nan",
-    ]
-    assert (of(verdicts, "none").verdict, of(verdicts, "none").notes) == (
-        "not judged",
-        ["refused: leaky-norm"],
-    )
+    assert of(verdicts, "batch").diverged == "1 run that diverged"
+    assert of(verdicts, "batch").why_open == "seed 1 failed"
     assert of(verdicts, "none").sentence == (
         "none: not judged: no seed has a score of it and of layer"
     )

@@ -5,7 +5,6 @@ import html
 import json
 import re
 import shutil
-from dataclasses import replace
 
 import pytest
 import yaml
@@ -13,10 +12,9 @@ import yaml
 from tests.browser import opened
 from tests.sweep.made import LEAKY, make
 from tfzoo.errors import BadRun, UnknownName
-from tfzoo.sweep.plan.sweep_file import Metric, Plan
 from tfzoo.sweep.report import figures
 from tfzoo.sweep.report.files import publish
-from tfzoo.sweep.report.results import gather, title
+from tfzoo.sweep.report.results import gather
 
 EVIL = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 
@@ -158,12 +156,11 @@ def test_pictures_of_many_cells_show_the_best_ones_and_say_so(tmp_path, monkeypa
     text = (made / "report.html").read_text("utf-8")
     assert "Learning curves (the baseline and the best 3)" in text
     curves = text.partition("Learning curves (")[2]
-    cells = gather(made).verdicts[0].cells
-    means = {" · ".join(one.labels.values()): one.mean for one in cells if one.mean is not None}
+    means = {one.title: one.judged[0].mean for one in gather(made).cells if not one.refused}
     best = sorted(means, key=lambda title: means[title])[:3]
     shown = base64.b64decode(re.findall(r"base64,([^\"]*)", curves)[0]).decode()
     drawn = {title for title in means if f"<!-- {title} -->" in shown}
-    assert drawn == {"layer · sinusoidal", *best}
+    assert drawn == {"layer, sinusoidal", *best}
 
 
 def test_the_text_says_what_the_page_does(folder):
@@ -175,9 +172,24 @@ def test_the_text_says_what_the_page_does(folder):
     assert sum(line.startswith(("| layer |", "| rms |", "| batch |")) for line in tables) == len(
         results.cells
     )
-    assert "batch · rotary: refused: norm 'batch' sees the future" in text
+    assert "refused: norm batch, position rotary: norm 'batch' sees the future" in text
     assert "p < 0." in text, "as it is read: a sign before a number opens no markup"
     assert "&lt;" not in text
+
+
+def test_the_terminal_shows_the_answer_then_a_table_then_each_reason_once(folder, capsys):
+    publish(gather(folder))
+    answer, table, *details = capsys.readouterr().out.split("\n\n")
+    assert len(answer.splitlines()) == 5
+    head, *rows = table.splitlines()
+    columns = "norm position runs val/loss difference (95 % CI) verdict test/long/exact_match"
+    assert " ".join(head.split()) == columns
+    assert [" ".join(row.split()[:2]) for row in rows] == [
+        " ".join(cell.labels.values()) for cell in gather(folder).cells
+    ]
+    assert "4/5 (1 missing)" in table
+    for reason in (LEAKY, "loss or gradient was not finite in 10 steps", "not started, or not"):
+        assert "\n".join(details).count(reason) == 1
 
 
 def test_p_of_a_sweep_with_looks_is_called_sequential(tmp_path):
@@ -271,19 +283,3 @@ def test_another_metric_is_judged_in_its_direction(first):
     ]
     with pytest.raises(UnknownName, match=r"no metric named 'val/los'\. Did you mean 'val/loss'\?"):
         gather(first, "val/los")
-
-
-def test_a_cells_title_says_what_would_not_be_understood_alone():
-    axes = {
-        "model.norm": ["layer", "none"],
-        "model.position": ["rotary", "none"],
-        "model.heads": ["1", "4"],
-    }
-    baseline = {"model.norm": "layer", "model.position": "rotary", "model.heads": "1"}
-    named = {axis: {label: {} for label in labels} for axis, labels in axes.items()}
-    grid = Plan(named, [1], Metric("val/loss", "min"), baseline=baseline)
-    around = replace(grid, mode="one_at_a_time")
-    cell = {"model.norm": "layer", "model.position": "none", "model.heads": "4"}
-    assert title(cell, grid) == "layer · position none · heads 4"
-    assert title(cell, around) == "position none · heads 4"
-    assert title(baseline, around) == "baseline"

@@ -46,8 +46,8 @@ def test_a_swap_is_made_good_when_it_is_as_good_as_its_own_seed_was(tmp_path):
     caption, lines = costs(folder(tmp_path, CURVES))
     assert "worse" not in caption
     assert lines == [
-        ["layer \N{MIDDLE DOT} sinusoidal", "5.333", "0, 0, 0"],
-        ["rms \N{MIDDLE DOT} sinusoidal", "7.333", "20, 20, 20"],
+        ["layer, sinusoidal", "5.333", "0, 0, 0"],
+        ["norm rms", "7.333", "20, 20, 20"],
     ]
 
 

@@ -171,7 +171,10 @@ def plot(given: Namespace) -> int:
     """Draw a picture, write it and print its path."""
     first = given.what[0]
     if first in KINDS and first != "position" and not Path(first).exists():
-        raise TfzooError(f"{first} has no picture. Kinds with one: position")
+        raise TfzooError(
+            f"{first} has no picture. Kinds with one: position; for a run's attention: tfzoo "
+            "attention RUN TEXT"
+        )
     draw, foreign = draw_runs, (*SIZES, "causal")
     if first == "position":
         draw, foreign = draw_position, ("metric",)

@@ -50,7 +50,8 @@ def run_sweep(given: Namespace) -> int:
 
 
 def parse_seeds(text: str | None) -> list[int]:
-    """The seeds that ``6-10`` or ``1,2,5-7`` lists; none if there is no text.
+    """The seeds that ``6-10`` or ``1,2,5-7`` lists; a number alone is how many, as in a sweep file:
+    ``4`` is ``1-4``. None if there is no text.
 
     Raises:
         TfzooError: it is no such list.
@@ -60,7 +61,7 @@ def parse_seeds(text: str | None) -> list[int]:
     from tfzoo.sweep.judge.paired import MAX_SEEDS
 
     found: list[int] = []
-    for part in text.split(","):
+    for part in [f"1-{text}"] if text.isdecimal() else text.split(","):
         first, dash, last = part.strip().partition("-")
         ends = [first, last if dash else first]
         if not all(end.isdecimal() for end in ends) or int(ends[0]) > int(ends[1]):
@@ -91,7 +92,8 @@ def sweep_parser() -> CommandParser:
     parser.add_argument(
         "--seeds",
         metavar="S",
-        help="instead of the file's, such as 6-10 or 1,2,5: to repeat a sweep, with --run",
+        help="instead of the file's: how many, as there, or a list such as 6-10 or 1,2,5-7: more "
+        "in the same folder, or others with --run to repeat the sweep",
     )
     parser.add_argument(
         "--jobs",

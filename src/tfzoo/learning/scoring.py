@@ -192,7 +192,7 @@ class Scored(L.LightningModule):
     def constant_loss(self, data: Any) -> float | None:
         """The smallest loss that the same prediction for every label in validation reaches, such
         as the entropy of its classes, or of its tokens; None if there is none. A run of a sweep
-        whose last ``val/loss`` is no smaller has diverged.
+        whose last ``val/loss`` is no smaller has learnt nothing.
         """
         return None
 

@@ -27,6 +27,7 @@ from tfzoo.runs.folder import (
     read_summary,
     write_summary,
 )
+from tfzoo.sweep.judge.effects import listed
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.report.files import publish
 from tfzoo.sweep.report.results import gather
@@ -53,9 +54,8 @@ def start(
     if retry:
         forget_failures(plan, runs)
     notify(f"sweep: {relative_path(folder)}")
-    for one in plan.cells:
-        if one.refused:
-            notify(f"{one.name}: refused: {one.refused}")
+    if refused := sum(bool(one.refused) for one in plan.cells):
+        notify(f"{refused} of {len(plan.cells)} cells refused: the report says why")
     train: Any = import_module(f"tfzoo.sweep.run.{engine}").run
     jobs = jobs or (1 if engine == "local" else None)
     progress = Progress(runs, jobs or len(runs))
@@ -88,7 +88,7 @@ def start_one(plan: Plan, folder: Path, arguments: Sequence[str], number: int, r
     if retry:
         forget_failures(plan, runs)
     code = local.run(plan, folder, runs, 1, Progress(runs, 1).update)
-    return code or int(runs[0].status not in ("completed", "diverged"))
+    return code or int(runs[0].status not in state.ENDED)
 
 
 def create(plan: Plan, folder: Path, command: str) -> None:
@@ -138,15 +138,16 @@ def sweep_folder(plan: Plan, path: str | None, seeds: Sequence[int]) -> Path:
     left_out = {int(seed) for seed in found if seed.isdecimal()} - {*plan.seeds}
     if seeds and left_out:
         raise BadRun(
-            f"{folder} has runs of seed {', '.join(map(str, sorted(left_out)))}, which --seeds "
-            "leaves out. Name them too, or another folder with --run"
+            f"{folder} has runs of {listed(sorted(left_out))}, which --seeds leaves out: --seeds "
+            f"{','.join(map(str, sorted({*plan.seeds, *left_out})))} goes on with them; a repeat "
+            "is in another folder (--run)"
         )
     return folder
 
 
 def forget_failures(plan: Plan, runs: list[Run]) -> None:
     """Let failed runs go on: one resumes from its checkpoint; one that trained to the end starts
-    again. A run that diverged is a result, which a repeat would give again.
+    again. A run that is no better than untrained is a result, which a repeat would give again.
     """
     trials = [trial for run in runs for trial in tune.trials(run, plan)]
     for one in [one for one in (*trials, *runs) if one.outcome.state == "failed"]:
@@ -172,7 +173,7 @@ class Progress:
     def __init__(self, runs: Sequence[Run], jobs: int) -> None:
         self.runs, self.jobs = runs, jobs
         self.statuses: dict[str, str] = {run.name: run.status for run in runs}
-        self.times = [taken(run) for run in runs if self.statuses[run.name] == "completed"]
+        self.times = [taken(run) for run in runs if self.statuses[run.name] in state.ENDED]
 
     def update(self, run: Run, status: str) -> None:
         """Print a line such as ``[3/27] norm=rms seed 1: completed, val/loss 0.512, 0:00:38, about
@@ -182,8 +183,8 @@ class Progress:
             self.statuses[run.name] = status
         over = sum(one in OVER for one in self.statuses.values())
         line = f"[{over}/{len(self.runs)}] {run.name}: {status}"
-        if status in ("diverged", "failed"):
-            line += f": {run.outcome.reason}"
+        if status in OVER and (why := run.outcome.reason):
+            line += f": {why}"
         if status == "completed":
             name = run.metrics[0]
             score = run.scores.get(name)
@@ -203,7 +204,7 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
     statuses = {run.number: run.status for run in runs}
     for index, cell in enumerate(plan.cells):
         numbers = range(index * count, index * count + count)
-        done = sum(statuses.get(number) == "completed" for number in numbers)
+        done = sum(statuses.get(number) in state.ENDED for number in numbers)
         span = f"{numbers[0]}-{numbers[-1]}" if count > 1 else f"{numbers[0]}"
         what = f"refused: {cell.refused}" if cell.refused else f"{done} of {count} done"
         yield f"  {span:>9}  {cell.name}: {what}"
@@ -215,7 +216,7 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
         f"{len(plan.cells) - refused} cells x {count} seeds in {relative_path(folder)}, "
         f"{refused} cells refused; {len(left)} runs left"
     )
-    times = [taken(run) for run in runs if statuses[run.number] == "completed"]
+    times = [taken(run) for run in runs if statuses[run.number] in state.ENDED]
     total = seconds_left(len(left), times, jobs)
     if total is None:
         yield "no estimate of the time: no run is completed yet; run --cell 0 alone to get one"

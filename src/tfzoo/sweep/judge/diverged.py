@@ -1,4 +1,6 @@
-"""Whether a run diverged, and how often the runs of each value of an axis did."""
+"""Whether a run diverged or has learnt nothing, and how often the runs of each value of an axis
+did.
+"""
 
 import math
 from collections.abc import Mapping
@@ -8,23 +10,27 @@ import scipy
 
 from tfzoo.sweep.judge import effects, sequential
 from tfzoo.sweep.judge.design import Design
-from tfzoo.sweep.judge.effects import Axes, Scores, Setting
+from tfzoo.sweep.judge.effects import Axes, NoBetter, Scores, Setting
 from tfzoo.sweep.judge.paired import ALPHA, EQUAL, holm
 from tfzoo.sweep.judge.sentences import format_p, hint
 
 Count = tuple[int, int]
-"""How many runs diverged, of how many."""
+"""How many runs are no better than untrained, of how many."""
+FAR = 2
+"""How many times as large as at its start the loss of a run that diverged is."""
 
 
-def why_diverged(
+def no_better(
     scores: Mapping[str, float | None],
     logged: Mapping[str, Mapping[int, float]],
     constant_loss: float | None = None,
     *metrics: str,
-) -> str:
-    """Why a run has diverged, ``""`` if it has not: its last ``train/loss`` or ``val/loss``, or one
-    of the metrics, is not finite; or its last ``val/loss`` is no smaller than what the same
-    prediction for every label reaches. A diverged run is marked, and keeps its scores.
+) -> tuple[NoBetter, str] | None:
+    """What a run that ended came to if it is no better than untrained, and why; else None. It has
+    diverged if its last ``train/loss`` or ``val/loss``, or one of the metrics, is not finite. If
+    its last ``val/loss`` is no smaller than what the same prediction for every label reaches, it
+    has learnt nothing yet; or diverged, if that is also :data:`FAR` above the losses that were
+    logged first. Such a run is marked, and keeps its scores.
 
     Args:
         scores: of the run's summary; None stands for what is not finite.
@@ -35,13 +41,15 @@ def why_diverged(
     last |= {name: math.nan if score is None else score for name, score in scores.items()}
     for name in ("train/loss", "val/loss", *metrics):
         if not math.isfinite(last.get(name, 0.0)):
-            return f"{name} is not finite"
+            return "diverged", f"{name} is not finite"
     loss = last.get("val/loss")
     if loss is None or constant_loss is None or loss < constant_loss * (1 - EQUAL):
-        return ""
-    return (
-        f"val/loss ended at {loss:.3g}; the same prediction for every label has {constant_loss:.3g}"
-    )
+        return None
+    losses = [logged[name] for name in ("train/loss", "val/loss") if logged.get(name)]
+    start = max([constant_loss, *(curve[min(curve)] for curve in losses)])
+    if loss > FAR * start:
+        return "diverged", f"val/loss rose to {loss:.3g}; it began at {start:.3g} at the most"
+    return "learnt nothing", "val/loss is not yet below that of the same prediction for every label"
 
 
 @dataclass(frozen=True)
@@ -51,9 +59,9 @@ class Rate:
     sample has no verdict, else ``""``.
     """
 
-    labels: dict[str, str]
     name: str
     against: str
+    what: str
     own: Count
     base: Count
     p: float
@@ -63,7 +71,7 @@ class Rate:
     def sentence(self) -> str:
         """``rms: 2 of 5 runs diverged, 0 of 5 of layer: not yet known whether ...``."""
         (gone, runs), (others, of) = self.own, self.base
-        said = f"{self.name}: {gone} of {runs} runs diverged, {others} of {of} of {self.against}"
+        said = f"{self.name}: {gone} of {runs} runs {self.what}, {others} of {of} of {self.against}"
         fewer = min(self.own, self.base, key=lambda one: one[0] / one[1])
         most = scipy.stats.binomtest(*fewer, alternative="less").proportion_ci(1 - ALPHA).high
         numbers = (
@@ -96,8 +104,8 @@ def rates(scores: Scores, axes: Axes, base: Setting, design: Design) -> list[Rat
                 p = min(1.0, p / sequential.spent(look, design.looks))
             elif design.looks:
                 why = f"the first look is at {design.looks[0]} seeds"
-            name = label if len(axes) == 1 else f"{effects.axis_name(axes, axis)} {label}"
-            found.append(Rate({axis: label}, name, against, own, other, p, why))
+            name = effects.name(axes, {axis: label}, base)
+            found.append(Rate(name, against, scores.what, own, other, p, why))
     corrected = holm([one.p for one in found])
     return [replace(one, p=float(p)) for one, p in zip(found, corrected, strict=True)]
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tfzoo.errors import UnknownName
 from tfzoo.sweep.judge.paired import has_variance
@@ -24,6 +24,11 @@ BySeed = dict[int, float]
 Seeds = dict[Setting, set[int]]
 Mode = Literal["min", "max"]
 """Whether a lower or a higher score is better."""
+NoBetter = Literal["diverged", "learnt nothing"]
+NO_BETTER = get_args(NoBetter)
+"""The states of a run that ended and is no better than untrained: its loss is not finite or rose,
+or is finite and no lower than that of the same prediction for every label.
+"""
 Axes = Mapping[str, Sequence[str]]
 Side = tuple[Setting, ...]
 """One setting, or two whose difference counts."""
@@ -34,21 +39,27 @@ class Scores:
     """The scores of the runs that ended, by setting and seed.
 
     Attributes:
-        diverged: the seeds of a setting whose runs diverged. They have scores like the others.
+        diverged: the seeds of a setting whose runs diverged, or learnt nothing. They have scores
+            like the others.
         failed: those whose runs failed for another reason, or have no score.
         unfinished: those whose runs are not finished.
-        notes: what is missing and why.
+        words: which of :data:`NO_BETTER` there are.
     """
 
     values: dict[Setting, BySeed] = field(default_factory=dict)
     diverged: Seeds = field(default_factory=lambda: defaultdict(set))
     failed: Seeds = field(default_factory=lambda: defaultdict(set))
     unfinished: Seeds = field(default_factory=lambda: defaultdict(set))
-    notes: dict[Setting, list[str]] = field(default_factory=lambda: defaultdict(list))
+    words: set[str] = field(default_factory=set)
 
     def of(self, setting: Setting) -> BySeed:
         """The scores of a setting by seed; empty if it has none."""
         return self.values.get(setting, {})
+
+    @property
+    def what(self) -> str:
+        """What became of the runs that are no better than untrained."""
+        return " or ".join(sorted(self.words))
 
     def without_diverged(self) -> Scores:
         """The same without the scores of the runs that diverged."""
@@ -67,38 +78,32 @@ def scores_by_seed(
     mode: Mode,
     untrained: float | None = None,
 ) -> Scores:
-    """One metric of all rows, whose values may be text, as from a CSV.
+    """One metric of all rows, whose values may be text, as from a CSV. Rows without a seed are left
+    out.
 
     Where a run diverged and its score is not finite, ``untrained`` stands for it, the score of a
     model that knows nothing; if that is None, the worst score of all runs.
     """
     axes, scores = list(axes), Scores()
-    alike: dict[tuple[Setting, str], list[int]] = defaultdict(list)
     for row in rows:
         setting = tuple(str(row.get(axis, "")) for axis in axes)
         own = scores.values.setdefault(setting, {})
         number, value = parse_number(row.get("seed")), parse_number(row.get(metric))
         # a table with gaps has stored it as 1.0
         seed = None if number is None or not number.is_integer() else int(number)
-        status, why = str(row.get("status") or "completed"), str(row.get("reason") or "")
+        status = str(row.get("status") or "completed")
         if seed is None:
-            scores.notes[setting].append(
-                f"{status}: {why}" if why else f"a run without a seed is omitted ({status})"
-            )
-        elif status == "diverged" or (value is not None and not math.isfinite(value)):
+            continue
+        if status in NO_BETTER or (value is not None and not math.isfinite(value)):
             scores.diverged[setting].add(seed)
+            scores.words.add(status if status in NO_BETTER else "diverged")
             own[seed] = math.nan if value is None else value
-            alike[setting, f"diverged: {why or f'{metric} is {value}'}"].append(seed)
         elif status == "failed" or (status == "completed" and value is None):
             scores.failed[setting].add(seed)
-            alike[setting, f"failed: {why or f'no {metric}'}"].append(seed)
         elif status != "completed" or value is None:
             scores.unfinished[setting].add(seed)
-            alike[setting, f"not finished ({status})"].append(seed)
         else:
             own[seed] = value
-    for (setting, what), seeds in alike.items():
-        scores.notes[setting].append(f"{listed(seeds)} {what}")
     finite = [one for own in scores.values.values() for one in own.values() if math.isfinite(one)]
     worst = max(finite, default=math.nan) if mode == "min" else min(finite, default=math.nan)
     stand_in = worst if untrained is None else untrained
@@ -127,7 +132,7 @@ class Comparison:
 
     Attributes:
         failed, unfinished: the seeds whose runs failed, or are not finished, on either side.
-        diverged: how many of its runs diverged.
+        diverged: ``2 runs that diverged`` of it; ``""`` if none did.
         fewest: how many pairs a test needs.
     """
 
@@ -140,7 +145,7 @@ class Comparison:
     is_baseline: bool
     failed: Sequence[int] = ()
     unfinished: Sequence[int] = ()
-    diverged: int = 0
+    diverged: str = ""
     fewest: int = FIRST
 
     @cached_property
@@ -208,29 +213,31 @@ def cells(scores: Scores, axes: Axes, base: Setting) -> list[Comparison]:
     """The comparison of each cell with the baseline, in the order of the rows."""
     return [
         Comparison(
-            dict(zip(axes, setting, strict=True)),
-            name(axes, setting, base),
+            labels,
+            name(axes, labels, base),
             baseline_name(setting, base),
             own,
             scores.of(base),
-            tuple(scores.notes[setting]),
+            (),
             setting == base,
             *what_became(scores, {setting, base}),
         )
         for setting, own in scores.values.items()
+        for labels in [dict(zip(axes, setting, strict=True))]
     ]
 
 
-def what_became(scores: Scores, settings: Iterable[Setting]) -> tuple[list[int], list[int], int]:
-    """The seeds of these settings whose runs failed, and are not finished, and how many runs
-    diverged.
+def what_became(scores: Scores, settings: Iterable[Setting]) -> tuple[list[int], list[int], str]:
+    """The seeds of these settings whose runs failed, and are not finished, and how many runs are no
+    better than untrained, in words.
     """
     settings = set(settings)
     failed, unfinished = (
         sorted({seed for one in settings for seed in group.get(one, ())})
         for group in (scores.failed, scores.unfinished)
     )
-    return failed, unfinished, sum(len(scores.diverged.get(one, ())) for one in settings)
+    count = sum(len(scores.diverged.get(one, ())) for one in settings)
+    return failed, unfinished, f"{count} run{'s' * (count > 1)} that {scores.what}" * bool(count)
 
 
 def main_effects(scores: Scores, axes: Axes, base: Setting) -> Iterator[Comparison]:
@@ -327,16 +334,16 @@ def averaged(
     )
 
 
-def name(axes: Axes, setting: Setting, base: Setting) -> str:
-    """The name of a cell: its label or, with several axes, axis and label of each axis on which it
-    differs from the baseline.
+def name(axes: Collection[str], labels: Mapping[str, str], base: Setting) -> str:
+    """The name of a cell, or of a value of an axis: its label or, with several axes, axis and label
+    of each axis on which it differs from the baseline.
     """
-    if len(axes) == 1 or setting == base:
-        return ", ".join(setting)
+    if len(axes) == 1 or (*labels.values(),) == base:
+        return ", ".join(labels.values())
     return ", ".join(
-        f"{axis_name(axes, axis)} {own}"
-        for axis, own, other in zip(axes, setting, base, strict=True)
-        if own != other
+        f"{axis_name(axes, axis)} {label}"
+        for axis, label in labels.items()
+        if label != dict(zip(axes, base, strict=True))[axis]
     )
 
 

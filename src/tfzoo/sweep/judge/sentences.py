@@ -44,8 +44,8 @@ def tested(
     after = ""
     if outcome.p_permutation < 1:
         after = f" (permutation test: {format_p(outcome.p_permutation)})"
-    if one.diverged:
-        after += f"; so it is without the {counted(one.diverged)}"
+    if one.diverged and verdict != "not yet known":
+        after += f"; so it is without the {one.diverged}"
     if verdict in ("better", "worse"):
         low, high = sorted(float(test.sign * end) for end in (test.low, test.high))
         size = format_estimate(float(test.sign * test.mean), low, high)
@@ -87,13 +87,8 @@ def depends(
     )
     return (
         f"{one.name}: not yet known whether it differs from {one.against}: it depends on the "
-        f"{counted(one.diverged)}. With all runs {every}; without them {without}"
+        f"{one.diverged}. With all runs {every}; without them {without}"
     )
-
-
-def counted(diverged: int) -> str:
-    """``2 diverged runs``."""
-    return f"{diverged} diverged runs" if diverged > 1 else "diverged run"
 
 
 def hint(corrected: float) -> str:

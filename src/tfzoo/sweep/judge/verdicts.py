@@ -54,11 +54,11 @@ class Judged:
             within the margin, and after Holm's correction; None without a margin.
         verdict: ``better`` or ``worse`` if ``p_corrected`` is below 0.05, else ``equivalent`` if
             ``p_equivalent_corrected`` is, with and without the runs that diverged.
-        diverged: how many of the runs that it compares diverged.
+        diverged: ``2 runs that diverged`` of those that it compares; ``""`` if none did.
         depends: whether there would be another verdict without them.
         why_open: why the sample has no verdict, whatever its numbers are; else ``""``.
         sentence: verdict and numbers as one sentence.
-        notes: what is missing, one sentence each.
+        notes: what a t test of these scores does not allow for, one sentence each.
     """
 
     labels: dict[str, str]
@@ -75,7 +75,7 @@ class Judged:
     p_equivalent: float | None
     p_equivalent_corrected: float | None
     verdict: Verdict
-    diverged: int
+    diverged: str
     depends: bool
     why_open: str
     sentence: str
@@ -134,8 +134,8 @@ def judge(
     """Compare every cell and every value of every axis with the baseline, seed by seed.
 
     Args:
-        rows: one per run, as in ``runs.csv``: a label for each axis, ``seed``, ``status``,
-            ``reason``, and metrics.
+        rows: one per run, as in ``runs.csv``: a label for each axis, ``seed``, ``status``, and
+            metrics.
         axes: the labels of each axis.
         baseline: the baseline's label on each axis; the first label if none is given.
         metric: the column to compare.
@@ -237,7 +237,7 @@ def dependence(
     if one.verdict == "not yet known":
         why = one.why_open
         if one.depends:
-            why = f"it depends on the {sentences.counted(one.diverged)}"
+            why = f"it depends on the {one.diverged}"
         return f"not yet known whether {question}{why and f', because {why}'}: {said}"
     clear = sum(other.verdict != "not yet known" for other in tested)
     others = f"; {clear} of {len(tested)} such differences are significant" * (len(tested) > 1)

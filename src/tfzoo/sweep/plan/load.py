@@ -37,6 +37,11 @@ def load(path: str | Path, trust: bool = False, seeds: Sequence[int] = ()) -> Pl
     Raises:
         BadRecipe, BadOption, UnknownName: one line that names the file and the mistake.
     """
+    if (Path(path) / "sweep.yaml").is_file():
+        raise BadRecipe(
+            f"{path} is the folder of a sweep, not its file: tfzoo sweep {path}/sweep.yaml --run "
+            f"{path} goes on with it, tfzoo report {path} judges it"
+        )
     file = find_recipe(str(path)).resolve()
     tree = read_yaml(file)
     plan = replace(parse(file, {**tree, "seeds": [*seeds]} if seeds else tree), trust=trust)

@@ -4,8 +4,10 @@ and how to go on.
 
 from collections import Counter
 
+from tfzoo.sweep.judge.effects import NO_BETTER
 from tfzoo.sweep.judge.verdicts import Judged
 from tfzoo.sweep.report.results import Results
+from tfzoo.sweep.report.sections import INCOMPLETE
 
 
 def answer(results: Results) -> list[str]:
@@ -50,34 +52,31 @@ def choice(results: Results, axis: str) -> str:
 
 
 def listed(axis: str, values: list[Judged]) -> str:
-    """The labels of these values; those that are hints, or depend on diverged runs, say so."""
+    """The labels of these values, with what is said of hints and of runs on which one depends."""
     return ", ".join(
         one.labels[axis]
         + " (a hint)" * one.is_hint
-        + f" (it depends on {one.diverged} diverged)" * one.depends
+        + f" (it depends on the {one.diverged})" * one.depends
         for one in values
     )
 
 
 def left_out(results: Results) -> str:
-    """How many runs ended, and whether those that did not, or diverged, change the answer."""
+    """How many runs ended, and whether those that did not, or learnt nothing, change the answer."""
     judged = results.verdicts[0]
     every = [*judged.axes, *(judged.cells if judged.is_grid else ())]
     statuses = Counter(row["status"] for row in results.rows)
     refused = statuses.pop("refused", 0)
     said = f"{statuses['completed']} of {statuses.total()} completed"
-    for status in ("diverged", "failed", "missing"):
+    for status in INCOMPLETE:
         said += f", {statuses[status]} {status}" * bool(statuses[status])
     said += f"; {refused} cell{'s' * (refused != 1)} refused" * bool(refused)
-    if statuses["diverged"]:
-        depend = [results.title(one) for one in every if one.depends]
-        said += "; " + (
-            f"on those that diverged depends the verdict on {', '.join(depend)}"
-            if depend
-            else "no verdict depends on those that diverged"
-        )
     if not statuses["completed"] and not statuses["missing"]:
         said += "; nothing was learnt"
+    elif what := " or ".join(status for status in NO_BETTER if statuses[status]):
+        depend = ", ".join(results.title(one) for one in every if one.depends)
+        verdict = f"the verdict on {depend} depends" if depend else "no verdict depends"
+        said += f"; {verdict} on those that {what}"
     if waiting := sum(bool(one.why_open) for one in every if one.verdict != "baseline"):
         said += f"; {waiting} of {len(every)} comparisons wait for what failed or is not finished"
     return said
@@ -92,8 +91,9 @@ def go_on(results: Results) -> str:
     if "failed" in statuses:
         return f"to go on: {command} --retry failed"
     if "completed" not in statuses:
-        diverged = "every run diverged: train for more steps, or with a lower learning rate"
-        return diverged if "diverged" in statuses else "every cell is refused: vary other parts"
+        if statuses == {"refused"}:
+            return "every cell is refused: vary other parts"
+        return "no run learnt anything: train for more steps, or with another learning rate"
     seeds, last = results.plan.seeds, max(results.plan.seeds)
     smallest = f"{judged.smallest}. " if judged.smallest else ""
     if later := [look for look in judged.design.looks if look > len(seeds)]:

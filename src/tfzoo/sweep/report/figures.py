@@ -55,7 +55,7 @@ def best_cells(results: Results) -> list[CellResult]:
     means = {
         cell.name: sign * cell.judged[0].mean
         for cell in results.cells
-        if cell.judged[0] and cell.judged[0].mean is not None
+        if cell.judged[0].mean is not None
     }
     names = sorted(means, key=lambda name: means[name])
     base = [cell.name for cell in results.cells if cell.labels == results.plan.baseline]
@@ -107,17 +107,17 @@ def limits(values: Sequence[float | None], margin: float = 0.06) -> tuple[float,
 
 def curves(
     results: Results, cells: Sequence[CellResult], metric: str, logged: Logged
-) -> tuple[str | None, str]:
-    """The curves of a metric as it was logged during training (:func:`validated`): a small plot for
-    each cell, a line for each seed, those of the baseline grey; and their caption. None if nothing
-    was logged.
+) -> str | None:
+    """The curves of a metric as it was logged during training (:func:`validated`) and what they
+    are: a small plot for each cell, a line for each seed, those of the baseline grey. None if
+    nothing was logged.
     """
     runs = {
         cell.name: [one for (name, _), one in logged.items() if name == cell.name] for cell in cells
     }
     shown = [cell for cell in cells if runs[cell.name]]
     if not shown:
-        return None, ""
+        return None
     baseline = results.plan.baseline
     base = [one for cell in shown if cell.labels == baseline for one in runs[cell.name]]
     every = [point for own in runs.values() for curve in own for point in curve.items()]
@@ -138,7 +138,7 @@ def curves(
         for axes in grid[len(shown) :]:
             axes.remove()
     picture = inline(figure, f"{metric} of each cell by step")
-    return picture, caption(results.verdicts[0].metric, metric)
+    return f"{picture}<figcaption>{escape(caption(results, metric))}</figcaption>"
 
 
 def validated(results: Results) -> tuple[str, Logged]:
@@ -158,8 +158,9 @@ def validated(results: Results) -> tuple[str, Logged]:
     return metric, {run: found[metric] for run, found in runs.items() if metric in found}
 
 
-def caption(judged: str, metric: str) -> str:
+def caption(results: Results, metric: str) -> str:
     """The metric of the curves and, if it is not the judged one, why."""
+    judged = results.verdicts[0].metric
     text = f"{metric} by training step, a line for each seed; the baseline is grey"
     if metric == "train/loss":
         return (

@@ -10,7 +10,17 @@ from tfzoo.errors import TfzooError
 from tfzoo.plots.style import render
 from tfzoo.sweep.report.answer import answer
 from tfzoo.sweep.report.results import Results, record_look
-from tfzoo.sweep.report.sections import MADE, SIGNS, Section, Table, sections
+from tfzoo.sweep.report.sections import (
+    MADE,
+    SIGNS,
+    Section,
+    Table,
+    format_interval,
+    format_mean,
+    runs,
+    sections,
+    sign,
+)
 from tfzoo.sweep.run.runs_csv import FILE, write_csv
 
 TEMPLATE = Path(__file__).parent / "page.html"
@@ -18,13 +28,14 @@ SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 
 
 def publish(results: Results) -> None:
-    """Print the answer and the sentences of a report, and write its files."""
+    """Print the answer, a table of all cells and the sentences of a report; write its files."""
     shown = sections(results)
-    for line in answer(results):
+    for line in (*answer(results), "", *cells_table(results)):
         print_result(line)
     for section in shown:
         if section.lines and section.title != MADE:
-            print_result("\n".join([section.title, *(f"  {line}" for _, line in section.lines)]))
+            lines = ["", section.title, *(f"  {line}" for _, line in section.lines)]
+            print_result("\n".join(lines))
     top = results.folder.path
     texts = {"report.html": page(results, shown), "report.md": markdown(results, shown)}
     try:
@@ -37,6 +48,32 @@ def publish(results: Results) -> None:
         print_result(relative_path(top / name))
     if any(one.difference is not None for found in results.verdicts for one in found.cells):
         record_look(results.folder)
+
+
+def cells_table(results: Results) -> Iterator[str]:
+    """The lines of a table of all cells: how many runs ended, the score with its interval, the
+    difference to the baseline and the verdict, by the first metric; the score by each other.
+    """
+    names, metrics = (
+        map(results.axis_name, results.plan.axes),
+        [by.metric for by in results.verdicts],
+    )
+    rows = [[*names, "runs", metrics[0], "difference (95 % CI)", "verdict", *metrics[1:]]]
+    for cell in results.cells:
+        one, *others = cell.judged
+        rows.append(
+            [
+                *cell.labels.values(),
+                str(runs(cell)),
+                format_mean(one.mean, one.low, one.high),
+                format_interval(one.difference, one.difference_low, one.difference_high),
+                "a hint: " * one.is_hint + one.verdict,
+                *(f"{format_mean(by.mean, by.low, by.high)} {sign(by)}" for by in others),
+            ]
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
 
 
 def page(results: Results, shown: Sequence[Section]) -> str:
@@ -68,8 +105,7 @@ def table(shown: Table) -> Iterator[str]:
     yield f"| {' | '.join(map(escape, shown.heads))} |"
     yield f"|{'|'.join('---:' if one else '---' for one in shown.numeric)}|"
     for row in shown.rows:
-        entries = [f"{one.text} ({one.below})" if one.below else one.text for one in row]
-        yield f"| {' | '.join(map(escape, entries))} |"
+        yield f"| {' | '.join(escape(str(one)) for one in row)} |"
 
 
 def escape(text: str) -> str:

@@ -4,7 +4,7 @@ seen stops when the verdict suits, so the sample is then not the planned one.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,19 +43,18 @@ LOWER_IS_BETTER = (
     "entropy",
 )
 """Endings of metrics for which lower is better, where the sweep file does not say."""
-AMBIGUOUS_LABELS = ("none", "null", "true", "false")
 
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell with its runs and, for each metric, its comparison (None if it has no runs)."""
+    """A cell with its runs and, for each metric, its comparison."""
 
     name: str
     title: str
     labels: dict[str, str]
     refused: str
     rows: list[Row]
-    judged: list[Judged | None]
+    judged: list[Judged]
 
     @property
     def done(self) -> list[Row]:
@@ -99,11 +98,8 @@ class Results:
         return effects.axis_name(self.plan.axes, axis)
 
     def title(self, judged: Judged) -> str:
-        """The title of a cell, or the name of an axis and its value."""
-        if len(judged.labels) > 1:
-            return title(judged.labels, self.plan)
-        ((axis, label),) = judged.labels.items()
-        return f"{self.axis_name(axis)} {label}"
+        """The name of a cell, or of a value of an axis."""
+        return effects.name(self.plan.axes, judged.labels, (*self.plan.baseline.values(),))
 
 
 def gather(
@@ -136,14 +132,11 @@ def gather(
     results = [
         CellResult(
             cell.name,
-            title(cell.labels, plan),
+            effects.name(axes, cell.labels, (*plan.baseline.values(),)),
             cell.labels,
             cell.refused,
             [row for row in rows if row["cell"] == cell.name],
-            [
-                next((one for one in found.cells if one.labels == cell.labels), None)
-                for found in verdicts
-            ],
+            [next(one for one in by.cells if one.labels == cell.labels) for by in verdicts],
         )
         for cell in plan.cells
     ]
@@ -208,22 +201,6 @@ def column(plan: Plan, rows: Sequence[Row], name: str) -> Metric:
     lower = name.endswith(LOWER_IS_BETTER) and name != "train_tokens"
     own = {metric.name: metric for metric in plan.metrics}
     return own.get(name, Metric(name, "min" if lower else "max"))
-
-
-def title(labels: Mapping[str, str], plan: Plan) -> str:
-    """A short name of a cell: ``rms · rotary``. In a sweep around its baseline it names only what
-    differs from the baseline.
-    """
-    shown = dict(labels)
-    if plan.mode == "one_at_a_time":
-        shown = {axis: label for axis, label in labels.items() if label != plan.baseline[axis]}
-    words = []
-    for axis, label in shown.items():
-        unique = sum(label in others for others in plan.axes.values()) == 1
-        is_word = label.lower() not in AMBIGUOUS_LABELS and any(map(str.isalpha, label))
-        clear = unique and is_word
-        words.append(label if clear else f"{effects.axis_name(plan.axes, axis)} {label}")
-    return " · ".join(words) or "baseline"
 
 
 def design(folder: SweepFolder) -> Design:

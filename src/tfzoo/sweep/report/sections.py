@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any
 
-from tfzoo.sweep.judge.effects import listed
+from tfzoo.sweep.judge.effects import NO_BETTER, listed
 from tfzoo.sweep.judge.sentences import decimals, format_p
 from tfzoo.sweep.judge.verdicts import DECIDED, Judged, Verdicts, summary
 from tfzoo.sweep.plan.sweep_file import text
 from tfzoo.sweep.report import figures
 from tfzoo.sweep.report.results import CellResult, Results
+from tfzoo.sweep.run.state import ENDED
 
 NONE = "–"
 
@@ -40,31 +41,16 @@ def format_mean(mean: float | None, low: float | None, high: float | None) -> st
 
 
 def format_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """A difference with its interval: ``-0.12 (-0.20 to -0.04)``."""
-    if value is None or low is None or high is None:
-        return format_difference(value, low, high)
-    return f"{format_difference(value, low, high)} ({format_ends(low, high)})"
-
-
-def format_ends(low: float | None, high: float | None) -> str:
-    """An interval: ``-0.20 to -0.04``; ``""`` if there is none."""
-    if low is None or high is None:
-        return ""
-    return " to ".join(format_signed(end, decimals(low, high)) for end in (low, high))
-
-
-def format_difference(value: float | None, low: float | None, high: float | None) -> str:
-    """A difference, rounded by the width of its interval."""
+    """A difference with its interval, if it has one: ``-0.12 (-0.20 to -0.04)``; 0 has no sign."""
     if value is None:
         return NONE
-    return format_signed(value, 3 if low is None or high is None else decimals(low, high))
-
-
-def format_signed(value: float, digits: int) -> str:
-    """A number with its sign; 0 without one."""
-    rounded = round(value, digits) + 0.0
-    sign = "+" if rounded else ""
-    return f"{rounded:{sign},.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    digits = 3 if low is None or high is None else decimals(low, high)
+    first, *ends = (
+        f"{one:{'+' * bool(round(one, digits))}z,.{digits}f}".replace("-", "\N{MINUS SIGN}")
+        for one in (value, low, high)
+        if one is not None
+    )
+    return f"{first} ({' to '.join(ends)})" if ends else first
 
 
 def format_memory(size: float | None) -> str:
@@ -82,6 +68,8 @@ COSTS: dict[str, tuple[str, Callable[[float | None], str]]] = {
 }
 """Columns of ``runs.csv`` that are shown where they were measured, with title and format."""
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "■", "not yet known": "○", "baseline": "◆"}
+INCOMPLETE = (*NO_BETTER, "failed", "missing")
+"""What becomes of runs that do not complete."""
 MADE = "How it was made"
 HINTS = {"better": "△", "worse": "▽", "equivalent": "□"}
 
@@ -96,6 +84,9 @@ class Entry:
     key: float | str | None = None
     below: str = ""
     verdict: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.below})" if self.below else self.text
 
 
 @dataclass(frozen=True)
@@ -130,12 +121,16 @@ def sections(results: Results) -> list[Section]:
     cut = f" (the baseline and the best {len(shown) - 1})" * is_cut
     first, *others = results.verdicts
     logged = figures.validated(results)
-    curves, caption = figures.curves(results, shown, *logged)
     found = [
         Section("All cells", table=cells(results), is_folded=False),
         Section(f"Effects{cut}", (), None, figures.forest(results, first, shown), is_folded=False),
-        of_metric(first),
-        *(of_metric(one, figures.forest(results, one, shown)) for one in others),
+        of_metric(first, [one.sentence for one in first.diverged if one.p < 1]),
+        *(
+            of_metric(
+                one, [f"{one.smallest}."] * bool(one.smallest), figures.forest(results, one, shown)
+            )
+            for one in others
+        ),
         Section(
             "Does the effect of one axis depend on another?",
             [
@@ -146,8 +141,8 @@ def sections(results: Results) -> list[Section]:
         ),
         Section("Again with other seeds", again(results)),
         swapped(results, *logged),
-        Section(f"Learning curves{cut}", [("", caption)] * bool(curves), picture=curves),
-        Section("Refused, failed and missing", troubles(results)),
+        Section("What is missing or went wrong", troubles(results)),
+        Section(f"Learning curves{cut}", picture=figures.curves(results, shown, *logged)),
         Section(MADE, [("", f"{name}: {text}") for name, text in facts(results)]),
     ]
     return [one for one in found if one.lines or one.table or one.picture]
@@ -185,35 +180,31 @@ def runs(cell: CellResult) -> Entry:
     if cell.refused:
         return Entry(NONE, None, "refused")
     count = Counter(row["status"] for row in cell.rows)
-    ended = count["completed"] + count["diverged"]
-    others = [f"{count[one]} {one}" for one in ("diverged", "failed", "missing") if count[one]]
+    ended = sum(count[one] for one in ENDED)
+    others = [f"{count[one]} {one}" for one in INCOMPLETE if count[one]]
     return Entry(f"{ended}/{len(cell.rows)}", ended, ", ".join(others))
 
 
-def score(one: Judged | None) -> list[Entry]:
+def score(one: Judged) -> list[Entry]:
     """The mean of a cell, and its difference to the baseline with verdict and p."""
-    if one is None:
-        return [Entry(NONE)] * 2
     p = "" if one.p_corrected is None else format_p(one.p_corrected)
-    ends = one.difference_low, one.difference_high
-    below = ", ".join(filter(None, (format_ends(*ends), one.verdict, p)))
-    text = format_difference(one.difference, *ends)
+    text = format_interval(one.difference, one.difference_low, one.difference_high)
+    text, _, ends = text.rstrip(")").partition(" (")
+    below = ", ".join(filter(None, (ends, one.verdict, p)))
     mean = Entry(format_mean(one.mean, one.low, one.high), one.mean)
     return [mean, Entry(text, one.difference, below, one.verdict)]
 
 
-def of_metric(found: Verdicts, picture: str | None = None) -> Section:
+def of_metric(found: Verdicts, more: Sequence[str], picture: str | None = None) -> Section:
     """The sentences of one metric on the values of axes, and on those cells of a grid of which the
-    table does not say all.
+    table does not say all; then ``more``.
     """
-    judged = [one for one in found.axes if one.verdict != "baseline"]
+    judged = [one for one in found.axes if one.verdict != "baseline" and one.pairs]
     judged += [one for one in found.cells if found.is_grid and (one.depends or one.notes)]
     lines: list[tuple[str, str]] = [
         (one.verdict, "; ".join([one.sentence, *one.notes])) for one in judged
     ]
-    lines += [("", one.sentence) for one in found.diverged]
-    lines += [("", f"{found.smallest}.")] if found.smallest else []
-    lines += [("", f"note: {note}.") for note in found.notes]
+    lines += [("", text) for text in (*more, *(f"note: {one}." for one in found.notes))]
     better = "lower" if found.mode == "min" else "higher"
     return Section(f"{found.metric}, {better} is better", lines, picture=picture)
 
@@ -282,20 +273,20 @@ def swapped(results: Results, metric: str, logged: figures.Logged) -> Section:
 
 
 def troubles(results: Results) -> list[tuple[str, str]]:
-    """Refused cells and missing, failed or diverged runs with their reasons. Runs of a cell with
-    the same status and reason share a line.
+    """What refused cells and runs that did not complete came to: a line for each reason, with all
+    that it is the reason of.
     """
-    alike: dict[tuple[str, str, str], list[int]] = {}
+    alike: dict[tuple[str, str], list[str]] = {}
     for cell in results.cells:
+        own: dict[tuple[str, str], list[int]] = {}
         for row in cell.rows:
             if row["status"] != "completed":
                 why = row["reason"] or "not started, or not finished"
-                seeds = alike.setdefault((cell.title, row["status"], why), [])
-                seeds += [row["seed"]] if row["seed"] is not None else []
-    return [
-        ("", f"{', '.join([title, *([listed(seeds)] if seeds else [])])}: {status}: {why}")
-        for (title, status, why), seeds in alike.items()
-    ]
+                own.setdefault((row["status"], why), []).append(row["seed"])
+        for became, seeds in own.items():
+            seeds_too = "" if cell.refused else f" {listed(seeds)}"
+            alike.setdefault(became, []).append(cell.title + seeds_too)
+    return [("", f"{status}: {'; '.join(names)}: {why}") for (status, why), names in alike.items()]
 
 
 def facts(results: Results) -> list[tuple[str, str]]:

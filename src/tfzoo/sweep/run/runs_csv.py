@@ -13,10 +13,10 @@ from typing import Any
 from tfzoo.base.files import object_of, replacing
 from tfzoo.config.recipe import read_yaml
 from tfzoo.errors import BadRun
-from tfzoo.runs.folder import logged_curves, read_summary
+from tfzoo.runs.folder import RUNS, logged_curves, read_summary
 from tfzoo.sweep.plan.sweep_file import MEASURED_COLUMNS, STATUS_COLUMNS, Plan, parse
 from tfzoo.sweep.run import tune
-from tfzoo.sweep.run.state import CELLS, SWEEP, Run, planned_runs
+from tfzoo.sweep.run.state import CELLS, ENDED, SWEEP, Run, planned_runs
 
 FILE = "runs.csv"
 Row = dict[str, Any]
@@ -40,8 +40,9 @@ class SweepFolder:
         """
         path = Path(given)
         if not (path / CELLS).is_file():
-            inside = sorted(str(found.parent) for found in path.glob(f"*/{CELLS}"))
-            hint = f"Did you mean {inside[0]}?" if inside else "tfzoo sweep FILE creates one"
+            near = [*sorted(path.glob("*")), *path.parents, RUNS / path.stem]
+            meant = [one for one in near if (one / CELLS).is_file()]
+            hint = f"Did you mean {meant[0]}?" if meant else "tfzoo sweep FILE creates one"
             raise BadRun(f"{given} is not the folder of a sweep: it has no {CELLS}. {hint}")
         try:
             plan = parse(path / SWEEP, read_yaml(path / SWEEP))
@@ -91,7 +92,7 @@ def row(run: Run, place: str) -> Row:
     """The row of one run, which lies at this place in the sweep's folder, which may be moved."""
     fit, found = read_summary(run.folder).get("fit", {}), run.outcome
     status = found.state if found.is_over else "missing"
-    ended = status in ("completed", "diverged")
+    ended = status in ENDED
     curves = logged_curves(run.folder).items() if ended else ()
     explained = {name: fmean(one.values()) for name, one in curves if name[:8] == "explain/"}
     peak, checkpoint = fit.get("peak_memory") or {}, fit.get("checkpoint")

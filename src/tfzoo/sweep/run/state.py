@@ -23,13 +23,16 @@ from tfzoo.runs.folder import (
     read_summary,
     set_values,
 )
-from tfzoo.sweep.judge.diverged import why_diverged
+from tfzoo.sweep.judge.diverged import no_better
+from tfzoo.sweep.judge.effects import NO_BETTER
 from tfzoo.sweep.plan.sweep_file import Budget, Cell, Plan
 
 SWEEP, CELLS = "sweep.yaml", "cells.json"
 FAILED = "failed.json"
 """Why a run failed that could not write it into its summary, in the run's folder."""
-OVER = ("completed", "diverged", "failed")
+ENDED = ("completed", *NO_BETTER)
+"""The states of a run that has scores."""
+OVER = (*ENDED, "failed")
 """The states of a run that is not trained further."""
 WAITING = ("interrupted", "missing")
 """Those of one that is to be trained."""
@@ -37,7 +40,7 @@ STOPPED = (75, 130, -signal.SIGTERM, -signal.SIGINT)
 """Exit codes of a training that somebody stopped: it can go on."""
 MOMENT = 0.1
 """Seconds that the look for a status waits for a lock."""
-State = Literal["completed", "diverged", "failed", "interrupted", "missing"]
+State = Literal["completed", "diverged", "learnt nothing", "failed", "interrupted", "missing"]
 Status = Literal[State, "running"]
 
 
@@ -46,10 +49,10 @@ class Outcome:
     """What a run came to.
 
     Attributes:
-        state: ``diverged`` is a run that ended, or was ended, by
-            :func:`tfzoo.sweep.judge.diverged.why_diverged`; it keeps its scores. An ``interrupted``
-            one can go on, a ``missing`` one has not begun.
-        reason: why it diverged or failed.
+        state: ``diverged`` and ``learnt nothing`` are by
+            :func:`tfzoo.sweep.judge.diverged.no_better`. An ``interrupted`` run can go on, a
+            ``missing`` one has not begun.
+        reason: why it is no better than untrained, or failed.
     """
 
     state: State
@@ -66,7 +69,7 @@ class Run:
     """One training of a sweep: a cell and a seed, in a folder.
 
     Attributes:
-        metrics: those that it is to measure, the first of which decides whether it diverged.
+        metrics: those that it is to measure, the first of which decides what it came to.
         number: index among all runs, those of refused cells counted; -1 for a tuning trial.
         tuned: label of the tuned value, ``""`` until it is chosen.
     """
@@ -121,8 +124,8 @@ class Run:
         scores, name = self.scores, self.metrics[0]
         if name not in scores:
             return Outcome("failed", f"it measured no {name}")
-        why = why_diverged(scores, logged_curves(self.folder), fit.get("constant_loss"), name)
-        return Outcome("diverged", why) if why else Outcome("completed")
+        found = no_better(scores, logged_curves(self.folder), fit.get("constant_loss"), name)
+        return Outcome(*found) if found else Outcome("completed")
 
     def unused_budget(self, fit: Mapping[str, Any]) -> str:
         """Why it ended before it had used the budget that all cells have; ``""`` if it did not."""
