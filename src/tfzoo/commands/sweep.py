@@ -92,8 +92,7 @@ def sweep_parser() -> CommandParser:
     parser.add_argument(
         "--seeds",
         metavar="S",
-        help="instead of the file's: how many, as there, or a list such as 6-10 or 1,2,5-7: more "
-        "in the same folder, or others with --run to repeat the sweep",
+        help="instead of the file's: how many, or 6-10 or 1,2,5; with --run to repeat a sweep",
     )
     parser.add_argument(
         "--jobs",
