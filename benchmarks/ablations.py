@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import get_args
 
-from tfzoo.config.recipe import read_yaml
+from tfzoo.base.yaml_files import read_yaml
 from tfzoo.sweep.judge.design import Design, parse_margin
 from tfzoo.sweep.judge.effects import axis_name
 from tfzoo.sweep.judge.sentences import format_p

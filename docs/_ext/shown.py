@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from benchmarks.ablations import SWEEPS, runs_of
-from tfzoo.config.recipe import read_yaml
+from tfzoo.base.yaml_files import read_yaml
 from tfzoo.sweep.judge.verdicts import Verdicts, judge
 from tfzoo.sweep.plan.sweep_file import Plan, parse
 

@@ -77,6 +77,7 @@ OPTIONS = [
     ),
     ("--trainer.devices none_such", "--trainer.devices must be a number, a list", "none_such"),
     ("--trainer.num_nodes -1", "at least 1"),
+    ("--trainer.accelerator none_such", "trainer.accelerator: ", "none_such"),
     ("--trainer.logger WandLogger", "no logger named 'WandLogger'", "Did you mean 'WandbLogger'"),
     ("--trainer.callbacks early_stopping", "no callback named", "Did you mean 'EarlyStopping'"),
     ("--trainer.callbacks EarlyStopping --trainer.callbacks.monitr x", "callbacks", "monitr"),
@@ -187,6 +188,7 @@ def test_a_recipe_must_have_a_task(refused, tmp_path):
     refused("fit data.json", "data.json: over 262,144 bytes, the maximum size of a recipe")
     (tmp_path / "latin.yaml").write_bytes(b"task: \xe9\n")
     refused("fit latin.yaml", "not UTF-8")
+    refused("fit latin.yml", "no file latin.yml; there is latin.yaml")
 
 
 def test_data_that_is_not_there_or_does_not_fit_is_named_before_training(refused, tmp_path):

@@ -53,6 +53,8 @@ def test_a_run_lies_in_one_folder_with_everything_about_it(capsys):
     assert sum(bool(row["val/chrf"]) for row in rows(RUN)) == 2
     out = capsys.readouterr()
     assert "tfzoo predict runs/numbers/1" in " ".join(out.out.replace("\\\n", "").split())
+    best = torch.load(folder / "checkpoints/best.ckpt", weights_only=True)
+    assert f"checkpoints/best.ckpt, of step {best['global_step']}\n" in out.out
     assert "run: runs/numbers/1" in out.err
     assert "GPU available" not in out.err
     assert "Tip" not in out.err

@@ -11,7 +11,7 @@ from tests.typed import typed
 from tfzoo import Transformer
 from tfzoo.commands.main import main
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import find_recipe, parse_options, read
+from tfzoo.config.recipe import find_recipe, load_recipe, parse_options
 from tfzoo.models import architectures
 
 
@@ -226,7 +226,7 @@ def section_of(folder, model, *words):
     """The section ``model`` of a recipe on built-in data."""
     path = folder / "mine.yaml"
     path.write_text(f"base: translation/numbers\nmodel: {model}\n", "utf-8")
-    return Config.parse(read(str(path), parse_options(words)), make_data=False).recipe["model"]
+    return Config.parse(load_recipe(str(path)), parse_options(words)).recipe["model"]
 
 
 def test_like_in_a_recipe_sets_the_parts_and_every_key_can_be_changed_on_top(tmp_path):

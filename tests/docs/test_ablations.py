@@ -14,7 +14,7 @@ from benchmarks.ablations import (
     sections,
     with_differences,
 )
-from tfzoo.config.recipe import read_yaml
+from tfzoo.base.yaml_files import read_yaml
 from tfzoo.sweep.plan.sweep_file import parse
 from tfzoo.sweep.run.runs_csv import write_csv
 

@@ -93,6 +93,17 @@ def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path):
         check_config(tmp_path, {**recipe, "trainer": {}}, {})
 
 
+def test_a_stranger_s_configuration_that_is_billions_of_values_is_not_read(tmp_path):
+    lines = ["a0: &a0 [x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    (tmp_path / "config.yaml").write_text("\n".join(lines), "utf-8")
+    with pytest.raises(BadRun, match="cannot be read"):
+        check_config(tmp_path, {}, {})
+    shared = [1]
+    write_config(tmp_path, {"a": shared, "b": shared})
+    assert check_config(tmp_path, {"a": [1], "b": [1]}, {}) == []
+
+
 def test_the_latest_runs_are_suggested_first():
     for age, name in enumerate(("b", "c", "a")):
         Path(f"runs/{name}/1").mkdir(parents=True)

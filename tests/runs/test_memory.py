@@ -14,7 +14,7 @@ from tests.typed import typed
 from tfzoo.base import memory
 from tfzoo.commands.main import main
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import parse_options, read
+from tfzoo.config.recipe import load_recipe, parse_options
 from tfzoo.errors import BadRecipe
 from tfzoo.search import Search
 from tfzoo.training import cost
@@ -83,7 +83,7 @@ def is_refused(code, err, line):
 
 def resolved(options):
     given = parse_options(typed(f"{TINY} {options}"))
-    return Config.parse(read(RECIPE, given))
+    return Config.parse(load_recipe(RECIPE), given)
 
 
 def checked(options):
@@ -96,7 +96,7 @@ def checked(options):
 def test_what_a_machine_has_is_not_refused(options):
     """By the checks before data is read."""
     config = resolved(options)
-    cost.check(config, make_trainer(config.recipe["trainer"], None, []))
+    cost.check_fits(config, make_trainer(config.recipe["trainer"], None, []))
     Search(**config.recipe["search"])
 
 

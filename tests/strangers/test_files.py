@@ -22,9 +22,10 @@ import tfzoo
 from tests.tiny import numbers
 from tests.typed import typed
 from tfzoo.base.registry import registry
+from tfzoo.base.yaml_files import parse_yaml
 from tfzoo.commands.main import main
 from tfzoo.config.config import sections
-from tfzoo.config.recipe import TOP, parse_yaml
+from tfzoo.config.recipe import TOP
 from tfzoo.errors import BadRecipe
 
 BESIDE = "import os, pathlib\npathlib.Path(os.environ['MARKER']).touch()\nMine = object\n"

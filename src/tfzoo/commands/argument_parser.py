@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from tfzoo.base.terminal import print_result
-from tfzoo.config.recipe import Option, Source, local, next_option, read_yaml
+from tfzoo.base.yaml_files import read_yaml
+from tfzoo.config.recipe import Option, Source, local, next_option
 from tfzoo.errors import TfzooError, did_you_mean
 
 
@@ -68,7 +69,7 @@ class CommandParser(argparse.ArgumentParser):
         self.add_argument("--device", metavar="D", help=f"{devices}; default: {default}")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """The values of the command's own arguments; ``words``, with the command before them; and
+        """The values of the command's own arguments; ``command``, with all words after it; and
         ``overrides``, the files and options that override a recipe.
 
         Raises:
@@ -88,7 +89,7 @@ class CommandParser(argparse.ArgumentParser):
             else:
                 own.append(rest.pop(0))
         given = self.parse_intermixed_args(own)
-        given.words = [self.command, *words]
+        given.command = [self.command, *words]
         configs = getattr(given, "config", ())
         files = [Source(read_yaml(local(path)), path, given.trust) for path in configs]
         given.overrides = [*files, *options]

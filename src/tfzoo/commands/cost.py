@@ -10,7 +10,7 @@ from tfzoo.base.terminal import print_result
 from tfzoo.base.values import check_range, readable
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import FROM, Source, combine, read
+from tfzoo.config.recipe import FROM, Source, load_recipe
 from tfzoo.errors import BadOption, TfzooError
 from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.runs.folder import SCHEME
@@ -56,13 +56,13 @@ def run(given: Namespace) -> int:
         task = TrainedRun(name).load(keep_adapter=True)
         tokenizer = task.tokenizer
         values = {**task.recipe, "trainer": {}, "checkpoint": {}, FROM: None}
-        recipe = combine([Source(values, name, given.trust)], given.overrides)
+        files = [Source(values, name, given.trust)]
     else:
-        recipe = read(name, given.overrides, given.trust)
-    config = Config.parse(recipe, make_data=False)
+        files = load_recipe(name, given.trust)
+    config = Config.parse(files, given.overrides)
     length = given.length or LENGTH
     rows = given.batch or max(1, config.recipe["data"]["max_tokens"] // length)
-    sizes = config.task.model_arguments(tokenizer, data=config.recipe["data"])
+    sizes = config.task.model_arguments(tokenizer, config.recipe["data"])
     if given.vocabulary or tokenizer is None:
         vocabulary = given.vocabulary or vocabulary_of(config)
         sizes |= {key: vocabulary for key, size in sizes.items() if size and "vocab" in key}
@@ -85,7 +85,7 @@ def report(config: Config, length: int, rows: int, sizes: Mapping[str, Any]) -> 
     """The lines of the table, and the memory of a step."""
     from tfzoo.training.cost import Cost, cost_of
 
-    if (cost := cost_of(config, sizes, rows, length)) is None:
+    if (cost := cost_of(config, sizes, None, rows, length)) is None:
         raise TfzooError(
             "not known of a model with an adapter, or with a part that looks at data to know what "
             "to do"

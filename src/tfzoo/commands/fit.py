@@ -4,11 +4,11 @@ from argparse import Namespace
 
 from tfzoo.base.memory import keep_freed_memory
 from tfzoo.base.terminal import print_result
+from tfzoo.base.yaml_files import as_yaml
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.config.config import Config, help_text
-from tfzoo.config.recipe import read
-from tfzoo.errors import TfzooError
-from tfzoo.runs.folder import as_yaml
+from tfzoo.config.config import Config
+from tfzoo.config.recipe import load_recipe
+from tfzoo.errors import TfzooError, UnknownName
 
 EPILOG = """\
 Values of the recipe are set by --SECTION.KEY VALUE. What is set most:
@@ -81,20 +81,25 @@ def fit_parser() -> CommandParser:
 
 def run(given: Namespace) -> int:
     """Train a recipe, or print it resolved, or print the keys of a section."""
-    if given.help is not None and not (given.help and given.recipe):
+    if given.help == "" or (given.help and given.recipe is None):
         fit_parser().print_help()
         return 0
     if given.recipe is None:
         raise TfzooError(
             "fit needs a recipe: tfzoo fit translation/numbers (tfzoo recipes lists all)"
         )
-    recipe = read(given.recipe, given.overrides, given.trust, given.run)
-    config = Config.parse(recipe, make_data=not (given.help or given.print_config))
-    if given.help or given.print_config:
-        text = help_text(config, given.help) if given.help else as_yaml(config.recipe).rstrip()
-        print_result(text)
+    config = Config.parse(load_recipe(given.recipe, given.trust), given.overrides, given.run)
+    if given.print_config:
+        print_result(as_yaml(config.recipe).rstrip())
         return 0
+    if given.help in config.sections:
+        print_result(config.sections[given.help].help(given.help, config.recipe[given.help]))
+        return 0
+    if given.help:
+        raise UnknownName("section", given.help, config.sections)
     keep_freed_memory()
     from tfzoo.training.train import dry_run, train  # after the checks: it takes seconds
 
-    return dry_run(config, given.words) if given.dry_run else train(config, given.run, given.words)
+    if given.dry_run:
+        return dry_run(config, given.command)
+    return train(config, given.run, given.command)

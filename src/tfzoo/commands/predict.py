@@ -252,5 +252,5 @@ def score(given: Namespace) -> int:
         predictions=given.predictions,
         device=given.device,
         trust=given.trust,
-        command=given.words,
+        command=given.command,
     )

@@ -45,8 +45,8 @@ def run_sweep(given: Namespace) -> int:
         print_result("\n".join(preview(plan, folder, given.jobs or 1)))
         return 0
     if given.cell is not None:
-        return start_one(plan, folder, given.words[1:], given.cell, retry)
-    return start(plan, folder, given.words[1:], given.engine, given.jobs, retry)
+        return start_one(plan, folder, given.command[1:], given.cell, retry)
+    return start(plan, folder, given.command[1:], given.engine, given.jobs, retry)
 
 
 def parse_seeds(text: str | None) -> list[int]:

@@ -12,6 +12,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache, partial
@@ -32,10 +33,19 @@ from tfzoo.base.values import (
     parameters,
     type_name,
 )
-from tfzoo.config.recipe import CLASSES, TOP, Option, Recipe, Source, Start
+from tfzoo.config.recipe import (
+    CLASSES,
+    TOP,
+    Option,
+    Source,
+    begin,
+    order,
+    task_of,
+    with_architecture,
+)
 from tfzoo.data.remote import is_address
 from tfzoo.data.source import is_saved
-from tfzoo.errors import BadRecipe, TfzooError, UnknownName, did_you_mean, listing, under
+from tfzoo.errors import BadRecipe, TfzooError, did_you_mean, listing, under
 from tfzoo.models.options import option_types
 
 DEFAULTS = {"seed": 0, "timeout": 1800.0, "explain": False}
@@ -122,11 +132,10 @@ class Section:
         if not isinstance(later, Mapping):
             return later
         if self.takes_class(key):
-            *others, last = as_list(earlier) or [None]
-            merged = merge_spec(last, later, "class_path")
-            return (
-                [*others, merged] if isinstance(earlier, list) and merged is not later else merged
-            )
+            if not isinstance(earlier, list) or not earlier:
+                return merge_spec(earlier, later, "class_path")
+            merged = merge_spec(earlier[-1], later, "class_path")
+            return merged if merged is later else [*earlier[:-1], merged]
         if not isinstance(earlier, Mapping):
             return later
         if key in self.parts:
@@ -134,6 +143,24 @@ class Section:
                 name: self.merged(name, earlier.get(name), inner) for name, inner in later.items()
             }
         return {**earlier, **later}
+
+    def help(self, name: str, recipe: Mapping[str, Any]) -> str:
+        """Its keys, below its first sentence, with what the recipe says or by default."""
+        values = {**self.defaults, **recipe}
+        doc = inspect.getdoc(self.cls) or inspect.getdoc(vars(self.cls)["__init__"]) or ""
+        lines = [f"{name}: {plain(doc.partition('. ')[0].partition(chr(10) * 2)[0])}", ""]
+        width = min(shutil.get_terminal_size().columns, 100)
+        texts = descriptions(self.cls)
+        for key, hint in self.hints.items():
+            kind = self.slots[key].upper() if key in self.slots else type_name(hint)
+            value = values.get(key)
+            lines.append(f"  --{name}.{key} {kind}{'' if value is None else f' = {value}'}")
+            text = texts.get(key, "")  # of another package, which may not say it
+            lines += textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
+        for key, kind in [*self.slots.items()][:1]:
+            lines += ["", f"Names: tfzoo list {kind}. Options: tfzoo show {kind} NAME, set by"]
+            lines += [f"--{name}.{key}.OPTION VALUE; so for each key in capitals."]
+        return "\n".join(lines)
 
     def converted(self, values: Mapping[str, Any], key: str, path: str) -> Any:
         """The value of a key, converted: the spec of a component; the options of a part of the
@@ -195,8 +222,9 @@ def merge_spec(earlier: Any, later: Any, name: str = "name") -> Any:
     """Merge two specs of a component: options are merged if both name the same component."""
     if not isinstance(later, str | Mapping) or not isinstance(earlier, str | Mapping):
         return later
-    old, new = as_mapping(earlier, name), as_mapping(later, name)
-    return {**old, **new} if new.get(name, old.get(name)) == old.get(name) else later
+    before = as_mapping(earlier, name)
+    merged = {**before, **as_mapping(later, name)}
+    return merged if merged.get(name) == before.get(name) else later
 
 
 def convert_value(value: Any, hint: Any, key: str, name: str = "") -> Any:
@@ -238,41 +266,49 @@ class Config:
         name: the name of the recipe's file, without its suffix.
         task: the class of the task.
         sections: what each section of its recipe may hold.
-        start: what training starts with, if not with new weights.
+        start: the :class:`~tfzoo.learning.trained_run.Start` of training; None: new weights.
         recipe: every value, as plain values. ``--print-config`` prints it, and ``config.yaml`` in
             the run's folder holds it.
         origins: the file or option that set each dotted key last.
-        data: the data module of the section ``data``; None if it was not made.
     """
 
     name: str
     task: Any
     sections: Mapping[str, Section]
-    start: Start | None = None
+    start: Any = None
     recipe: dict[str, Any] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
-    data: Any = None
 
     @classmethod
-    def parse(cls, recipe: Recipe, make_data: bool = True) -> Self:
-        """The configuration that a recipe's files and options say. Without ``make_data``, a recipe
-        may lack paths that the section ``data`` requires. No data is read.
+    def parse(
+        cls, files: Sequence[Source], overrides: Sequence[Source] = (), run: str | None = None
+    ) -> Self:
+        """The configuration that a recipe's ``files`` say, with files and options that override
+        them. ``run`` is the folder of a run that goes on, see :func:`begin`.
 
         Raises:
             BadRecipe, BadOption, UnknownName, Clash: one line that names the mistake and the file
                 or option that it is in.
+            BadRun: what it starts from is not there or cannot be read.
         """
-        config = cls(recipe.name, recipe.task, sections(recipe.task), recipe.start)
-        for source in recipe.sources:
+        sources = [*files, *sorted(overrides, key=order)]
+        task = task_of(sources)
+        sources, start = begin(sources, len(files), task, run)
+        config = cls(Path(files[-1].origin).stem, task, sections(task), start)
+        for source in with_architecture(sources, task):
             config.merge(source)
-        try:
+        with config.naming_origins():
             config.convert()
             config.check_meaning()
-            config.construct(make_data)
-        except TfzooError as error:
-            error.args, error.key = (config.located(error),), ""
-            raise
+            config.construct()
         return config
+
+    def make_data(self) -> Any:
+        """The data module of the section ``data``, which reads nothing yet. Errors are those of
+        :meth:`parse`, also for a path that is missing.
+        """
+        with self.naming_origins(), constructing("data"):
+            return self.sections["data"].cls(seed=self.recipe["seed"], **self.recipe["data"])
 
     @property
     def defaults(self) -> dict[str, Mapping[str, Any]]:
@@ -290,19 +326,23 @@ class Config:
         }
         return self.origins.get(key) or (found.pop() if len(found) == 1 else "")
 
-    def located(self, error: TfzooError) -> str:
-        """The message of an error, after the file or option that it is about."""
-        origin, key = self.origin(error.key), f"--{error.key}"
-        if origin and key.startswith(origin):
-            return f"--{error}"
-        said = error.args[0] if origin.startswith(key) else f": {error}"
-        return f"{origin}{said}" if origin else str(error)
+    @contextmanager
+    def naming_origins(self) -> Iterator[None]:
+        """Context in which the message of an error begins with the file or option it is about."""
+        try:
+            yield
+        except TfzooError as error:
+            origin, key, said = self.origin(error.key), f"--{error.key}", str(error)
+            if origin and key.startswith(origin):
+                said = f"--{said}"
+            elif origin:
+                said = origin + (error.args[0] if origin.startswith(key) else f": {said}")
+            error.args, error.key = (said,), ""
+            raise
 
     def merge(self, source: Source) -> None:
         """Put the values of a source over those of earlier ones."""
-        values = source.values
-        if isinstance(source, Option):
-            values = self.typed(source)
+        values = self.typed(source) if isinstance(source, Option) else source.values
         for name, value in values.items():
             if name in TOP:
                 self.recipe[name], self.origins[name] = value, source.origin
@@ -311,8 +351,8 @@ class Config:
                 raise BadRecipe(f"{source.origin}: {unknown(self.sections, name)}")
             if not isinstance(value, Mapping | None):
                 raise BadRecipe(f"{source.origin}: {name} is a section of keys, not {value!r}")
-            for key in value or {}:
-                self.set(name, key, (value or {})[key], source)
+            for key, inner in (value or {}).items():
+                self.set(name, key, inner, source)
 
     def set(self, name: str, key: str, value: Any, source: Source) -> None:
         """Set a key of a section, or merge a component or a mapping into what is there. Paths of
@@ -322,13 +362,13 @@ class Config:
         values = self.recipe.setdefault(name, {})
         if key not in section.hints:
             raise BadRecipe(f"{source.origin}: {unknown(self.sections, key, name)}")
-        before = values.get(key, section.defaults.get(key))
+        earlier = values.get(key, section.defaults.get(key))
         if isinstance(source, Option):
             if name == "data" and key in SPLITS and not splits_have_names(values):
                 value = map_leaves(absolute_path, value)
             if source.adds:
-                value = [*as_list(before), value]
-        values[key] = section.merged(key, before, value)
+                value = [*as_list(earlier), value]
+        values[key] = section.merged(key, earlier, value)
         self.origins[f"{name}.{key}"] = source.origin
 
     def typed(self, option: Option) -> dict[str, Any]:
@@ -426,36 +466,32 @@ class Config:
                 with under(key.replace("monitor", "mode")):
                     self.task.check_mode(name, mode)
 
-    def construct(self, make_data: bool) -> None:
-        """Call the constructors, which check ranges and combinations, except Lightning's. The model
-        has placeholders for the sizes that follow from the data, and no memory.
+    def construct(self) -> None:
+        """Call the constructors, which check ranges and combinations, of the model and of settings.
+        The model has placeholders for the sizes that follow from the data, and no memory.
         """
-        values = self.recipe
-        supplied = {
-            "model": self.task.model_arguments(data=values["data"]),
-            "data": {"seed": values["seed"]},
-        }
-        model: Any = None
-        for name, section in self.sections.items():
-            if name in LIGHTNING or (name == "data" and not make_data):
-                continue
-            make = partial(section.cls, **supplied.get(name, {}))
-            try:
-                with under(name):
-                    if name == "model":
-                        model = memory.without_data(make, values[name])
-                        self.task.check_model(model)
-                        continue
-                    made = make(**values[name])
-                    if check := getattr(made, "check_model", None):
-                        check(model)
-                    if name == "optim":
-                        self.task.check_optim(made, default=0.0)
-                    if name == "data":
-                        self.data = made
-            except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-                message = " ".join(str(error).split())[:300]
-                raise BadRecipe(f": {message}", key=name) from None
+        with constructing("model"):
+            supplied = self.task.model_arguments(None, self.recipe["data"])
+            make = partial(self.sections["model"].cls, **supplied)
+            model = memory.without_data(make, self.recipe["model"])
+            self.task.check_model(model)
+        for name in self.task.settings():
+            with constructing(name):
+                made = self.sections[name].cls(**self.recipe[name])
+                if check := getattr(made, "check_model", None):
+                    check(model)
+                if name == "optim":
+                    self.task.check_optim(made, default=0.0)
+
+
+@contextmanager
+def constructing(section: str) -> Iterator[None]:
+    """Context of a constructor, whose errors, of any kind, are those of a section."""
+    try:
+        with under(section):
+            yield
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise BadRecipe(f": {' '.join(str(error).split())[:300]}", key=section) from None
 
 
 def splits_have_names(data: Mapping[str, Any]) -> bool:
@@ -595,32 +631,6 @@ ENTRY = re.compile(
 )
 """``name: text`` or ``a, b, ..., c: text`` under ``Args:``, or the same as an item of a list."""
 SEE = re.compile(r"[Ss]ee :class:`~?([\w.]+)\.(\w+)`")
-
-
-def help_text(config: Config, name: str) -> str:
-    """The keys of a section, below its first sentence, with what the recipe says or by default.
-
-    Raises:
-        UnknownName: the task has no section of that name.
-    """
-    if name not in config.sections:
-        raise UnknownName("section", name, config.sections)
-    section = config.sections[name]
-    values = {**section.defaults, **config.recipe[name]}
-    doc = inspect.getdoc(section.cls) or inspect.getdoc(vars(section.cls)["__init__"]) or ""
-    lines = [f"{name}: {plain(doc.partition('. ')[0].partition(chr(10) * 2)[0])}", ""]
-    width = min(shutil.get_terminal_size().columns, 100)
-    texts = descriptions(section.cls)
-    for key, hint in section.hints.items():
-        kind = section.slots[key].upper() if key in section.slots else type_name(hint)
-        value = values.get(key)
-        lines.append(f"  --{name}.{key} {kind}{'' if value is None else f' = {value}'}")
-        text = texts.get(key, "")  # of another package, which may not say it
-        lines += textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
-    for key, kind in [*section.slots.items()][:1]:
-        lines += ["", f"Names: tfzoo list {kind}. Options: tfzoo show {kind} NAME, set by"]
-        lines += [f"--{name}.{key}.OPTION VALUE; so for each key in capitals."]
-    return "\n".join(lines)
 
 
 def descriptions(cls: type) -> dict[str, str]:

@@ -1,9 +1,7 @@
-"""What the files of a recipe and the options of a command line say: which files there are, how YAML
-and options are read, which values are refused before anything that they name is imported, and what
+"""What the files of a recipe and the options of a command line say: which files there are, how
+options are read, which values are refused before anything that they name is imported, and what
 ``from`` and ``like`` stand for.
 """
-
-from __future__ import annotations
 
 import re
 import sys
@@ -12,21 +10,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import yaml
+from typing import Any
 
 from tfzoo.base.loading import task_class
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import notify, silence_lightning
-from tfzoo.base.values import DEPTH, check_number, is_text, leaves
+from tfzoo.base.values import check_number, is_text, leaves
+from tfzoo.base.yaml_files import parse_yaml, read_yaml
 from tfzoo.data.remote import is_address, refusal
 from tfzoo.errors import BadRecipe, BadRun, did_you_mean, listing, within
 from tfzoo.models.architectures import options_like
 from tfzoo.runs.folder import ADDRESS
-
-if TYPE_CHECKING:
-    from tfzoo.learning.trained_run import TrainedRun
 
 TOP: dict[str, Any] = {
     "task": str,
@@ -53,8 +47,6 @@ SWEEPS = "ablations"
 """The folder of sweeps, which vary a recipe."""
 BASE = "base"
 """The key of a recipe that names its base."""
-MAX_BYTES = 2**18
-"""Maximum size of a recipe: of text or data that is taken for one, YAML reads 0.1 MB a second."""
 MAX_BASES = 10
 """Maximum number of recipes that are based on each other."""
 
@@ -139,7 +131,9 @@ def find_recipe(recipe: str, folder: Path = Path()) -> Path:
     if of_task := [one for one in known if one.startswith(f"{recipe}/")]:
         raise BadRecipe(f"{recipe!r} is no recipe, but these are: {', '.join(of_task)}")
     if path.suffix in (".yaml", ".yml"):
-        raise BadRecipe(f"no file {recipe}; tfzoo recipes lists the packaged ones")
+        other = path.with_suffix(".yaml" if path.suffix == ".yml" else ".yml")
+        there = f"there is {other}" if other.is_file() else "tfzoo recipes lists the packaged ones"
+        raise BadRecipe(f"no file {recipe}; {there}")
     last = {one.rpartition("/")[2]: one for one in known}
     hint = f" Did you mean {last[recipe]!r}?" if recipe in last else did_you_mean(recipe, known)
     alike = [one for one in known if one.startswith(f"{recipe.partition('/')[0]}/")] or known
@@ -184,95 +178,6 @@ def header_of(name: str) -> str:
     lines = find_recipe(name).read_text("utf-8").splitlines()
     header = takewhile(lambda line: line.startswith("# "), lines)
     return " ".join(line.removeprefix("# ").strip() for line in header)
-
-
-# YAML ---------------------------------------------------------------------------------------------
-
-
-class Loader(yaml.SafeLoader):
-    """A ``SafeLoader`` with the scalars of YAML 1.2: ``no``, ``10:00`` and ``1_000`` are strings,
-    ``1e-4`` is a number, of at most 40 digits. Tags of other values than plain ones are an error,
-    such as dates and objects; so are repeated keys, and aliases, with which a few lines are
-    billions of values.
-    """
-
-    yaml_constructors = {  # noqa: RUF012  # as the base class has it
-        tag: construct
-        for tag, construct in yaml.SafeLoader.yaml_constructors.items()
-        if tag is None
-        or tag.rpartition(":")[2] in ("null", "bool", "int", "float", "str", "seq", "map")
-    }
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # as the base class has it
-
-    depth = 0
-    """The level of the current node."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Compose a node, before values are built from it."""
-        is_alias = self.check_event(yaml.AliasEvent)
-        if is_alias or self.depth == DEPTH:
-            problem = "no aliases, write it again" if is_alias else f"deeper than {DEPTH} levels"
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
-        self.depth += 1
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            name = self.construct_object(key, deep=True)
-            if isinstance(name, list | dict) or name in seen:
-                problem = f"the key {name!r} occurs twice"
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            seen.add(name)
-        return super().construct_mapping(node, deep)
-
-
-for tag, pattern, first in (
-    ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
-    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", [*"tTfF"]),
-    ("int", r"^[-+]?(?:0|[1-9][0-9]{0,39})$", [*"-+0123456789"]),
-    (
-        "float",
-        r"^(?:[-+]?(?:\.[0-9]+|[0-9]{1,40}(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
-        [*"-+.0123456789"],
-    ),
-):
-    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), first)
-
-
-def parse_yaml(text: str, where: str) -> Any:
-    """Parse a YAML text; error messages begin with ``where``."""
-    try:
-        return yaml.load(text, Loader)  # a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        line = (
-            f", line {error.problem_mark.line + 1}" if error.problem_mark and "\n" in text else ""
-        )
-        raise BadRecipe(f"{where}{line}: {error.problem or 'not YAML'}") from None
-    except Exception as error:  # PyYAML fails in any way at a value that is not of its tag
-        why = next(iter(str(error).splitlines()), "")
-        raise BadRecipe(f"{where}: not YAML ({type(error).__name__}: {why})") from None
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Load the mapping in a YAML file."""
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise BadRecipe(f"{path}: over {MAX_BYTES:,} bytes, the maximum size of a recipe")
-        text = data.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadRecipe(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
-    values = parse_yaml(text, f"{path}")
-    if not isinstance(values, dict | None):
-        raise BadRecipe(
-            f"{path}: a recipe is a mapping (task: ..., model: ...), not {type(values).__name__}"
-        )
-    return {str(key): value for key, value in (values or {}).items()}
 
 
 # Options ------------------------------------------------------------------------------------------
@@ -338,69 +243,18 @@ KNOWN: dict[tuple[Path, int], tuple[Any, dict[str, Any]]] = {}
 """Task and entry of runs that training begins with: the cells of a sweep share them."""
 
 
-@dataclass(frozen=True)
-class Start:
-    """What a training begins with.
-
-    Args:
-        run: what its weights are read from.
-        tokenizer: name and options of a run's tokenizer; None where its text has another form.
-        states: its vocabulary, or those of source and target.
-    """
-
-    run: TrainedRun
-    tokenizer: Any = None
-    states: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """All that is said of one training.
-
-    Args:
-        name: the name of the recipe's file, without its suffix.
-        task: the class of the task.
-        sources: what its files and options say, of which later ones override earlier ones; what
-            ``from`` and ``like`` stand for is among them.
-        start: what training starts with, if not with new weights.
-    """
-
-    name: str
-    task: Any
-    sources: Sequence[Source]
-    start: Start | None
-
-
-def read(
-    recipe: str, overrides: Sequence[Source] = (), trust: bool = False, run: str | None = None
-) -> Recipe:
-    """Read a recipe, given by its packaged name or its path, with the files and options that
-    override it. ``run`` is the folder of a run that goes on, see :func:`begin`.
-
-    Raises:
-        BadRecipe, UnknownName: one line that names the mistake and the file or option it is in.
-        BadRun: what it starts from is not there or cannot be read.
-    """
-    files = load_recipe(recipe, trust)
-    return combine(files, overrides, run)
-
-
-def combine(
-    files: Sequence[Source], overrides: Sequence[Source] = (), run: str | None = None
-) -> Recipe:
-    """As :func:`read`, of files that have been read."""
-    sources = [*files, *sorted(overrides, key=order)]
+def task_of(sources: Sequence[Source]) -> Any:
+    """The class of the task that sources name; its import takes seconds."""
     source = next((one for one in reversed(sources) if "task" in one.values), sources[0])
     name = source.values.get("task")
     with within(source.origin):
         if not isinstance(name, str):
             raise BadRecipe(f"no task; begin with task: {listing(registry('task').names())}")
-        if "lightning" not in sys.modules:  # importing it takes seconds
+        if "lightning" not in sys.modules:
             notify("loading: PyTorch and Lightning")
         task = task_class(name)
     silence_lightning()
-    sources, start = begin(sources, len(files), task, run)
-    return Recipe(Path(files[-1].origin).stem, task, with_architecture(sources, task), start)
+    return task
 
 
 def order(source: Source) -> int:
@@ -414,8 +268,9 @@ def order(source: Source) -> int:
 
 def begin(
     sources: list[Source], files: int, task: Any, own: str | None
-) -> tuple[list[Source], Start | None]:
-    """The sources with what the last ``from`` gives them, and where training starts.
+) -> tuple[list[Source], Any]:
+    """The sources with what the last ``from`` gives them, and the
+    :class:`~tfzoo.learning.trained_run.Start` of training, or None.
 
     A run of tfzoo gives weights and tokenizer. A folder of ``transformers``, or a run that no
     recipe has trained (``tfzoo import``), gives the model as well. They override what stands before
@@ -434,7 +289,7 @@ def begin(
         raise BadRecipe(f"{source.origin}: {FROM} names a run, folder or repository, not {name!r}")
     from tfzoo.data.module import TextData
     from tfzoo.learning.published import starting_model, starting_values
-    from tfzoo.learning.trained_run import TrainedRun
+    from tfzoo.learning.trained_run import Start, TrainedRun
 
     seeds = [one.values["seed"] for one in sources if "seed" in one.values]
     run = None

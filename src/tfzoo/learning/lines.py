@@ -79,10 +79,6 @@ class Lines(L.LightningModule):
         """An answer as the line that ``tfzoo predict`` writes. Here: its first field."""
         return str(next(iter(vars(answer).values())))
 
-    def to_try(self, text: str) -> str:
-        """What ``tfzoo predict`` is shown with after a training, made of a text of validation."""
-        return text
-
     @property
     def text_names(self) -> list[str]:
         """The names of the texts that one answer is about: two where the model reads pairs."""

@@ -35,9 +35,10 @@ class StackOptions:
     Args:
         layers: number of layers, at least 0.
         heads: number of attention heads.
-        attention, weighting, norm, position, feedforward, mixer, residual: components, by name or
-            as ``{name: ..., option: ...}``. ``mixer`` is self-attention or its replacement,
-            ``residual`` the residual connection and the placement of the norm.
+        attention, weighting, norm, position, feedforward: components, by name or as
+            ``{name: ..., option: ...}``.
+        mixer: the component that is self-attention or its replacement.
+        residual: the component that is the residual connection and the placement of the norm.
         head_dim: width of a query and a key of one head; ``dim / heads`` by default.
         value_head_dim: width of a value of one head; ``head_dim`` by default.
         kv_heads: number of heads of keys and values, each shared by ``heads / kv_heads`` heads of

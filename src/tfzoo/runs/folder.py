@@ -17,12 +17,13 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
 from filelock import FileLock, Timeout
 
 from tfzoo.base.files import TEMPORARY, object_of, replace_text
 from tfzoo.base.processes import rank
-from tfzoo.errors import BadRun
+from tfzoo.base.values import leaves
+from tfzoo.base.yaml_files import as_yaml, read_yaml
+from tfzoo.errors import BadRecipe, BadRun
 
 RUNS = Path("runs")
 SCHEME = "hf://"
@@ -42,7 +43,6 @@ PASSED = "TFZOO_LOCK"
 """The environment variable by which a sweep lets the training that it starts into the folder that
 it holds.
 """
-YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 SCORELESS = {
     *("trainer.max_time", "trainer.accelerator", "data.workers", "timeout", "explain"),
     *("trainer.logger", "trainer.log_every_n_steps", "trainer.profiler"),
@@ -189,11 +189,6 @@ def check_exists(run: str | Path) -> None:
         raise BadRun(f"no run at {run}. {there}")
 
 
-def as_yaml(values: Mapping[str, Any]) -> str:
-    """Plain values as a text in YAML, in the order of the keys."""
-    return str(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))
-
-
 def write_config(folder: Path, recipe: Mapping[str, Any]) -> None:
     """Write the resolved recipe into the run's folder."""
     replace_text(folder / CONFIG, as_yaml(recipe))
@@ -202,10 +197,9 @@ def write_config(folder: Path, recipe: Mapping[str, Any]) -> None:
 def read_config(folder: Path) -> dict[str, Any]:
     """The configuration that a run was started with; empty where it cannot be read."""
     try:
-        config = yaml.load((folder / CONFIG).read_text("utf-8"), YAML_LOADER)
-    except (OSError, ValueError, yaml.YAMLError):
+        return read_yaml(folder / CONFIG)
+    except BadRecipe:
         return {}
-    return config if isinstance(config, dict) else {}
 
 
 def check_config(
@@ -224,9 +218,8 @@ def check_config(
     for section, values in defaults.items():
         kept = before.get(section)
         if isinstance(kept, dict):
-            for key in values.keys() - kept.keys():
-                kept[key] = plain(values[key])
-    old, new = set_values(before), set_values(plain(dict(recipe)))
+            before[section] = {**values, **kept}
+    old, new = set_values(before), set_values(recipe)
     differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
     may_change = tuple(f"{key}." for key in MAY_CHANGE)
     names = [name for name in differing if not f"{name}.".startswith(may_change)]
@@ -243,20 +236,9 @@ def check_config(
     return differing
 
 
-def plain(value: Any) -> Any:
-    """The value as it is read back from YAML."""
-    return yaml.load(yaml.safe_dump(value), YAML_LOADER)
-
-
-def set_values(value: Any, name: str = "") -> dict[str, Any]:
-    """Values by dotted name. An empty dict is a value; None counts as not set."""
-    if isinstance(value, dict) and value:
-        return {
-            path: leaf
-            for key, inner in value.items()
-            for path, leaf in set_values(inner, f"{name}.{key}" if name else str(key)).items()
-        }
-    return {} if value is None else {name: value}
+def set_values(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted name. None counts as not set, and so do an empty list and mapping."""
+    return {".".join(keys): value for keys, value in leaves(recipe) if value is not None}
 
 
 def write_summary(folder: Path, command: str, section: Mapping[str, Any]) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 from tfzoo.base.files import replace_text
 from tfzoo.base.scores import format_score
 from tfzoo.base.terminal import notify, print_result, relative_path
+from tfzoo.base.yaml_files import as_yaml
 from tfzoo.errors import BadRecipe, BadRun
 from tfzoo.runs.folder import (
     RUNS,
     Held,
-    as_yaml,
     holding,
     is_complete,
     make,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tfzoo.base.registry import register
-from tfzoo.data.documents import MASK, MaskedBatch, MaskedData, filled, text_with_masks_batches
+from tfzoo.data.documents import MaskedBatch, MaskedData, filled, text_with_masks_batches
 from tfzoo.data.tokenizer import token_texts
 from tfzoo.learning.scoring import sums_by
 from tfzoo.learning.text_task import DocumentTask
@@ -113,8 +113,3 @@ class MaskedLanguageModelingTask(DocumentTask):
             MaskedLanguageModelingAnswer(filled(text, [next(iter(one)) for one in found]), found)
             for text, found in zip(batch.source_text, masks, strict=True)
         ]
-
-    def to_try(self, text: str) -> str:
-        words = text.split()
-        words[len(words) // 2] = MASK
-        return " ".join(words)

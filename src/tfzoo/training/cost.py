@@ -289,17 +289,19 @@ def example_loss(model: Any, rows: int, length: int) -> Tensor:
 def cost_of(
     config: Config,
     sizes: Mapping[str, Any],
+    trainer: L.Trainer | None,
     rows: int = 0,
     length: int = 0,
-    precision: Precision | None = None,
-    device: torch.device = CPU,
 ) -> StepCost | None:
     """The cost of a recipe's training step on ``rows`` texts of ``length`` tokens; of none, what it
     holds in each step. None where it is not known: a part must see its data to know what to do, or
     PEFT cannot add its adapter to tensors without data. ``sizes`` are the arguments of the model
-    that follow from the tokenizer. Anywhere but on a GPU a step takes what it takes on a CPU.
+    that follow from the tokenizer. Without a trainer, in fp32 on a CPU; anywhere but on a GPU a
+    step takes what it takes on a CPU.
     """
-    recipe, classes, plugin = config.recipe, config.task.settings(), precision or Precision()
+    recipe, classes = config.recipe, config.task.settings()
+    plugin = trainer.precision_plugin if trainer else Precision()
+    device = trainer.strategy.root_device if trainer else CPU
     optim, compute, adapter = (
         classes[key](**(recipe[key] or {})) for key in ("optim", "compute", "adapter")
     )
@@ -320,27 +322,27 @@ def cost_of(
         return made
 
     try:
-        on = device if device.type == "cuda" else CPU
-        return step_cost(make, loss if rows else None, optimizer, device=on)
+        device = device if device.type == "cuda" else CPU
+        return step_cost(make, loss if rows else None, optimizer, device=device)
     except Exception:  # of any kind
         return None
 
 
-def check(config: Config, trainer: L.Trainer, tokenizer: Any = None) -> None:
+def check_fits(config: Config, trainer: L.Trainer, tokenizer: Any = None) -> None:
     """Check that a training fits: the model into this machine; and parameters, gradients and the
     optimiser's state on the GPU that it uses, or in the memory of this machine once for each
     process; else a BadRecipe. A strategy that shards the model is not counted. Before data is read,
     the vocabulary counts as small.
     """
-    sizes = config.task.model_arguments(tokenizer, data=config.recipe["data"])
+    sizes = config.task.model_arguments(tokenizer, config.recipe["data"])
     model = memory.check_model(partial(config.task.Model, **sizes), config.recipe["model"])
     copies, there, place = room(trainer)
     may_not_fit = MOST_STATE * copies * memory.size(model) > there
-    cost = cost_of(config, sizes, precision=trainer.precision_plugin) if may_not_fit else None
-    if cost and (need := copies * cost.kept) > there:
-        times = f"trainer.devices={copies}: that many times" if cost.kept <= there else "model:"
-        what = f"{times} parameters, gradients and the optimiser's state"
-        raise BadRecipe(memory.too_large(what, cost.model, need, there, place))
+    cost = cost_of(config, sizes, trainer) if may_not_fit else None
+    if cost and copies * cost.kept > there:
+        what = f"trainer.devices={copies}: that many times" if cost.kept <= there else "model:"
+        what += " parameters, gradients and the optimiser's state"
+        raise BadRecipe(memory.too_large(what, cost.model, copies * cost.kept, there, place))
 
 
 def room(trainer: L.Trainer) -> tuple[int, int, str]:

@@ -11,7 +11,7 @@ from tfzoo.base.scores import format_scores, logged_scores
 from tfzoo.base.terminal import FORMATS, notify, print_table, relative_path, row_line
 from tfzoo.base.values import leaves
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import FROM, TOP, Source, combine
+from tfzoo.config.recipe import FROM, TOP, Source
 from tfzoo.errors import BadRun, TfzooError, UnknownName
 from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.runs.folder import write_summary
@@ -61,7 +61,7 @@ def evaluate(
         check_predictions(predictions, stage, shown, folder)
     notify(f"checkpoint: {shown}")
     config = configuration(run, overrides, device, trust)
-    task, data = load(run, device=device), config.data
+    data, task = config.make_data(), load(run, device=device)
     setattr(data, task.tokenizer_of_data, task.tokenizer)
     data.prepare_data()
     data.setup("test")
@@ -124,7 +124,7 @@ def configuration(
             f"{relative_path(run.path)} names no data, as it was trained elsewhere or in Python. "
             "Name files, such as --data.root FOLDER, or stay in Python: trainer.test(task, data)"
         )
-    config = Config.parse(combine([source], overrides))
+    config = Config.parse([source], overrides)
     run.entry["recipe"] = config.recipe
     return config
 

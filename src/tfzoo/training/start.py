@@ -1,36 +1,18 @@
-"""What becomes of the trained weights that a training begins with, and of their tokenizer."""
+"""What becomes of the trained weights that a training begins with."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import Tensor
 
-from tfzoo.base.registry import registry
 from tfzoo.base.terminal import notify, relative_path
-from tfzoo.config.recipe import Start
 from tfzoo.errors import BadRun, listing
 from tfzoo.learning.adapter import WITHIN
 from tfzoo.learning.trained_run import TrainedRun
 
 SHOWN = 12
 """The most names of weights that are shown of each kind."""
-
-
-def vocabularies(start: Start, data: Mapping[str, Any]) -> Sequence[str]:
-    """The vocabularies of what training starts with, where the section ``data`` names the same
-    tokenizer; else none, and new ones are made of the text.
-    """
-    if not start.states:
-        return ()
-    known = registry("tokenizer")
-    (entry, options), (own, trained) = map(known.options, (data["tokenizer"], start.tokenizer))
-    defaults = {key: option.default for key, option in entry.options.items()}
-    same = own is entry and {**defaults, **options} == {**defaults, **trained}
-    if not same or data.get("joint") not in (None, len(start.states) == 1):
-        return ()
-    notify(f"tokenizer: that of {relative_path(start.run.path)}")
-    return start.states
 
 
 def load(run: TrainedRun, task: Any) -> list[tuple[str, str]]:

@@ -36,7 +36,6 @@ from tfzoo.base.terminal import notify, print_refusal, print_result, print_table
 from tfzoo.base.values import convert
 from tfzoo.config.config import Config
 from tfzoo.data.module import TextData
-from tfzoo.data.table import TAB, parts
 from tfzoo.errors import BadRun, NotFinite, TfzooError
 from tfzoo.learning.explain import Explain
 from tfzoo.learning.trained_run import TrainedRun
@@ -55,11 +54,11 @@ from tfzoo.runs.folder import (
     write_summary,
 )
 from tfzoo.runs.machine import environment, versions
-from tfzoo.training import cost
+from tfzoo.training.cost import check_fits, cost_of
 from tfzoo.training.processes import Processes
 from tfzoo.training.progress import MetricsFile, Throughput, progress_bar, validation_scores
 from tfzoo.training.resume import LastCheckpoint, Resume
-from tfzoo.training.start import load, trained, vocabularies
+from tfzoo.training.start import load, trained
 from tfzoo.training.trainer import best_checkpoint, make_trainer
 
 REFUSED = ("conditioned on metric", "`val_check_interval`")
@@ -104,7 +103,7 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
         with launching(command):
             code = training.run()
         if code != BadRun.code:
-            training.print_results()
+            training.print_results(named=run is not None)
         return code
 
 
@@ -121,14 +120,14 @@ def ready(
             not fit this machine.
     """
     trainer = make_trainer(config.recipe["trainer"], folder, callbacks, loggers)
-    cost.check(config, trainer)
-    data = config.data
+    check_fits(config, trainer)
+    data = config.make_data()
     if config.start:
-        data.tokenizer_states = vocabularies(config.start, config.recipe["data"])
+        data.tokenizer_states = config.start.vocabularies(config.recipe["data"])
     data.prepare_data()
     data.setup("fit")
     tokenizer = getattr(data, config.task.tokenizer_of_data)
-    cost.check(config, trainer, tokenizer)
+    check_fits(config, trainer, tokenizer)
     task = config.task.build(config.recipe, tokenizer)
     task.check(data)
     return trainer, task, data
@@ -374,18 +373,18 @@ class TrainingRun:
             "checkpoint": str(self.checkpoint) if self.checkpoint else None,
         }
 
-    def print_results(self) -> None:
-        """Print a table of the results and the commands to go on with."""
+    def print_results(self, named: bool) -> None:
+        """Print a table of the results and the commands to go on with. ``named``: the command has
+        the run's folder.
+        """
         title = f"{self.config.recipe['task']} {self.config.name}: {self.ended}"
         print_table(self._table(), title)
         folder = relative_path(self.folder)
         if self.checkpoint:
-            text = self.task.to_try(example_text(self.data))
-            print_result(f"to predict:\n  {written(text)} | tfzoo predict {shlex.quote(folder)}")
+            print_result(f"to predict:\n  tfzoo predict {shlex.quote(folder)} FILE")
         if (self.last.folder / checkpoints.LAST).exists():
-            has_folder = any(word == "--run" or word.startswith("--run=") for word in self.command)
-            words = ["tfzoo", *self.command, *([] if has_folder else ["--run", folder])]
-            print_result(f"to go on:\n  {shlex.join(words)}")
+            command = ["tfzoo", *self.command, *([] if named else ["--run", folder])]
+            print_result(f"to go on:\n  {shlex.join(command)}")
 
     def _table(self) -> list[tuple[str, str]]:
         section = self.fit_section()
@@ -406,28 +405,14 @@ class TrainingRun:
         if not section["scores"]:
             rows.append(("validation", "none took place"))
         rows += format_scores(self.test_scores)
-        for name, path in (("curves", self.folder / CURVES), ("checkpoint", self.checkpoint)):
-            if path and path.exists():
-                rows.append((name, relative_path(path)))
+        if (self.folder / CURVES).exists():
+            rows.append(("curves", relative_path(self.folder / CURVES)))
+        if self.checkpoint:
+            # mapped: nothing else of it is read
+            state = torch.load(self.checkpoint, "cpu", weights_only=True, mmap=True)
+            path, step = relative_path(self.checkpoint), state["global_step"]
+            rows.append(("checkpoint", f"{path}, of step {step:,}"))
         return rows
-
-
-def example_text(data: Any) -> str:
-    """A validation text that can stand in double quotes in a shell."""
-    texts = data.val_dataloader().dataset[range(1)].source_text
-    return next((text for text in texts if text.strip() and not set(text) & set('"$`\\!')), "text")
-
-
-def written(text: str) -> str:
-    """The command that writes a text, in which a pair has its tab.
-
-    >>> written("one two"), written("a\\tb")
-    ('echo "one two"', 'printf "%s\\\\t%s\\\\n" "a" "b"')
-    """
-    if TAB not in text:
-        return f'echo "{text}"'
-    first, second = parts(text)
-    return rf'printf "%s\t%s\n" "{first}" "{second}"'
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -504,11 +489,9 @@ def dry_run(config: Config, command: list[str]) -> int:
     config.recipe["trainer"] |= alone
     trainer, task, data = ready(config, None, [stopwatch])
     notify(data.describe())
-    memory = None
+    cost = None
     if isinstance(data, TextData) and data.stream is None:
-        sizes = config.task.model_arguments(task.tokenizer)
-        plugin, device = trainer.precision_plugin, trainer.strategy.root_device
-        memory = cost.cost_of(config, sizes, *longest(data), plugin, device)
+        cost = cost_of(config, config.task.model_arguments(task.tokenizer), trainer, *longest(data))
     with launching(command):
         trainer.fit(task, datamodule=data)
     step = stopwatch.seconds() * trainer.accumulate_grad_batches
@@ -521,8 +504,8 @@ def dry_run(config: Config, command: list[str]) -> int:
         ("steps", "until it is stopped" if steps == inf else f"{steps:,.0f}"),
         ("time", time),
     ]
-    if memory:
-        rows.append(("memory", f"about {memory}"))
+    if cost:
+        rows.append(("memory", f"about {cost}"))
     print_table(rows, f"{config.recipe['task']} {config.name}: dry run")
     return 0
 

@@ -6,6 +6,7 @@ folder.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -110,7 +111,9 @@ def lightning_errors(section: str) -> Iterator[None]:
         TypeError,
         ValueError,
     ) as error:
-        raise BadRecipe(f"{section}: {' '.join(str(error).split())[:400]}") from None
+        said = " ".join(str(error).split())[:400]
+        key = "trainer.accelerator" if re.search("accelerator|gpu backend", said) else section
+        raise BadRecipe(f"{key}: {said}") from None
 
 
 def on_all_processes(arguments: Mapping[str, Any]) -> L.Trainer:

@@ -14,8 +14,9 @@ from typing import Any
 from tfzoo.base.loading import task_class
 from tfzoo.base.registry import create, registry
 from tfzoo.base.values import check_arguments
+from tfzoo.base.yaml_files import read_yaml
 from tfzoo.config.config import Config
-from tfzoo.config.recipe import Source, combine, find_recipe, load_recipe, parse_options, read_yaml
+from tfzoo.config.recipe import Source, find_recipe, load_recipe, parse_options
 from tfzoo.data.source import named_tests
 from tfzoo.errors import BadRecipe, Clash, TfzooError, did_you_mean, listing, within
 from tfzoo.sweep.plan.sweep_file import Cell, Plan, parse
@@ -77,7 +78,9 @@ def resolve_recipe(plan: Plan, recipe: Sequence[Source], cell: Cell, tuned: str)
     _, *options = plan.fit_arguments(cell, tuned)
     options.append(f"--seed={plan.seeds[0]}")  # a run that it begins with may be named by its seed
     try:
-        return Config.parse(combine(recipe, parse_options(options))).recipe
+        config = Config.parse(recipe, parse_options(options))
+        config.make_data()  # to check it
+        return config.recipe
     except Clash:
         raise
     except TfzooError as error:

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from tfzoo.base.files import object_of, replacing
-from tfzoo.config.recipe import read_yaml
+from tfzoo.base.yaml_files import read_yaml
 from tfzoo.errors import BadRun
 from tfzoo.runs.folder import RUNS, logged_curves, read_summary
 from tfzoo.sweep.plan.sweep_file import MEASURED_COLUMNS, STATUS_COLUMNS, Plan, parse

@@ -18,7 +18,6 @@ from tfzoo.runs.folder import (
     holding,
     is_complete,
     logged_curves,
-    plain,
     read_config,
     read_summary,
     set_values,
@@ -181,7 +180,7 @@ def differences(
     one: Mapping[str, Any], other: Mapping[str, Any], *ignored: str
 ) -> list[tuple[str, Any, Any]]:
     """The keys in which two recipes differ and that change scores, with both values."""
-    old, new = (set_values(plain(recipe)) for recipe in (one, other))
+    old, new = (set_values(recipe) for recipe in (one, other))
     pairs = [
         (name, old.get(name, "not set"), new.get(name, "not set"))
         for name in sorted(old.keys() | new.keys())
