@@ -359,17 +359,10 @@ class Position(Component):
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Raises BadOption, which says which hooks to call instead."""
-        calls = {
-            "embed": "x = position.embed(x, pos)",
-            "angles": "rotation = position.angles(pos), then rotation(q) and rotation(k)",
-            "bias": "bias = position.bias(pos, pos), which is added to the scores",
-        }
-        own = [
-            calls[hook] for hook in calls if getattr(type(self), hook) is not vars(Position)[hook]
-        ]
         raise BadOption(
-            f"position {self.entry.name!r} is not called, its hooks are, with "
-            f"pos = torch.arange(n): {'; '.join(own) or 'none, as it does nothing'}"
+            f"position {self.entry.name!r} is not called, its hooks are, with pos = "
+            "torch.arange(n): x = position.embed(x, pos); rotation = position.angles(pos), then "
+            "rotation(q) and rotation(k); bias = position.bias(pos, pos), added to the scores"
         )
 
     def embed(self, x: Tensor, pos: Tensor, length: Tensor | None = None) -> Tensor:

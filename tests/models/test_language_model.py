@@ -185,7 +185,6 @@ def test_padding_is_never_generated():
         ({"beam": 3, "top_k": 5}, "set temperature over 0"),
         ({"beam": 1001}, "beam=1001 must be a whole number at least 1 and at most 1000"),
         ({"beam": 0}, "beam=0 must be a whole number at least 1"),
-        ({"length_penalty": 1.0}, "set beam over 1"),
         ({"max_new_tokens": 8}, "5 tokens and 8 new ones, but the model has 10 positions"),
         ({"mask": Mask.right(torch.tensor([5, 0]), 5)}, "a prompt without tokens"),
         ({"mask": TEXT != 0}, "mask must be a tfzoo.Mask, not Tensor"),

@@ -260,5 +260,5 @@ def test_numbers_are_as_exact_where_half_precision_is_the_default(name):
 
 def test_a_position_beyond_the_table_is_one_error():
     learned = create("position", "learned", dim=4, max_length=3)
-    with pytest.raises(BadOption, match=r"positions up to 3, but .* has 0 to 2: raise max_length"):
+    with pytest.raises(BadOption, match=r"positions from 0 to 3, but .* has 0 to 2: raise"):
         learned.embed(torch.zeros(1, 4, 4), torch.arange(4)[None])

@@ -8,7 +8,7 @@ from torch import Tensor
 from tfzoo.base.registry import PositionSpec, registry
 from tfzoo.masks import Mask
 from tfzoo.models.constructor import with_stack_options
-from tfzoo.models.context import Context, DecoderCache
+from tfzoo.models.context import DecoderCache
 from tfzoo.models.options import StackOptions
 from tfzoo.models.positioned import Positioned, check_no_embedding, layer_context
 from tfzoo.models.stack import Stack
@@ -25,12 +25,26 @@ class StandaloneLayer(Positioned, TransformerLayer):
         TransformerLayer.__init__(self, dim, options, causal=causal, cross=cross)
         self.add_position(dim, options, causal=causal, cross=cross, allow=allow)
 
-    def run(self, x: Tensor, context: Context) -> Tensor:
-        """The sublayers, with the layer's own positional encoding and window: ``(b n d) -> (b n
-        d)``. ``context`` is from :meth:`context`.
+    def forward(  # type: ignore[override]  # without a stack, it computes its own context
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        positions: Tensor | None = None,
+        prefix: Tensor | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Tensor:
+        """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
+        :meth:`Decoder.forward`.
         """
+        context = self.context(x, memory, mask, memory_mask, positions, prefix, cache)
         context = layer_context(context, self.position, self.window)
-        return TransformerLayer.forward(self, x, context, 0)
+        y = super().forward(self.zero_padding(x, mask), context, 0)
+        if cache is not None:
+            cache.length += x.shape[1]
+        return y
 
 
 class Encoder(Stack):
@@ -132,12 +146,11 @@ class EncoderLayer(StandaloneLayer):
         options = StackOptions(1, heads, position=position, **stack)
         super().__init__(dim, options, causal=False, cross=False, allow=allow or ())
 
-    def forward(  # type: ignore[override]  # without a stack, it computes its own context
+    def forward(  # type: ignore[override]  # it has no memory
         self, x: Tensor, *, mask: Mask | None = None, positions: Tensor | None = None
     ) -> Tensor:
         """``(b n d) -> (b n d)``; arguments and errors are those of :meth:`Encoder.forward`."""
-        context = self.context(x, mask=mask, positions=positions)
-        return self.run(self.zero_padding(x, mask), context)
+        return super().forward(x, mask=mask, positions=positions)
 
 
 class Decoder(Stack):
@@ -239,23 +252,3 @@ class DecoderLayer(StandaloneLayer):
     ) -> None:
         options = StackOptions(1, heads, position=position, **stack)
         super().__init__(dim, options, causal=causal, cross=cross_attention, allow=allow or ())
-
-    def forward(  # type: ignore[override]  # without a stack, it computes its own context
-        self,
-        x: Tensor,
-        memory: Tensor | None = None,
-        *,
-        mask: Mask | None = None,
-        memory_mask: Mask | None = None,
-        positions: Tensor | None = None,
-        prefix: Tensor | None = None,
-        cache: DecoderCache | None = None,
-    ) -> Tensor:
-        """``(b n d), (b k d) -> (b n d)``; arguments and errors are those of
-        :meth:`Decoder.forward`.
-        """
-        context = self.context(x, memory, mask, memory_mask, positions, prefix, cache)
-        y = self.run(self.zero_padding(x, mask), context)
-        if cache is not None:
-            cache.length += x.shape[1]
-        return y

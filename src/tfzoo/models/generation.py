@@ -33,7 +33,7 @@ def generate(
     prefix: Tensor | None = None,
     generator: torch.Generator | None = None,
     beam: int = 1,
-    length_penalty: float | None = None,
+    length_penalty: float = 0.6,
 ) -> Tensor:
     """Continue each prompt: ``(b n) -> (b m)``, the new tokens alone.
 
@@ -64,7 +64,7 @@ def generate(
         generator: the source of random numbers, on the model's device; the global one by default.
         beam: number of hypotheses of beam search, without ``temperature``: the continuation with
             the best score is returned, whether it ends with ``stop`` or not.
-        length_penalty: of the score, as in :class:`tfzoo.Search`, which has its default.
+        length_penalty: of the score of a hypothesis, as in :class:`tfzoo.Search`.
 
     Raises:
         BadOption: no language model, an option out of range or without effect, prompts that are not
@@ -76,7 +76,7 @@ def generate(
     if hasattr(model, "encode"):
         raise BadOption("generate continues text; tfzoo.search.search is for models with a source")
     if beam != 1:
-        options = _search_of(beam, length_penalty)
+        options = Search(beam, length_penalty)
         return _by_beams(model, prompt, max_new_tokens, options, mask, stop, pad, prefix)
     cache, logits = _read(model, prompt, max_new_tokens, mask, prefix)
     new = list[Tensor]()
@@ -141,7 +141,7 @@ def check_options(
     top_k: int | None,
     top_p: float | None,
     beam: int = 1,
-    length_penalty: float | None = None,
+    length_penalty: float = 0.6,
 ) -> None:
     """Raise BadOption where an option of :func:`generate` is out of range or has no effect."""
     check_range("max_new_tokens", max_new_tokens, ge=1, whole=True)
@@ -150,17 +150,11 @@ def check_options(
     check_range("top_p", top_p, gt=0, le=1, optional=True)
     if temperature == 0 and not (top_k is None and top_p is None):
         raise BadOption("top_k and top_p choose what is sampled from: set temperature over 0")
-    _search_of(beam, length_penalty)
+    Search(beam, length_penalty)  # which checks both
     if beam > 1 and temperature > 0:
         raise BadOption(
             "beams search for the most probable text and temperature samples one: give one of both"
         )
-    if beam == 1 and length_penalty is not None:
-        raise BadOption("length_penalty compares the hypotheses of a beam: set beam over 1")
-
-
-def _search_of(beam: int, length_penalty: float | None) -> Search:
-    return Search(beam) if length_penalty is None else Search(beam, length_penalty)
 
 
 def _by_beams(

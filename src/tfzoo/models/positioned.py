@@ -163,7 +163,12 @@ class Positioned(nn.Module):
         ones, or else they continue those in the cache. Padding is not counted.
         """
         n, valid, start = x.shape[1], mask.keys, 0 if cache is None else cache.length
-        self._check_bounds(start + n, given)
+        limit = self.max_positions
+        if given is None and limit is not None and start + n > limit:
+            name = self.position.entry.name
+            raise BadOption(
+                f"{start + n} tokens, but position {name!r} has {limit}: raise max_length"
+            )
         earlier = None if cache is None else cache.positions
         shared = valid is None or (cache is None and mask.on_right)
         if given is None and earlier is None and shared:
@@ -179,36 +184,10 @@ class Positioned(nn.Module):
         k_pos = torch.cat([earlier.expand(rows, -1), pos.expand(rows, -1)], 1)
         if cache is not None:
             cache.positions = k_pos
-        if given is None and self.max_positions is not None:
+        if given is None and limit is not None:
             # Padding before the first token has position -1, for which a table has no entry.
             return pos.clamp(min=0), k_pos.clamp(min=0)
         return pos, k_pos
-
-    def _check_bounds(self, n: int, given: Tensor | None) -> None:
-        """Check that a bounded positional encoding has an entry for ``n`` tokens, or for the
-        ``given`` positions. Positions on a GPU are not checked: reading them would make the host
-        wait, and looking up a position outside the table raises an error there anyway.
-        """
-        limit = self.max_positions
-        if limit is None:
-            return
-        if given is None and n > limit:
-            raise BadOption(
-                f"{n} tokens, but position {self.position.entry.name!r} has {limit}: raise "
-                "max_length"
-            )
-        if (
-            given is None
-            or given.device.type != "cpu"
-            or torch.compiler.is_compiling()
-            or given.numel() == 0  # of no text, or of texts of no token
-        ):
-            return
-        if not 0 <= int(given.min()) <= int(given.max()) < limit:
-            raise BadOption(
-                f"positions from {int(given.min())} to {int(given.max())}, but position "
-                f"{self.position.entry.name!r} has 0 to {limit - 1}: raise max_length"
-            )
 
 
 def see_prefix(prefix: Tensor, n: int, non_padding: Tensor | None) -> Pairs:

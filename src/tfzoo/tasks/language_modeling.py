@@ -42,7 +42,7 @@ class Continue:
         stop: a text that ends the continuation, and is no part of it.
         seed: of sampling.
         beam: number of hypotheses of beam search; 1: none.
-        length_penalty: alpha of the score of a hypothesis (:class:`tfzoo.Search`); 0.6 by default.
+        length_penalty: alpha of the score of a hypothesis (:class:`tfzoo.Search`).
 
     Raises:
         BadOption: a number out of its range, or without effect; an empty ``stop``.
@@ -55,7 +55,7 @@ class Continue:
     stop: str | None = None
     seed: int = 0
     beam: int = 1
-    length_penalty: float | None = None
+    length_penalty: float = 0.6
 
     def __post_init__(self) -> None:
         most = NEW_TOKENS if self.max_new_tokens is None else self.max_new_tokens

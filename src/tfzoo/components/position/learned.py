@@ -38,7 +38,7 @@ class Learned(Position):
             vectors = F.embedding(pos, at_least_fp32(self.table))
         except IndexError:
             raise BadOption(
-                f"positions up to {int(pos.max())}, but position 'learned' has 0 to "
-                f"{len(self.table) - 1}: raise max_length"
+                f"positions from {int(pos.min())} to {int(pos.max())}, but position 'learned' has "
+                f"0 to {len(self.table) - 1}: raise max_length"
             ) from None
         return x + vectors.to(x.dtype)
