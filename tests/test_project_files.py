@@ -89,11 +89,3 @@ def test_the_citation_and_the_changelog_are_of_this_version():
     assert citation["abstract"] == PROJECT["description"]
     changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
     assert re.findall(r"^## \[([^\]]+)\]", changes, re.MULTILINE)[0] == tfzoo.__version__
-
-
-def test_project_files_name_no_person_and_no_address_but_the_index_of_pytorch():
-    files = [*WORKFLOWS, *FORMS, ROOT / "SECURITY.md", ROOT / "CITATION.cff"]
-    files.append(ROOT / ".github/pull_request_template.md")
-    text = "\n".join(file.read_text("utf-8") for file in files)
-    assert set(re.findall(r"https?://[^\s)]+", text)) == {"https://download.pytorch.org/whl/cpu"}
-    assert not re.findall(r"[\w.]+@[\w-]+\.\w+", text)

@@ -139,15 +139,6 @@ def test_yaml_words_that_python_mistakes_are_what_they_look_like(resolved, tmp_p
     assert tree["optim"]["lr"] == 1e-3
 
 
-def test_paths_of_data_become_absolute(resolved, own_folder):
-    given = "--data.train a.tsv --data.val b.tsv --data.test.one c.tsv"
-    data = resolved(f"translation/zh_en {given}")["data"]
-    assert data["train"] == str(own_folder / "a.tsv")
-    assert data["test"] == {"one": str(own_folder / "c.tsv")}
-    data = resolved("translation/multi30k --data.root text")["data"]
-    assert data["root"] == str(own_folder / "text")
-
-
 def test_a_path_that_is_typed_is_relative_to_the_working_directory(resolved, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import fsspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,46 +59,20 @@ def class_folders(folder):
     return str(folder)
 
 
-def csv_file(folder):
-    """Columns that nobody names, with semicolons between them."""
-    pd.DataFrame(DICTS).assign(more=1).to_csv(folder / "rows.csv", sep=";", index=False)
-    return str(folder / "rows.csv")
-
-
-def json_files(folder):
-    """Two files of lines of JSON."""
-    for name, rows in (("a", DICTS[:6]), ("b", DICTS[6:])):
-        pd.DataFrame(rows).to_json(folder / f"{name}.jsonl", orient="records", lines=True)
-    return [str(folder / f"{name}.jsonl") for name in "ab"]
-
-
-def address(folder):
-    """A table in fsspec's memory, which stands for a remote one."""
-    text = "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *TUPLES])
-    fsspec.filesystem("memory").pipe(f"/{folder.name}/rows.tsv", text.encode())
-    return f"memory://{folder.name}/rows.tsv"
-
-
 CLASSIFICATION: dict[str, Callable[[Path], dict[str, Any]]] = {
     "dicts": lambda folder: {"train": DICTS, "test": DICTS},
     "tuples": lambda folder: {"train": TUPLES, "test": {"a": TUPLES, "b": TUPLES[:3]}},
     "a sequence": lambda folder: {"train": Countable()},
-    "a pandas table": lambda folder: {"train": pd.DataFrame(DICTS), "val": pd.DataFrame(DICTS)},
     "a Dataset": lambda folder: {"train": datasets.Dataset.from_list(DICTS).with_format("numpy")},
     "a DatasetDict": lambda folder: {"dataset": splits(DICTS)},
     "a folder of save_to_disk": lambda folder: {"root": str(saved(folder, DICTS))},
     "a saved split": lambda folder: {"train": f"{saved(folder, DICTS)}/train"},
     "class folders": lambda folder: {"root": class_folders(folder)},
     "a folder of class folders": lambda folder: {"train": f"{class_folders(folder)}/train"},
-    "a csv file": lambda folder: {"train": csv_file(folder)},
-    "several files": lambda folder: {"train": json_files(folder)},
-    "an address": lambda folder: {"train": address(folder)},
     "splits in a dict": lambda folder: {"dataset": {"train": DICTS, "odd": DICTS}, "test": "odd"},
 }
 TRANSLATION: dict[str, Callable[[Path], dict[str, Any]]] = {
     "dicts": lambda folder: {"train": PAIRS, "val": PAIRS},
-    "tuples": lambda folder: {"train": [("a", "b")] * 9, "val": [tuple(p.values()) for p in PAIRS]},
-    "a pandas table": lambda folder: {"train": pd.DataFrame(PAIRS), "val": pd.DataFrame(PAIRS)},
     "a DatasetDict of translations": lambda folder: {
         "dataset": splits([{"translation": pair} for pair in PAIRS])
     },

@@ -85,23 +85,6 @@ PARTS = [
 ]
 
 
-def any_length(n=64):
-    return torch.export.Dim("n", min=2, max=n)
-
-
-@pytest.mark.parametrize("parts", sampled(PARTS[::2], PARTS[:1]), ids=str)
-def test_an_encoder_is_exported_for_every_length(parts):
-    """Each component is exported by itself in tests/test_transforms.py."""
-    model = classifier(layers=1, **parts)
-    text = torch.randint(4, 20, (2, 9))
-    shapes = {"text": {1: any_length()}}
-    program = torch.export.export(model, (text,), dynamic_shapes=shapes)
-    for n in (2, 15, 16, 17, 64):
-        text = torch.randint(4, 20, (2, n))
-        text[1, n // 2 :] = 0
-        close(program.module()(text), model(text))
-
-
 @pytest.mark.parametrize("parts", sampled(PARTS, [PARTS[3]]), ids=str)
 def test_a_layer_is_compiled_in_one_graph_for_all_lengths(parts):
     """One graph, and not another one for each length."""

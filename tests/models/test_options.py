@@ -2,14 +2,13 @@
 
 import inspect
 from dataclasses import fields
-from typing import get_type_hints
 
 import pytest
 
 import tfzoo
 from tfzoo.components.mixer.multihead import SelfAttention
 from tfzoo.errors import BadOption, Clash, UnknownName
-from tfzoo.models.options import STACK_KEYS, StackOptions, option_types
+from tfzoo.models.options import STACK_KEYS, StackOptions
 
 NAN, INF = float("nan"), float("inf")
 
@@ -73,22 +72,6 @@ def test_a_layer_has_the_options_that_are_not_of_a_whole_stack():
     layer = inspect.signature(tfzoo.DecoderLayer).parameters
     options = {field.name for field in fields(StackOptions)}
     assert options & layer.keys() == options - {*STACK_KEYS}
-
-
-@pytest.mark.parametrize("model", [tfzoo.Transformer, tfzoo.TransformerClassifier])
-def test_the_signature_of_a_model_lists_every_option_with_type_and_default(model):
-    parameters = inspect.signature(model).parameters
-    for field in fields(StackOptions):
-        assert parameters[field.name].default == field.default
-    hints = get_type_hints(model.__init__, include_extras=True)
-    assert {key: hints[key] for key in option_types() if key not in ("layers", "heads")} == {
-        key: option_types()[key] for key in option_types() if key not in ("layers", "heads")
-    }
-    for given, said in (((8, 1, 1, "rms"), "too many positional"), ((), "missing.*'dim'")):
-        with pytest.raises(BadOption, match=f"^Encoder: {said}"):
-            tfzoo.Encoder(*given)
-    with pytest.raises(BadOption, match="nrom"):
-        model(20, 8, nrom="rms")
 
 
 def test_the_norm_of_embeddings_mixes_no_tokens():

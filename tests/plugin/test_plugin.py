@@ -167,23 +167,3 @@ def test_its_task_is_swept(tfzoo, installed, medians, monkeypatch):
     assert len(statuses) == 4
     assert {"completed"} <= set(statuses) <= {"completed", "learnt nothing"}
     assert all(float(row["test/mae"]) > 0 for row in rows)
-
-
-def served(installed, run):
-    """The page of a run, and its answer to a text."""
-    sys.path.insert(0, installed)
-    from tests.serving.running import serving
-    from tfzoo.base.registry import registry
-
-    task = registry("task").entry("median").cls.load(run)
-    with serving(task) as client:
-        return client.ask("/").text, json.loads(client.ask("/predict", {"text": "[MAX 2 3 ]"}).text)
-
-
-@pytest.mark.nightly
-def test_its_task_is_served(installed, medians, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", f"{installed}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    monkeypatch.chdir(installed.parent)
-    page, answer = forked.call(served, str(installed), medians, fresh=True)
-    assert "<title>Median: runs/toy/1</title>" in page
-    assert set(answer) == {"value", "truncated"}

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -119,29 +117,3 @@ def test_a_signal_ends_any_long_command_at_any_moment_with_its_code(monkeypatch,
     ends(["score", "run"], TranslationTask, "test_step", "SIGUSR1")
     asked = ["--predictions", "tsv"]
     ends(["score", "run", *asked], TranslationTask, "predictions", "SIGTERM")
-
-
-PROCESS = """
-import sys, time
-from tfzoo import TranslationTask
-from tfzoo.commands.main import main
-
-def step(self, *args):
-    print("testing", flush=True)
-    time.sleep(60)
-
-TranslationTask.test_step = step
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-@pytest.mark.usefixtures("own_folder")
-def test_a_process_that_is_ended_in_its_test_exits_with_75():
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", PROCESS, *FIT], text=True, **pipes) as started:
-        while started.stdout.readline().strip() not in ("testing", ""):
-            pass
-        started.send_signal(signal.SIGTERM)
-        assert started.wait(60) == STOPPED
-        assert "stopped by a signal" in started.stderr.read()
-    assert "test" not in summary("run")

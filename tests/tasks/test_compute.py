@@ -6,6 +6,7 @@ import torch
 from torch.testing import assert_close
 
 import tfzoo
+from tests.tiny import number_pairs
 from tests.trainers import quiet
 
 SMALL = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0}
@@ -43,35 +44,13 @@ def trained(task, data, folder):
 def test_a_compiled_training_equals_one_that_is_not(tmp_path):
     from tfzoo.models.transformer_layer import compiled
 
-    rows = "".join(
-        f"{'red ' * (i % 7)}{word}\t{word}\n" for i, word in enumerate(["one", "two", "three"] * 20)
-    )
-    for name in ("train", "val", "test"):
-        (tmp_path / f"{name}.tsv").write_text(f"text\tlabel\n{rows}", "utf-8")
-    numbers = {"name": "numbers", "train": 100, "val": 4, "test": 4, "long": 4}
-    tokenizer = {"name": "bpe", "vocab_size": 280}
-    cases = [
-        (
-            tfzoo.TranslationTask,
-            tfzoo.TranslationData(dataset=numbers, tokenizer=tokenizer, max_tokens=200),
-        ),
-        (
-            tfzoo.ClassificationTask,
-            tfzoo.ClassificationData(root=str(tmp_path), tokenizer=tokenizer, max_tokens=100),
-        ),
-    ]
-    for kind, data in cases:
-        data.prepare_data()
-        data.setup()
-        found = {}
-        for choice in (False, True):
-            recipe = {"seed": 1, "model": SMALL, "optim": OPTIM, "compute": {"compile": choice}}
-            found[choice] = trained(
-                kind.build(recipe, getattr(data, kind.tokenizer_of_data)), data, tmp_path
-            )
-        assert len(found[False].losses) == 4
-        assert_close(found[True].losses, found[False].losses, rtol=1e-4, atol=1e-4)
-        assert_close(
-            found[True].gradients, found[False].gradients, rtol=1e-3, atol=1e-3
-        )  # of summed losses: of the order of 1
+    data, found = number_pairs(), {}
+    for choice in (False, True):
+        recipe = {"seed": 1, "model": SMALL, "optim": OPTIM, "compute": {"compile": choice}}
+        task = tfzoo.TranslationTask.build(recipe, data.tokenizers)
+        found[choice] = trained(task, data, tmp_path)
+    assert len(found[False].losses) == 4
+    assert_close(found[True].losses, found[False].losses, rtol=1e-4, atol=1e-4)
+    # of summed losses: of the order of 1
+    assert_close(found[True].gradients, found[False].gradients, rtol=1e-3, atol=1e-3)
     assert compiled.cache_info().currsize == 1, "nothing was compiled"

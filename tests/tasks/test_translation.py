@@ -77,18 +77,6 @@ def test_hypotheses_with_the_same_text_are_one_translation(data, monkeypatch):
     assert [(options.beam, options.n_best) for options in asked] == [(5, 5), (3, 3), (5, 1)]
 
 
-def test_text_that_is_longer_than_the_models_positions_is_refused_before_training(data):
-    longest = max(
-        int(lengths.max()) + 1 for split in data.sets.values() for lengths in split.lengths()
-    )
-    task_of(data, position="learned", max_length=longest).check(data)
-    with pytest.raises(
-        BadOption,
-        match=rf"a text of {longest} tokens, and .* positions end at {longest - 1}: .*raise",
-    ):
-        task_of(data, position="learned", max_length=longest - 1).check(data)
-
-
 @torch.no_grad()
 def test_the_loss_is_a_mean_over_real_tokens_however_they_are_padded(data):
     task = task_of(data, dropout=0.0).eval()
