@@ -13,8 +13,9 @@ from torch.nn.functional import cross_entropy
 import tfzoo
 from tests import forked
 from tfzoo.base import memory
-from tfzoo.commands import serve
 from tfzoo.commands.main import main
+from tfzoo.commands.predict import load_task
+from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.sweep.run import train_module
 
 LIBRARY, VERSION = platform.libc_ver()
@@ -113,9 +114,6 @@ def test_variables_that_pytorch_reads_are_set_before_it_is_imported(chosen):
     [
         {"TFZOO_KEEP_FREED_MEMORY": "0"},
         pytest.param({"MALLOC_TRIM_THRESHOLD_": "131072"}, marks=pytest.mark.nightly),
-        pytest.param(
-            {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=65536"}, marks=pytest.mark.nightly
-        ),
     ],
 )
 def test_what_the_user_has_chosen_stays(chosen, monkeypatch):
@@ -135,22 +133,18 @@ def of_a_module(folder):
     return train_module.main([str(folder), "", ""])
 
 
+COMMANDS = ("fit translation/numbers", "fit translation/numbers --dry-run", "predict numbers.ckpt")
+
+
 @pytest.mark.parametrize(
     "begin",
     [
-        pytest.param(lambda _, words=words: main(words.split()), id=words)
-        for words in (
-            *("fit translation/numbers", "fit translation/numbers --dry-run"),
-            *(
-                "predict toy.ckpt",
-                "predict numbers.ckpt",
-                "score numbers.ckpt --data.dataset numbers",
-            ),
-        )
-    ]
-    + [
+        *(pytest.param(lambda _, line=line: main(line.split()), id=line) for line in COMMANDS),
+        pytest.param(
+            lambda _: main(["score", "numbers.ckpt", "--data.dataset", "numbers"]), id="score"
+        ),
         pytest.param(of_a_module, id="module"),
-        pytest.param(lambda _: serve.load("numbers.ckpt", None), id="serve"),
+        pytest.param(lambda _: load_task(TrainedRun("numbers.ckpt"), None), id="serve"),
     ],
 )
 def test_training_and_inference_begin_with_it(begin, two_runs, monkeypatch):

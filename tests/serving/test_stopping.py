@@ -13,9 +13,9 @@ from tests.results import saved
 from tests.serving.running import Client
 from tests.tasks.test_attention import translator
 from tests.waiting import soon
-from tfzoo.commands import serve
+from tfzoo.commands import predict
 
-load = serve.load
+load = predict.load_task
 
 
 def slow_task(*args):
@@ -44,7 +44,7 @@ def served(number):
             statuses.extend(one.result().status for one in found)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts what runs in the background
-    serve.load = slow_task
+    predict.load_task = slow_task
     with redirect_stdout(out), redirect_stderr(err):
         asking = threading.Thread(target=clients, daemon=True)
         asking.start()
