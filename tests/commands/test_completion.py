@@ -35,7 +35,7 @@ def test_what_can_follow_is_offered():
         "tfzoo fit x --model.norm ": {*registry("norm").names()},
         "tfzoo fit x --optim.l": {"--optim.lr", "--optim.label_smoothing"},
         "tfzoo sweep ablations/pos": {"ablations/position"},
-        "tfzoo export --ov": {"--overwrite"},
+        "tfzoo export --ou": {"--output"},
         "tfzoo export run --to o": {"onnx"},
         "tfzoo show norm rm": {"rms"},
         "tfzoo fit x --trainer.logger W": {"WandbLogger"},

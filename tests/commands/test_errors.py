@@ -231,7 +231,6 @@ COMMANDS = [
     ("show norm", "NAME is missing", "tfzoo show KIND NAME"),
     ("show rotary", "NAME is missing: tfzoo show position rotary (tfzoo show --help)"),
     ("show norm rsm", "Did you mean 'rms'"),
-    ("cache --cleer", "no option '--cleer'", "Did you mean '--clear'"),
     ("score", "RUN is missing: tfzoo score RUN"),
 ]
 

@@ -164,7 +164,6 @@ def test_help_and_commands_that_need_no_run(capsys):
         "show norm rms": "Options",
         "recipes": "translation/numbers",
         "recipes translation/numbers": "task: translation",
-        "cache --clear": "cleared",
         "--version": "tfzoo",
         "fit translation/numbers --help": "--model.dim",
         **{f"{command} --help": f"usage: tfzoo {command}" for command in COMMANDS},

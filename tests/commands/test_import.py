@@ -51,7 +51,7 @@ def test_a_language_model_goes_on_with_the_same_tokens(name, tmp_path):
     assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 0
     for run in ("here", "there"):
         task = LanguageModelingTask.load(tmp_path / run)
-        found = task.continuations(PROMPTS, max_new_tokens=12)
+        found = [one.continuation for one in task.predict(PROMPTS, max_new_tokens=12)]
         for text, ours in zip(PROMPTS, found, strict=True):
             ids = tokenizer(text, return_tensors="pt").input_ids
             theirs = peer.generate(input_ids=ids, max_new_tokens=12, do_sample=False)
@@ -231,7 +231,7 @@ def test_weights_keep_their_dtype_and_are_in_memory_once(tmp_path):
     for place in ("there", "here"):
         run = TrainedRun(tmp_path / place)
         task = run.load()
-        assert task.continuations(PROMPTS, max_new_tokens=3)
+        assert task.predict(PROMPTS, max_new_tokens=3)
         for name, found in task.state_dict().items():
             read = run.content["state_dict"][name]
             assert found.dtype == torch.bfloat16

@@ -275,15 +275,13 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 COMMANDS: tuple[Callable[[str], list[str]], ...] = (
     lambda run: ["predict", run, "text"],
-    lambda run: ["export", run, "--output", "exported.ckpt"],
-    lambda run: ["export", run, "--to", "safetensors", "--output", "exported"],
+    lambda run: ["export", run, "--output", "exported"],
     lambda run: ["fit", "translation/numbers", "--from", run, "--print_config"],
     lambda run: ["score", run, "--data.dataset.val", "1"],
 )
 
 
 def clear() -> None:
-    Path("exported.ckpt").unlink(missing_ok=True)
     shutil.rmtree("exported", ignore_errors=True)
 
 

@@ -160,15 +160,15 @@ def test_a_prompt_beyond_the_positions_is_continued_from_its_last_tokens():
     model = small(len(vocabulary.tokenizer), position="learned", max_length=8)
     task = LanguageModelingTask(model, vocabulary)
     cut = []
-    found = task.continuations(
+    found = task.predict(
         ["a b c d e f g h", "g h"], max_new_tokens=6, on_truncated=lambda *one: cut.append(one)
     )
     assert cut == [([0], 2)]
-    assert found[0] == found[1]
+    assert found[0].continuation == found[1].continuation
     with pytest.raises(BadOption, match="max_new_tokens 9, but the model has 8 positions"):
-        task.continuations(["a"], max_new_tokens=9)
+        task.predict(["a"], max_new_tokens=9)
     with pytest.raises(BadOption, match="set temperature over 0"):
-        task.continuations(["a"], seed=1)
+        task.predict(["a"], seed=1)
 
 
 def test_the_command_writes_one_line_for_each(monkeypatch, own_folder, capsys):
@@ -252,4 +252,4 @@ def test_a_model_of_another_class_is_trained_on_padded_rows_alone():
     with pytest.raises(BadOption, match=r"Other reads no mask .* set data\.packed to false"):
         task.check(data)
     with pytest.raises(BadOption, match="continues no texts"):
-        task.continuations(["a"])
+        task.predict(["a"])

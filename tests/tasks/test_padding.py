@@ -95,9 +95,9 @@ def test_prompts_are_continued_as_they_are_alone(special, beam):
     """Empty ones, those of special ids, and those that begin with BOS as all others do."""
     task = made(LanguageModelingTask, tfzoo.LanguageModel(30, **SIZES), special)
     prompts = ["10 11 12 13", "", "14", f"{special.bos} 15", f"{special.eos}", "0 0"]
-    found = task.continuations(prompts, max_new_tokens=6, beam=beam)
+    found = task.predict(prompts, max_new_tokens=6, beam=beam)
     assert len(found) == len(prompts)
-    assert found == [task.continuations([one], max_new_tokens=6, beam=beam)[0] for one in prompts]
+    assert found == [task.predict([one], max_new_tokens=6, beam=beam)[0] for one in prompts]
 
 
 @padding

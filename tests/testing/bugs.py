@@ -549,8 +549,8 @@ an interval leaves out twice as much
 a share of texts has the interval of a mean
     Scores.intervals: 'wilson' => 'exact'
     tests/tasks/test_resampling.py::test_a_share_of_texts_has_the_interval_of_wilson
-a text is counted in the interval of probability below its own
-    tasks/classification:ClassificationTask.compute_scores: _.ceil() => _.floor()
+a text is counted in the interval around its probability
+    tasks/classification:ClassificationTask.compute_scores: _.ceil() => _.round()
     tests/tasks/test_classification.py::
         test_the_calibration_error_is_the_mean_gap_over_intervals_of_probability
 the model goes on when the time of a request is over

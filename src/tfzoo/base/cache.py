@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from tfzoo.errors import TfzooError
 
 SHELF = "prepared"
-"""The folder of all entries inside the cache. ``tfzoo cache --clear`` removes this folder only."""
+"""The folder of all entries inside the cache."""
 CHECKSUMS = "checksums"
 """The file of an entry that holds the SHA-256 of each of the others, as JSON."""
 DRAFT = ".filling-"
@@ -35,13 +35,6 @@ def folder() -> Path:
 def size() -> int:
     """Bytes of prepared data in the cache, including incomplete entries."""
     return sum(path.lstat().st_size for path in (folder() / SHELF).rglob("*") if path.is_file())
-
-
-def clear() -> int:
-    """Remove all prepared data and return the bytes freed. It is made again when it is needed."""
-    before = size()
-    shutil.rmtree(folder() / SHELF, ignore_errors=True)
-    return before - size()
 
 
 def key(*parts: str) -> str:

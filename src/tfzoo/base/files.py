@@ -156,19 +156,6 @@ def check_new(folder: Path) -> None:
         raise TfzooError(f"{folder} exists: remove it, or write elsewhere")
 
 
-def check_output(path: Path, overwrite: bool) -> None:
-    """Check that a path that a user names may be written: nothing is there, or an empty folder, or,
-    with ``overwrite``, a regular file.
-    """
-    if is_free(path):
-        return
-    if not path.is_file():
-        what = "a folder" if path.is_dir() else "no file"
-        raise TfzooError(f"{path} is {what}, which nothing replaces: write elsewhere")
-    if not overwrite:
-        raise TfzooError(f"{path} exists: --overwrite replaces it, or write elsewhere")
-
-
 def is_free(path: Path) -> bool:
     """Whether nothing, or an empty folder, is at a path."""
     return not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir()))

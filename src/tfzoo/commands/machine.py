@@ -1,4 +1,4 @@
-"""tfzoo doctor and tfzoo cache: what this machine has."""
+"""tfzoo doctor: what this machine has."""
 
 import platform
 import sys
@@ -8,7 +8,8 @@ from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from packaging.requirements import Requirement
 
 from tfzoo import __version__
-from tfzoo.base.terminal import print_result, print_table
+from tfzoo.base import cache
+from tfzoo.base.terminal import print_table
 from tfzoo.base.values import readable
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.runs.machine import gpus
@@ -19,7 +20,7 @@ def doctor_parser() -> CommandParser:
     return CommandParser(
         "doctor",
         doctor,
-        "Print versions, devices and extras, and how to install those that are missing.",
+        "Print versions, devices, the cache, and how to install extras that are missing.",
     )
 
 
@@ -28,6 +29,7 @@ def doctor(given: Namespace) -> int:
     rows = [("Python", f"{platform.python_version()}  {sys.executable}"), ("tfzoo", __version__)]
     rows += [(name, installed(name) or "not installed") for name in ("torch", "lightning")]
     rows.append(("devices", devices()))
+    rows.append(("cache", f"{cache.folder() / cache.SHELF}  {readable(cache.size())}"))
     for extra in metadata("tfzoo").get_all("Provides-Extra", []):
         absent = ", ".join(missing(extra))
         needed = f"pip install 'tfzoo[{extra}]' adds {absent}"
@@ -57,26 +59,3 @@ def devices() -> str:
 
     mps = ["Apple GPU"] if torch.backends.mps.is_available() else []
     return ", ".join([f"{torch.get_num_threads()} CPU threads", *gpus(), *mps])
-
-
-def cache_parser() -> CommandParser:
-    """The arguments of the command."""
-    parser = CommandParser(
-        "cache",
-        run_cache,
-        "Print the folder and size of the cache of prepared data. TFZOO_CACHE sets another folder.",
-    )
-    parser.add_argument(
-        "--clear", action="store_true", help="delete it; data is prepared again when it is needed"
-    )
-    return parser
-
-
-def run_cache(given: Namespace) -> int:
-    """Print the folder and size of the cache; with ``--clear`` empty it."""
-    from tfzoo.base import cache
-
-    print_result(f"{cache.folder()}  {readable(cache.size())}")
-    if given.clear:
-        print_result(f"cleared {readable(cache.clear())}")
-    return 0

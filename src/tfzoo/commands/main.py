@@ -33,8 +33,7 @@ COMMANDS = {
     "report": ("sweep", "write the report of a sweep"),
     "import": ("exchange", "make a run of a published model"),
     "export": ("exchange", "write a trained run for other programs, or to be shared"),
-    "cache": ("machine", "show or clear the cache of prepared data"),
-    "doctor": ("machine", "print versions and devices, and how to mend what is wrong"),
+    "doctor": ("machine", "print versions, devices and the cache, and how to mend what is wrong"),
     "completion": ("completion", "print a completion script for bash or zsh"),
 }
 """The file of each command, in this folder, and what it does. Its function ``NAME_parser`` declares

@@ -139,8 +139,8 @@ class Scored(L.LightningModule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pictures: dict[str, Figures] = {}
-        """Of the last test, by test set."""
+        self.pictures: Figures = {}
+        """Of the last test, by the names of their files."""
         self.scores = [Scores()]
 
     @classmethod
@@ -261,23 +261,20 @@ class Scored(L.LightningModule):
         self.pictures = {}
         for index, name in enumerate(self.test_names()):
             self.log_scores(self.test_prefix(index), index)
-            scores = self.scores[index]
-            self.pictures[name] = self.figures(scores.columns, name) if len(scores) else {}
-        for name, figures in self.pictures.items() if self.trainer.is_global_zero else ():
-            for kind, draw in figures.items():
+            scores, alone = self.scores[index], self.test_prefix(index) == "test"
+            figures = self.figures(scores.columns, name) if len(scores) else {}
+            for kind, draw in figures.items() if self.trainer.is_global_zero else ():
+                self.pictures[kind if alone else f"{kind}_{name}"] = draw
                 log_figure(self.trainer.loggers, f"{name}/{kind}", draw, self.trainer.global_step)
 
     def save_figures(self, folder: Path) -> list[Path]:
         """Save the pictures of the last test in a folder, and return their paths: ``KIND.svg``, or
         ``KIND_SET.svg`` if there are several test sets.
         """
-        paths = []
-        for name, figures in self.pictures.items():
-            only = name == "test" or len(self.pictures) == 1
-            for kind, draw in figures.items():
-                paths.append(folder / (f"{kind}.svg" if only else f"{kind}_{name}.svg"))
-                save(draw(), paths[-1])
-        return paths
+        paths = {folder / f"{name}.svg": draw for name, draw in self.pictures.items()}
+        for path, draw in paths.items():
+            save(draw(), path)
+        return [*paths]
 
     def intervals(self) -> dict[str, tuple[float, float]]:
         """The intervals of the scores of the last test (:meth:`Scores.intervals`), by the names

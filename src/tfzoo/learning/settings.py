@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 from torch import nn
 
-from tfzoo.base.values import leaves
+from tfzoo.base.values import PLAIN, leaves
 from tfzoo.errors import BadOption
 from tfzoo.learning.optim import Optim
 from tfzoo.models.transformer_layer import TransformerLayer
@@ -85,7 +85,3 @@ class Settings:
         options = {key: one for key, one in values.items() if key not in (*sections, "seed")}
         kept = {key: values[key] for key in ("seed", *sections)}
         return {**kept, "options": options} if options else kept
-
-
-PLAIN = (bool, int, float, str, type(None))
-"""The types of what a setting may hold."""

@@ -74,13 +74,17 @@ def write(
         TfzooError: the folder exists and is not empty, or cannot be written.
     """
     require("safetensors", "export")
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     state = {**state, **{f"{UNUSED}{key}": one for key, one in beside.items()}}
     own, aliases = unshared(state)
     tokenizer, files = split_texts(kept["tokenizer"])
     with new_folder(folder) as place:
-        save_file(own, place / WEIGHTS, metadata={"format": "pt", **aliases})
+        try:
+            save_file(own, place / WEIGHTS, metadata={"format": "pt", **aliases})
+        except SafetensorError as error:  # a full disk
+            raise TfzooError(f"cannot write {folder}: {error}") from None
         config = {**kept, "recipe": without_folders(kept["recipe"]), "tokenizer": tokenizer}
         config["sha256"] = cache.checksum(place / WEIGHTS)
         files |= {CONFIG: json.dumps(config, indent=2, ensure_ascii=False) + "\n", CARD: card}

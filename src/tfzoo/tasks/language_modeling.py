@@ -1,7 +1,7 @@
 """Causal language modelling: the probability of each token given those before it."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -163,13 +163,6 @@ class LanguageModelingTask(DocumentTask):
         found = super().frequencies(texts)
         found[self.tokenizer.special.eos] = texts.documents
         return found
-
-    def continuations(self, prompts: Iterable[str], **options: Any) -> list[str]:
-        """What follows each text, in order; arguments and errors are those of :meth:`predict`. A
-        text without a token is continued from the beginning of a document. Where a text and its
-        continuation have more tokens than the model's positions, its last tokens are read.
-        """
-        return [answer.continuation for answer in self.predict(prompts, **options)]
 
     def max_length(self, options: Continue | None = None) -> int | None:
         limit = self.max_positions()[1]
