@@ -115,6 +115,14 @@ def test_class_folders_are_all_splits_of_a_root(tmp_path):
         ClassificationData(root=str(tmp_path), tokenizer="word").prepare_data()
 
 
+def test_spaces_around_a_label_are_no_part_of_it():
+    rows = [("a", "good"), ("b", " good"), ("c", "very  bad\n"), ("d", "very bad")]
+    data = ClassificationData(train=rows, val=rows, tokenizer="word")
+    data.prepare_data()
+    assert data.labels == ["good", "very bad"]
+    assert data.sets["train"].labels.tolist() == [0, 0, 1, 1]
+
+
 def test_batches_of_a_plain_loader_are_refused_with_what_makes_them(tmp_path):
     data = ClassificationData(train=DICTS, val=DICTS, tokenizer="word")
     task = classifier(data)

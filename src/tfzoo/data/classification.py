@@ -195,7 +195,7 @@ class LabelledText(TextData):
 def column_of(names: str | Sequence[str]) -> str:
     """The column of texts, or both columns of pairs of texts, that the option names."""
     each = [names] if isinstance(names, str) else [*names]
-    if len(each) not in (1, 2) or not all(isinstance(name, str) for name in each):
+    if len(each) not in (1, 2):
         raise BadOption(
             f"data.text_column takes one column, or two for pairs of texts, not {names!r}"
         )
@@ -208,29 +208,19 @@ class ClassificationData(LabelledText):
     """
 
     def labels_of(self, cell: str) -> list[str]:
-        """The cell itself, in normal form NFC."""
-        return [normalize("NFC", cell)]
+        """The cell in normal form NFC, with a space for each run of spaces and line breaks."""
+        return [normalize("NFC", " ".join(cell.split()))]
 
     def check_labels(self, labels: Sequence[str]) -> None:
-        """Raise BadData unless these can be classes: two or more, each without spaces around it or
-        a line break inside.
-        """
+        """Raise BadData unless these can be classes: two or more, none of which is a list."""
+        where = getattr(self.splits["train"], "path", "train")
         for label in labels:
-            wrong = ""
-            if label != label.strip() or len(label.splitlines()) > 1:
-                wrong = "has spaces around it, or more than one line"
-            elif list_in(label, "label", "train") is not None:
-                wrong = f"is a list; for several labels of a text, set {task_for('several')}"
-            if wrong:
-                where = next(
-                    location(self.splits[name], row, name)
-                    for name in ("train", "val")
-                    for row, (_, cell) in enumerate(self.splits[name])
-                    if self.labels_of(cell) == [label]
+            if list_in(label, "label", where) is not None:
+                raise BadData(
+                    f"{where}: the label {label!r} is a list; for several labels of a text, set "
+                    f"{task_for('several')}"
                 )
-                raise BadData(f"{where}: the label {label!r} {wrong}")
         if len(labels) < 2:
-            where = getattr(self.splits["train"], "path", "train")
             found = (
                 f"every example has the label {labels[0]!r}" if labels else "no example has a label"
             )

@@ -9,14 +9,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import lightning.pytorch as L
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.utils.data import DataLoader
 
 from tfzoo.base import adapters
 from tfzoo.base.registry import DatasetSpec, TokenizerSpec, create
 from tfzoo.base.values import check_names, check_range
 from tfzoo.data.loaders import (
+    BatchLoader,
     Files,
     LengthBucketedSampler,
     StreamLoader,
@@ -222,19 +221,19 @@ class TextData(L.LightningDataModule):
         if self.files is not None:
             return StreamLoader(self._stream(self.files), self.stream or 1, self.workers, limit)
         order = self._sampler("train", shuffle=True)
-        return TrainingLoader(self.sets["train"], order, self.workers, limit)
+        return TrainingLoader(self.sets["train"], order, self.workers, limit=limit)
 
-    def val_dataloader(self) -> DataLoader[Any]:
+    def val_dataloader(self) -> BatchLoader:
         """All of ``val`` with its text, the longest examples first."""
-        return self._loader("val", shuffle=False)
+        return self._loader("val")
 
-    def test_dataloader(self) -> list[DataLoader[Any]]:
+    def test_dataloader(self) -> list[BatchLoader]:
         """One loader for each of :attr:`test_names`, as for ``val``."""
-        return [self._loader(name, shuffle=False) for name in self.test_names]
+        return [self._loader(name) for name in self.test_names]
 
-    def predict_dataloader(self) -> list[DataLoader[Any]]:
+    def predict_dataloader(self) -> list[BatchLoader]:
         """As :meth:`test_dataloader`, with the examples in the order of their rows."""
-        return [self._loader(name, shuffle=False, sort=False) for name in self.test_names]
+        return [self._loader(name, sort=False) for name in self.test_names]
 
     def describe(self) -> str:
         """The size of each split, one per line, for the beginning of a training."""
@@ -242,9 +241,8 @@ class TextData(L.LightningDataModule):
         if self.files is not None:
             train = f"train is a stream of {len(self.files.names):,} files, "
             return "\n".join([f"{train}{self.stream:,} batches an epoch", *sizes.values()])
-        sampler = self._sampler("train", shuffle=True)
-        note = f"; skipped: {self._skips()}" if self.skipped else ""
-        lines = [f"{sizes['train']}, {len(sampler):,} batches an epoch{note}", sizes["val"]]
+        batches = len(self._sampler("train", shuffle=True))
+        lines = [f"{sizes['train']}, {batches:,} batches an epoch", sizes["val"]]
         for name in self.test_names:
             lines.append(f"{sizes[name]}, {self.overlap[name]:,} of their sources in training")
         if self.holds_out:
@@ -257,7 +255,7 @@ class TextData(L.LightningDataModule):
         if "published" in made.entry.traits and not (self._vocabulary or self.tokenizer_states):
             made.train(())  # reads its folder, and no text
             self.tokenizer_states = [made.state()] * 2
-        self.splits = self._examples()
+        self.splits = {**self._examples()}
         train, held, read = self._read_splits()
         if self._vocabulary is None:
             self._vocabulary = self.new_vocabulary(train, read)
@@ -271,16 +269,16 @@ class TextData(L.LightningDataModule):
                 raise BadData(f"{name}: no {self.unit} is left; {why}")
         self.sets = sets
 
-    def _examples(self) -> dict[str, Examples]:
+    def _examples(self) -> Mapping[str, Examples]:
         """The rows of each split. Finds files, or copies those at an address; reads none."""
         if self.built_in is not None:
-            return {**generated(self.dataset, self.seed)}
+            return generated(self.dataset, self.seed)
         if self.stream is not None:
             self.files = Files(*self.text.files(self.form))
         found = self.text.external(self.form)
         self.holds_out = "val" not in found
         if not self.holds_out:
-            return {**found}
+            return found
         if self.stream is not None:
             raise BadOption(" is not given, and nothing is held out of a stream", key="data.val")
         if self.val_fraction is None:
@@ -289,7 +287,7 @@ class TextData(L.LightningDataModule):
                 "split of that name; data.val_fraction 0.1 holds a part of training out",
                 key="data.val",
             )
-        return {**hold_out(found, self.val_fraction, self.seed)}
+        return hold_out(found, self.val_fraction, self.seed)
 
     def _read_splits(
         self, *, cells: bool = False
@@ -355,16 +353,22 @@ class TextData(L.LightningDataModule):
             for why, count in self.skipped.items()
         )
 
-    def _sampler(self, split: str, *, shuffle: bool, sort: bool = True) -> LengthBucketedSampler:
+    @property
+    def _processes(self) -> tuple[int, int]:
+        """The number of this process, and how many there are."""
         trainer = self.trainer
+        return (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
+
+    def _sampler(self, split: str, *, shuffle: bool, sort: bool = True) -> LengthBucketedSampler:
         source, target = self.sets[split].lengths()
+        rank, world_size = self._processes
         return LengthBucketedSampler(
             source,
             target,
             self.max_tokens,
             seed=self.seed,
-            rank=trainer.global_rank if trainer else 0,
-            world_size=trainer.world_size if trainer else 1,
+            rank=rank,
+            world_size=world_size,
             shuffle=shuffle,
             sort=sort,
         )
@@ -372,17 +376,8 @@ class TextData(L.LightningDataModule):
     def _stream(self, files: Files) -> TextStream:
         encoder = copy(self)  # worker processes that are spawned get it
         encoder.trainer, encoder.splits, encoder.sets = None, {}, {}
-        rank, world_size = (
-            (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
-        )
-        return TextStream(files, encoder.encode_rows, self.max_tokens, self.seed, rank, world_size)
+        return TextStream(files, encoder.encode_rows, self.max_tokens, self.seed, *self._processes)
 
-    def _loader(self, split: str, *, shuffle: bool, sort: bool = True) -> DataLoader[Any]:
-        return DataLoader(
-            self.sets[split],
-            batch_size=None,
-            sampler=self._sampler(split, shuffle=shuffle, sort=sort),
-            num_workers=self.workers,
-            persistent_workers=self.workers > 0,
-            pin_memory=torch.cuda.is_available(),
-        )
+    def _loader(self, split: str, *, sort: bool = True) -> BatchLoader:
+        order = self._sampler(split, shuffle=False, sort=sort)
+        return BatchLoader(self.sets[split], order, self.workers)

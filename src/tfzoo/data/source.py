@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from glob import glob
 from itertools import chain, zip_longest
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfzoo.base import cache
-from tfzoo.base.registry import Spec, create
+from tfzoo.base.registry import create
 from tfzoo.data.remote import addresses, explained, file_name, is_address, local_copy
 from tfzoo.data.table import FORMS, Pair, Row, Text, TextFormat, ending_of, read_lines, table
 from tfzoo.errors import BadData, BadOption, UnknownName, did_you_mean, listing
@@ -33,6 +34,7 @@ else:
     """The text of a split. A recipe gives a path or several; Python may give the rows instead."""
 
 
+@dataclass
 class TextSource:
     """Where the text of all splits is. The options are checked at once; the text is found when
     :meth:`external` is called.
@@ -50,19 +52,17 @@ class TextSource:
         BadOption: none of these is given, or two that exclude each other.
     """
 
-    def __init__(
-        self,
-        dataset: Spec | None,
-        name: str | None,
-        root: str | None,
-        train: Split | None,
-        val: Split | None,
-        test: Split | Mapping[str, Split] | None,
-        *,
-        stream: bool = False,
-    ) -> None:
-        given: Any = dataset
-        sources = {"data.dataset": given, "data.name": name, "data.root": root}
+    dataset: Any
+    name: str | None
+    root: Any
+    train: Any
+    val: Any
+    test: Any
+    stream: bool
+
+    def __post_init__(self) -> None:
+        given, name, train = self.dataset, self.name, self.train
+        sources = {"data.dataset": given, "data.name": name, "data.root": self.root}
         texts = [key for key, value in sources.items() if value is not None]
         if len(texts) > 1:
             raise BadOption(f"{' and '.join(texts)}: each names a text, so set one of them alone")
@@ -79,8 +79,8 @@ class TextSource:
                 "owner/name or owner/name:config. A folder is data.root, a file data.train",
                 key="data.name",
             )
-        self.train: Any = "train" if train is None else train
-        if stream and (given is not None or name is not None or paths_of(self.train) is None):
+        self.train = "train" if train is None else train
+        if self.stream and (given is not None or name is not None or paths_of(self.train) is None):
             raise BadOption(
                 " reads files: paths or addresses as data.train, or in data.root. Leave "
                 "it out for other text, which is prepared as a whole",
@@ -90,16 +90,15 @@ class TextSource:
         named = isinstance(given, Mapping) and "name" not in given
         self.splits: Mapping[str, Any] | None = given if named else None
         built_in = given is not None and not named
-        if built_in and not train is val is test is None:
+        if built_in and not train is self.val is self.test is None:
             raise BadOption(
                 ", data.val and data.test are paths, but data.dataset has its own "
                 "splits: set it to null (--data.dataset null)",
                 key="data.train",
             )
         self.built_in: Any = create("dataset", given) if built_in else None
-        self.name, self.stream = name, stream
-        self.root = None if root is None else Path(root).expanduser()
-        self.val, self.tests = val, named_tests(test)
+        self.root = None if self.root is None else Path(self.root).expanduser()
+        self.tests = named_tests(self.test)
 
     def external(self, form: TextFormat) -> dict[str, Text]:
         """The splits that are not built in, without ``val`` if there is none."""

@@ -199,13 +199,13 @@ class TokenizerPair:
         return cls(tokenizers[0], tokenizers[-1], source, target, state["tokenizer"])
 
 
+@dataclass
 class PairEncoder:
     """The tokens of pairs, ``first SEP second``, in the form of a tokenizer, so that they are
     cached.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
+    tokenizer: Tokenizer
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         each = [text if text.strip() else "" for pair in texts for text in parts(pair)]
@@ -222,6 +222,7 @@ BEFORE = "a"
 """A word."""
 
 
+@dataclass
 class WordEncoder:
     """The tokens of a text, word by word, in the form of a tokenizer, so that they are cached. They
     are those of the text: a word after the first one is encoded behind another word and a space,
@@ -229,8 +230,7 @@ class WordEncoder:
     EOS where there is none.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
+    tokenizer: Tokenizer
 
     def words(self, texts: Sequence[str]) -> list[list[list[int]]]:
         """The tokens of each word of each text."""
@@ -502,7 +502,8 @@ def special_ids(
     """The special ids by the files of a folder. ``around`` and ``pair`` are the ids that stand
     around a text and two texts; ``usual`` are the names of special tokens where no file says them.
     """
-    config, generation = json_of(folder / "config.json"), json_of(folder / "generation_config.json")
+    model = [json_of(folder / f"{name}.json") for name in ("config", "generation_config")]
+    numbers = {key: one for file in model for key, one in file.items() if one is not None}
     named = {**usual, **json_of(folder / NAMED[1]), **json_of(folder / NAMED[0])}
 
     def token(name: str) -> int | None:
@@ -511,11 +512,10 @@ def special_ids(
         return id_of(said) if isinstance(said, str) else None
 
     def ids(name: str) -> list[int]:
-        for place in (generation, config):
-            said = place.get(f"{name}_token_id")
-            said = said if isinstance(said, list) else [said]
-            if said and all(type(one) is int and one >= 0 for one in said):
-                return said
+        said = numbers.get(f"{name}_token_id")
+        said = said if isinstance(said, list) else [said]
+        if said and all(type(one) is int and one >= 0 for one in said):
+            return said
         known = token(name)
         return [] if known is None else [known]
 
@@ -524,7 +524,7 @@ def special_ids(
     if not ends:
         raise BadRun("no file says which id ends a text (eos_token_id)")
     begins = ids("bos") or ids("cls") or around[:1] or ends
-    start = config.get("decoder_start_token_id", generation.get("decoder_start_token_id"))
+    start = numbers.get("decoder_start_token_id")
     return SpecialIds(
         pad=next(iter(ids("pad")), None),
         bos=begins[0],

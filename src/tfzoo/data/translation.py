@@ -70,7 +70,7 @@ class TranslationData(TextData):
 
     tokenizers = TextData.vocabulary
 
-    def _examples(self) -> dict[str, Examples]:
+    def _examples(self) -> Mapping[str, Examples]:
         found = super()._examples()
         if self.built_in is None or self.direction == self.built_in.languages:
             return found

@@ -7,8 +7,7 @@ from random import Random
 from typing import Literal
 
 from tfzoo.base.registry import register
-from tfzoo.base.values import check_range
-from tfzoo.data.sets import LARGEST
+from tfzoo.data.sets import Drawn
 
 Numbers = tuple[int, ...]
 
@@ -20,7 +19,7 @@ PERCENT = {"val": range(0, 10), "test": range(10, 20), "train": range(20, 100)}
 
 
 @register("dataset", "numbers")
-class NumberWords:
+class NumberWords(Drawn):
     """English number words to German or Chinese: ``two plus forty -> zwei plus vierzig``.
 
     A sentence is one or two numbers (with equal probability), joined by "plus". Each number is
@@ -48,12 +47,8 @@ class NumberWords:
         long: int = 500,
     ) -> None:
         self.language, self.languages = language, ("en", language)
-        self.sizes = {"train": train, "val": val, "test": test, "long": long}
-        for split, size in self.sizes.items():
-            least = SMALL if split == "train" else 1
-            check_range(
-                f"dataset 'numbers', option {split!r}", size, ge=least, le=LARGEST, whole=True
-            )
+        super().__init__({"train": train, "val": val, "test": test, "long": long})
+        self.check("train", train, ge=SMALL)
 
     def splits(self, seed: int) -> dict[str, list[tuple[str, str]]]:
         """Pairs of sentences by split: train, val, test, long."""
