@@ -15,7 +15,7 @@ from tfzoo.components.feedforward._layers import Gated, Plain
 from tfzoo.contracts import FeedForward
 from tfzoo.errors import BadOption
 from tfzoo.swapping.attentions import NotSwappable
-from tfzoo.swapping.norms import equal
+from tfzoo.swapping.norms import equal, output_of
 
 KNOWN = "those of PyTorch's Transformer layers, and modules of two or three linear maps"
 TORCH_LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
@@ -121,23 +121,15 @@ def find_feedforward(module: Any) -> FoundFeedForward:
 def tried(module: nn.Module, maps: list[nn.Module]) -> FoundFeedForward:
     """The maps of a module in the order in which some component computes its output."""
     like = matrix(maps[0])
-    if like.is_meta:
-        raise NotSwappable("its weights are on the device meta")
-    width = min(like.shape)
-    x = torch.arange(3 * width, device=like.device).view(1, 3, width).sin().to(like.dtype)
     seen: list[tuple[float, int]] = []
-    drops = [one for one in module.children() if isinstance(one, nn.Dropout)]
     hooks = [
         one.register_forward_pre_hook(lambda drop, args: seen.append((drop.p, args[0].shape[-1])))
-        for one in drops
+        for one in module.children()
+        if isinstance(one, nn.Dropout)
     ]
-    training = module.training
     try:
-        y = module.eval()(x)
-    except Exception as error:  # of any kind: it is somebody else's
-        raise NotSwappable(f"it does not take (b n d) alone: {type(error).__name__}") from None
+        x, y = output_of(module, min(like.shape), like)
     finally:
-        module.train(training)
         for hook in hooks:
             hook.remove()
     for found in orders(maps):

@@ -87,14 +87,9 @@ def check_by_computing(module: nn.Module, found: FoundNorm) -> FoundNorm:
     one input. Returns ``found``, with ``1 + weight`` as the weight if the norm multiplies by that
     (Gemma's).
     """
-    if found.like.is_meta or found.weight is None or found.eps is None:
+    if found.weight is None or found.eps is None:
         raise NotSwappable("its weight or its eps is not known")
-    x = torch.arange(2 * found.dim, device=found.like.device).view(1, 2, -1).sin() + 0.5
-    x = x.to(found.like.dtype)
-    try:
-        y = module(x)
-    except Exception as error:  # of any kind: it is somebody else's
-        raise NotSwappable(f"it does not take (b n d): {type(error).__name__}") from None
+    x, y = output_of(module, found.dim, found.like)
     for weight in (found.weight, 1 + found.weight):
         rms = F.rms_norm(x, (found.dim,), weight, found.eps)
         rms = rms if found.bias is None else rms + found.bias
@@ -102,6 +97,23 @@ def check_by_computing(module: nn.Module, found: FoundNorm) -> FoundNorm:
         if any(equal(y, expected) for expected in (rms, layer)):
             return replace(found, weight=weight)
     raise NotSwappable("it computes neither layer norm nor RMS norm")
+
+
+@torch.no_grad()
+def output_of(module: nn.Module, dim: int, like: Tensor) -> tuple[Tensor, Any]:
+    """A text ``(b n d)`` of the dtype and on the device of ``like``, and what somebody else's
+    module computes of it in evaluation mode.
+    """
+    if like.is_meta:
+        raise NotSwappable("its weights are on the device meta")
+    x = torch.arange(3 * dim, device=like.device).view(1, 3, dim).sin() + 0.5
+    training = module.training
+    try:
+        return x.to(like.dtype), module.eval()(x.to(like.dtype))
+    except Exception as error:  # of any kind: it is somebody else's
+        raise NotSwappable(f"it does not take (b n d) alone: {type(error).__name__}") from None
+    finally:
+        module.train(training)
 
 
 def equal(y: Any, expected: Tensor) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import zip_longest
-from typing import Any, Literal, Never, Protocol
+from typing import Any, Literal, Never
 
 import torch
 from torch import nn
@@ -21,35 +21,18 @@ from tfzoo.swapping import attentions, feedforwards, norms, positions
 from tfzoo.swapping.attentions import InterfaceAttention, NotSwappable, is_inside
 from tfzoo.swapping.feedforwards import SwappedFeedForward
 
-
-class Finder(Protocol):
-    """A file that finds the parts of one kind and makes their replacements."""
-
-    KNOWN: str
-    """What it finds, in words."""
-
-    def is_part(self, name: str, module: nn.Module) -> bool:
-        """Whether a module of this name may be replaced by a component of the kind."""
-
-    def replacement(
-        self, model: nn.Module, name: str, specs: Mapping[str, Spec]
-    ) -> tuple[nn.Module, str]:
-        """What takes the place of the part of that name, and a note for the report.
-
-        Raises:
-            NotSwappable: it cannot be replaced.
-            BadOption: the component cannot replace any.
-        """
-
-
-SWAPPED: Mapping[str, Finder] = {
+SWAPPED: Mapping[str, Any] = {
     "norm": norms,
     "attention": attentions,
     "weighting": attentions,
     "feedforward": feedforwards,
     "position": positions,
 }
-"""The kinds of components that can take the place of parts of a model."""
+"""The kinds of components that can take the place of parts of a model. Its file has ``KNOWN``, what
+it finds; ``is_part(name, module)``, whether a module may be replaced; and ``replacement(model,
+name, specs)``, what takes its place and a note for the report, which raises NotSwappable where it
+cannot be replaced, and BadOption where the component can replace none.
+"""
 
 Patterns = str | Collection[str] | None
 
@@ -103,22 +86,21 @@ class SwapReport:
         return [one.name for one in self.modules if one.outcome == outcome]
 
     def __str__(self) -> str:
-        rows = [("", "modules", "", "was", "now", ""), *self._rows()]
-        widths = [max(map(len, column)) for column in zip_longest(*rows)]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        )
-
-    def _rows(self) -> Iterator[tuple[str, ...]]:
         alike: dict[tuple[str, ...], list[str]] = {}
         for one in self.modules:
             pattern = re.sub(r"(?<![^.])\d+(?![^.])", "*", one.name)
             key = (pattern, one.outcome, one.was, one.now, one.reason)
             alike.setdefault(key, []).append(one.name)
+        rows = [("", "modules", "", "was", "now", "")]
         for (pattern, outcome, *rest), names in alike.items():
             several = len(names) > 1
-            yield outcome, pattern if several else names[0], f"x {len(names)}" * several, *rest
+            name = pattern if several else names[0]
+            rows.append((outcome, name, f"x {len(names)}" * several, *rest))
+        widths = [max(map(len, column)) for column in zip_longest(*rows)]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        )
 
 
 def swap(
@@ -209,7 +191,12 @@ def swap(
     for kind in kinds:
         found = tuple(one for one in report.modules if one.kind == kind)
         if not any(one.outcome == "replaced" for one in found):
-            raise BadOption(nothing_to_replace(model, found, kind))
+            where = type(model).__name__
+            raise BadOption(
+                f"swap: no {kind} of {where} can be replaced. It has:\n{SwapReport(found)}"
+                if found
+                else f"swap: {where} has no {kind} that is known. Known are {SWAPPED[kind].KNOWN}"
+            )
     if attention or weighting:
         attentions.check_attention_fits(model, attention, weighting, allow)
     padding = None
@@ -307,14 +294,6 @@ def fits(name: str, patterns: Patterns) -> bool:
     """Whether a name matches a pattern."""
     patterns = [patterns] if isinstance(patterns, str) else patterns or ()
     return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def nothing_to_replace(model: nn.Module, parts: tuple[SwappedModule, ...], kind: str) -> str:
-    """The error message if no part of a kind can be replaced."""
-    where = type(model).__name__
-    if not parts:
-        return f"swap: {where} has no {kind} that is known. Known are {SWAPPED[kind].KNOWN}"
-    return f"swap: no {kind} of {where} can be replaced. It has:\n{SwapReport(parts)}"
 
 
 def switch_off_fast_path(model: nn.Module) -> None:
