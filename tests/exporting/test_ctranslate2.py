@@ -10,12 +10,15 @@ import torch
 from ctranslate2.converters import TransformersConverter
 from transformers import AutoTokenizer
 
-from tests.exporting.tasks import LINES, classifier, refusal, translator
+import tfzoo
+from tests.exporting.tasks import LINES, classifier, refusal, tokenizer, translator
 from tfzoo.base.registry import REGISTRIES
 from tfzoo.commands.main import main
+from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadOption, Clash
 from tfzoo.exporting.ctranslate2 import ACTIVATIONS, export
 from tfzoo.exporting.transformers import export as to_transformers
+from tfzoo.tasks.language_modeling import LanguageModelingTask
 
 KINDS = ("attention", "weighting", "norm", "position", "feedforward", "mixer", "residual")
 PARTS = [(kind, name) for kind in KINDS for name in REGISTRIES[kind].names()]
@@ -130,9 +133,11 @@ def test_its_own_converter_reads_what_is_written_for_transformers(tmp_path):
     assert any(wanted)
 
 
-def test_a_classifier_is_refused_with_the_format_that_takes_it(tmp_path):
-    with pytest.raises(BadOption, match="--to onnx"):
-        export(classifier(), tmp_path / "model")
+def test_another_task_is_refused_with_the_format_that_takes_it(tmp_path):
+    model = tfzoo.LanguageModel(270, dim=16, heads=2, layers=1)
+    for task in (classifier(), LanguageModelingTask(model, Vocabulary(tokenizer(), []))):
+        with pytest.raises(BadOption, match=f"{task.entry.name}'.*--to onnx"):
+            export(task, tmp_path / "model")
 
 
 def test_padding_and_bos_are_never_generated(tmp_path):

@@ -18,6 +18,7 @@ from tfzoo.errors import BadOption
 from tfzoo.exporting.model import name_of, own_model, sample, write_tokenizer
 from tfzoo.learning.task import Task
 from tfzoo.models.multihead import SelfOrCrossAttention
+from tfzoo.models.transformer import Transformer
 
 ACTIVATIONS: dict[str, Any] = {
     **{"RELU": F.relu, "GELU": F.gelu, "GELUTanh": partial(F.gelu, approximate="tanh")},
@@ -51,7 +52,7 @@ def export(task: Task, folder: Path) -> None:
 
     model: Any = own_model(task, "ctranslate2").float()
     special = task.tokenizer.special
-    need(hasattr(model, "decode_step"), f"a model of task {task.entry.name!r}")
+    need(isinstance(model, Transformer), f"a model of task {task.entry.name!r}")
     need(special.cls is special.forced_bos is None, "the special tokens of its tokenizer")
     source, target = (
         [name_of(side, one) or f"<id {one}>" for one in range(len(side))]

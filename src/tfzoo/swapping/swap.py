@@ -91,7 +91,7 @@ class SwapReport:
             pattern = re.sub(r"(?<![^.])\d+(?![^.])", "*", one.name)
             key = (pattern, one.outcome, one.was, one.now, one.reason)
             alike.setdefault(key, []).append(one.name)
-        rows = [("", "modules", "", "was", "now", "")]
+        rows: list[tuple[str, ...]] = [("", "modules", "", "was", "now", "")]
         for (pattern, outcome, *rest), names in alike.items():
             several = len(names) > 1
             name = pattern if several else names[0]
