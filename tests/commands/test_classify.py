@@ -207,7 +207,7 @@ MISTAKES = [
     ("score runs/toy/1 --model.pooling max", "the run is trained"),
     ("score runs/toy/1 --config more.yaml", "more.yaml: model.window: the run is trained"),
     ("score runs/toy/1 --trainer.limit_test_batches 0", "leave trainer.limit_test_batches out"),
-    ("score runs/toy/1 --data.tokenizer word", "--data.tokenizer does not match the checkpoint"),
+    ("score runs/toy/1 --data.tokenizer word", "--data.tokenizer: the run is trained"),
     ("fit toy.yaml --model.classes 6", "`classes` cannot be set in a recipe"),
     ("fit toy.yaml --optim.class_weights balanced", "Did you mean 'loss.class_weights'?"),
     ("fit toy.yaml --loss.class_weights '[1, 2]'", "dict[str, float] or None, not [1, 2]"),

@@ -15,7 +15,6 @@ LIGHT = [
     ["show", "norm", "rms"],
     ["recipes"],
     ["architectures"],
-    ["cache"],
 ]
 HELP = [["fit", "--help"], ["sweep", "--help"], ["report", "--help"]]
 

@@ -39,6 +39,7 @@ from tfzoo.config.recipe import (
     Option,
     Source,
     begin,
+    nested,
     order,
     task_of,
     with_architecture,
@@ -387,9 +388,7 @@ class Config:
         elif type(value) not in kinds or isinstance(value, str):
             is_text = is_plain(hint) or (str in kinds and not isinstance(value, list | dict))
             value = option.text if is_text else value
-        for key in (*reversed(keys), name):
-            value = {key: value}
-        return dict(value)
+        return nested(option.key, value)
 
     def convert(self) -> None:
         """Convert the values of the top level and of all sections. Keys that are not set get their

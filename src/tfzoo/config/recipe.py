@@ -128,8 +128,6 @@ def find_recipe(recipe: str, folder: Path = Path()) -> Path:
         return packaged_folder() / f"{name}.yaml"
     if (path / "config.yaml").is_file():
         raise BadRecipe(f"{recipe} is the folder of a run: its recipe is {path / 'config.yaml'}")
-    if of_task := [one for one in known if one.startswith(f"{recipe}/")]:
-        raise BadRecipe(f"{recipe!r} is no recipe, but these are: {', '.join(of_task)}")
     if path.suffix in (".yaml", ".yml"):
         other = path.with_suffix(".yaml" if path.suffix == ".yml" else ".yml")
         there = f"there is {other}" if other.is_file() else "tfzoo recipes lists the packaged ones"
@@ -225,12 +223,16 @@ def next_option(rest: list[str], trust: bool) -> Option:
             value = typed
         if isinstance(value, list | dict) and typed[0] not in "[{":
             value = typed
-    values: Any = value
-    for part in reversed(key.split(".")):
-        values = {part: values}
+    adds = name.endswith("+")
     return Option(
-        values, f"--{key}", trust, key=key, adds=name.endswith("+"), text=typed, value=value
+        nested(key, value), f"--{key}", trust, key=key, adds=adds, text=typed, value=value
     )
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """The value of a dotted key, as a recipe nests it."""
+    first, _, rest = key.partition(".")
+    return {first: nested(rest, value) if rest else value}
 
 
 # What `from` and `like` stand for -----------------------------------------------------------------

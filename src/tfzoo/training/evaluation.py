@@ -137,16 +137,10 @@ def check_overrides(sources: Sequence[Source], task: Any) -> None:
     for source in sources:
         for path, _ in leaves(source.values):
             key = ".".join(path)
-            where = source.named(key)
-            if path[0] in of_training:
+            if path[0] in of_training or key.startswith("data.tokenizer"):
                 raise TfzooError(
-                    f"{where}: the run is trained; only how it is used and on what can differ "
-                    "(data, search, trainer)"
-                )
-            if key.startswith("data.tokenizer"):
-                raise TfzooError(
-                    f"{where} does not match the checkpoint, which has a tokenizer of its own: "
-                    "leave it out"
+                    f"{source.named(key)}: the run is trained; only how it is used and on what can "
+                    "differ (data but its tokenizer, search, trainer)"
                 )
 
 

@@ -89,10 +89,8 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
         # without a checkpoint only rank 0 may read config.yaml, because it also writes it
         goes_on = resume_from or (not rank() and (folder / CONFIG).is_file())
         changed = check_config(folder, config.recipe, config.defaults) if goes_on else []
-        steps = read_summary(folder).get("fit", {}).get("steps", 0)
-        most = config.recipe["trainer"].get("max_steps") or 0
-        is_shorter = changed == ["trainer.max_steps"] and 0 < most <= steps
-        if resume_from and (is_shorter or not changed) and is_complete(folder):
+        if resume_from and not changed and is_complete(folder):
+            steps = read_summary(folder)["fit"]["steps"]
             print_result(
                 f"{relative_path(folder)} is complete: {steps:,} steps. To train on, raise "
                 f"--trainer.max_steps; to score it again: tfzoo score {relative_path(folder)}"
@@ -491,7 +489,11 @@ def dry_run(config: Config, command: list[str]) -> int:
     notify(data.describe())
     cost = None
     if isinstance(data, TextData) and data.stream is None:
-        cost = cost_of(config, config.task.model_arguments(task.tokenizer), trainer, *longest(data))
+        train = data.sets["train"]
+        length = max(int(side.max()) + 1 for side in train.lengths())  # with EOS
+        texts = max(1, min(len(train), data.max_tokens // length))
+        sizes = config.task.model_arguments(task.tokenizer)
+        cost = cost_of(config, sizes, trainer, texts, length)
     with launching(command):
         trainer.fit(task, datamodule=data)
     step = stopwatch.seconds() * trainer.accumulate_grad_batches
@@ -508,9 +510,3 @@ def dry_run(config: Config, command: list[str]) -> int:
         rows.append(("memory", f"about {cost}"))
     print_table(rows, f"{config.recipe['task']} {config.name}: dry run")
     return 0
-
-
-def longest(data: TextData) -> tuple[int, int]:
-    """Rows and tokens of the longest batch of training: as many rows as ``max_tokens`` allows."""
-    lengths = [int(side.max()) + 1 for side in data.sets["train"].lengths()]  # EOS
-    return max(1, min(len(data.sets["train"]), data.max_tokens // max(lengths))), max(lengths)
