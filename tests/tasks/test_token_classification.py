@@ -273,7 +273,7 @@ def test_comments_and_ranges_are_no_words_and_a_sign_of_a_comment_may_be_one(nam
     path = tmp_path / "a.conll"
     path.write_text(text)
     data = TokenData(train=str(path), val=TEXTS, **options)
-    assert list(data.text.external(data.columns, data.columns)["train"]) == wanted
+    assert list(data.text.external(data.form)["train"]) == wanted
 
 
 def test_what_cannot_be_is_refused():
