@@ -89,6 +89,14 @@ def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path):
         BadRun, match=r"model\.norm was rms, is not set; model\.norm\.name was not set, is layer"
     ):
         check_config(tmp_path, {**recipe, "model": {"norm": {"name": "layer"}, "dim": 8}}, {})
+    layers = {**recipe["model"], "pattern": [{"window": 8}, {}]}
+    (tmp_path / "alternating").mkdir()
+    write_config(tmp_path / "alternating", {"model": layers})
+    with pytest.raises(BadRun, match=r"pattern was .*, \{\}\], is \[\{'window': 8\}\]"):
+        check_config(
+            tmp_path / "alternating", {"model": {**layers, "pattern": [{"window": 8}]}}, {}
+        )
+    check_config(tmp_path / "alternating", {"model": layers}, {})
     with pytest.raises(BadRun, match=r"limit_train_batches was 4, is not set"):
         check_config(tmp_path, {**recipe, "trainer": {}}, {})
 

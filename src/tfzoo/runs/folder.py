@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 
 from tfzoo.base.files import TEMPORARY, object_of, replace_text
 from tfzoo.base.processes import rank
-from tfzoo.base.values import leaves
+from tfzoo.base.values import map_leaves
 from tfzoo.base.yaml_files import as_yaml, read_yaml
 from tfzoo.errors import BadRecipe, BadRun
 
@@ -236,9 +236,16 @@ def check_config(
     return differing
 
 
-def set_values(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted name. None counts as not set, and so do an empty list and mapping."""
-    return {".".join(keys): value for keys, value in leaves(recipe) if value is not None}
+def set_values(value: Any, name: str = "") -> dict[str, Any]:
+    """Values by dotted name. An empty mapping is a value, and so is a list; None is not set."""
+    if isinstance(value, Mapping) and value:
+        return {
+            path: inner
+            for key in value
+            for path, inner in set_values(value[key], f"{name}.{key}".removeprefix(".")).items()
+        }
+    as_lists = map_leaves(lambda leaf: leaf, value)  # tuples are, once they are written
+    return {} if value is None else {name: as_lists}
 
 
 def write_summary(folder: Path, command: str, section: Mapping[str, Any]) -> None:

@@ -75,11 +75,8 @@ def compared(
         if name not in fits
     }
     dropped = dict.fromkeys((name for name in kept if name not in own), "")
-    return [("kept", count(fits, own))] + [
-        (kind, f"{count(names, state)}: {listing(folded(names), SHOWN)}")
-        for kind, names, state in (("started anew", anew, own), ("dropped", dropped, kept))
-        if names
-    ]
+    rows = named_rows({"started anew": anew}, own) + named_rows({"dropped": dropped}, kept)
+    return [("kept", count(fits, own)), *rows]
 
 
 def trained(task: Any) -> list[tuple[str, str]]:
@@ -92,6 +89,13 @@ def trained(task: Any) -> list[tuple[str, str]]:
         return [("trained", "all parameters")]
     kinds = {"trained": dict.fromkeys(state.keys() - frozen.keys(), ""), "frozen": frozen}
     kinds["anew and frozen"] = {name: "" for name in frozen if f"model.{name}" in task.anew}
+    return named_rows(kinds, state)
+
+
+def named_rows(
+    kinds: Mapping[str, Mapping[str, str]], state: Mapping[str, Tensor]
+) -> list[tuple[str, str]]:
+    """A row for each kind of tensors: how many of ``state`` they are, and their names."""
     return [
         (kind, f"{count(names, state)}: {listing(folded(names), SHOWN)}")
         for kind, names in kinds.items()
@@ -119,10 +123,7 @@ def swapped(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 def of_model(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The parameters and tables of the model, by their names in it."""
-    start = "model."
-    return {
-        name.removeprefix(start): weight for name, weight in state.items() if name.startswith(start)
-    }
+    return {name[6:]: weight for name, weight in state.items() if name.startswith("model.")}
 
 
 def count(names: Iterable[str], state: Mapping[str, Tensor]) -> str:
