@@ -8,6 +8,8 @@ from torch.testing import assert_close
 import tfzoo
 from tests.tiny import number_pairs
 from tests.trainers import quiet
+from tfzoo.learning.settings import Compute
+from tfzoo.models.transformer_layer import compiled
 
 SMALL = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0.0}
 OPTIM = {"lr": 1e-3, "schedule": "constant"}
@@ -40,10 +42,29 @@ def trained(task, data, folder):
     return seen
 
 
+def test_each_of_many_models_is_compiled(monkeypatch):
+    made, real = [], torch.compile
+
+    def counting(graph, given):
+        made.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(
+        torch, "compile", lambda run, **_: real(run, dynamic=True, backend=counting)
+    )
+    compiled.cache_clear()
+    torch.compiler.reset()
+    for count, dim in enumerate(range(2, 22, 2), 1):  # PyTorch stops at eight by itself
+        model = tfzoo.Encoder(dim, 2, 1, mixer="none").train()
+        Compute(compile=True).apply(model)
+        model(torch.randn(2, 3, dim)).sum().backward()
+        assert len(made) == count
+    torch.compiler.reset()
+    compiled.cache_clear()
+
+
 @pytest.mark.nightly  # the compiler takes a minute for the layers of an encoder and a decoder
 def test_a_compiled_training_equals_one_that_is_not(tmp_path):
-    from tfzoo.models.transformer_layer import compiled
-
     data, found = number_pairs(), {}
     for choice in (False, True):
         recipe = {"seed": 1, "model": SMALL, "optim": OPTIM, "compute": {"compile": choice}}

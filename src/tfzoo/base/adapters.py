@@ -112,6 +112,14 @@ def uncompiled() -> AbstractContextManager[Any]:
     )
 
 
+def compile_every_graph() -> None:
+    """Let ``torch.compile`` compile all that a function needs: after eight graphs it would run the
+    others as they are written, such as the fifth translation model of a sweep.
+    """
+    limits: Any = torch._dynamo.config
+    limits.recompile_limit = limits.accumulated_recompile_limit
+
+
 def has_hooks(module: Any) -> bool:
     """Whether a call of a module also calls hooks: its own, or those of all modules."""
     modules: Any = torch.nn.modules.module

@@ -168,7 +168,7 @@ class Stack(Positioned):
             isinstance(last, TransformerLayer)
             and last.feedforward is not None
             and context.cache is None
-            and not (self.reads_valid or last.compiled or torch.compiler.is_compiling())
+            and not (self.reads_valid or torch.compiler.is_compiling())
             and not any(has_hooks(one) for one in last.modules())
         )
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from tfzoo.base import adapters
 from tfzoo.base.functional import dropout as drop
 from tfzoo.base.registry import NormSpec, create, registry
 from tfzoo.contracts import Component, FeedForward, Norm, Residual, value_matrices
@@ -38,8 +39,8 @@ class TransformerLayer(nn.Module):
     compiled = False
     activation_checkpointing = False
     run_uncompiled: ClassVar[Callable[..., Tensor]] = staticmethod(run_sublayer)
-    """Call a sublayer outside the compiled graph. For a mixture of experts: the number of tokens of
-    an expert depends on the data, so in a graph every expert would compute every token.
+    """Call a sublayer outside the compiled graph: one of recurrent networks, which break it, or a
+    mixture of experts, where in a graph every expert would compute every token.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class TransformerLayer(nn.Module):
         feedforward: FeedForward = create("feedforward", options.feedforward, dim=dim)
         self.feedforward_dropout = options.feedforward_dropout
         self.has_auxiliary_loss = has_auxiliary_loss(feedforward.entry)
+        self.breaks_graph = "breaks_graph" in mixer.entry.traits
         if options.parallel is None:
             first = options.norm if layer or options.first_norm else "none"
             self.self_attention = sublayer(mixer, first)
@@ -85,7 +87,7 @@ class TransformerLayer(nn.Module):
         """``(b n d) -> (b n d)``"""
         if context.cache is not None or not self.training or not torch.is_grad_enabled():
             return self.sublayers(x, context, layer)
-        run = compiled() if self.compiled else TransformerLayer.sublayers
+        run = compiled(x.is_cpu) if self.compiled else TransformerLayer.sublayers
         return (
             checkpoint_activations(run, self, self, x, context, 0)
             if self.activation_checkpointing
@@ -95,28 +97,29 @@ class TransformerLayer(nn.Module):
     def sublayers(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """Apply the sublayers; ``layer`` is the index of this layer in the cache."""
         if self.self_attention is not None:
-            x = self.self_attention(x, context.valid, context, layer)
+            run = self.run_uncompiled if self.compiled and self.breaks_graph else run_sublayer
+            x = run(self.self_attention, x, context.valid, context, layer)
         if self.cross_attention is not None:
             x = self.cross_attention(x, context.valid, context, layer)
         if self.feedforward is not None:
             x = context.select(x)
             p = self.feedforward_dropout if self.training else 0.0
-            if not self.has_auxiliary_loss:
-                x = self.feedforward(x, context.valid, p)
-            elif self.compiled:
-                x = self.run_uncompiled(self.feedforward, x, context.valid, p, context.valid)
-            else:
-                x = self.feedforward(x, context.valid, p, context.valid)
+            args = (p, context.valid) if self.has_auxiliary_loss else (p,)
+            run = self.run_uncompiled if self.compiled and len(args) > 1 else run_sublayer
+            x = run(self.feedforward, x, context.valid, *args)
         return x
 
 
 @cache
-def compiled() -> Callable[[TransformerLayer, Tensor, Context, int], Tensor]:
-    """The compiled forward function, one for all layers and lengths."""
+def compiled(on_cpu: bool) -> Callable[[TransformerLayer, Tensor, Context, int], Tensor]:
+    """The compiled forward function, one for all layers and lengths, of all models."""
     # Here and not where it is written: importing the compiler takes a second.
     uncompiled: Any = torch.compiler.disable  # which is not typed
     TransformerLayer.run_uncompiled = staticmethod(uncompiled(run_sublayer))
-    return torch.compile(TransformerLayer.sublayers, dynamic=True)
+    adapters.compile_every_graph()
+    # Inductor's own random numbers take longer on a CPU than PyTorch's.
+    options = {"fallback_random": on_cpu}
+    return torch.compile(TransformerLayer.sublayers, dynamic=True, options=options)
 
 
 Inputs = TypeVarTuple("Inputs")
