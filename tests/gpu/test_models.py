@@ -88,7 +88,7 @@ PARTS = [(kind, name) for kind in (*IN_LAYERS, "pooling") for name in registry(k
 def test_layers_are_compiled_whole_and_once_for_all_lengths(kind, name, device, monkeypatch):
     torch.compiler.reset()
     counters.clear()
-    inner = "inductor" if device.type == "cuda" else "aot_eager"
+    inner = "inductor" if device.type == "cuda" else "eager"
     transformer_layer.compiled(device.type == "cpu")  # which says what runs outside of a graph
     left_out = {"breaks_graph", "auxiliary_loss"} & registry(kind).options(name)[0].traits
     layers = transformer_layer.TransformerLayer.sublayers
