@@ -118,8 +118,9 @@ def compiled(on_cpu: bool) -> Callable[[TransformerLayer, Tensor, Context, int],
     TransformerLayer.run_uncompiled = staticmethod(uncompiled(run_sublayer))
     adapters.compile_every_graph()
     # Inductor's own random numbers take longer on a CPU than PyTorch's.
-    options = {"fallback_random": on_cpu}
-    return torch.compile(TransformerLayer.sublayers, dynamic=True, options=options)
+    return torch.compile(
+        TransformerLayer.sublayers, dynamic=True, options={"fallback_random": on_cpu}
+    )
 
 
 Inputs = TypeVarTuple("Inputs")
