@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isnan
+from math import isfinite
 from typing import Generic, Literal, Protocol, TypeVar, get_args
 
 import torch
@@ -37,6 +37,7 @@ class Cache(Protocol):
 
 
 K = TypeVar("K", bound=Cache)
+Choice = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 DECODING = ("max_positions", "init_cache", "decode_step")
 """The members of :class:`Decodable`."""
@@ -166,19 +167,23 @@ def search(
     if len(source) == 0:
         return []
     limits = options.limits(lengths_of(source, mask), model.max_positions)
-    decode = _greedy if options.beam == 1 else _beam
     log_probabilities = _LogProbabilities(
         model.decode_step, special.ends, special.never, source.device, special.forced_bos
     )
     cache = model.init_cache(source, mask=mask)
-    found = decode(log_probabilities, cache, options, limits, special.start)
+    if options.beam > 1:
+        found = _beam(log_probabilities, cache, options, limits, special.start)
+        return [
+            sorted(one, key=lambda h: (not h.finished, -h.score))[: options.n_best] for one in found
+        ]
     return [
-        sorted(one, key=lambda h: (not h.finished, -h.score))[: options.n_best] for one in found
+        [Hypothesis(ids[: len(ids) - ended], log_p / options.penalty(len(ids)), ended)]
+        for ids, log_p, ended in _write(log_probabilities, cache, limits, special.start)
     ]
 
 
 @torch.no_grad()
-def best_continuations(
+def continuations(
     decode_step: Callable[[Tensor, K], Tensor],
     cache: K,
     limits: list[int],
@@ -187,43 +192,53 @@ def best_continuations(
     ends: tuple[int, ...],
     never: frozenset[int],
     device: torch.device,
-) -> list[Hypothesis]:
-    """The best hypothesis for each prompt in a cache, finished or not: most continuations reach
-    the limit.
+    choose: Choice | None = None,
+) -> list[list[int]]:
+    """The best continuation of each prompt in a cache, with the id that ends it, or the tokens that
+    ``choose`` chooses: most continuations reach the limit.
 
     Args:
         decode_step: that of a :class:`Decodable`. Its first call gives the logits after the prompt,
             whatever tokens it is called with.
         limits: the maximum number of new tokens of each prompt.
         options: of the search; ``n_best`` is 1, ``max_length`` has no effect.
-        ends: the ids that end a hypothesis; they are not part of it.
+        ends: the ids that end a continuation. Beams do not note which of them it was: the first.
         never: ids that are not written.
+        choose: of each row of logits, ``(b v)``, a number that is finite if there is a next token,
+            and the token, ``(b)`` each; None: the most probable one.
     """
     if not limits:
         return []
-    log_probabilities = _LogProbabilities(decode_step, ends, never, device)
+    is_beam = options.beam > 1
+    log_probabilities = _LogProbabilities(decode_step, ends, never, device, normalised=is_beam)
+    if not is_beam:
+        return [ids for ids, _, _ in _write(log_probabilities, cache, limits, 0, choose)]
     found = _beam(log_probabilities, cache, options, limits, start=0)
-    return [max(one, key=lambda h: h.score) for one in found]
+    best = [max(one, key=lambda h: h.score) for one in found]
+    return [[*one.ids, *ends[: one.finished]] for one in best]
 
 
-def _greedy(
+def _write(
     log_probabilities: _LogProbabilities[K],
     cache: K,
-    options: Search,
     limits: list[int],
     start: int,
-) -> list[list[Hypothesis]]:
+    choose: Choice | None = None,
+) -> list[tuple[list[int], float, bool]]:
+    """Of each sentence, one token after another, the most probable or the chosen one: the ids, with
+    the one that ends it, their log probability, and whether it ended.
+    """
     device, b = log_probabilities.ends.device, len(limits)
     batch, copies = _Batch(b, device), HostCopies(device)
     limit, at_limit = torch.tensor(limits, device=device), {*limits}
     done = torch.zeros(b, dtype=torch.bool, device=device)
     tokens = torch.full((b,), start, device=device)
-    written: list[tuple[Tensor, Tensor, Tensor]] = []
+    steps: list[tuple[Tensor, Tensor, Tensor]] = []
     for t in range(max(limits)):
         alive = batch.alive
-        log_p, tokens = _most_probable(log_probabilities(tokens, cache))
-        written.append((batch.known, tokens, log_p))
-        done[alive] = done[alive] | log_probabilities.end(tokens) | log_p.isnan()
+        log_p, tokens = (choose or _most_probable)(log_probabilities(tokens, cache))
+        steps.append((batch.known, tokens, log_p))
+        done[alive] = done[alive] | log_probabilities.end(tokens) | ~log_p.isfinite()
         if t + 1 in at_limit:
             done |= limit <= t + 1
         rows = batch.keep(copies.next(done))
@@ -233,30 +248,18 @@ def _greedy(
             tokens = tokens[rows]
             cache.keep_batch(rows)
             cache.reorder(rows)
-    return _hypotheses(written, limits, {*log_probabilities.ends.tolist()}, options)
-
-
-def _hypotheses(
-    written: list[tuple[Tensor, Tensor, Tensor]], limits: list[int], ends: set[int], options: Search
-) -> list[list[Hypothesis]]:
-    """The hypothesis of each sentence, from what each step wrote: the sentences, their tokens, and
-    the log probabilities of these. What follows the end or the limit belongs to none.
-    """
+    # What follows the end or the limit belongs to no sentence.
     ids: list[list[int]] = [[] for _ in limits]
-    totals, finished = [0.0] * len(limits), [False] * len(limits)
-    columns = (torch.cat([*one]).tolist() for one in zip(*written, strict=True))
-    for row, token, log_p in zip(*columns, strict=True):
-        if finished[row] or len(ids[row]) == limits[row]:
-            continue
-        if isnan(log_p):
-            raise NoNextToken(row)
-        totals[row] += log_p
-        finished[row] = token in ends
-        ids[row] += [] if finished[row] else [token]
-    return [
-        [Hypothesis(one, total / options.penalty(len(one) + ended), ended)]
-        for one, total, ended in zip(ids, totals, finished, strict=True)
-    ]
+    scores, ended, ends = [0.0] * b, [False] * b, log_probabilities.ends.tolist()
+    columns = (torch.cat([*one]).tolist() for one in zip(*steps, strict=True))
+    for row, token, score in zip(*columns, strict=True):
+        if not ended[row] and len(ids[row]) < limits[row]:
+            if not isfinite(score):
+                raise NoNextToken(row)
+            ids[row].append(token)
+            scores[row] += score
+            ended[row] = token in ends
+    return list(zip(ids, scores, ended, strict=True))
 
 
 def _beam(
@@ -421,6 +424,7 @@ class _Found:
 class _LogProbabilities(Generic[K]):
     """Log probabilities of the next token, ``(r) -> (r v)``, in fp32 or better. The ids of
     ``never`` have probability 0; those of ``ends`` end a sentence; the first token is ``forced``.
+    Where they are not ``normalised``, they are the logits themselves.
     """
 
     def __init__(
@@ -430,8 +434,9 @@ class _LogProbabilities(Generic[K]):
         never: frozenset[int],
         device: torch.device,
         forced: int | None = None,
+        normalised: bool = True,
     ) -> None:
-        self.decode_step, self.forced = decode_step, forced
+        self.decode_step, self.forced, self.normalised = decode_step, forced, normalised
         self.never = torch.tensor(sorted(never), dtype=torch.long, device=device)
         self.ends = torch.tensor(ends, dtype=torch.long, device=device)
 
@@ -442,6 +447,8 @@ class _LogProbabilities(Generic[K]):
         if self.forced is not None:
             logits.fill_(float("-inf"))[:, self.forced] = 0.0
             self.forced = None
+        if not self.normalised:
+            return logits
         return logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     def end(self, tokens: Tensor) -> Tensor:

@@ -34,9 +34,6 @@ class Told(HostCopies):
         known[..., 1] = self.steps > 2 and x.dim() == 1
         return known
 
-    def last(self):
-        return None
-
 
 @pytest.fixture
 def meta(monkeypatch):
@@ -44,7 +41,6 @@ def meta(monkeypatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *device: False)
     monkeypatch.setattr(torch, "autocast", lambda *given, **more: nullcontext())  # not for meta
     monkeypatch.setattr(search_module, "HostCopies", Told)
-    monkeypatch.setattr(generation, "HostCopies", Told)
 
 
 def counted(made, rows):
@@ -69,9 +65,10 @@ def test_no_step_of_search_reads_the_device(beam):
     forced = search_module._LogProbabilities(
         counted(made, rows).decode_step, OWN.ends, OWN.never, source.device, OWN.bos
     )
-    decode = search_module._greedy if beam == 1 else search_module._beam
+    decode = search_module._write if beam == 1 else search_module._beam
+    options = () if beam == 1 else (Search(beam=beam),)
     with torch.no_grad(), pytest.raises((NotImplementedError, RuntimeError), match="meta"):
-        decode(forced, made.init_cache(source), Search(beam=beam), [LENGTH] * ROWS, OWN.bos)
+        decode(forced, made.init_cache(source), *options, [LENGTH] * ROWS, OWN.bos)
     # The results alone are read, when all steps are over.
     assert rows == [3, *[3 * beam] * 2, *[2 * beam] * 3]
 
@@ -79,7 +76,7 @@ def test_no_step_of_search_reads_the_device(beam):
 @pytest.mark.usefixtures("meta")
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_no_step_of_generation_reads_the_device(temperature, monkeypatch):
-    made = tfzoo.LanguageModel(V, 16, 2, 1).to("meta").eval()
+    made, calls = tfzoo.LanguageModel(V, 16, 2, 1).to("meta").eval(), list[int]()
 
     def read(made, prompt, *given):
         cache = made.init_cache()
@@ -89,8 +86,11 @@ def test_no_step_of_generation_reads_the_device(temperature, monkeypatch):
     monkeypatch.setattr(generation, "_read", read)
     prompt = torch.empty(ROWS, 4, dtype=torch.long, device="meta")
     options = {} if temperature == 0 else {"top_k": 5, "top_p": 0.9}
-    new = generate(made, prompt, LENGTH, temperature=temperature, stop=3, **options)
-    assert new.shape == (ROWS, LENGTH)
+    decode_step = made.decode_step
+    made.decode_step = lambda tokens, cache: calls.append(1) or decode_step(tokens, cache)
+    with pytest.raises((NotImplementedError, RuntimeError), match="meta"):
+        generate(made, prompt, LENGTH, temperature=temperature, stop=3, **options)
+    assert len(calls) == LENGTH - 1, "the results alone are read, when all steps are over"
 
 
 @pytest.mark.gpu

@@ -353,8 +353,8 @@ the first token is the first place
     First.token_index: _.argmax(1) => _.argmax(1) * 0
     pooling first padding_has_no_influence
 a continued text goes on after its stop token
-    generate: _.masked_fill(finished, fill) => _.clone()
-    tests/models/test_language_model.py::test_a_row_ends_with_the_stop_token_and_padding
+    _write: not ended[row] and _ => _
+    tests/test_search.py::test_a_host_that_is_a_step_late_finds_the_same[1-0.0]
 top_p leaves out the token that reaches it
     filter_logits: before = _ - p; ordered = ordered.masked_fill(before >= top_p, _1)
         => before = _ - p; ordered = ordered.masked_fill(_ >= top_p, _1)
@@ -487,7 +487,7 @@ beams of a continuation are not divided by their penalty
     Search.penalty: returns 1.0
     tests/test_search.py::test_search_is_what_its_restatement_finds
 a continuation is the first hypothesis that ended
-    best_continuations: max(_, key=_1) => _[0]
+    continuations: max(_, key=_1) => _[0]
     tests/models/test_language_model.py::test_beams_find_what_those_of_transformers_do
 documents of a row see each other
     DocumentBatch.mask: keyword allowed

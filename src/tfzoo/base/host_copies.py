@@ -34,7 +34,3 @@ class HostCopies:
         earlier, self.copy = self.copy, HostCopy(x)
         known = earlier if self.late else self.copy
         return None if known is None else known.read()
-
-    def last(self) -> Tensor | None:
-        """The last one, waited for."""
-        return None if self.copy is None else self.copy.read()

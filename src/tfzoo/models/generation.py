@@ -5,14 +5,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tfzoo.base.host_copies import HostCopies
 from tfzoo.base.values import check_range
-from tfzoo.errors import BadOption, NoNextToken
+from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, keys_of
 from tfzoo.models.context import DecoderCache
 from tfzoo.models.inputs import check_ids
 from tfzoo.models.language_model import LanguageModel
-from tfzoo.search import Search, best_continuations
+from tfzoo.search import Search, continuations
 
 CONTINUED = ("max_positions", "init_cache", "hidden", "logits", "decode_step")
 """What :func:`generate` uses of a model."""
@@ -75,45 +74,33 @@ def generate(
     check_options(max_new_tokens, temperature, top_k, top_p, beam, length_penalty)
     if hasattr(model, "encode"):
         raise BadOption("generate continues text; tfzoo.search.search is for models with a source")
-    if beam != 1:
-        options = Search(beam, length_penalty)
-        return _by_beams(model, prompt, max_new_tokens, options, mask, stop, pad, prefix)
+    stops = [stop] if isinstance(stop, int) else list(stop or [])
     cache, logits = _read(model, prompt, max_new_tokens, mask, prefix)
-    new = list[Tensor]()
-    finished = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
-    stops, fill, never = _stops(stop, pad)
-    ends = torch.tensor(stops, device=prompt.device)
-    wrong, copies = finished, HostCopies(prompt.device)
-    for count in range(1, max_new_tokens + 1):
-        for one in never:
-            logits[:, one] = float("-inf")
-        token, without = _next_token(logits, temperature, top_k, top_p, generator)
-        wrong = wrong | without
-        if stops:
-            token = token.masked_fill(finished, fill)
-            finished = finished | (token[:, None] == ends).any(1)
-        over = _all_finished(copies.next(torch.stack([finished, wrong]))) and bool(stops)
-        if not (over and copies.late):  # then they were over before this token
-            new.append(token)
-        if over:
-            break
-        if count < max_new_tokens:
-            logits = model.decode_step(token, cache)
-    else:
-        _all_finished(copies.last())
-    return torch.stack(new, 1)
+    first = [logits]
 
+    def decode_step(tokens: Tensor, cache: DecoderCache) -> Tensor:
+        return first.pop() if first else model.decode_step(tokens, cache)
 
-def _all_finished(state: Tensor | None) -> bool:
-    """Whether all rows are finished, as far as the host knows: ``(2 b)``, which are finished and
-    which have no next token.
-    """
-    if state is None:
-        return False
-    finished, wrong = state
-    if bool(wrong.any()):
-        raise NoNextToken(int(wrong.nonzero()[0]))
-    return bool(finished.all())
+    def sample(logits: Tensor) -> tuple[Tensor, Tensor]:
+        largest = logits.amax(-1)
+        filtered = filter_logits(logits, temperature, top_k, top_p)
+        filtered = filtered.masked_fill(~largest.isfinite()[:, None], 0.0)
+        return largest, torch.multinomial(filtered.softmax(-1), 1, generator=generator)[:, 0]
+
+    rows = continuations(
+        decode_step,
+        cache,
+        [max_new_tokens] * len(prompt),
+        Search(beam, length_penalty),
+        ends=tuple(stops),
+        never=frozenset() if pad is None else frozenset({pad}) - {*stops},
+        device=prompt.device,
+        choose=sample if temperature > 0 else None,
+    )
+    fill = pad if pad is not None else (stops or [0])[0]
+    n = max(map(len, rows), default=0)
+    padded = [row + [fill] * (n - len(row)) for row in rows]
+    return torch.tensor(padded, dtype=torch.long, device=prompt.device).view(len(rows), n)
 
 
 def filter_logits(
@@ -157,39 +144,6 @@ def check_options(
         )
 
 
-def _by_beams(
-    model: LanguageModel,
-    prompt: Tensor,
-    max_new_tokens: int,
-    options: Search,
-    mask: Mask | None,
-    stop: int | Sequence[int] | None,
-    pad: int | None,
-    prefix: Tensor | None,
-) -> Tensor:
-    stops, fill, never = _stops(stop, pad)
-    cache, logits = _read(model, prompt, max_new_tokens, mask, prefix)
-    first = [logits]
-
-    def decode_step(tokens: Tensor, cache: DecoderCache) -> Tensor:
-        return first.pop() if first else model.decode_step(tokens, cache)
-
-    found = best_continuations(
-        decode_step,
-        cache,
-        [max_new_tokens] * len(prompt),
-        options,
-        ends=tuple(stops),
-        never=frozenset(never),
-        device=prompt.device,
-    )
-    # Search leaves out which of several ids ended a text.
-    rows = [[*one.ids, *([stops[0]] if one.finished else [])] for one in found]
-    n = max(map(len, rows), default=0)
-    padded = [row + [fill] * (n - len(row)) for row in rows]
-    return torch.tensor(padded, dtype=torch.long, device=prompt.device).view(len(rows), n)
-
-
 def _read(
     model: LanguageModel,
     prompt: Tensor,
@@ -210,16 +164,6 @@ def _read(
     return cache, model.logits(hidden[torch.arange(len(prompt), device=prompt.device), last])
 
 
-def _stops(stop: int | Sequence[int] | None, pad: int | None) -> tuple[list[int], int, list[int]]:
-    """The ids that end a row, what follows them in shorter rows, and the ids that are not
-    generated.
-    """
-    stops = [stop] if isinstance(stop, int) else list(stop or [])
-    if pad is None:
-        return stops, stops[0] if stops else 0, []
-    return stops, pad, [] if pad in stops else [pad]
-
-
 def _last_tokens(
     model: LanguageModel, prompt: Tensor, max_new_tokens: int, mask: Mask | None
 ) -> Tensor:
@@ -236,19 +180,3 @@ def _last_tokens(
     if keys is None:
         return torch.full((len(prompt),), n - 1, device=prompt.device)
     return n - 1 - keys.flip(1).to(torch.uint8).argmax(1)  # argmax is the first of the largest
-
-
-def _next_token(
-    logits: Tensor,
-    temperature: float,
-    top_k: int | None,
-    top_p: float | None,
-    generator: torch.Generator | None,
-) -> tuple[Tensor, Tensor]:
-    """``(b v) -> (b), (b)``: the tokens, and which rows have none."""
-    largest, token = logits.max(-1)
-    wrong = ~largest.isfinite()
-    if temperature == 0:
-        return token, wrong
-    filtered = filter_logits(logits, temperature, top_k, top_p).masked_fill(wrong[:, None], 0.0)
-    return torch.multinomial(filtered.softmax(-1), 1, generator=generator)[:, 0], wrong
