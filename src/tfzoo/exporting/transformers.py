@@ -220,8 +220,11 @@ def config_of(
         if best is None or len(differs) <= len(best[0]):  # of bert and distilbert the latter
             best = differs, name, config
     if best is None or best[0]:
-        why = "" if best is None else f": {listing(best[0])}. Trained without them, with "
-        why += "" if best is None else f"--model.like {best[1]}, it is written"
+        why = ""
+        if best is not None:
+            why = (
+                f": {listing(best[0])}. With --model.like {best[1]} and without them it is written"
+            )
         raise BadOption(
             f"transformers has no model with these options{why}. --to safetensors and --to onnx "
             "write it as it is"
@@ -233,16 +236,10 @@ def differing(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
     """The options that differ, those of one side that the other options do not name as well by
     their dotted names.
     """
-    names = [key for key in wanted.keys() - UNSAID if wanted[key] != found.get(key)]
-    sides = [key for key in names if key in ("encoder", "decoder")]
-    whole = {*names} - {*sides}
-    own = {
-        f"{side}.{key}"
-        for side in sides
-        for key in differing(wanted[side], found[side])
-        if key not in whole
-    }
-    return sorted(whole | own)
+    names = {key for key in wanted.keys() - UNSAID if wanted[key] != found.get(key)}
+    sides = names & {"encoder", "decoder"}
+    own = {f"{side}.{key}" for side in sides for key in differing(wanted[side], found[side])}
+    return sorted(names - sides | {key for key in own if key.partition(".")[2] not in names})
 
 
 def plain(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,18 +20,6 @@ from tfzoo.models.context import Context
 from tfzoo.models.mixer import Mixer
 from tfzoo.models.options import StackOptions
 
-COMPONENT_KINDS = (
-    "attention",
-    "weighting",
-    "mixer",
-    "residual",
-    "norm",
-    "position",
-    "feedforward",
-    "pooling",
-)
-"""The kinds that are modules of a model."""
-
 SIZES: Mapping[str, Any] = {
     "dim": 16,
     "heads": 2,
@@ -225,6 +213,10 @@ PROBES: Mapping[str, Callable[..., list[Tensor]]] = {
     "feedforward": of_feedforward,
     "pooling": of_pooling,
 }
+
+
+COMPONENT_KINDS = tuple(PROBES)
+"""The kinds that are modules of a model."""
 
 
 def probe(kind: str, module: Any) -> list[Tensor]:
