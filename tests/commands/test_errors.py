@@ -225,6 +225,7 @@ COMMANDS = [
     ("fit", "fit needs a recipe"),
     ("fit none.yaml", "no file none.yaml; tfzoo recipes lists the packaged ones"),
     ("fit numbers", "no recipe named 'numbers'", "Did you mean 'translation/numbers'"),
+    ("fit translation", "no recipe named 'translation'. Known: translation/files"),
     ("fit https://example.com/x.yaml", "is an address, and no recipe is fetched"),
     ("fit translation/nubers", "Did you mean 'translation/numbers'", "Known: translation/"),
     ("list nrom", "no kind of component named 'nrom'", "Did you mean 'norm'"),

@@ -133,11 +133,11 @@ def find_recipe(recipe: str, folder: Path = Path()) -> Path:
         there = f"there is {other}" if other.is_file() else "tfzoo recipes lists the packaged ones"
         raise BadRecipe(f"no file {recipe}; {there}")
     last = {one.rpartition("/")[2]: one for one in known}
-    near = did_you_mean(recipe, known if "/" in recipe else last)
+    alike = [one for one in known if one.startswith(f"{recipe.partition('/')[0]}/")]
+    near = "" if alike and "/" not in recipe else did_you_mean(recipe, known)
     hint = f" Did you mean {last[recipe]!r}?" if recipe in last else near
-    alike = [one for one in known if one.startswith(f"{recipe.partition('/')[0]}/")] or known
     raise BadRecipe(
-        f"no recipe named {recipe!r}.{hint} Known: {listing(alike)} (tfzoo recipes), "
+        f"no recipe named {recipe!r}.{hint} Known: {listing(alike or known)} (tfzoo recipes), "
         "or the path of a YAML file"
     )
 
