@@ -4,6 +4,7 @@ GPT-2, of equal sizes and dropout. Each side in a plain loop with fused AdamW, i
 
     OMP_NUM_THREADS=1 python benchmarks/host.py > benchmarks/host.md
     OMP_NUM_THREADS=1 python benchmarks/host.py --trainer   # our task and theirs in Trainers
+    OMP_NUM_THREADS=1 python benchmarks/host.py --compile   # ours by `torch.compile` and as written
 
 Operators are those that autograd calls, forward and backward; calls are those of Python functions.
 Both counts are equal on every machine.
@@ -31,6 +32,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
+from tfzoo.learning.settings import Compute
 from tfzoo.masks import Mask
 
 VOCAB, HEADS, ROWS, LENGTH, ROUNDS, CLASSES = 1000, 4, 16, 12, 40, 6
@@ -47,10 +49,6 @@ class Count(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def ids() -> Tensor:
-    return torch.randint(4, VOCAB, (ROWS, LENGTH))
-
-
 LENGTHS = torch.linspace(LENGTH // 2, LENGTH, ROWS).long()
 REAL = torch.arange(LENGTH) < LENGTHS[:, None]
 
@@ -59,7 +57,7 @@ def translator(dim: int, layers: int) -> tuple[nn.Module, nn.Module, list[Callab
     """Our model, theirs, and the loss of each."""
     ours = tfzoo.Transformer(VOCAB, dim, HEADS, layers, residual="post")
     theirs = marian(VOCAB, dim, HEADS, layers, dropout=0.1, hidden=4 * dim)
-    source, target = ids(), ids()
+    source, target = torch.randint(4, VOCAB, (2, ROWS, LENGTH))
     labels = target.masked_fill(~REAL, -100)
 
     def loss() -> Tensor:
@@ -84,7 +82,7 @@ def classifier(dim: int, layers: int) -> tuple[nn.Module, nn.Module, list[Callab
         VOCAB, CLASSES, dim, HEADS, layers, like="bert", attention_dropout=0.0,
         feedforward={"name": "gelu", "hidden": 4 * dim},
     )  # fmt: skip
-    text, labels = ids(), torch.arange(ROWS) % CLASSES
+    text, labels = torch.randint(4, VOCAB, (ROWS, LENGTH)), torch.arange(ROWS) % CLASSES
     batch = {"input_ids": text, "attention_mask": REAL.long(), "labels": labels}
     return ours, theirs, [
         lambda: F.cross_entropy(ours(text, mask=Mask.right(LENGTHS, LENGTH)), labels),
@@ -104,7 +102,7 @@ def language_model(
         VOCAB, dim, HEADS, layers, like="gpt2", attention_dropout=0.0,
         feedforward={"name": "gelu", "hidden": 4 * dim, "approximate": "tanh"},
     )  # fmt: skip
-    text = ids()
+    text = torch.randint(4, VOCAB, (ROWS, LENGTH))
 
     def loss() -> Tensor:
         return F.cross_entropy(ours(text)[:, :-1].flatten(0, 1), text[:, 1:].flatten())
@@ -115,21 +113,49 @@ def language_model(
 KINDS = {"translator": translator, "classifier": classifier, "language model": language_model}
 
 
+def stepper(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:
+    """What takes one step."""
+    optimizer = torch.optim.AdamW(model.train().parameters(), fused=True)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+
+    step()
+    return step
+
+
+def medians(steps: list[Callable[[], None]]) -> list[float]:
+    """The median of each step, taken in turn, in ms."""
+    seconds: list[list[float]] = [[] for _ in steps]
+    for _ in range(ROUNDS):
+        for step, taken in zip(steps, seconds, strict=True):
+            start = time.perf_counter()
+            step()
+            taken.append(time.perf_counter() - start)
+    return [1000 * statistics.median(one) for one in seconds]
+
+
+def compiled_row(kind: str, dim: int, layers: int) -> str:
+    """Our model compiled beside our model as it is written."""
+    steps, start = [], 0.0
+    for choice in (False, True):
+        model, _, losses = KINDS[kind](dim, layers)
+        Compute(compile=choice).apply(model)
+        start = time.perf_counter()
+        steps.append(stepper(model, losses[0]))
+    first = time.perf_counter() - start
+    eager, compiled = medians(steps)
+    sizes = f"| {kind} | {dim} | {layers} | {compiled:.1f} / {eager:.1f} "
+    return f"{sizes}| {eager / compiled:.2f} | {first:.0f} |"
+
+
 def row(kind: str, dim: int, layers: int) -> str:
     """A row of host.md."""
     torch.manual_seed(0)
     *models, losses = KINDS[kind](dim, layers)
-    steps = []
-    for model, loss in zip(models, losses, strict=True):
-        optimizer = torch.optim.AdamW(model.train().parameters(), fused=True)
-
-        def step(loss: Callable[[], Tensor] = loss, optimizer: Any = optimizer) -> None:
-            optimizer.zero_grad()
-            loss().backward()
-            optimizer.step()
-
-        steps.append(step)
-        step()
+    steps = [stepper(*one) for one in zip(models, losses, strict=True)]
     counted = []
     for step in steps:
         with Count() as count:
@@ -137,13 +163,7 @@ def row(kind: str, dim: int, layers: int) -> str:
         with cProfile.Profile() as profile:
             step()
         counted.append((count.operators, pstats.Stats(profile).total_calls))
-    seconds: list[list[float]] = [[], []]
-    for _ in range(ROUNDS):
-        for step, taken in zip(steps, seconds, strict=True):
-            start = time.perf_counter()
-            step()
-            taken.append(time.perf_counter() - start)
-    ours, theirs = (1000 * statistics.median(one) for one in seconds)
+    ours, theirs = medians(steps)
     (operators, calls), (their_operators, their_calls) = counted
     return (
         f"| {kind} | {dim} | {layers} | {operators:,} / {their_operators:,} "
@@ -220,6 +240,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--trainer", action="store_true", help="both sides in their Trainers")
+    parser.add_argument("--compile", action="store_true", help="ours, compiled and as written")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
@@ -227,6 +248,10 @@ def main() -> None:
         print("| model | dim | layers | ms, tfzoo / transformers | times as fast |")
         print("|---" * 5 + "|")
         rows = (trainer_row(*size) for size in SIZES)
+    elif options.compile:
+        print("| model | dim | layers | ms, compiled / as written | times as fast | compiler, s |")
+        print("|---" * 6 + "|")
+        rows = (compiled_row(kind, 128, 3) for kind in KINDS)
     else:
         print(
             "| model | dim | layers | operators, tfzoo / transformers "

@@ -19,7 +19,8 @@ class Compute:
     """How layers are computed in training. These options change results by rounding errors only.
 
     Args:
-        compile: compile the layers with ``torch.compile``. The first steps take longer.
+        compile: compile the layers with ``torch.compile``, for GPUs: on a CPU it does not pay. The
+            first steps take longer.
         activation_checkpointing: store only the inputs of layers, and compute their activations
             again in the backward pass, which costs one more forward pass.
 
