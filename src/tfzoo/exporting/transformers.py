@@ -84,7 +84,7 @@ def export(task: Task, folder: Path) -> None:
     files |= {key: f"{json.dumps(one, indent=2)}\n".encode() for key, one in contents.items()}
     kept = {**task.checkpoint_entry(), "results": task.results}
     size = sum(one.numel() for one in model.parameters())
-    files[CARD] = model_card(type(task), kept, size, peer=config["architectures"][0]).encode()
+    files[CARD] = model_card(kept, size, peer=config["architectures"][0]).encode()
     with new_folder(folder) as place:
         save_file(tensors_of(name, model), place / WEIGHTS, metadata={"format": "pt"})
         for file, data in files.items():

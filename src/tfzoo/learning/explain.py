@@ -94,22 +94,18 @@ def statistics(trainer: L.Trainer, module: Any, batch: Any) -> dict[str, Tensor]
 @contextmanager
 def recorded(model: nn.Module, found: Found) -> Iterator[None]:
     """Forward hooks on stacks and attentions that record statistics of their inputs."""
-    with ExitStack() as hooks:
-
-        def hook(module: nn.Module, function: Callable[..., None]) -> None:
-            hooks.callback(module.register_forward_pre_hook(function, with_kwargs=True).remove)
-
-        for name, stack in model.named_modules():
-            if not isinstance(stack, Stack):
-                continue
-            valid: list[Tensor | None] = []
-            name = name.rpartition(".")[2]
-            hook(stack, partial(record_stack, name, found, valid))
+    watched: dict[nn.Module, Callable[..., None]] = {}
+    for name, stack in model.named_modules():
+        if isinstance(stack, Stack):
+            side, valid = name.rpartition(".")[2], list[Tensor | None]()
+            watched[stack] = partial(record_stack, side, found, valid)
             for block in stack.modules():
                 if isinstance(block, SelfOrCrossAttention):
-                    is_self = isinstance(block, Mixer)
-                    side = name if is_self else "cross"
-                    hook(block.attention, partial(record_attention, side, is_self, found, valid))
+                    of = side if isinstance(block, Mixer) else "cross"
+                    watched[block.attention] = partial(record_attention, of, found, valid)
+    with ExitStack() as hooks:
+        for module, function in watched.items():
+            hooks.enter_context(module.register_forward_pre_hook(function, with_kwargs=True))
         yield
 
 
@@ -132,7 +128,6 @@ def record_stack(
 
 def record_attention(
     side: str,
-    is_self: bool,
     found: Found,
     valid: list[Tensor | None],
     attention: Attention,
@@ -144,8 +139,7 @@ def record_attention(
     """
     q, k = (x[:ROWS] for x in args[:2])
     rows = torch.arange(len(q), device=q.device)
-    bias, temperature = kwargs.get("bias"), kwargs["temperature"]
-    mask = kwargs["mask"].select(rows)
+    bias, mask = kwargs.get("bias"), kwargs["mask"].select(rows)
     options = {name: value for name, value in kwargs.items() if name != "dropout"} | {"mask": mask}
     if bias is not None:
         options["bias"] = bias.select(rows) if isinstance(bias, Pairs) else bias[:ROWS]
@@ -161,11 +155,11 @@ def record_attention(
     shares = weights.abs() / weights.abs().sum(-1, keepdim=True).clamp(min=1e-30)
     record("entropy", torch.special.entr(shares).sum(-1))
     record("largest_weight", largest)
-    if is_self:
+    if side != "cross":
         queries = torch.arange(key.shape[-1], device=key.device)
         record("own_token", (key == mask.first_query(*weights.shape[-2:]) + queries).float())
     scores = attention.prepared_scores(q, k)
-    record("score_variance", variance(scores.float() / temperature, mask))
+    record("score_variance", variance(scores.float() / kwargs["temperature"], mask))
 
 
 def variance(scores: Tensor, mask: Mask) -> Tensor:

@@ -174,10 +174,8 @@ class Lines(L.LightningModule):
         """A text, or both of a pair, with its answer and its reference, as far as there are any:
         an object of ``tfzoo predict --format jsonl``.
         """
-        names = self.text_names
-        row = {} if text is None else dict(zip(names, parts(text), strict=False))
-        if text is not None and len(names) == 1:
-            row = {names[0]: text}
+        names, texts = self.text_names, [] if text is None else [text]
+        row = dict(zip(names, parts(texts[0]) if texts and len(names) > 1 else texts, strict=False))
         row |= {} if answer is None else asdict(answer)
         if not row.get("truncated"):
             row.pop("truncated", None)

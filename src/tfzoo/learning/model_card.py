@@ -75,13 +75,12 @@ may restrict the choice.
 
 
 def model_card(
-    task: Any, kept: Mapping[str, Any], parameters: int, repository: str = "", peer: str = ""
+    kept: Mapping[str, Any], parameters: int, repository: str = "", peer: str = ""
 ) -> str:
     """The text of a model card: the Hub's metadata, how to load the model, what was trained, its
     scores, and the versions of the libraries.
 
     Args:
-        task: the class of the task.
         kept: the task's entry in a checkpoint, and ``results``.
         parameters: how many the model has.
         repository: its address on the Hub, ``name/repository``.

@@ -275,7 +275,7 @@ class Stored(L.LightningModule):
         kept = {**self.checkpoint_entry(), "results": self.results}
         whole = merged(self)
         size = sum(one.numel() for one in whole.parameters())
-        card = model_card(type(self), kept, size, repository)
+        card = model_card(kept, size, repository)
         pretrained.write(Path(folder), whole.state_dict(), kept, card, self.beside)
 
     def push_to_hub(

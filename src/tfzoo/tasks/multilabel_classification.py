@@ -53,8 +53,13 @@ class MultilabelData(LabelledText):
         self.label_delimiter = label_delimiter
 
     def labels_of(self, cell: str) -> list[str]:
-        """The labels of a text."""
-        return labels_of_cell(cell, self.label_delimiter)
+        """The labels in a cell: what the delimiter separates, or a list in JSON."""
+        parts: list[Any] = cell.split(self.label_delimiter)
+        if cell.startswith("["):
+            with suppress(ValueError):  # a label that begins with a bracket
+                parts = json.loads(cell)
+        labels = (normalize("NFC", str(part).strip()) for part in parts)
+        return [label for label in labels if label]
 
     def check_labels(self, labels: Sequence[str]) -> None:
         """Raise BadData if there is none, or if cells have a flag for each label."""
@@ -76,20 +81,6 @@ class MultilabelData(LabelledText):
         flags = np.zeros((len(labels), len(self.vocabulary.labels)), np.bool_)
         flags[np.repeat(np.arange(len(labels)), labels.lengths), labels.ids] = True
         return flags
-
-
-def labels_of_cell(cell: str, delimiter: str) -> list[str]:
-    """The labels in a cell: what a delimiter separates, or a list in JSON.
-
-    >>> labels_of_cell("b, a", ","), labels_of_cell('["x, y"]', ","), labels_of_cell("", ",")
-    (['b', 'a'], ['x, y'], [])
-    """
-    parts: list[Any] = cell.split(delimiter)
-    if cell.startswith("["):
-        with suppress(ValueError):  # a label that begins with a bracket
-            parts = json.loads(cell)
-    labels = (normalize("NFC", str(part).strip()) for part in parts)
-    return [label for label in labels if label]
 
 
 def best_threshold(logits: Tensor, label: Tensor) -> float:

@@ -319,15 +319,8 @@ class TranslationTask(TokenTask):
         return Translation(translation, best.score)
 
     def answers_of(self, batch: ParallelBatch, options: Translate | None = None) -> list[Any]:
-        chosen = options or Translate()
-        found = self._search(batch, chosen.search(self.search))
-        return found if chosen.n_best > 1 else [best for best, *_ in found]
-
-    def references(self, batch: ParallelBatch) -> list[str]:
-        return batch.target_text
-
-    def _search(self, batch: ParallelBatch, options: Search) -> list[list[Translation]]:
-        every = options if options.n_best == 1 else replace(options, n_best=options.beam)
+        wanted = (options or Translate()).search(self.search)
+        every = wanted if wanted.n_best == 1 else replace(wanted, n_best=wanted.beam)
         special, mask = self.tokenizer.special, batch.source_mask()
         found = search(self.model, batch.source, every, special=special, mask=mask)
         ids = [hypothesis.ids for hypotheses in found for hypothesis in hypotheses]
@@ -341,5 +334,8 @@ class TranslationTask(TokenTask):
                 distinct.setdefault(text, Translation(text, hypothesis.score))
             nothing = length == special.frame
             best = [Translation("", 0.0)] if nothing else [*distinct.values()]
-            each.append(best[: options.n_best])
-        return each
+            each.append(best[: wanted.n_best])
+        return each if wanted.n_best > 1 else [best for best, *_ in each]
+
+    def references(self, batch: ParallelBatch) -> list[str]:
+        return batch.target_text
