@@ -295,7 +295,7 @@ the balance loss has no gradient
     Mixture.measure: share * prob => share * prob.detach()
     feedforward mixture auxiliary_loss_says_the_truth
 a layer does not tell its mixture what is padding
-    TransformerLayer.sublayers: self.feedforward(x, _, p, _) => self.feedforward(x, _, p)
+    TransformerLayer.sublayers: never self.has_auxiliary_loss
     tests/feedforward/test_mixture.py::test_padding_does_not_count_in_the_loss_of_a_model
 auxiliary losses are logged and not trained
     Task.summed: always _
