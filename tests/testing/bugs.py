@@ -337,7 +337,7 @@ an option of a component is accepted and not used
     components.attention.cosine:Cosine.__init__: keyword scale 10.0
     attention cosine every_option_changes_something
 a number that no norm can add is taken
-    Layer.__init__: check_range("norm 'layer': eps", eps, gt=0) => eps
+    Layer.__init__: check_range(_, eps, gt=0) => eps
     norm layer invalid_values_are_refused
 # classifiers
 padding counts in the mean
