@@ -34,8 +34,8 @@ def test_it_says_what_the_sweep_showed_without_loading_torch(folder):
     assert lines[4].endswith(
         ". To repeat it: tfzoo sweep norms.yaml --jobs 2 --seeds 4-6 --run norms_again"
     )
-    assert lines[5] == "val/loss, lower is better"
-    assert any(line.startswith("  3 seeds detect a difference of 0.") for line in lines)
+    assert "val/loss, lower is better" in lines
+    assert "3 seeds detect a difference of 0." in lines[4]
     assert any("whether the effect of norm depends on position: " in line for line in lines)
     assert any(
         line.startswith("  position rotary") and "better than sinusoidal" in line for line in lines

@@ -44,7 +44,7 @@ def test_the_same_command_again_finishes_what_is_missing(trainings, capsys):
     assert trainings.trained[4:] == ["norm=layer seed 2"]
     said = capsys.readouterr()
     assert "  failed: rms seed 2: it broke" in said.out
-    assert "to go on: tfzoo sweep tiny.yaml --retry failed" in said.out
+    assert "To go on: tfzoo sweep tiny.yaml --retry failed" in said.out
     assert sweep("--retry", "failed") == 0
     assert trainings.trained[5:] == ["norm=rms seed 2"]
     assert sweep() == 0
@@ -73,7 +73,7 @@ def test_a_run_that_diverged_is_told_from_one_that_failed(trainings, capsys):
             ["layer", "rms"],
             {"norm=rms": 1},
             {"": None},
-            "to go on: tfzoo sweep tiny.yaml --retry failed",
+            "To go on: tfzoo sweep tiny.yaml --retry failed",
         ),
         (["batch"], {}, {}, "every cell is refused"),
     ],

@@ -88,7 +88,7 @@ def test_the_page_of_a_model_says_what_each_of_its_options_does(name):
     assert "    kv_heads: number of heads of keys and values, each shared" in text
     said = re.findall(r"^ {4}([\w, ]+): components, by name or as ", text, re.M)
     assert len(said) == 1, "once for all of them"
-    assert {"norm", "mixer"} <= {*said[0].split(", ")}
+    assert {"norm", "attention"} <= {*said[0].split(", ")}
 
 
 @pytest.mark.parametrize(

@@ -184,22 +184,18 @@ def split_largest(batches: list[Rows], count: int) -> list[Rows]:
     return split
 
 
-class BatchLoader(DataLoader[Any]):
-    """The batches of a data set that is indexed by whole batches, in an order."""
-
-    def __init__(self, dataset: Any, order: LengthBucketedSampler, workers: int) -> None:
-        super().__init__(
-            dataset,
-            batch_size=None,
-            sampler=order,
-            num_workers=workers,
-            persistent_workers=workers > 0,
-            pin_memory=torch.cuda.is_available(),
-        )
-        self.order = order
+def loader_options(order: LengthBucketedSampler, workers: int) -> dict[str, Any]:
+    """The arguments of a ``DataLoader`` whose data set is indexed by whole batches, in an order."""
+    return {
+        "batch_size": None,
+        "sampler": order,
+        "num_workers": workers,
+        "persistent_workers": workers > 0,
+        "pin_memory": torch.cuda.is_available(),
+    }
 
 
-class TrainingLoader(BatchLoader):
+class TrainingLoader(DataLoader[Any]):
     """The training batches of one process. Each iteration is an epoch, by default the one that a
     Trainer sets.
 
@@ -214,9 +210,16 @@ class TrainingLoader(BatchLoader):
         BadRun: in ``load_state_dict``, if the order is that of another seed.
     """
 
-    def __init__(self, *batches: Any, limit: int | float | None = None) -> None:
-        super().__init__(*batches)
-        self.per_epoch = batches_per_epoch(len(self.order), limit)
+    def __init__(
+        self,
+        dataset: Any,
+        order: LengthBucketedSampler,
+        workers: int,
+        limit: int | float | None = None,
+    ) -> None:
+        super().__init__(dataset, **loader_options(order, workers))
+        self.order = order
+        self.per_epoch = batches_per_epoch(len(order), limit)
         self.done = 0
         """Batches of this process that were taken, of all epochs."""
         self.resumed = False

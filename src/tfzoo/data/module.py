@@ -10,17 +10,18 @@ from typing import Any, ClassVar, NamedTuple
 import lightning.pytorch as L
 import numpy as np
 from numpy.typing import NDArray
+from torch.utils.data import DataLoader
 
 from tfzoo.base import adapters
 from tfzoo.base.registry import DatasetSpec, TokenizerSpec, create
 from tfzoo.base.values import check_names, check_range
 from tfzoo.data.loaders import (
-    BatchLoader,
     Files,
     LengthBucketedSampler,
     StreamLoader,
     TextStream,
     TrainingLoader,
+    loader_options,
 )
 from tfzoo.data.prepare import (
     Examples,
@@ -223,15 +224,15 @@ class TextData(L.LightningDataModule):
         order = self._sampler("train", shuffle=True)
         return TrainingLoader(self.sets["train"], order, self.workers, limit=limit)
 
-    def val_dataloader(self) -> BatchLoader:
+    def val_dataloader(self) -> DataLoader[Any]:
         """All of ``val`` with its text, the longest examples first."""
         return self._loader("val")
 
-    def test_dataloader(self) -> list[BatchLoader]:
+    def test_dataloader(self) -> list[DataLoader[Any]]:
         """One loader for each of :attr:`test_names`, as for ``val``."""
         return [self._loader(name) for name in self.test_names]
 
-    def predict_dataloader(self) -> list[BatchLoader]:
+    def predict_dataloader(self) -> list[DataLoader[Any]]:
         """As :meth:`test_dataloader`, with the examples in the order of their rows."""
         return [self._loader(name, sort=False) for name in self.test_names]
 
@@ -378,6 +379,6 @@ class TextData(L.LightningDataModule):
         encoder.trainer, encoder.splits, encoder.sets = None, {}, {}
         return TextStream(files, encoder.encode_rows, self.max_tokens, self.seed, *self._processes)
 
-    def _loader(self, split: str, *, sort: bool = True) -> BatchLoader:
+    def _loader(self, split: str, *, sort: bool = True) -> DataLoader[Any]:
         order = self._sampler(split, shuffle=False, sort=sort)
-        return BatchLoader(self.sets[split], order, self.workers)
+        return DataLoader(self.sets[split], **loader_options(order, self.workers))

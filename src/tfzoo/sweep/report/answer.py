@@ -86,16 +86,16 @@ def go_on(results: Results) -> str:
     """What a larger sample would show, and the command that goes on."""
     judged, command = results.verdicts[0], results.folder.command
     statuses = {row["status"] for row in results.rows}
+    smallest = f"{judged.smallest}. " if judged.smallest else ""
     if "missing" in statuses:
-        return f"to go on: {command}"
+        return f"{smallest}To go on: {command}"
     if "failed" in statuses:
-        return f"to go on: {command} --retry failed"
+        return f"{smallest}To go on: {command} --retry failed"
     if "completed" not in statuses:
         if statuses == {"refused"}:
             return "every cell is refused: vary other parts"
         return "no run learnt anything: train for more steps, or with another learning rate"
     seeds, last = results.plan.seeds, max(results.plan.seeds)
-    smallest = f"{judged.smallest}. " if judged.smallest else ""
     if later := [look for look in judged.design.looks if look > len(seeds)]:
         every = ",".join(map(str, [*seeds, *range(last + 1, last + 1 + later[0] - len(seeds))]))
         return f"{smallest}To go on to {later[0]} seeds: {command} --seeds {every}"
