@@ -26,6 +26,8 @@ def test_a_finished_run_says_so_and_trains_on_where_it_is_to_last_longer(capsys)
     capsys.readouterr()
     assert main(args) == 0
     assert "run is complete: 2 steps" in capsys.readouterr().out
+    assert main([*args, "--trainer.max_steps", "1"]) == 0
+    assert "run is complete: 2 steps" in capsys.readouterr().out
     assert files() == before, "nothing is tested or written again"
     assert main([*args, "--trainer.max_steps", "3"]) == 0
     assert "--trainer.max_steps 3\n" in capsys.readouterr().out

@@ -89,8 +89,10 @@ def train(config: Config, run: str | None, command: list[str]) -> int:
         # without a checkpoint only rank 0 may read config.yaml, because it also writes it
         goes_on = resume_from or (not rank() and (folder / CONFIG).is_file())
         changed = check_config(folder, config.recipe, config.defaults) if goes_on else []
-        if resume_from and not changed and is_complete(folder):
-            steps = read_summary(folder)["fit"]["steps"]
+        steps = read_summary(folder).get("fit", {}).get("steps", 0)
+        most = config.recipe["trainer"].get("max_steps") or 0
+        is_shorter = changed == ["trainer.max_steps"] and 0 < most <= steps
+        if resume_from and (is_shorter or not changed) and is_complete(folder):
             print_result(
                 f"{relative_path(folder)} is complete: {steps:,} steps. To train on, raise "
                 f"--trainer.max_steps; to score it again: tfzoo score {relative_path(folder)}"
