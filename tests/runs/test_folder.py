@@ -12,6 +12,7 @@ from tfzoo.runs.folder import (
     check_config,
     choose,
     logged_curves,
+    read_config,
     read_summary,
     similar_runs,
     write_config,
@@ -110,6 +111,12 @@ def test_a_stranger_s_configuration_that_is_billions_of_values_is_not_read(tmp_p
     shared = [1]
     write_config(tmp_path, {"a": shared, "b": shared})
     assert check_config(tmp_path, {"a": [1], "b": [1]}, {}) == []
+
+
+def test_a_text_that_looks_like_a_number_is_read_as_the_text_that_was_written(tmp_path):
+    recipe = {"data": {"train": "1e5", "root": "no"}, "optim": {"lr": 1e-5}}
+    write_config(tmp_path, recipe)
+    assert read_config(tmp_path) == recipe
 
 
 def test_the_latest_runs_are_suggested_first():

@@ -57,6 +57,15 @@ class Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+class Dumper(yaml.SafeDumper):
+    """A ``SafeDumper`` that writes what occurs twice twice, and no alias, which is not read, and
+    that quotes a text which :class:`Loader` would take for a number, such as ``1e5``.
+    """
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 for tag, pattern, first in (
     ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
     ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", [*"tTfF"]),
@@ -67,7 +76,8 @@ for tag, pattern, first in (
         [*"-+.0123456789"],
     ),
 ):
-    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), first)
+    for cls in (Loader, Dumper):
+        cls.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), first)
 
 
 def parse_yaml(text: str, where: str) -> Any:
@@ -100,13 +110,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"{path}: a recipe is a mapping (task: ..., model: ...), not {type(values).__name__}"
         )
     return {str(key): value for key, value in (values or {}).items()}
-
-
-class Dumper(yaml.SafeDumper):
-    """A ``SafeDumper`` that writes what occurs twice twice, and no alias, which is not read."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
 
 
 def as_yaml(values: Mapping[str, Any]) -> str:
