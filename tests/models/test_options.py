@@ -138,3 +138,11 @@ def test_a_wrong_option_of_one_side_names_the_side(side, options, message):
 def test_a_wrong_option_of_both_sides_names_none(options):
     with pytest.raises(BadOption, match=r"^(pattern|feedforward)"):
         tfzoo.Transformer(20, 8, 2, 1, **options, encoder={"norm": "rms"})
+
+
+def test_a_derived_model_may_fix_options_that_it_does_not_take():
+    class Small(tfzoo.LanguageModel):
+        def __init__(self, width):
+            super().__init__(vocab_size=20, dim=width, heads=2, layers=1)
+
+    assert Small(8).config["dim"] == 8

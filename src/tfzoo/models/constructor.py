@@ -34,7 +34,8 @@ def with_stack_options(init: Callable[P, None]) -> Callable[P, None]:
     signature = _signature(init)
 
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
-        check_names(type(self), kwargs)
+        # A derived class may pass on what it does not take itself.
+        check_names(type(self), kwargs, [*signature.parameters][1:])
         if kwargs.get("like") is not None:
             kwargs = {**options_like(kwargs["like"], type(self)), **kwargs, "like": None}
         try:
