@@ -89,6 +89,16 @@ def test_what_a_checkpoint_could_not_restore_is_refused_when_built(build, says, 
     assert "\n" not in str(error.value)
 
 
+def test_a_task_may_pass_on_whatever_it_is_given(parts):
+    class Passing(tfzoo.ClassificationTask):
+        def __init__(self, *args, **settings):
+            super().__init__(*args, **settings)
+
+    assert Passing(*parts, seed=3).recipe["seed"] == 3
+    with pytest.raises(BadOption, match=r"Passing has no argument 'sed'\. Did you mean 'seed'"):
+        Passing(*parts, sed=3)
+
+
 def test_a_model_of_other_sizes_than_the_tokenizer_is_refused(parts):
     _, vocabulary = parts
     for sizes, says in [

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tfzoo.base import adapters, memory
 from tfzoo.base.registry import Entry
-from tfzoo.base.values import LAYERS, check_arguments, check_number, leaves, parameters
+from tfzoo.base.values import LAYERS, VARIADIC, check_arguments, check_number, leaves, parameters
 from tfzoo.data.tokenizer import Vocabulary
 from tfzoo.errors import BadRun, TfzooError
 from tfzoo.learning.adapter import Adapter, holds_adapter, merge, merged
@@ -47,7 +47,8 @@ class Stored(L.LightningModule):
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Check the names of arguments; a copy is made without any."""
         if args or options:
-            placed = [one.name for one in parameters(cls)][: len(args)]
+            own = [one.name for one in parameters(cls) if one.kind not in VARIADIC]
+            placed = own[: len(args)]
             check_arguments(cls, {*placed, *options}, [one.name for one in fields(cls.Settings)])
         return super().__new__(cls)
 
