@@ -125,3 +125,10 @@ def test_a_byte_that_is_not_utf8_is_told_with_its_line_and_what_to_do(
     message = str(caught.value)
     assert "\n" not in message
     assert f"lines, line 20,001: not UTF-8 (byte {byte}). Convert a copy, iconv -f ENC" in message
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf16_is_refused_with_or_without_its_mark(encoding, tmp_path):
+    (tmp_path / "lines").write_bytes("plain English\n".encode(encoding))
+    with pytest.raises(BadData, match=r"lines, line 1: not UTF-8 \(byte 0x"):
+        list(read_lines(tmp_path / "lines"))

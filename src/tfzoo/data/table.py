@@ -441,6 +441,8 @@ def decoded(stream: Iterable[bytes], name: str) -> Generator[str, None, None]:
                 raise not_utf8(line, error.start, name, number) from None
             if number == 1:
                 text = text.removeprefix("\ufeff")
+                if "\0" in text:  # UTF-16 without a byte order mark
+                    raise not_utf8(line, line.index(0), name, number)
             yield text.removesuffix("\r\n").removesuffix("\n")
     except (OSError, EOFError, zlib.error) as error:
         raise BadData(f"{name}: damaged or unreadable after line {number:,} ({error})") from None
