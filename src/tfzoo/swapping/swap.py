@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import zip_longest
+from types import ModuleType
 from typing import Any, Literal, Never
 
 import torch
@@ -21,7 +22,7 @@ from tfzoo.swapping import attentions, feedforwards, norms, positions
 from tfzoo.swapping.attentions import InterfaceAttention, NotSwappable, is_inside
 from tfzoo.swapping.feedforwards import SwappedFeedForward
 
-SWAPPED: Mapping[str, Any] = {
+SWAPPED: Mapping[str, ModuleType] = {
     "norm": norms,
     "attention": attentions,
     "weighting": attentions,

@@ -123,7 +123,11 @@ def swapped(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 def of_model(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The parameters and tables of the model, by their names in it."""
-    return {name[6:]: weight for name, weight in state.items() if name.startswith("model.")}
+    return {
+        name.removeprefix("model."): weight
+        for name, weight in state.items()
+        if name.startswith("model.")
+    }
 
 
 def count(names: Iterable[str], state: Mapping[str, Tensor]) -> str:

@@ -407,7 +407,7 @@ class TrainingRun:
         rows += format_scores(self.test_scores)
         if (self.folder / CURVES).exists():
             rows.append(("curves", relative_path(self.folder / CURVES)))
-        if self.checkpoint:
+        if self.checkpoint and not rank():
             # mapped: nothing else of it is read
             state = torch.load(self.checkpoint, "cpu", weights_only=True, mmap=True)
             path, step = relative_path(self.checkpoint), state["global_step"]

@@ -54,11 +54,9 @@ def cells_table(results: Results) -> Iterator[str]:
     """The lines of a table of all cells: how many runs ended, the score with its interval, the
     difference to the baseline and the verdict, by the first metric; the score by each other.
     """
-    names, metrics = (
-        map(results.axis_name, results.plan.axes),
-        [by.metric for by in results.verdicts],
-    )
-    rows = [[*names, "runs", metrics[0], "difference (95 % CI)", "verdict", *metrics[1:]]]
+    names = map(results.axis_name, results.plan.axes)
+    first, *more = (by.metric for by in results.verdicts)
+    rows = [[*names, "runs", first, "difference (95 % CI)", "verdict", *more]]
     for cell in results.cells:
         one, *others = cell.judged
         rows.append(

@@ -41,16 +41,26 @@ def format_mean(mean: float | None, low: float | None, high: float | None) -> st
 
 
 def format_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """A difference with its interval, if it has one: ``-0.12 (-0.20 to -0.04)``; 0 has no sign."""
+    """A difference with its interval, if it has one: ``-0.12 (-0.20 to -0.04)``."""
+    text, ends = format_difference(value, low, high)
+    return f"{text} ({ends})" if ends else text
+
+
+def format_difference(
+    value: float | None, low: float | None, high: float | None
+) -> tuple[str, str]:
+    """A difference, ``-0.12``, and its interval, ``-0.20 to -0.04``, ``""`` if it has none; 0 has
+    no sign.
+    """
     if value is None:
-        return NONE
+        return NONE, ""
     digits = 3 if low is None or high is None else decimals(low, high)
     first, *ends = (
         f"{one:{'+' * bool(round(one, digits))}z,.{digits}f}".replace("-", "\N{MINUS SIGN}")
         for one in (value, low, high)
         if one is not None
     )
-    return f"{first} ({' to '.join(ends)})" if ends else first
+    return first, " to ".join(ends)
 
 
 def format_memory(size: float | None) -> str:
@@ -188,8 +198,7 @@ def runs(cell: CellResult) -> Entry:
 def score(one: Judged) -> list[Entry]:
     """The mean of a cell, and its difference to the baseline with verdict and p."""
     p = "" if one.p_corrected is None else format_p(one.p_corrected)
-    text = format_interval(one.difference, one.difference_low, one.difference_high)
-    text, _, ends = text.rstrip(")").partition(" (")
+    text, ends = format_difference(one.difference, one.difference_low, one.difference_high)
     below = ", ".join(filter(None, (ends, one.verdict, p)))
     mean = Entry(format_mean(one.mean, one.low, one.high), one.mean)
     return [mean, Entry(text, one.difference, below, one.verdict)]
