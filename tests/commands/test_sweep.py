@@ -144,13 +144,20 @@ def test_a_dry_run_tells_cells_refusals_numbers_and_time_and_runs_nothing(traini
     assert sweep("--cell", "0", axes=axes) == 0
     assert sweep("--dry-run", "--jobs", "2", axes=axes) == 0
     said = capsys.readouterr().out
-    assert re.search(
-        r"0-1  norm=layer: 1 of 2 done\n +2-3  norm=batch: refused: .*norm 'batch' mixes tokens",
-        said,
-    )
-    assert "2 cells x 2 seeds in runs/tiny, 1 cells refused; 3 runs left" in said
+    assert re.search(r"0-1  norm=layer: 1 of 2 done\n +2-3  norm=batch: refused\n", said)
+    assert re.search(r"\n1 cell refused: .*norm 'batch' mixes tokens", said)
+    assert "2 cells x 2 seeds in runs/tiny: 3 runs left" in said
     assert "about 0:00:40 with --jobs 2: 0:00:20 a run, the mean of 1 completed runs" in said
     assert trainings.trained == ["norm=layer seed 1"]
+
+
+def test_a_dry_run_says_each_reason_of_refusals_once(trainings, capsys):
+    axes = {"model.norm": ["layer", "batch"], "model.position": ["sinusoidal", "rotary"]}
+    assert sweep("--dry-run", axes=axes) == 0
+    said = capsys.readouterr().out
+    assert said.count(": refused\n") == 2
+    assert said.count("mixes tokens") == 1
+    assert "\n2 cells refused: " in said
 
 
 def test_one_cell_by_number_is_one_run_whoever_counts(trainings, capsys):

@@ -4,6 +4,7 @@ print the answer, write the report.
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -197,8 +198,8 @@ class Progress:
 
 
 def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
-    """Lines: each cell with the numbers of its runs, refused cells with their reasons, the number
-    of runs left, and the estimated time.
+    """Lines: each cell with the numbers of its runs, each reason of refusals with the number of its
+    cells, the number of runs left, and the estimated time.
     """
     runs, count = planned_runs(plan, folder), len(plan.seeds)
     statuses = {run.number: run.status for run in runs}
@@ -206,15 +207,17 @@ def preview(plan: Plan, folder: Path, jobs: int) -> Iterator[str]:
         numbers = range(index * count, index * count + count)
         done = sum(statuses.get(number) in state.ENDED for number in numbers)
         span = f"{numbers[0]}-{numbers[-1]}" if count > 1 else f"{numbers[0]}"
-        what = f"refused: {cell.refused}" if cell.refused else f"{done} of {count} done"
+        what = "refused" if cell.refused else f"{done} of {count} done"
         yield f"  {span:>9}  {cell.name}: {what}"
-    refused = sum(bool(cell.refused) for cell in plan.cells)
+    refused = Counter(cell.refused for cell in plan.cells if cell.refused)
+    for why, cells in refused.items():
+        yield f"{cells} cell{'s' * (cells > 1)} refused: {why}"
     firsts = [run for run in runs if run.seed == plan.seeds[0]]
     trials = [one for run in firsts for one in tune.trials(run, plan) if not one.outcome.is_over]
     left = [run for run in runs if statuses[run.number] not in OVER] + trials
     yield (
-        f"{len(plan.cells) - refused} cells x {count} seeds in {relative_path(folder)}, "
-        f"{refused} cells refused; {len(left)} runs left"
+        f"{len(plan.cells) - refused.total()} cells x {count} seeds in {relative_path(folder)}: "
+        f"{len(left)} runs left"
     )
     times = [taken(run) for run in runs if statuses[run.number] in state.ENDED]
     total = seconds_left(len(left), times, jobs)
