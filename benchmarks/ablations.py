@@ -26,6 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import get_args
 
+from tfzoo.base.values import readable
 from tfzoo.base.yaml_files import read_yaml
 from tfzoo.sweep.judge.design import Design, parse_margin
 from tfzoo.sweep.judge.effects import axis_name
@@ -45,7 +46,6 @@ from tfzoo.sweep.report.sections import (
     difference,
     format_interval,
     format_mean,
-    format_memory,
     sign,
 )
 from tfzoo.sweep.run.runs_csv import FILE, Row
@@ -224,7 +224,7 @@ def table(
         fields += [
             f"{format_mean(one.mean, one.low, one.high)} {sign(one)}".strip() for one in cells
         ]
-        fields += [f"{cost[0]:,.0f}", f"{cost[1]:,.0f}", format_memory(cost[2])]
+        fields += [f"{cost[0]:,.0f}", f"{cost[1]:,.0f}", readable(cost[2])]
         yield f"| {' | '.join(fields)} |"
 
 

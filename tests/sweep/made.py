@@ -32,12 +32,12 @@ def make(
     positions: tuple[str, ...] = POSITIONS,
 ) -> Path:
     """A grid of norms and positions with a cell refused, a run failed and one half done."""
-    cells = []
+    cells = {}
     for norm, position in itertools.product(norms, positions):
         labels = {"model.norm": norm, "model.position": position}
         refused = LEAKY if (norm, position) == ("batch", "rotary") else ""
         name = folder_name(labels)
-        cells.append({"name": name, "labels": labels, "settings": labels, "refused": refused})
+        cells[name] = refused
         for seed in () if refused else seeds:
             run = folder / name / f"seed-{seed}"
             if (norm, position, seed) == ("rms", "none", seeds[-1]):

@@ -138,7 +138,7 @@ def test_growth_that_was_declared_is_no_growth(own_folder, capsys):
     first, out = capsys.readouterr().out.split("norms/report.md\n")[:2]
     assert "To go on to 5 seeds: tfzoo sweep norms.yaml --jobs 2 --seeds 1,2,3,4,5\n" in first
     assert "judged with" not in out
-    assert "judged with 3, 4, 5 seeds: " in Path("norms/report.html").read_text("utf-8")
+    assert "looks: [3, 4, 5]" in Path("norms/report.html").read_text("utf-8")
 
 
 # Margins

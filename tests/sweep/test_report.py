@@ -2,7 +2,6 @@
 
 import base64
 import html
-import json
 import re
 import shutil
 
@@ -40,8 +39,7 @@ def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(browser,
     assert said == []
     rows = page.locator("section table tbody tr")
     shown = {tuple(row.locator("td").all_inner_texts()[:2]) for row in rows.all()}
-    cells = json.loads((folder / "cells.json").read_text("utf-8"))["cells"]
-    assert shown == {tuple(cell["labels"].values()) for cell in cells}
+    assert shown == {tuple(cell.labels.values()) for cell in gather(folder).cells}
     assert page.locator("section img").count() == 1, "one table and one picture"
     assert page.locator("section table").count() == 1
     assert page.locator("details[open]").count() == 0, "then details, folded away"
@@ -54,7 +52,7 @@ def test_the_page_opens_without_errors_and_shows_every_cell_and_picture(browser,
         "tfzoo sweep norms.yaml --jobs 2",
         "torch 2.13.0+cpu",
         "AMD EPYC",
-        "Budget: steps 300",
+        'budget: {"steps": 300}',
     ):
         assert words in text
     page.set_viewport_size({"width": 390, "height": 800})
@@ -88,6 +86,20 @@ def test_curves_show_the_judged_metric_or_say_why_they_cannot(tmp_path):
     assert "train/loss by training step" in page
     assert "val/loss has no curve because runs validated at most once" in page
     assert "trainer.val_check_interval" in page
+
+
+def test_curves_of_trained_weights_show_what_a_swap_costs_at_once(tmp_path, monkeypatch):
+    made = make(tmp_path / "norms", (1, 2), ("layer", "rms"), ("sinusoidal",))
+    for path in made.glob("*/*/metrics.csv"):
+        first = 9.0 if "rms" in str(path) else 2.0
+        path.write_text(f"step,val/loss\n0,{first}\n10,2.1\n20,2.0\n30,1.9\n", "utf-8")
+    drawn = []
+    monkeypatch.setattr(figures, "inline", lambda figure, label: drawn.append(figure) or "")
+    results = gather(made)
+    figures.curves(results, results.cells)
+    low, high = drawn[0].axes[0].get_ylim()
+    assert low < 1.9
+    assert high > 9.0
 
 
 def test_a_click_on_a_title_sorts_and_another_turns_it_round(browser, folder):
@@ -182,7 +194,7 @@ def test_the_terminal_shows_the_answer_then_a_table_then_each_reason_once(folder
     answer, table, *details = capsys.readouterr().out.split("\n\n")
     assert len(answer.splitlines()) == 5
     head, *rows = table.splitlines()
-    columns = "norm position runs val/loss difference (95 % CI) verdict test/long/exact_match"
+    columns = "norm position Runs val/loss Difference (95 % CI), p after Holm"
     assert " ".join(head.split()) == columns
     assert [" ".join(row.split()[:2]) for row in rows] == [
         " ".join(cell.labels.values()) for cell in gather(folder).cells

@@ -51,7 +51,7 @@ def run_sweep(given: Namespace) -> int:
 
 def parse_seeds(text: str | None) -> list[int]:
     """The seeds that ``6-10`` or ``1,2,5-7`` lists; a number alone is how many, as in a sweep file:
-    ``4`` is ``1-4``. None if there is no text.
+    ``4`` is ``1-4``. Empty if there is no text.
 
     Raises:
         TfzooError: it is no such list.

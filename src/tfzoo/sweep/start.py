@@ -97,9 +97,7 @@ def create(plan: Plan, folder: Path, command: str) -> None:
     make(folder)
     check_folder(plan, folder)
     replace_text(folder / state.SWEEP, as_yaml(plan.to_dict()))
-    kept = ("name", "labels", "refused")
-    records = [{key: getattr(cell, key) for key in kept} for cell in plan.cells]
-    cells = {"command": command, "cells": records}
+    cells = {"command": command, "cells": {cell.name: cell.refused for cell in plan.cells}}
     replace_text(folder / state.CELLS, json.dumps(cells, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -355,7 +355,7 @@ def baseline(plan: Plan) -> dict[str, str]:
 
 
 def cells(plan: Plan) -> list[Cell]:
-    """The cells. Refuses more than 1,000, and two with the same folder."""
+    """The cells. Refuses more than 1,000."""
     found = []
     for labels in islice(combine(plan.axes, plan.mode, plan.baseline), MAX_CELLS + 1):
         sets = [plan.axes[axis][one] for axis, one in labels.items()]
@@ -365,8 +365,6 @@ def cells(plan: Plan) -> list[Cell]:
         raise BadRecipe(
             f"more than {MAX_CELLS} cells; vary less at once, or set mode: one_at_a_time"
         )
-    if len({cell.name.lower() for cell in found}) < len(found):
-        raise BadRecipe("two cells would have the same folder; rename axes or values")
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -34,13 +35,12 @@ MAX_POINTS = 100
 """Points of a curve; a plot this small shows no more."""
 EARLY = 0.15
 """The part of training that does not set the limits of the plot: its steep fall would hide later
-differences.
+differences. A plot that begins at step 0, as trained weights do, shows all: there it is what a
+swapped part costs at once.
 """
 
 Curve = dict[int, float]
 """A value by step."""
-Logged = dict[tuple[str, int], Curve]
-"""What runs have logged, by cell and seed."""
 
 
 def inline(figure: Figure, label: str) -> str:
@@ -50,17 +50,14 @@ def inline(figure: Figure, label: str) -> str:
 
 
 def best_cells(results: Results) -> list[CellResult]:
-    """The cells that pictures show: the baseline and the best by the sweep's own metric."""
+    """The cells that pictures show: the baseline, then the best by the sweep's own metric."""
     sign = 1 if results.verdicts[0].mode == "min" else -1
-    means = {
-        cell.name: sign * cell.judged[0].mean
-        for cell in results.cells
-        if cell.judged[0].mean is not None
-    }
-    names = sorted(means, key=lambda name: means[name])
-    base = [cell.name for cell in results.cells if cell.labels == results.plan.baseline]
-    shown = [*base, *(name for name in names if name not in base)][:MAX_CELLS]
-    return [cell for cell in results.cells if cell.name in shown]
+
+    def rank(cell: CellResult) -> tuple[bool, float]:
+        mean = cell.judged[0].mean
+        return cell.labels != results.plan.baseline, math.inf if mean is None else sign * mean
+
+    return sorted(results.cells, key=rank)[:MAX_CELLS]
 
 
 def forest(results: Results, verdicts: Verdicts, cells: Sequence[CellResult]) -> str | None:
@@ -105,23 +102,19 @@ def limits(values: Sequence[float | None], margin: float = 0.06) -> tuple[float,
     return float(low - margin * spread), float(high + margin * spread)
 
 
-def curves(
-    results: Results, cells: Sequence[CellResult], metric: str, logged: Logged
-) -> str | None:
+def curves(results: Results, cells: Sequence[CellResult]) -> str | None:
     """The curves of a metric as it was logged during training (:func:`validated`) and what they
     are: a small plot for each cell, a line for each seed, those of the baseline grey. None if
     nothing was logged.
     """
-    runs = {
-        cell.name: [one for (name, _), one in logged.items() if name == cell.name] for cell in cells
-    }
-    shown = [cell for cell in cells if runs[cell.name]]
+    metric, runs = validated(results)
+    shown = [cell for cell in cells if cell.name in runs]
     if not shown:
         return None
     baseline = results.plan.baseline
     base = [one for cell in shown if cell.labels == baseline for one in runs[cell.name]]
-    every = [point for own in runs.values() for curve in own for point in curve.items()]
-    end = max(step for step, _ in every)
+    every = [point for cell in shown for curve in runs[cell.name] for point in curve.items()]
+    start, end = min(every)[0], max(every)[0]
     late = [value for step, value in every if step >= EARLY * end]
     columns = min(4, len(shown))
     rows = -(-len(shown) // columns)
@@ -134,28 +127,34 @@ def curves(
                     points = sorted(curve.items())
                     steps, values = zip(*points[:: -(-len(points) // MAX_POINTS)], strict=True)
                     axes.plot(steps, values, color=colour, linewidth=1.0)
-            axes.set(ylim=limits(late), xlim=(0, end), title=escape_dollars(cell.title))
+            axes.set(xlim=(0, end), title=escape_dollars(cell.title))
+        if start:
+            grid[0].set_ylim(*limits(late))
         for axes in grid[len(shown) :]:
             axes.remove()
     picture = inline(figure, f"{metric} of each cell by step")
     return f"{picture}<figcaption>{escape(caption(results, metric))}</figcaption>"
 
 
-def validated(results: Results) -> tuple[str, Logged]:
+def validated(results: Results) -> tuple[str, dict[str, list[Curve]]]:
     """The first of these that was logged more than once: the judged metric, the same metric on the
-    validation split, the validation loss; else the training loss. And its curve in each completed
-    run that logged it, by cell and seed.
+    validation split, the validation loss; else the training loss. And its curves by cell, one for
+    each completed run that logged it.
     """
     top, judged = results.folder.path, results.verdicts[0].metric
-    runs = {
-        (row["cell"], row["seed"]): logged_curves(top / row["run_folder"])
+    runs = [
+        (row["cell"], logged_curves(top / row["run_folder"]))
         for row in results.rows
         if row["status"] == "completed" and row["run_folder"]
-    }
+    ]
     names = (judged, f"val/{judged.rpartition('/')[2]}", "val/loss")
-    several = {name for run in runs.values() for name, curve in run.items() if len(curve) > 1}
+    several = {name for _, run in runs for name, curve in run.items() if len(curve) > 1}
     metric = next((name for name in names if name in several), "train/loss")
-    return metric, {run: found[metric] for run, found in runs.items() if metric in found}
+    curves = defaultdict[str, list[Curve]](list)
+    for cell, run in runs:
+        if metric in run:
+            curves[cell].append(run[metric])
+    return metric, curves
 
 
 def caption(results: Results, metric: str) -> str:

@@ -15,16 +15,14 @@ from tfzoo.sweep.report.sections import (
     SIGNS,
     Section,
     Table,
-    format_interval,
-    format_mean,
-    runs,
+    cells,
     sections,
-    sign,
 )
 from tfzoo.sweep.run.runs_csv import FILE, write_csv
 
 TEMPLATE = Path(__file__).parent / "page.html"
-SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
+SPECIAL = re.compile(r"[\\`*\[\]|#~]|(?<![^\W_])_|_(?![^\W_])")
+"""What Markdown reads as markup; underscores within words are none."""
 
 
 def publish(results: Results) -> None:
@@ -51,24 +49,10 @@ def publish(results: Results) -> None:
 
 
 def cells_table(results: Results) -> Iterator[str]:
-    """The lines of a table of all cells: how many runs ended, the score with its interval, the
-    difference to the baseline and the verdict, by the first metric; the score by each other.
-    """
-    names = map(results.axis_name, results.plan.axes)
-    first, *more = (by.metric for by in results.verdicts)
-    rows = [[*names, "runs", first, "difference (95 % CI)", "verdict", *more]]
-    for cell in results.cells:
-        one, *others = cell.judged
-        rows.append(
-            [
-                *cell.labels.values(),
-                str(runs(cell)),
-                format_mean(one.mean, one.low, one.high),
-                format_interval(one.difference, one.difference_low, one.difference_high),
-                "a hint: " * one.is_hint + one.verdict,
-                *(f"{format_mean(by.mean, by.low, by.high)} {sign(by)}" for by in others),
-            ]
-        )
+    """The lines of the table of all cells, up to what is said by the first metric."""
+    whole = cells(results)
+    end = whole.heads.index(results.verdicts[0].metric) + 2
+    rows = [whole.heads[:end], *([*map(str, row[:end])] for row in whole.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(map(str.ljust, row, widths)).rstrip()
@@ -93,7 +77,7 @@ def markdown(results: Results, shown: Sequence[Section]) -> str:
             lines += ["", f"## {escape(section.title)}", ""]
             lines += [f"- {escape(line)}" for _, line in section.lines]
         if section.table:
-            lines += [*([""] if section.lines else []), *table(section.table)]
+            lines += table(section.table)
     links = "Plots: [report.html](report.html). One row per run: [runs.csv](runs.csv)."
     return "\n".join([*lines, "", links, ""])
 
@@ -107,8 +91,7 @@ def table(shown: Table) -> Iterator[str]:
 
 
 def escape(text: str) -> str:
-    """Escaped text on one line. Underscores within words need no escape."""
-    shown = SPECIAL.sub(r"\\\1", " ".join(text.split()))
-    shown = re.sub(r"(?<=\w)\\_(?=\w)", "_", shown)
+    """Escaped text on one line."""
+    shown = SPECIAL.sub(r"\\\g<0>", " ".join(text.split()))
     # A sign that is followed by a space opens no tag.
-    return re.sub(r"\\([<>])(?=\s)", r"\1", shown).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    return re.sub(r"<(?!\s)", "&lt;", re.sub(r">(?!\s)", "&gt;", shown))

@@ -5,10 +5,10 @@ of all cells, a picture of the effects, then details, the last of which is how t
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from statistics import mean
+from dataclasses import dataclass
 from typing import Any
 
+from tfzoo.base.values import readable
 from tfzoo.sweep.judge.effects import NO_BETTER, listed
 from tfzoo.sweep.judge.sentences import decimals, format_p
 from tfzoo.sweep.judge.verdicts import DECIDED, Judged, Verdicts, summary
@@ -20,10 +20,8 @@ from tfzoo.sweep.run.state import ENDED
 NONE = "–"
 
 
-def format_value(value: float | None) -> str:
+def format_value(value: float) -> str:
     """Four significant digits; large numbers with commas."""
-    if value is None:
-        return NONE
     if math.isfinite(value) and abs(value) >= 10_000:
         return f"{value:,.0f}"
     return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
@@ -63,17 +61,10 @@ def format_difference(
     return first, " to ".join(ends)
 
 
-def format_memory(size: float | None) -> str:
-    """Bytes in MiB or GiB."""
-    if size is None:
-        return NONE
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
-
-
-COSTS: dict[str, tuple[str, Callable[[float | None], str]]] = {
+COSTS: dict[str, tuple[str, Callable[[float], str]]] = {
     "parameters": ("Parameters", format_value),
     "tokens_per_second": ("Training tokens/s", format_value),
-    "peak_memory": ("Peak memory", format_memory),
+    "peak_memory": ("Peak memory", readable),
     "train_seconds": ("Training s", format_value),
 }
 """Columns of ``runs.csv`` that are shown where they were measured, with title and format."""
@@ -81,6 +72,14 @@ SIGNS = {"better": "▲", "worse": "▼", "equivalent": "■", "not yet known": 
 INCOMPLETE = (*NO_BETTER, "failed", "missing")
 """What becomes of runs that do not complete."""
 MADE = "How it was made"
+LEGEND = (
+    "all 95 % intervals of a metric's differences together hold in 95 of 100 sweeps (each has the "
+    "level 1 - 0.05 / comparisons). p and verdicts are corrected for all comparisons of a metric "
+    "(Holm's method, which is sharper than the intervals; family-wise error rate 5 %). Where looks "
+    "are declared, verdicts and intervals hold at all of them together; p is sequential, the "
+    "smallest so far."
+)
+"""How verdicts and intervals are to be read."""
 HINTS = {"better": "△", "worse": "▽", "equivalent": "□"}
 
 
@@ -130,7 +129,6 @@ def sections(results: Results) -> list[Section]:
     is_cut = len(results.cells) > figures.MAX_CELLS
     cut = f" (the baseline and the best {len(shown) - 1})" * is_cut
     first, *others = results.verdicts
-    logged = figures.validated(results)
     found = [
         Section("All cells", table=cells(results), is_folded=False),
         Section(f"Effects{cut}", (), None, figures.forest(results, first, shown), is_folded=False),
@@ -150,9 +148,8 @@ def sections(results: Results) -> list[Section]:
             ],
         ),
         Section("Again with other seeds", again(results)),
-        swapped(results, *logged),
         Section("What is missing or went wrong", troubles(results)),
-        Section(f"Learning curves{cut}", picture=figures.curves(results, shown, *logged)),
+        Section(f"Learning curves{cut}", picture=figures.curves(results, shown)),
         Section(MADE, [("", f"{name}: {text}") for name, text in facts(results)]),
     ]
     return [one for one in found if one.lines or one.table or one.picture]
@@ -180,7 +177,9 @@ def cells(results: Results) -> Table:
             row.append(Entry(values or NONE, values))
         for judged in cell.judged:
             row += score(judged)
-        row += [Entry(form(cell.mean(key)), cell.mean(key)) for key, (_, form) in costs.items()]
+        for key, (_, form) in costs.items():
+            mean = cell.mean(key)
+            row.append(Entry(NONE if mean is None else form(mean), mean))
         rows.append(row)
     return Table([*heads, *(words for words, _ in costs.values())], rows)
 
@@ -199,7 +198,7 @@ def score(one: Judged) -> list[Entry]:
     """The mean of a cell, and its difference to the baseline with verdict and p."""
     p = "" if one.p_corrected is None else format_p(one.p_corrected)
     text, ends = format_difference(one.difference, one.difference_low, one.difference_high)
-    below = ", ".join(filter(None, (ends, one.verdict, p)))
+    below = ", ".join(filter(None, (ends, "a hint: " * one.is_hint + one.verdict, p)))
     mean = Entry(format_mean(one.mean, one.low, one.high), one.mean)
     return [mean, Entry(text, one.difference, below, one.verdict)]
 
@@ -244,43 +243,6 @@ def sign(one: Judged) -> str:
     return (HINTS if one.is_hint else SIGNS)[one.verdict] if one.verdict in DECIDED else ""
 
 
-def swapped(results: Results, metric: str, logged: figures.Logged) -> Section:
-    """What a part that was swapped in a trained model costs at once, and the first validation that
-    is no worse, but for the sweep's margin, than that of the same seed's baseline before its first
-    step; empty unless training began with trained weights, which are validated before it.
-    """
-    judged = results.verdicts[0]
-    curves = {run: curve for run, curve in logged.items() if 0 in curve}
-    sign = 1 if metric.endswith("loss") or judged.mode == "min" else -1
-    baseline = [cell.name for cell in results.cells if cell.labels == results.plan.baseline]
-    same = metric.rpartition("/")[2] == judged.metric.rpartition("/")[2]
-    margin = judged.design.margin if same else None
-    goals = {
-        seed: sign * curve[0] + (margin.at(curve[0]) if margin else 0.0)
-        for (name, seed), curve in curves.items()
-        if name in baseline
-    }
-    rows = []
-    for cell in results.cells:
-        own = {seed: curves[cell.name, seed] for seed in goals if (cell.name, seed) in curves}
-        good = [
-            next((str(at) for at in sorted(curve) if sign * curve[at] <= goals[seed]), "not")
-            for seed, curve in sorted(own.items())
-        ]
-        if own:
-            at_once = mean(curve[0] for curve in own.values())
-            entries = [Entry(format_value(at_once), at_once), Entry(", ".join(good))]
-            rows.append([Entry(cell.title, cell.title), *entries])
-    caption = (
-        f"Training began with trained weights. {metric} before the first step, the mean over "
-        "seeds, and the first validation that is as good as the baseline's before its first step"
-        f"{', or worse by at most the margin' * bool(margin)}."
-    )
-    heads = ["", "before the first step", "made good after steps, by seed"]
-    lines = [("", caption)] if rows else []
-    return Section("What a swap costs at once", lines, Table(heads, rows) if rows else None)
-
-
 def troubles(results: Results) -> list[tuple[str, str]]:
     """What refused cells and runs that did not complete came to: a line for each reason, with all
     that it is the reason of.
@@ -299,50 +261,23 @@ def troubles(results: Results) -> list[tuple[str, str]]:
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
-    """The title and the text of each line. Values that differ between runs are listed with the
+    """The title and the text of each line: the sweep file as it was read, but for what the report
+    has said already, then what it ran on. Values that differ between runs are listed with the
     number of runs.
     """
-    plan, design = results.plan, results.verdicts[0].design
     of_runs = [one.get("fit", {}) for one in results.folder.summaries()]
-    baseline = [f"{results.axis_name(axis)} {label}" for axis, label in plan.baseline.items()]
-    seeds = sorted({row["seed"] for row in results.rows if row["seed"] is not None})
-    before = " and ".join(map(str, design.earlier))
-    limits = [f"{key} {value}" for key, value in asdict(plan.budget).items() if value is not None]
+    file = results.plan.to_dict()
     found = {
-        "Recipe": plan.recipe or " on ".join(filter(None, (plan.module, plan.data))),
-        "Baseline": ", ".join(baseline),
-        "Seeds": ", ".join(map(str, seeds)),
-        "Budget": ", ".join(limits) or "that of the recipe",
-        "Tuned": plan.tune
-        and f"{plan.tune.key}, for each cell, among {text([*plan.tune.values.values()])}",
-        "Grown": before
-        and f"judged with {before} seeds before; the sweep did not declare that it would grow "
-        "(looks), so what it says now is an estimate and no verdict",
-        "Command": results.folder.command,
-        **{key: text(value) for key, value in plan.overrides.items()},
-        "Versions": counted(
+        **{key: text(file[key]) for key in file if key not in ("axes", "claim")},
+        "command": results.folder.command,
+        "versions": counted(
             ", ".join(f"{name} {of}" for name, of in one.get("versions", {}).items())
             for one in of_runs
         ),
-        "Hardware": counted(machine(one.get("hardware") or {}) for one in of_runs),
-        "How to read it": legend(design.looks),
+        "hardware": counted(machine(one.get("hardware") or {}) for one in of_runs),
+        "how to read it": LEGEND,
     }
     return [(name, words) for name, words in found.items() if words]
-
-
-def legend(looks: Sequence[int]) -> str:
-    """How verdicts and intervals are to be read."""
-    return (
-        "all 95 % intervals of a metric's differences together hold in 95 of 100 sweeps (each has "
-        "the level 1 - 0.05 / comparisons). p and verdicts are corrected for all comparisons of a "
-        "metric (Holm's method, which is sharper than the intervals; family-wise error rate 5 %)."
-    ) + (
-        f" The sweep declared that it would be judged with {', '.join(map(str, looks))} seeds: "
-        "verdicts and intervals hold at all of these looks together; p is sequential, the smallest "
-        "so far."
-        if looks
-        else ""
-    )
 
 
 def machine(hardware: dict[str, Any]) -> str:

@@ -47,8 +47,8 @@ class SweepFolder:
         try:
             plan = parse(path / SWEEP, read_yaml(path / SWEEP))
             made = json.loads((path / CELLS).read_text("utf-8"))
-            refused = {str(one["name"]): str(one["refused"]) for one in made["cells"]}
-            cells = [replace(cell, refused=refused[cell.name]) for cell in plan.cells]
+            refused = made["cells"]
+            cells = [replace(cell, refused=str(refused[cell.name])) for cell in plan.cells]
             return cls(path, str(made["command"]), replace(plan, cells=cells))
         except (ValueError, KeyError, TypeError) as error:
             raise BadRun(
