@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tfzoo.errors import BadRun, UnknownName
-from tfzoo.plots.curves import curves_figure, draw_curves, read_run, read_runs
+from tfzoo.plots.curves import curves_figure, draw_curves, read_runs
 
 
 def make(folder, rows=8, monitor="val/chrf", **columns):
@@ -50,7 +50,7 @@ def legend(figure):
 
 
 def test_one_run_has_losses_score_and_learning_rate_by_optimiser_step(tmp_path):
-    figure = curves_figure([read_run(make(tmp_path / "numbers/1"))])
+    figure = curves_figure(read_runs([make(tmp_path / "numbers/1")]))
     drawn = panels(figure)
     assert list(drawn) == ["loss (nats)", "val/chrf", "learning rate"]
     train, val = drawn["loss (nats)"]
@@ -77,19 +77,19 @@ def test_a_monitored_minimum_is_the_best(tmp_path):
     folder = make(tmp_path / "run", val__loss=[3, None, 1, None, 2, None, 1, None])
     config = {"checkpoint": {"monitor": "val/loss", "mode": "min"}}
     (folder / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
-    assert read_run(folder).best() == (6, 1.0), "the first of two equal ones"
+    assert read_runs([folder])[0].best() == (6, 1.0), "the first of two equal ones"
 
 
 def test_values_that_are_not_finite_are_a_gap(tmp_path):
     nan = [5.0, 4.0, math.nan, math.inf, 3.0, math.nan, math.nan, math.nan]
-    run = read_run(make(tmp_path / "run", train__loss=nan, val__chrf=[math.nan] * 8))
+    (run,) = read_runs([make(tmp_path / "run", train__loss=nan, val__chrf=[math.nan] * 8)])
     drawn = curves_figure([run]).axes[0].lines[0].get_ydata()
     assert np.isfinite(drawn).tolist() == [True, True, False, False, True, False, False, False]
     assert run.best() is None
 
 
 def test_metrics_are_chosen_by_name(tmp_path):
-    run = read_run(make(tmp_path / "run"))
+    (run,) = read_runs([make(tmp_path / "run")])
     assert list(panels(curves_figure([run], ["val/loss", "train/lr"]))) == [
         "val/loss (nats)",
         "learning rate",
@@ -108,7 +108,7 @@ def test_what_is_no_run_is_told(tmp_path):
         ("runs/1/config.yaml", "no metrics.csv with values of training"),
     ):
         with pytest.raises(BadRun, match=message):
-            read_run(tmp_path / path)
+            read_runs([tmp_path / path])
 
 
 def logger():

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfzoo.base.terminal import notify, print_result
+from tfzoo.base.terminal import notify, print_result, relative_path
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.commands.predict import load_task, open_output
-from tfzoo.data.table import decoded
 from tfzoo.errors import BadData, BadOption, TfzooError
 from tfzoo.learning.trained_run import TrainedRun
+from tfzoo.plots.style import save
 
 if TYPE_CHECKING:
     from tfzoo.plots.attention import AttentionMaps
-from tfzoo.base.kinds import KINDS
-from tfzoo.base.terminal import relative_path
-from tfzoo.plots.style import check_suffix, save
 
 FILE = "attention.html"
 PAGE = ".html"
@@ -35,12 +31,11 @@ tfzoo attention runs/numbers/1 "two plus two" --compare runs/gru/1   two runs si
 
 def run_attention(given: Namespace) -> int:
     """Write the page of one text."""
-    if given.output != "-" and Path(given.output).suffix.lower() != PAGE:
+    if Path(given.output).suffix.lower() != PAGE:
         raise TfzooError(f"--output {given.output}: a page is written, whose name ends in {PAGE}")
     names = [given.run, *([given.compare] if given.compare else [])]
     first, *others = [TrainedRun(name) for name in names]
-    text = (given.text if given.text is not None else read_text()).strip()
-    if not text:
+    if not (text := given.text.strip()):
         raise BadData('the text is empty: tfzoo attention RUN "a sentence"')
     tasks = [load_task(first, given.device)]
     for other in others:
@@ -57,10 +52,9 @@ def run_attention(given: Namespace) -> int:
     runs = [maps.of_layers(given.layers) for maps in runs] if given.layers else runs
     from tfzoo.plots.attention import attention_page
 
-    with open_output(None if given.output == "-" else given.output) as out:
+    with open_output(given.output) as out:
         out.write(attention_page(*runs))
-    if given.output != "-":
-        print_result(given.output)
+    print_result(given.output)
     return 0
 
 
@@ -73,9 +67,7 @@ def attention_parser() -> CommandParser:
         ATTENTION_HELP,
     )
     parser.add_run()
-    parser.add_argument(
-        "text", metavar="TEXT", nargs="?", help="one text; standard input when left out"
-    )
+    parser.add_argument("text", metavar="TEXT", help="one text")
     parser.add_argument(
         "--compare", metavar="RUN2", help="show this run, of the same task, beside the first"
     )
@@ -83,7 +75,7 @@ def attention_parser() -> CommandParser:
         "--output",
         metavar="FILE",
         default=FILE,
-        help="the page to write, or - for standard output (default: %(default)s)",
+        help="the page to write (default: %(default)s)",
     )
     parser.add_argument(
         "--layers", type=numbers, metavar="N,N", help="these layers alone, such as 0,5"
@@ -95,16 +87,6 @@ def attention_parser() -> CommandParser:
 def numbers(text: str) -> set[int]:
     """Whole numbers between commas."""
     return {int(one) for one in text.split(",")}
-
-
-def read_text() -> str:
-    """The one line of standard input that is not empty; "" if there is none."""
-    if sys.stdin is None or sys.stdin.isatty():
-        raise BadData('TEXT is missing: tfzoo attention RUN "a sentence"')
-    lines = [line for line in decoded(sys.stdin.buffer, "standard input") if line.strip()]
-    if len(lines) > 1:
-        raise BadData(f"attention shows one text, but standard input has {len(lines):,} lines")
-    return "".join(lines)
 
 
 def maps_of(task: Any, text: str, run: str) -> AttentionMaps:
@@ -136,9 +118,9 @@ A run in a folder that is called position is written with its path: ./position
   tfzoo plot position rotary --position.base 500000 --length 1024
 """
 SIZES = {
-    "dim": (64, "width of the model and of a head"),
-    "heads": (8, "number of heads"),
-    "length": (128, "number of positions"),
+    "dim": "width of the model and of a head (default: 64)",
+    "heads": "number of heads (default: 8)",
+    "length": "number of positions (default: 128)",
 }
 
 
@@ -158,8 +140,8 @@ def plot_parser() -> CommandParser:
         action="append",
         help="draw this column of metrics.csv, and no others; may be given several times",
     )
-    for name, (size, text) in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, metavar="N", help=f"{text} (default: {size})")
+    for name, text in SIZES.items():
+        parser.add_argument(f"--{name}", type=int, metavar="N", help=text)
     parser.add_argument(
         "--causal", action="store_true", default=None, help="position: in a decoder"
     )
@@ -170,19 +152,12 @@ def plot_parser() -> CommandParser:
 def plot(given: Namespace) -> int:
     """Draw a picture, write it and print its path."""
     first = given.what[0]
-    if first in KINDS and first != "position" and not Path(first).exists():
-        raise TfzooError(
-            f"{first} has no picture. Kinds with one: position; for a run's attention: tfzoo "
-            "attention RUN TEXT"
-        )
     draw, foreign = draw_runs, (*SIZES, "causal")
     if first == "position":
         draw, foreign = draw_position, ("metric",)
     for name in foreign:
         if getattr(given, name) is not None:
             raise TfzooError(f"--{name} is nothing of tfzoo plot {first} (tfzoo plot --help)")
-    if given.output is not None:
-        check_suffix(given.output)
     figure, path = draw(given)
     path = path if given.output is None else Path(given.output)
     save(figure, path)
@@ -202,8 +177,7 @@ def draw_position(given: Namespace) -> tuple[Any, Path]:
         if option.text is None:
             raise TfzooError(f"--{option.key} needs a value")
         options[option.key.removeprefix("position.")] = option.value
-    sizes = {name: default for name, (default, _) in SIZES.items()}
-    sizes |= {name: value for name in SIZES if (value := getattr(given, name)) is not None}
+    sizes = {name: value for name in SIZES if (value := getattr(given, name)) is not None}
     figure = position_figure({"name": names[0], **options}, **sizes, causal=bool(given.causal))
     return figure, Path(f"position_{names[0]}.png")
 

@@ -190,19 +190,7 @@ class AttentionMaps(list[AttentionMap]):
 
 
 class TooLarge(TfzooError):
-    """A page that would be too large.
-
-    Args:
-        size: what would be too large, in words.
-        runs: what it shows.
-        share: the share of it that would not be too large.
-    """
-
-    def __init__(self, size: str, runs: Sequence[AttentionMaps], share: float) -> None:
-        layers = sorted({one.layer for maps in runs for one in maps})
-        fewer = ",".join(map(str, layers[: int(len(layers) * share)]))
-        choose = f"choose layers (--layers {fewer} or maps.of_layers([{fewer}])) or "
-        super().__init__(f"{size}: {choose if fewer else ''}give a shorter text")
+    """A page that would be too large."""
 
 
 def attention_page(*runs: AttentionMaps) -> str:
@@ -226,8 +214,10 @@ def attention_page(*runs: AttentionMaps) -> str:
     sides = {one.side for maps in runs for one in maps}
     page = render(TEMPLATE, text=runs[0].text, runs=runs, sides=sides, data=data)
     if (size := len(page.encode())) > MAX_BYTES:
-        words = f"the page would have {size / 1e6:.1f} MB, more than {MAX_BYTES / 1e6:g} MB"
-        raise TooLarge(words, runs, MAX_BYTES / size)
+        raise TooLarge(
+            f"the page would have {size / 1e6:.1f} MB, more than {MAX_BYTES / 1e6:g} MB: choose "
+            "layers (--layers 0 or maps.of_layers([0])) or give a shorter text"
+        )
     return page
 
 

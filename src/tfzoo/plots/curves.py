@@ -94,12 +94,8 @@ def read_runs(folders: Sequence[Path]) -> list[RunMetrics]:
     return [read_run(given, str(path.relative_to(common))) for path, given in paths.items()]
 
 
-def read_run(folder: Path, name: str = "") -> RunMetrics:
-    """Read the metrics of a run.
-
-    Args:
-        folder: the run's folder.
-        name: what to call it; empty for the last two parts of its path.
+def read_run(folder: Path, name: str) -> RunMetrics:
+    """Read the metrics of a run, and call it ``name``.
 
     Raises:
         BadRun: there is no run, or it has logged nothing.
@@ -119,7 +115,7 @@ def read_run(folder: Path, name: str = "") -> RunMetrics:
     if settings.get("save_top_k") == 0:
         monitor = None
     return RunMetrics(
-        name or "/".join(folder.absolute().parts[-2:]),
+        name,
         {
             name: (np.array(sorted(curve)), np.array([curve[step] for step in sorted(curve)]))
             for name, curve in found.items()
@@ -134,7 +130,7 @@ def draw_curves(folder: Path, loggers: Sequence[Any], step: int) -> None:
     nothing. If that fails, a message says so.
     """
     try:
-        figure = curves_figure([read_run(folder)])
+        figure = curves_figure(read_runs([folder]))
         save(figure, folder / FILE)
     except BadRun:
         return
