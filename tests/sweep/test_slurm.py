@@ -13,7 +13,8 @@ from submitit.slurm.slurm import SlurmInfoWatcher, SlurmJob
 
 from tests.sweep.stand_in import Sweep
 from tests.waiting import soon
-from tfzoo.errors import BadOption
+from tfzoo.base import loading
+from tfzoo.errors import BadOption, TfzooError
 from tfzoo.sweep.plan.sweep_file import Budget
 from tfzoo.sweep.run import cluster as clusters
 from tfzoo.sweep.run import slurm
@@ -109,6 +110,8 @@ def test_without_slurm_it_says_where_to_start(tmp_path, monkeypatch):
         slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)
 
 
-def test_without_its_library_an_engine_says_how_to_install_it():
-    with pytest.raises(BadOption, match=r"pip install 'tfzoo\[slurm\]'"):
-        clusters.load_library("slurm", "no_such_module")
+def test_without_its_library_an_engine_says_how_to_install_it(tmp_path, monkeypatch):
+    sweep = Sweep(tmp_path, ["layer"], 0.2, monkeypatch)
+    monkeypatch.setattr(loading, "find_spec", lambda name: None)
+    with pytest.raises(TfzooError, match=r"pip install 'tfzoo\[slurm\]'"):
+        slurm.run(sweep.plan, sweep.folder, sweep.runs, None, sweep.update)

@@ -16,7 +16,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from tfzoo.base.terminal import notify
-from tfzoo.errors import BadOption, BadRun
+from tfzoo.errors import BadRun
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run.local import Stop
 from tfzoo.sweep.run.state import OVER, STOPPED, SWEEP, Notify, Run, Status, record_failure
@@ -181,14 +181,3 @@ class Cluster:
         reason = f"on {ended.host}: {ended.message} (exit code {ended.code})"
         record_failure(run.folder, reason)
         return "failed"
-
-
-def load_library(extra: str, name: str) -> Any:
-    """The library of an engine."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise BadOption(
-            f"--engine {extra} needs {name}, which cannot be imported ({error}): "
-            f"pip install 'tfzoo[{extra}]'"
-        ) from None

@@ -1,10 +1,12 @@
 """The runs of a sweep as tasks of a Ray cluster. A run whose machine is lost resumes elsewhere."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from tfzoo.base import adapters
+from tfzoo.base.loading import require
 from tfzoo.errors import BadRun
 from tfzoo.sweep.plan.sweep_file import Plan
 from tfzoo.sweep.run.cluster import (
@@ -13,7 +15,6 @@ from tfzoo.sweep.run.cluster import (
     Cluster,
     Ended,
     gpus_per_run,
-    load_library,
     run_job,
 )
 from tfzoo.sweep.run.local import threads_per_run
@@ -25,7 +26,8 @@ def run(plan: Plan, folder: Path, runs: Sequence[Run], jobs: int | None, on_chan
     time. Without ``jobs`` as many runs start as the cluster has room for. Returns as
     :func:`tfzoo.sweep.run.local.run` does; after a signal the runs end with a checkpoint.
     """
-    ray = load_library("ray", "ray")
+    require("ray", "ray")
+    ray: Any = import_module("ray")
     try:
         ray.init(log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError) as error:
