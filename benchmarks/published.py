@@ -74,7 +74,8 @@ def ids(folder: Path, theirs: Any, count: int) -> str:
     ``count`` of several scripts, and :data:`ODD`.
     """
     from tests.published_folders import mixed_lines
-    from tfzoo.data.tokenizer import LINE_ENDS, found_in, restored
+    from tfzoo.data.tokenizer import found_in, restored
+    from tfzoo.data.tokenizers import LINE_ENDS
 
     ours, same = restored(*found_in(folder)), 0
     lines = [*ODD, *TEXTS, *mixed_lines(count)]

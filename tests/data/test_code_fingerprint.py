@@ -10,7 +10,7 @@ from tfzoo.data.prepare import identity, source_hash
 
 OWN = """
 from own_tokenizers.helper import SHIFT
-from tfzoo.data.tokenizers.bytes import Bytes
+from tfzoo.data.tokenizers import Bytes
 from tfzoo.base.registry import register
 
 @register("tokenizer", "edited")

@@ -196,11 +196,12 @@ def test_padding_may_be_a_function_of_the_arguments():
     ("options", "error", "message"),
     [
         ({}, BadOption, "say what to swap"),
-        ({"nrom": "rms"}, BadOption, "no argument 'nrom'. Did you mean 'norm'.*norm, attention, w"),
+        ({"nrom": "rms"}, BadOption, "no argument 'nrom'. Did you mean 'norm'.*allow, attention"),
         ({"norm": "rmz"}, UnknownName, "Did you mean 'rms'"),
         ({"norm": {"name": "rms", "epz": 1}}, BadOption, "has no option 'epz'"),
         ({"norm": "rms", "only": "block*"}, BadOption, r"It has:\n.*kept  layers.*not in only"),
         ({"norm": "batch"}, BadOption, r"valid='\.\.\.' names.*src_key_padding_mask"),
+        ({"norm": "batch", "valid": 3}, BadOption, r"valid='\.\.\.' names.*src_key_padding_mask"),
         ({"norm": "batch", "valid": "mask_"}, BadOption, "no argument 'mask_'.*'mask'"),
     ],
 )

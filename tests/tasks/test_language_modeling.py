@@ -79,18 +79,18 @@ def test_documents_in_one_row_have_the_loss_that_they_have_alone(kind, name):
     except (Clash, BadOption):
         pytest.skip(f"{kind} {name} is in no plain decoder")
     sequences = Sentences.of(documents())
-    packed = DocumentDataset(sequences, 8, OWN, items="packed")
+    packed = DocumentDataset(sequences, 8, OWN, packed=True)
     assert len(packed) < len(sequences)  # some rows hold several
-    alone = DocumentDataset(sequences, 8, OWN, items="part")
+    alone = DocumentDataset(sequences, 8, OWN)
     together = total(model, [packed[[*range(len(packed))]]])
     each = total(model, [alone[[item]] for item in range(len(alone))])
     assert together == pytest.approx(each, abs=1e-9)
 
 
-@pytest.mark.parametrize("items", ["document", "part", "packed"])
-def test_each_token_is_predicted_once_from_the_one_before(items):
+@pytest.mark.parametrize(("lines", "packed"), [(1, False), (0, False), (0, True)])
+def test_each_token_is_predicted_once_from_the_one_before(lines, packed):
     ids = documents()
-    dataset = DocumentDataset(Sentences.of(ids), 4, OWN, items=items)
+    dataset = DocumentDataset(Sentences.of(ids), 4, OWN, [""] * len(ids) * lines, packed=packed)
     pairs = []
     for item in range(len(dataset)):
         batch = dataset[[item]]

@@ -248,12 +248,14 @@ def parameters(function: Callable[..., Any]) -> list[Parameter]:
 
 
 @cache
-def arguments(cls: type) -> Mapping[str, Parameter]:
-    """What the constructor of a class takes, by name. One with ``**kwargs`` passes them to that of
-    its parent class, whose arguments stand before its own.
+def arguments(called: Callable[..., Any]) -> Mapping[str, Parameter]:
+    """What the constructor of a class takes, by name, or a function after its first argument. A
+    constructor with ``**kwargs`` passes them to that of its parent class, whose arguments stand
+    before its own.
     """
     found: dict[str, Parameter] = {}
-    for constructor in [vars(owner).get("__init__") for owner in cls.__mro__]:
+    classes = called.__mro__ if isinstance(called, type) else ()
+    for constructor in [vars(owner).get("__init__") for owner in classes] or [called]:
         if constructor is None:
             continue
         _, *own = parameters(constructor)
@@ -263,13 +265,17 @@ def arguments(cls: type) -> Mapping[str, Parameter]:
     return found
 
 
-def check_names(cls: type, given: Collection[str], passed_on: Collection[str] = ()) -> None:
-    """Raise BadOption for a name that is no argument of a constructor, nor ``passed_on`` by it."""
-    known = dict.fromkeys([*arguments(cls), *passed_on])
+def check_names(
+    called: Callable[..., Any], given: Collection[str], passed_on: Collection[str] = ()
+) -> None:
+    """Raise BadOption for a name that is no argument of a class or a function, nor ``passed_on`` by
+    it.
+    """
+    known = dict.fromkeys([*arguments(called), *passed_on])
     for name in given:
         if name not in known:
             raise BadOption(
-                f"{cls.__name__} has no argument {name!r}.{did_you_mean(name, known)} "
+                f"{called.__name__} has no argument {name!r}.{did_you_mean(name, known)} "
                 f"It has: {listing(known, 30)}"
             )
 

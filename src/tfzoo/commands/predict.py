@@ -175,8 +175,9 @@ def read(given: Namespace, task: Any) -> Iterator[Example]:
         lines = read_lines(path) if path else decoded(sys.stdin.buffer, "standard input")
         return ((line, None) for line in lines)
     data = task.Data(**given.trained.entry["recipe"].get("data") or {})
-    for columns in (data.columns, data.columns[:1] * 2):
-        rows = table(path, replace(data.form, columns=columns))
+    form = data.form
+    for columns in (form.columns, form.columns[:1] * 2):
+        rows = table(path, replace(form, columns=columns))
         with suppress(NoColumn):  # it has no references
             next(iter(rows), None)
             break

@@ -546,7 +546,8 @@ class WordBatch(ClassificationBatch):
 
 class WordDataset(ClassificationDataset):
     """The texts of one split, in batches of :class:`WordBatch`. ``word_lengths`` are the numbers of
-    tokens of the words of each text, ``classes`` those of their labels, None if not known.
+    tokens of the words of each text, ``classes`` those of their labels, None if not known. Other
+    arguments follow as in :class:`ClassificationDataset`.
     """
 
     def __init__(
@@ -554,12 +555,10 @@ class WordDataset(ClassificationDataset):
         sequences: Sentences,
         word_lengths: Sentences,
         classes: Sentences | None,
-        max_length: int,
-        special: SpecialIds,
-        lines: Sequence[str] = (),
-        dropout: TokenDropout | None = None,
+        *reading: Any,
+        **options: Any,
     ) -> None:
-        super().__init__(sequences, NONE, max_length, special, lines, dropout)
+        super().__init__(sequences, NONE, *reading, **options)
         self.word_lengths, self.classes = word_lengths, classes
 
     def __getitem__(self, batch: Sequence[int]) -> WordBatch:

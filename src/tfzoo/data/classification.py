@@ -10,8 +10,8 @@ from tfzoo.base.registry import task_for
 from tfzoo.base.values import check_range
 from tfzoo.data.batches import ClassificationDataset, TokenDropout
 from tfzoo.data.module import EncodedText, TextData
-from tfzoo.data.prepare import Examples, Integers, Sentences, SplitFingerprint, location, read_split
-from tfzoo.data.table import TAB, Pair, list_in, names_of
+from tfzoo.data.prepare import Integers, Sentences, SplitRead, location, read_split
+from tfzoo.data.table import TAB, Pair, TextFormat, list_in
 from tfzoo.errors import BadData, BadOption, listing
 
 UNSEEN = "_unseen"
@@ -44,7 +44,7 @@ class LabelledText(TextData):
     """
 
     unit = "example"
-    streams = False
+    labelled = True
     label_cells: ClassVar[type[str]] = str
     """What the column of labels may hold besides text: a class of :mod:`tfzoo.data.table`."""
 
@@ -62,8 +62,9 @@ class LabelledText(TextData):
         if self.built_in is not None and not hasattr(self.built_in, "labels"):
             raise BadOption(f"dataset {self.built_in.entry.name!r} has no labels")
         names = getattr(self.built_in, "text_columns", text_column)
-        self.columns = column_of(names), self.label_cells(label_column)
-        each = [*names_of(self.columns[0]), label_column]
+        columns = column_of(names), self.label_cells(label_column)
+        self.form = TextFormat(columns, columns)
+        each = self.form.names
         if len({*each}) < len(each):
             raise BadOption(
                 f" and data.label_column name a column twice: {', '.join(each)}",
@@ -87,32 +88,30 @@ class LabelledText(TextData):
         labels = f"\n{count:,} label{'s' * (count != 1)}: {listing(self.labels)}"
         return super().describe() + labels * bool(count)
 
-    def _read_splits(
-        self, *, cells: bool = True
-    ) -> tuple[Examples, dict[str, list[tuple[str, str]]], dict[str, SplitFingerprint]]:
+    def _read_splits(self) -> dict[str, SplitRead]:
         """Also count what each test set shares with training, and make a test set of the rest."""
-        if self._vocabulary and self.vocabulary.pairs != isinstance(self.columns[0], Pair):
+        if self._vocabulary and self.vocabulary.pairs != isinstance(self.form.columns[0], Pair):
             reads, names = ("pairs of", "one") if self.vocabulary.pairs else ("single", "two")
             raise BadOption(f"the model reads {reads} texts, and data.text_column names {names}")
-        train, held, read = super()._read_splits(cells=cells)
-        seen = read["train"].known | {text for text, _ in held["val"] if self.holds_out}
+        read = super()._read_splits()
+        seen = read["train"].known | {text for text, _ in read["val"].rows if self.holds_out}
         for name in self.test_names:
-            new = [row for row in held[name] if row[0] not in seen]
-            self.overlap[name] = len(held[name]) - len(new)
+            new = [row for row in read[name].rows if row[0] not in seen]
+            self.overlap[name] = read[name].examples - len(new)
             unseen = name + UNSEEN
-            if 0 < len(new) < len(held[name]):
+            if new and self.overlap[name]:
                 if unseen in self.splits:
                     raise BadOption(
                         f": {unseen!r} is the part of {name!r} that is not in training; give that "
                         "test set another name",
                         key="data.test",
                     )
-                self.splits[unseen] = held[unseen] = new
+                self.splits[unseen] = new
                 read[unseen] = read_split(new, unseen, cells=True)
                 self.overlap[unseen] = 0
-        return train, held, read
+        return read
 
-    def labels_in(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
+    def labels_in(self, read: Mapping[str, SplitRead]) -> list[str]:
         """Those of training and of what is held out of it."""
         cells = {*read["train"].cells, *(read["val"].cells if self.holds_out else ())}
         found = {label for cell in cells for label in self.labels_of(cell)}
@@ -123,7 +122,7 @@ class LabelledText(TextData):
     def set_of(self, name: str, text: EncodedText) -> ClassificationDataset:
         """Training leaves out texts without a token. Counts those that are cut."""
         special, p = self.vocabulary.special, self.token_dropout if name == "train" else 0.0
-        made = self.labelled(
+        made = self.data_set(
             name,
             text.columns,
             self.targets(name, text.cells),
@@ -139,7 +138,7 @@ class LabelledText(TextData):
             self.cut[name] = cut
         return made
 
-    def labelled(
+    def data_set(
         self, name: str, columns: Sequence[Sentences], labels: Any, **reading: Any
     ) -> ClassificationDataset:
         """A split, of its encoded columns and its :meth:`targets`."""

@@ -33,6 +33,7 @@ from tfzoo.data.batches import (
 )
 from tfzoo.data.module import EncodedText, TextData
 from tfzoo.data.prepare import Integers, Sentences, encode_cells
+from tfzoo.data.table import TextFormat
 from tfzoo.data.tokenizer import BEFORE, Tokenizer, Vocabulary, token_texts
 from tfzoo.errors import BadOption
 from tfzoo.masks import Mask, Pairs
@@ -108,11 +109,11 @@ class DocumentDataset(Items):
     """The documents of one split in items, indexed by batches: ``dataset[[4, 7, 1]]`` is a
     :class:`DocumentBatch` of three items.
 
-    A document is read in parts of at most ``max_length`` tokens, BOS included. An item is a
-    ``document``, whose parts have a row each; or one ``part``, a row; or, ``packed``, a row of
-    ``max_length`` tokens with as many parts as fit (:func:`pack`). ``lines`` is the text of the
-    split, where it is needed. Each document begins with ``special.bos``, and one without a token is
-    left out; or each begins with its own of ``begins``.
+    A document is read in parts of at most ``max_length`` tokens, BOS included. An item is a part;
+    or with ``lines``, the text of the split, a document, whose parts have a row each; or,
+    ``packed``, a row of ``max_length`` tokens with as many parts as fit (:func:`pack`). Each
+    document begins with ``special.bos``, and one without a token is left out; or each begins with
+    its own of ``begins``.
     """
 
     def __init__(
@@ -122,24 +123,22 @@ class DocumentDataset(Items):
         special: SpecialIds,
         lines: Sequence[str] = (),
         *,
-        items: Literal["document", "part", "packed"] = "document",
+        packed: bool = False,
         dropout: TokenDropout | None = None,
         begins: Numbers | None = None,
     ) -> None:
         self.sequences, self.special = sequences, special
         self.begins = np.full(len(sequences), special.bos) if begins is None else begins
-        self.lines, self.dropout = lines, dropout
-        self.packed = items == "packed"
+        self.lines, self.dropout, self.packed = lines, dropout, packed
         tokens = (sequences.lengths + 1) * ((sequences.lengths > 0) | (begins is not None))
         self.documents = np.count_nonzero(tokens)
-        if self.packed:  # shorter rows hold as much, and attention grows with their square
+        if packed:  # shorter rows hold as much, and attention grows with their square
             max_length = min(max_length, int(tokens.max(initial=1)))
         self.document, self.start, self.size = in_parts(tokens, max_length)
-        if self.packed:
+        if packed:
             self.parts = pack(self.size, max_length)
         else:
-            part = np.arange(len(self.size))
-            self.parts = runs(self.document if items == "document" else part)
+            self.parts = runs(self.document if lines else np.arange(len(self.size)))
 
     def __getitem__(self, batch: Sequence[int]) -> DocumentBatch:
         special, items = self.special, [self.parts[item] for item in batch]
@@ -257,11 +256,10 @@ class DocumentText(TextData):
     """
 
     unit = "row"
-    endings = ("txt", "txt")
 
     def __init__(self, *, text_column: str = "text", **text: Any) -> None:
         super().__init__(**text)
-        self.columns = text_column, text_column
+        self.form = TextFormat((text_column, text_column), ("txt", "txt"))
 
     def describe(self) -> str:
         """The size of each split, and how many documents and tokens training has."""
@@ -306,8 +304,7 @@ class DocumentData(DocumentText):
         if name != "train":
             return DocumentDataset(ids, self.max_length, special, held)
         dropout = TokenDropout(self.token_dropout, self.seed, special)
-        items: Literal["part", "packed"] = "packed" if self.packed else "part"
-        return DocumentDataset(ids, self.max_length, special, items=items, dropout=dropout)
+        return DocumentDataset(ids, self.max_length, special, packed=self.packed, dropout=dropout)
 
 
 MASK = "[MASK]"

@@ -27,7 +27,7 @@ from tfzoo.data.prepare import (
     Examples,
     Integers,
     Sentences,
-    SplitFingerprint,
+    SplitRead,
     encode_cells,
     encode_columns,
     generated,
@@ -35,7 +35,7 @@ from tfzoo.data.prepare import (
     read_split,
     train_tokenizer,
 )
-from tfzoo.data.source import Columns, Split, TextSource
+from tfzoo.data.source import Split, TextSource
 from tfzoo.data.table import TextFormat, names_of, parts
 from tfzoo.data.tokenizer import Encoder, Vocabulary
 from tfzoo.errors import BadData, BadOption
@@ -53,7 +53,7 @@ class EncodedText(NamedTuple):
 
 
 class TextData(L.LightningDataModule):
-    """A data module for text. A subclass says which columns are read (``columns``, ``endings``) and
+    """A data module for text. A subclass says how the text stands in files and rows (``form``) and
     what a split becomes (:meth:`set_of`). Its constructor has its own options and passes on those
     that are listed here.
 
@@ -97,13 +97,10 @@ class TextData(L.LightningDataModule):
 
     unit: ClassVar[str]
     """What :meth:`describe` calls one example."""
-    header: ClassVar[bool] = True
-    """Whether the first row of every table names its columns."""
-    column_options: ClassVar[tuple[str, str]] = "text_column", "label_column"
-    """The options that name the columns."""
-
-    streams: ClassVar[bool] = True
-    """Whether training can be read as a stream."""
+    labelled: ClassVar[bool] = False
+    """Whether the second column has labels, which are kept, so that training is no stream."""
+    form: TextFormat
+    """How the text stands in files and rows."""
 
     # What an object has until it is prepared.
     tokenizer_states: Sequence[str] = ()
@@ -114,10 +111,6 @@ class TextData(L.LightningDataModule):
     """A hash of the training text."""
     holds_out = False
     """Whether ``val`` is a part of the training text."""
-    columns: Columns
-    """What is read of tables and rows, or of a built-in data set."""
-    endings: Columns | None = None
-    """Those of pairs of files of lines, where they are not the ``columns``."""
 
     def __init__(
         self,
@@ -145,7 +138,7 @@ class TextData(L.LightningDataModule):
         check_range("data.stream", stream, ge=1, le=MOST_TOKENS, whole=True, optional=True)
         check_range("seed", seed, ge=0, lt=2**32, whole=True)
         check_range("data.val_fraction", val_fraction, gt=0, lt=1, optional=True)
-        if stream is not None and not self.streams:
+        if stream is not None and self.labelled:
             raise BadOption(
                 ": what labels there are is known when all of training is read, so that "
                 "text with labels is prepared as a whole; leave it out",
@@ -153,7 +146,7 @@ class TextData(L.LightningDataModule):
             )
         create("tokenizer", tokenizer)  # its options are checked now, not after reading
         self.text = TextSource(dataset, name, root, train, val, test, stream=stream is not None)
-        self.dataset, self.built_in = dataset or "", self.text.built_in
+        self.built_in = self.text.built_in
         self.val_fraction, self.tokenizer = val_fraction, tokenizer
         self.max_tokens, self.max_length = max_tokens, max_length
         self.seed, self.workers = seed, workers
@@ -163,12 +156,6 @@ class TextData(L.LightningDataModule):
         self.sets: dict[str, Any] = {}
         self.overlap: dict[str, int] = {}
         self.skipped: dict[str, int] = {}
-
-    @property
-    def form(self) -> TextFormat:
-        """How the text stands in files and rows."""
-        endings = self.endings or self.columns
-        return TextFormat(self.columns, endings, self.header, self.column_options)
 
     @property
     def vocabulary(self) -> Any:
@@ -257,14 +244,14 @@ class TextData(L.LightningDataModule):
             made.train(())  # reads its folder, and no text
             self.tokenizer_states = [made.state()] * 2
         self.splits = {**self._examples()}
-        train, held, read = self._read_splits()
+        read = self._read_splits()
         if self._vocabulary is None:
-            self._vocabulary = self.new_vocabulary(train, read)
+            self._vocabulary = self.new_vocabulary(read)
         encoders, spec, sets = self.encoders(), self.vocabulary.spec, {}
-        for name, rows in self.splits.items():
-            lines, cells = held.get(name, []), read[name].cells
-            columns = encode_columns(lines or rows, read[name], encoders, spec, name)
-            sets[name] = self.set_of(name, EncodedText(columns, lines, cells))
+        for name in self.splits:
+            columns = encode_columns(read[name], encoders, spec, name)
+            lines = [] if name == "train" else [*read[name].rows]
+            sets[name] = self.set_of(name, EncodedText(columns, lines, read[name].cells))
             if not len(sets[name]):
                 why = f"skipped: {self._skips()}" if name == "train" else "none has a token"
                 raise BadData(f"{name}: no {self.unit} is left; {why}")
@@ -273,7 +260,7 @@ class TextData(L.LightningDataModule):
     def _examples(self) -> Mapping[str, Examples]:
         """The rows of each split. Finds files, or copies those at an address; reads none."""
         if self.built_in is not None:
-            return generated(self.dataset, self.seed)
+            return generated(self.text.dataset, self.seed)
         if self.stream is not None:
             self.files = Files(*self.text.files(self.form))
         found = self.text.external(self.form)
@@ -290,34 +277,30 @@ class TextData(L.LightningDataModule):
             )
         return hold_out(found, self.val_fraction, self.seed)
 
-    def _read_splits(
-        self, *, cells: bool = False
-    ) -> tuple[Examples, dict[str, list[tuple[str, str]]], dict[str, SplitFingerprint]]:
-        """Read each split once. Returns the rows that tokenizers are trained on, those of all other
-        splits, and what was found out of each, with the ``cells`` of labels.
-        """
+    def _read_splits(self) -> dict[str, SplitRead]:
+        """Read each split once, and keep the rows of all but training; of a stream, its sample."""
         held = {name: list(rows) for name, rows in self.splits.items() if name != "train"}
         tested = frozenset(source for name in self.test_names for source, _ in held[name])
-        train = self.files.sample() if self.files else self.splits["train"]
-        read = {"train": read_split(train, "train", tested, cells=cells)}
-        read |= {name: read_split(rows, name, cells=cells) for name, rows in held.items()}
-        whole = f"{read['train'].source} {read['train'].target}"
-        self.content = self.files.content if self.files else whole
+        whole = self.files.sample() if self.files else self.splits["train"]
+        train = read_split(whole, "train", tested, cells=self.labelled)
+        self.content = self.files.content if self.files else f"{train.source} {train.target}"
         self.overlap = {
-            name: sum(source in read["train"].known for source, _ in held[name])
-            for name in self.test_names
+            name: sum(source in train.known for source, _ in held[name]) for name in self.test_names
         }
-        return train, held, read
+        read = {name: read_split(rows, name, cells=self.labelled) for name, rows in held.items()}
+        return {"train": train, **read}
 
-    def new_vocabulary(self, rows: Examples, read: Mapping[str, SplitFingerprint]) -> Any:
-        """A tokenizer of the first column of some rows, and the labels of training."""
-        names, train = names_of(self.columns[0]), read["train"]
-        lines = (text for row, _ in rows for text in (parts(row) if len(names) == 2 else (row,)))
+    def new_vocabulary(self, read: Mapping[str, SplitRead]) -> Any:
+        """A tokenizer of the first column of training, and its labels."""
+        names, train = names_of(self.form.columns[0]), read["train"]
+        lines = (
+            text for row, _ in train.rows for text in (parts(row) if len(names) == 2 else (row,))
+        )
         content, count = f"{train.source} {len(names)}", train.examples * len(names)
         tokenizer = train_tokenizer(lines, content, self.tokenizer, count, self.tokenizer_states)
         return Vocabulary(tokenizer, self.labels_in(read), self.tokenizer, names)
 
-    def labels_in(self, read: Mapping[str, SplitFingerprint]) -> list[str]:
+    def labels_in(self, read: Mapping[str, SplitRead]) -> list[str]:
         """The labels that a model learns, by the cells of the splits; [] if they are no names."""
         return []
 

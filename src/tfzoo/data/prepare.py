@@ -37,11 +37,12 @@ CHUNK = 4096
 
 
 @dataclass
-class SplitFingerprint:
-    """What one pass over a split finds out: the number of its rows, hashes of its two columns,
+class SplitRead:
+    """A split, and what one pass over its rows finds out: their number, hashes of both columns,
     which of the wanted sources it has (``known``), and its targets (``cells``) if they are kept.
     """
 
+    rows: Examples
     examples: int = 0
     source: str = ""
     target: str = ""
@@ -51,11 +52,11 @@ class SplitFingerprint:
 
 def read_split(
     rows: Examples, name: str, wanted: frozenset[str] = frozenset(), *, cells: bool = False
-) -> SplitFingerprint:
+) -> SplitRead:
     """Read a split once to its end, so that every error in it is found now. ``cells``: keep the
     targets.
     """
-    result = SplitFingerprint()
+    result = SplitRead(rows)
     digests = blake2b(digest_size=16), blake2b(digest_size=16)
     for chunk in chunks(watched(rows, f"reading {name}")):
         for side, digest in enumerate(digests):
@@ -120,11 +121,7 @@ def source_hash(package: str) -> str:
 
 
 def encode_columns(
-    rows: Examples,
-    read: SplitFingerprint,
-    encoders: Sequence[tuple[int, Encoder]],
-    spec: Spec,
-    name: str,
+    read: SplitRead, encoders: Sequence[tuple[int, Encoder]], spec: Spec, name: str
 ) -> list[Encoded]:
     """The ids that each encoder makes of a column of a split: 0, the sources, or 1, the targets.
     What is not in the cache is made in a pass over the rows. ``spec`` is that of the tokenizer of
@@ -136,7 +133,7 @@ def encode_columns(
         path = cache.entry("ids", cache.key(content, made_by, encoder.state()))
         if not cache.is_whole(path):
             with cache.filling(path) as folder:
-                whole = chunks(watched(rows, f"tokenizing {name}", read.examples))
+                whole = chunks(watched(read.rows, f"tokenizing {name}", read.examples))
                 cells = ([row[side] for row in chunk] for chunk in whole)
                 write(folder / "sentences", (encode_cells(encoder, chunk) for chunk in cells))
         found.append(Encoded(path / "sentences"))

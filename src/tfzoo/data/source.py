@@ -22,8 +22,6 @@ from tfzoo.data.remote import addresses, explained, file_name, is_address, local
 from tfzoo.data.table import FORMS, Pair, Row, Text, TextFormat, ending_of, read_lines, table
 from tfzoo.errors import BadData, BadOption, UnknownName, did_you_mean, listing
 
-Columns = tuple[str, str]
-
 HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?(:.+)?")
 """The name of a data set of the hub, and of one of its configurations."""
 

@@ -1,6 +1,5 @@
-"""Tokenizers: their interface, the pair that a translator uses, and what those around libraries
-share: those that are learnt from text by Hugging Face's library ``tokenizers``, and those of
-published models, in a folder that ``save_pretrained`` of ``transformers`` wrote.
+"""Tokenizers: their interface, what a checkpoint keeps of them, and their states by the files of a
+published model, in a folder that ``save_pretrained`` of ``transformers`` wrote.
 
 Which ids a published model has for padding, begin, end and others is said in several files.
 ``config.json`` and ``generation_config.json`` say what a model reads and writes,
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,35 +21,17 @@ from hashlib import sha256
 from os.path import lexists
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tfzoo.base import files
 from tfzoo.base.loading import require
-from tfzoo.base.registry import Entry, Spec, create
-from tfzoo.base.special_ids import OWN, SpecialIds
-from tfzoo.base.values import check_range
+from tfzoo.base.registry import Spec, create
+from tfzoo.base.special_ids import SpecialIds
 from tfzoo.data.table import parts, words_of
 from tfzoo.errors import BadRun, TfzooError
 
 if TYPE_CHECKING:
     import tokenizers
-
-SPECIAL = ("pad ", "unknown ", "begin ", "end ")
-"""Names of the special ids, 0 to 3; no piece of text ends with a space after a letter."""
-
-BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
-"""The library's names of single bytes. PIECES splits them, so no piece of text is one of them."""
-
-LARGEST = 10_000_000
-"""The largest vocabulary. The library reserves memory for it before it trains."""
-
-PIECES = r" ?\p{L}[\p{L}\p{M}]*| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-"""Words, numbers and runs of punctuation, each with the space before it, and runs of spaces."""
-
-WORDS = r" ?\S+|\s+"
-"""What stands between spaces, with the space before it, and runs of spaces."""
-
-LINE_ENDS = re.compile(r"[\r\n]")
 
 FILE = "tokenizer.json"
 NAMED = ("tokenizer_config.json", "special_tokens_map.json")
@@ -82,8 +62,8 @@ class Encoder(Protocol):
 
 
 class Tokenizer(Encoder, Protocol):
-    """Text to ids and back. A component of kind ``tokenizer`` in ``data/tokenizers/``; its
-    constructor takes options only.
+    """Text to ids and back. A component of kind ``tokenizer`` in ``data/tokenizers.py``;
+    its constructor takes options only.
 
     ``decode(encode([line])) == [line]`` up to Unicode's normal form NFC. No text is encoded as one
     of the special ids, not even one that spells their names; only a tokenizer with a closed
@@ -308,81 +288,6 @@ class Vocabulary:
         return cls(tokenizer, list(state["labels"]), state["tokenizer"], list(state["texts"]))
 
 
-class Compiled:
-    """A tokenizer around that of a library, which it has after training or restoring."""
-
-    entry: ClassVar[Entry]
-    special: SpecialIds = OWN
-    library: Any = None
-
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """The line of each list of ids. Special ids are skipped; a line end in the output of a
-        model becomes a space.
-        """
-        special = self.special.every
-        kept = [[one for one in line if one not in special] for line in ids]
-        return [LINE_ENDS.sub(" ", text) for text in self._texts(kept)]
-
-    def _texts(self, ids: list[list[int]]) -> list[str]:
-        return list(self.library.decode_batch(ids))
-
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        found = self.library.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [encoding.ids for encoding in found]
-
-
-class LibraryTokenizer(Compiled):
-    """Encodes text in normal form NFC. Spaces belong to the pieces, whose concatenation it is."""
-
-    smallest: ClassVar[int] = len(SPECIAL) + len(BYTES)
-    """The smallest vocabulary; by default one that falls back to bytes."""
-
-    def __init__(self, *, vocab_size: int = 8000, lowercase: bool = False) -> None:
-        name = f"tokenizer {self.entry.name!r}, option 'vocab_size'"
-        check_range(name, vocab_size, ge=self.smallest, le=LARGEST, whole=True)
-        self.vocab_size, self.lowercase = vocab_size, lowercase
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, without BOS and EOS."""
-        return self._ids(texts)
-
-    def __len__(self) -> int:
-        return int(self.library.get_vocab_size())
-
-    def state(self) -> str:
-        """The library's own JSON."""
-        return str(self.library.to_str())
-
-    def restore(self, state: str) -> None:
-        self.library = loaded(state)
-
-    def _keep(self, fresh: tokenizers.Tokenizer, **model: Any) -> None:
-        """Use this tokenizer of the library, with these settings of its model changed, and without
-        looking for the names of special ids in text.
-        """
-        state = json.loads(fresh.to_str())
-        state["added_tokens"] = []
-        state["model"].update(model)
-        self.restore(json.dumps(state, ensure_ascii=False))
-
-
-def untrained(model: Any, *, lowercase: bool, pieces: str = PIECES) -> tokenizers.Tokenizer:
-    """A tokenizer of the library around one of its models."""
-    from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
-
-    tokenizer = Tokenizer(model)
-    # with a space in front, the first word of a line is encoded as elsewhere; the decoder strips it
-    lower = [normalizers.Lowercase()] if lowercase else []
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), *lower, normalizers.Prepend(" ")]
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pieces), "isolated")
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
-    return tokenizer
-
-
 def loaded(text: str) -> tokenizers.Tokenizer:
     """The library's tokenizer, which encodes the names of special tokens as any other text."""
     from tokenizers import Tokenizer
@@ -404,7 +309,7 @@ def found_in(folder: Path) -> tuple[str, str]:
 
 
 def state_of(folder: Path) -> str:
-    """The state of :class:`tfzoo.data.tokenizers.pretrained.Pretrained` of a folder."""
+    """The state of :class:`tfzoo.data.tokenizers.Pretrained` of a folder."""
     names: Mapping[str, str] = {}
     if lexists(folder / FILE):
         text = files.text_of(folder / FILE)
@@ -434,8 +339,7 @@ def converted(folder: Path) -> tuple[str, dict[str, str]]:
 
 
 def sentencepiece_of(folder: Path) -> str:
-    """The state of :class:`tfzoo.data.tokenizers.sentencepiece.SentencePiece` of a folder."""
-    require("sentencepiece", "sentencepiece")
+    """The state of :class:`tfzoo.data.tokenizers.SentencePiece` of a folder."""
     apart = json_of(folder / NAMED[0]).get("separate_vocabs")
     names = VOCABULARIES[: 2 if apart else 1]
     with of_a_stranger(f"the tokenizer in {folder}"):
@@ -458,6 +362,7 @@ def sentencepiece_of(folder: Path) -> str:
 
 def pieces_of(model: bytes) -> Any:
     """The library SentencePiece with a model."""
+    require("sentencepiece", "sentencepiece")
     from sentencepiece import SentencePieceProcessor
 
     library = SentencePieceProcessor()

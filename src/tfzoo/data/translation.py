@@ -8,7 +8,8 @@ import numpy as np
 from tfzoo.base.values import check_range
 from tfzoo.data.batches import ParallelDataset, TokenDropout
 from tfzoo.data.module import EncodedText, TextData
-from tfzoo.data.prepare import Examples, SplitFingerprint, train_tokenizer
+from tfzoo.data.prepare import Examples, SplitRead, train_tokenizer
+from tfzoo.data.table import TextFormat
 from tfzoo.data.tokenizer import TokenizerPair
 from tfzoo.errors import BadOption
 
@@ -37,8 +38,6 @@ class TranslationData(TextData):
     """
 
     unit = "pair"
-    header = False
-    column_options = "source_column", "target_column"
 
     def __init__(
         self,
@@ -59,14 +58,15 @@ class TranslationData(TextData):
         self.token_dropout, self.joint = token_dropout, joint
         own = None if self.built_in is None else self.built_in.languages
         self.direction = first, second = direction(own, source, target)
-        self.endings = self.columns = self.direction
+        columns = self.direction
         if own is None:
-            self.columns = (source_column or first, target_column or second)
-            if self.columns[0] == self.columns[1]:
-                raise BadOption(
-                    f" and data.target_column are both {self.columns[0]!r}",
-                    key="data.source_column",
-                )
+            columns = (source_column or first, target_column or second)
+        if columns[0] == columns[1]:
+            raise BadOption(
+                f" and data.target_column are both {columns[0]!r}", key="data.source_column"
+            )
+        options = "source_column", "target_column"
+        self.form = TextFormat(columns, self.direction, header=False, options=options)
 
     tokenizers = TextData.vocabulary
 
@@ -76,7 +76,7 @@ class TranslationData(TextData):
             return found
         return {name: [row[::-1] for row in rows] for name, rows in found.items()}
 
-    def new_vocabulary(self, rows: Examples, read: Mapping[str, SplitFingerprint]) -> TokenizerPair:
+    def new_vocabulary(self, read: Mapping[str, SplitRead]) -> TokenizerPair:
         """One for both sides if ``joint``, else one for each; those of ``tokenizer_states``, if
         there are any.
         """
@@ -84,7 +84,7 @@ class TranslationData(TextData):
         hashes, sides = (train.source, train.target), ([0, 1],) if self.joint else ([0], [1])
         tokenizers = [
             train_tokenizer(
-                (row[side] for row in rows for side in of),
+                (row[side] for row in train.rows for side in of),
                 " ".join(hashes[side] for side in of),
                 spec,
                 train.examples * len(of),

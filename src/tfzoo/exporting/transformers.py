@@ -18,8 +18,7 @@ from tfzoo.base.files import new_folder
 from tfzoo.base.memory import without_data
 from tfzoo.base.registry import registry
 from tfzoo.base.special_ids import SpecialIds
-from tfzoo.data.tokenizer import LibraryTokenizer
-from tfzoo.data.tokenizers.pretrained import Pretrained
+from tfzoo.data.tokenizers import LibraryTokenizer, Pretrained
 from tfzoo.errors import BadOption, UnknownName, listing
 from tfzoo.exporting.model import name_of, own_model
 from tfzoo.learning.model_card import model_card

@@ -17,7 +17,7 @@ from tfzoo.errors import BadOption
 from tfzoo.swapping.attentions import NotSwappable
 from tfzoo.swapping.norms import equal, output_of
 
-KNOWN = "those of PyTorch's Transformer layers, and modules of two or three linear maps"
+KNOWN = "those of PyTorch's Transformer layers, and modules of two or three linear maps alone"
 TORCH_LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 
 Map = tuple[Tensor, Tensor | None]
@@ -71,12 +71,6 @@ def maps_of(module: nn.Module) -> dict[str, nn.Module]:
     }
 
 
-def halves_of(module: nn.Module) -> dict[str, nn.Module]:
-    """The maps that stand alone in a child, such as BERT's ``intermediate`` and ``output``."""
-    inside = {name: [*maps_of(child).values()] for name, child in module.named_children()}
-    return {name: maps[0] for name, maps in inside.items() if len(maps) == 1}
-
-
 def pairs(maps: Mapping[str, nn.Module]) -> Iterator[tuple[str, str]]:
     """The names of two maps, from ``d`` to a width over it and back."""
     for name, inner in maps.items():
@@ -92,7 +86,7 @@ def is_part(name: str, module: nn.Module) -> bool:
         return isinstance(module.linear1, nn.Linear)
     if isinstance(module, SwappedFeedForward):
         return True
-    return any(any(pairs(maps)) for maps in (maps_of(module), halves_of(module)))
+    return any(pairs(maps_of(module)))
 
 
 def find_feedforward(module: Any) -> FoundFeedForward:
@@ -109,7 +103,7 @@ def find_feedforward(module: Any) -> FoundFeedForward:
     maps = maps_of(module)
     known = {one for child in maps.values() for one in child.parameters()}
     if known != {*module.parameters()}:
-        names = " and ".join(next(pairs(maps or halves_of(module))))
+        names = " and ".join(next(pairs(maps)))
         raise NotSwappable(
             f"{names} stand in no module of their own, whose place a part could take; norm=, "
             "attention= and weighting= can be swapped"

@@ -13,7 +13,10 @@ from tfzoo.errors import BadOption
 from tfzoo.models.rules import acts_on_scores
 from tfzoo.swapping.attentions import NotSwappable
 
-KNOWN = "nn.Embedding tables called wpe, or with position in their names"
+KNOWN = (
+    "nn.Embedding tables called wpe, or with position in their names; rotary and relative "
+    "positions act inside of the attentions"
+)
 
 TABLE = re.compile(r"(^|_)(pos|position|positions|positional)(_|$)|^wpe$")
 """Names of the tables of positions."""
@@ -45,11 +48,7 @@ def is_part(name: str, module: nn.Module) -> bool:
     """Whether a module of this name is what gives a model its positions."""
     if isinstance(module, SwappedPosition):
         return True
-    last = name.rpartition(".")[2]
-    kind = type(module).__name__
-    if re.search("(?i)rotary|rope", kind) or last == "relative_attention_bias":
-        return not any(module.children())
-    named = TABLE.search(last) or re.search("Position", kind)
+    named = TABLE.search(name.rpartition(".")[2]) or "Position" in type(module).__name__
     return isinstance(module, nn.Embedding) and bool(named)
 
 
@@ -59,10 +58,6 @@ def replacement(model: nn.Module, name: str, specs: Mapping[str, Spec]) -> tuple
     """
     old: Any = model.get_submodule(name)
     swapped, kind = isinstance(old, SwappedPosition), type(old).__name__
-    if name.endswith("relative_attention_bias"):
-        raise NotSwappable("it is a bias of the scores inside of the attention")
-    if not isinstance(old, nn.Embedding | SwappedPosition):
-        raise NotSwappable("it rotates queries and keys inside of the attentions")
     if not swapped and kind != "Embedding":
         raise NotSwappable(f"{kind} is called with something else than positions")
     entry = registry("position").options(specs["position"])[0]

@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from tfzoo.base.registry import Spec, registry
-from tfzoo.errors import BadOption, did_you_mean
+from tfzoo.base.values import check_names
+from tfzoo.errors import BadOption
 from tfzoo.models.architectures.config import SWAPS
 from tfzoo.models.rules import mixes_tokens
 from tfzoo.models.stack import Stack
@@ -177,11 +178,7 @@ def swap(
     """
     specs = dict(zip(SWAPPED, (norm, attention, weighting, feedforward, position), strict=True))
     arguments = {**specs, "only": only, "skip": skip, "valid": valid, "allow": allow}
-    for name in misspelt:
-        raise BadOption(
-            f"swap has no argument {name!r}.{did_you_mean(name, arguments)} It has: "
-            f"{', '.join(arguments)}"
-        )
+    check_names(swap, misspelt)
     if not isinstance(model, nn.Module):
         raise BadOption(f"swap takes a model, a torch.nn.Module, not {type(model).__name__}")
     kinds = [kind for kind, spec in specs.items() if spec and registry(kind).options(spec)]

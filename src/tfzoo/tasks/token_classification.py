@@ -13,7 +13,7 @@ from tfzoo.base.registry import register
 from tfzoo.data.batches import NO_LABEL, ClassificationDataset, WordBatch, WordDataset, word_batches
 from tfzoo.data.classification import LabelledText
 from tfzoo.data.prepare import Sentences, location
-from tfzoo.data.table import Pair, WordLabels, Words, words_of
+from tfzoo.data.table import Pair, TextFormat, WordLabels, Words, words_of
 from tfzoo.data.tokenizer import Encoder, Vocabulary, WordEncoder, WordLengths
 from tfzoo.errors import BadData, BadOption
 from tfzoo.learning.cross_entropy import class_losses, constant_loss
@@ -92,10 +92,11 @@ class TokenData(LabelledText):
 
     def __init__(self, **text: Any) -> None:
         super().__init__(**text)
-        words, labels = self.columns
+        words, labels = self.form.columns
         if isinstance(words, Pair):
             raise BadOption("data.text_column takes one column here: the words of a text")
-        self.columns = Words(words), labels
+        columns = Words(words), labels
+        self.form = TextFormat(columns, columns)
 
     def labels_of(self, cell: str) -> list[str]:
         """The labels of the words of a text."""
@@ -114,7 +115,7 @@ class TokenData(LabelledText):
         """The classes of the words of each example."""
         return self.label_ids(name, cells)
 
-    def labelled(
+    def data_set(
         self, name: str, columns: Sequence[Sentences], labels: Any, **reading: Any
     ) -> ClassificationDataset:
         ids, lengths = columns

@@ -141,9 +141,9 @@ def test_spans_stand_where_a_form_has_names():
         spans = spans_of(labels)
         assert all(1 <= span.end - span.start <= 3 for span in spans)
         for span in reversed(spans):
-            assert set(words[span.start : span.end]) <= set(made.words)
+            assert set(words[span.start : span.end]) <= set(made.known)
             words[span.start : span.end] = [span.label]
-        assert " ".join("O" if word in made.words else word for word in words) in FORMS
+        assert " ".join("O" if word in made.known else word for word in words) in FORMS
 
 
 def test_a_word_of_names_is_of_every_kind():
@@ -152,9 +152,9 @@ def test_a_word_of_names_is_of_every_kind():
         (word, label.rpartition("-")[2])
         for text, cell in made.splits(1)["train"]
         for word, label in zip(text.split(" "), cell.split(" "), strict=True)
-        if word in made.words
+        if word in made.known
     }
-    assert seen == {(word, kind) for word in made.words for kind in (*KINDS, "O")}
+    assert seen == {(word, kind) for word in made.known for kind in (*KINDS, "O")}
 
 
 def test_the_answer_is_the_letter_so_many_places_before_the_mark():

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.data.tokenizers.test_all import LINES
-from tfzoo.data.tokenizers.bpe import BPE
+from tfzoo.data.tokenizers import BPE
 
 
 def test_training_on_the_names_of_special_ids_and_bytes_does_not_make_them_text():
@@ -36,7 +36,7 @@ def test_more_characters_than_fit_become_bytes():
 def test_a_forked_process_neither_warns_nor_hangs():
     code = """
 import os
-from tfzoo.data.tokenizers.bpe import BPE
+from tfzoo.data.tokenizers import BPE
 bpe = BPE(vocab_size=300)
 bpe.train(["a b"] * 100)
 bpe.encode(["a b"] * 1000)

@@ -2,7 +2,8 @@
 no text in common.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
@@ -20,13 +21,14 @@ TRIES = 10_000
 Row = tuple[str, str]
 
 
+@dataclass(kw_only=True)
 class Drawn:
-    """A data set whose rows are drawn one by one, which the seed alone decides. A subclass writes
-    :meth:`draw`, and has the sizes of its splits, ``train``, ``val``, ``test`` and others, as
-    options. No text is in two splits, and only ``train`` may repeat one.
+    """A data set whose rows are drawn one by one, which the seed alone decides. A subclass is a
+    dataclass of its options, and writes :meth:`draw`. No text is in two splits, and only ``train``
+    may repeat one.
 
     Args:
-        sizes: of each split, in the order in which they are drawn; ``train`` is the last.
+        train, val, test: the sizes of splits.
 
     Raises:
         BadOption: a number is out of its range; in ``splits``: there are too few different texts.
@@ -37,18 +39,24 @@ class Drawn:
     """What a split needs enough of, for an error message."""
     rejected = "were repeated"
     """Why texts are rejected."""
+    train: int = 20_000
+    val: int = 1000
+    test: int = 1000
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        self.sizes = sizes
-        for name, size in sizes.items():
-            self.check(name, size, ge=1, le=LARGEST)
+    def __post_init__(self) -> None:
+        self.sizes = {"train": self.train, "val": self.val, "test": self.test}
+        """Of each split, in the order in which they are drawn, except that ``train`` is the last.
+        A subclass may add others.
+        """
+        for name in self.sizes:
+            self.check(name, ge=1, le=LARGEST)
 
-    def check(self, option: str, value: int, **bounds: Any) -> None:
+    def check(self, option: str, **bounds: Any) -> None:
         """Raise BadOption unless an option is a whole number in its range, as of
         :func:`~tfzoo.base.values.check_range`.
         """
         name = f"dataset {self.entry.name!r}, option {option!r}"
-        check_range(name, value, **bounds, whole=True)
+        check_range(name, getattr(self, option), **bounds, whole=True)
 
     def draw(self, split: str, random: Random) -> Row | None:
         """A row of a split; None if it came out as none that is wanted."""

@@ -4,6 +4,7 @@ entropy is known.
 
 import math
 from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from random import Random
@@ -26,6 +27,7 @@ Next = Mapping[str, float]
 
 
 @register("dataset", "agreement")
+@dataclass(kw_only=True)
 class Agreement(Drawn):
     """Documents of sentences such as ``the dogs that the cat hears sleep .``: the verb of a noun
     agrees with it, however much stands between them.
@@ -41,20 +43,14 @@ class Agreement(Drawn):
     ('the cats that the girl knows sleep . the king laughs . the girl likes the queens .', '1')
     """
 
-    def __init__(
-        self,
-        *,
-        sentences: int = 4,
-        depth: int = 2,
-        train: int = 20_000,
-        val: int = 1000,
-        test: int = 1000,
-    ) -> None:
-        super().__init__({"train": train, "val": val, "test": test})
-        self.check("sentences", sentences, ge=2, le=1000)
-        self.check("depth", depth, ge=0, le=DEEPEST)
-        self.sentences, self.depth = sentences, depth
-        self.labels = [str(depth) for depth in range(depth + 1)]
+    sentences: int = 4
+    depth: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check("sentences", ge=2, le=1000)
+        self.check("depth", ge=0, le=DEEPEST)
+        self.labels = [str(depth) for depth in range(self.depth + 1)]
 
     def bits(self, document: str) -> float:
         """``-log2 p`` of a document, its end included."""

@@ -2,6 +2,7 @@
 word.
 """
 
+from dataclasses import dataclass
 from random import Random
 
 from tfzoo.base.registry import register
@@ -27,6 +28,7 @@ WORDS = tuple(start + end for start in START for end in END)
 
 
 @register("dataset", "entities", paper="arXiv:cs/0306050")
+@dataclass(kw_only=True)
 class Entities(Drawn):
     """Named entities: ``bala reno , who left kumi , sings`` is ``B-PER I-PER O O O B-LOC O O``.
 
@@ -42,22 +44,22 @@ class Entities(Drawn):
 
     labels = ("B-LOC", "B-ORG", "B-PER", "I-LOC", "I-ORG", "I-PER", "O")
 
-    def __init__(
-        self, *, words: int = 50, train: int = 20_000, val: int = 1000, test: int = 1000
-    ) -> None:
-        self.check("words", words, ge=1, le=len(WORDS))
-        self.words = WORDS[:words]
-        super().__init__({"train": train, "val": val, "test": test})
+    words: int = 50
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check("words", ge=1, le=len(WORDS))
+        self.known = WORDS[: self.words]
 
     def draw(self, split: str, random: Random) -> Row:
         words: list[str] = []
         labels: list[str] = []
         for word in random.choice(FORMS).split(" "):
             if word in KINDS:
-                name = random.choices(self.words, k=random.randint(1, 3))
+                name = random.choices(self.known, k=random.randint(1, 3))
                 words += name
                 labels += [f"B-{word}", *[f"I-{word}"] * (len(name) - 1)]
             else:
-                words.append(random.choice(self.words) if word == "O" else word)
+                words.append(random.choice(self.known) if word == "O" else word)
                 labels.append("O")
         return " ".join(words), " ".join(labels)

@@ -1,5 +1,6 @@
 """Whether a statement follows from others: a generated data set of pairs of texts."""
 
+from dataclasses import dataclass
 from random import Random
 from string import ascii_lowercase
 
@@ -11,6 +12,7 @@ CONTRADICTION, ENTAILMENT, NEUTRAL = LABELS = ("contradiction", "entailment", "n
 
 
 @register("dataset", "follows", paper="arXiv:1508.05326")
+@dataclass(kw_only=True)
 class Follows(Drawn):
     """Whether a hypothesis follows from a premise: ``d>b a>d c>b`` and ``a>b -> entailment``.
 
@@ -29,24 +31,18 @@ class Follows(Drawn):
     labels = LABELS
     text_columns = ("premise", "hypothesis")
 
-    def __init__(
-        self,
-        *,
-        names: int = 7,
-        facts: int = 7,
-        train: int = 20_000,
-        val: int = 1000,
-        test: int = 1000,
-    ) -> None:
-        self.check("names", names, ge=3, le=len(ascii_lowercase))
-        self.check("facts", facts, ge=1, lt=names * (names - 1) // 2)
-        self.names, self.facts = ascii_lowercase[:names], facts
-        super().__init__({"train": train, "val": val, "test": test})
+    names: int = 7
+    facts: int = 7
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check("names", ge=3, le=len(ascii_lowercase))
+        self.check("facts", ge=1, lt=self.names * (self.names - 1) // 2)
 
     def draw(self, split: str, random: Random) -> Row:
         label = random.choice(LABELS)
         while True:
-            ranking = random.sample(self.names, len(self.names))
+            ranking = random.sample(ascii_lowercase[: self.names], self.names)
             ordered = [(a, b) for at, a in enumerate(ranking) for b in ranking[at + 1 :]]
             facts = random.sample(ordered, self.facts)
             above = chains(facts)

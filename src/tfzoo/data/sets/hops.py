@@ -1,5 +1,6 @@
 """Follow arrows from name to name: a generated data set that needs several steps."""
 
+from dataclasses import dataclass
 from random import Random
 from string import ascii_lowercase
 
@@ -11,6 +12,7 @@ MOST_HOPS = (len(ascii_lowercase) - 1) // 2
 
 
 @register("dataset", "hops", paper="arXiv:2402.09268")
+@dataclass(kw_only=True)
 class Hops(Drawn):
     """Follow arrows from name to name, so many as the question has: ``a>>? b>d c>a d>c a>b -> d``.
 
@@ -29,29 +31,22 @@ class Hops(Drawn):
     ('c>? e>a d>c a>b c>e b>d', 'e')
     """
 
-    def __init__(
-        self,
-        *,
-        names: int = 10,
-        hops: int = 4,
-        train: int = 20_000,
-        val: int = 1000,
-        test: int = 1000,
-        each: int = 500,
-    ) -> None:
-        self.check("hops", hops, ge=1, le=MOST_HOPS)
-        self.check("names", names, gt=2 * hops, le=len(ascii_lowercase))
-        self.names, self.hops = ascii_lowercase[:names], hops
-        self.labels = list(self.names)
-        self.by_split = {f"hops{arrows}": arrows for arrows in range(1, hops + 1)}
-        self.check("each", each, ge=1, le=LARGEST)
-        super().__init__(
-            {"train": train, "val": val, "test": test, **dict.fromkeys(self.by_split, each)}
-        )
+    names: int = 10
+    hops: int = 4
+    each: int = 500
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check("hops", ge=1, le=MOST_HOPS)
+        self.check("names", gt=2 * self.hops, le=len(ascii_lowercase))
+        self.check("each", ge=1, le=LARGEST)
+        self.labels = list(ascii_lowercase[: self.names])
+        self.by_split = {f"hops{arrows}": arrows for arrows in range(1, self.hops + 1)}
+        self.sizes |= dict.fromkeys(self.by_split, self.each)
 
     def draw(self, split: str, random: Random) -> Row:
         arrows = self.by_split.get(split) or random.randint(1, self.hops)
-        circle = random.sample(self.names, len(self.names))
+        circle = random.sample(self.labels, self.names)
         pairs = [
             f"{one}>{other}" for one, other in zip(circle, circle[1:] + circle[:1], strict=True)
         ]

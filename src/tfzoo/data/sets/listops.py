@@ -1,6 +1,7 @@
 """Nested lists of digits to evaluate: a generated data set that needs structure."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from random import Random
 from statistics import median
 
@@ -26,6 +27,7 @@ class TooLong(Exception):
 
 
 @register("dataset", "listops", paper="arXiv:2011.04006, section 2.2.1; grammar: arXiv:1804.06028")
+@dataclass(kw_only=True)
 class ListOps(Drawn):
     """Evaluate nested lists: ``[MAX 4 3 [MIN 2 3 ] 1 0 ] -> 4``; ten classes.
 
@@ -42,25 +44,19 @@ class ListOps(Drawn):
     labels = tuple("0123456789")
     rejected = "had another length or were repeated"
 
-    def __init__(
-        self,
-        *,
-        depth: int = 6,
-        arguments: int = 4,
-        min_length: int = 8,
-        max_length: int = 60,
-        train: int = 20_000,
-        val: int = 1000,
-        test: int = 1000,
-    ) -> None:
-        self.depth, self.arguments = depth, arguments
-        self.min_length, self.max_length = min_length, max_length
-        super().__init__({"test": test, "val": val, "train": train})
-        self.check("depth", depth, ge=2, le=100)
-        self.check("arguments", arguments, ge=2, le=1000)
-        self.check("min_length", min_length, ge=1, le=LONGEST)
-        self.check("max_length", max_length, ge=2, le=LONGEST)
-        self.wanted = f"expressions of over {min_length} and under {max_length} tokens"
+    depth: int = 6
+    arguments: int = 4
+    min_length: int = 8
+    max_length: int = 60
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.sizes = {"test": self.test, "val": self.val, "train": self.train}
+        self.check("depth", ge=2, le=100)
+        self.check("arguments", ge=2, le=1000)
+        self.check("min_length", ge=1, le=LONGEST)
+        self.check("max_length", ge=2, le=LONGEST)
+        self.wanted = f"expressions of over {self.min_length} and under {self.max_length} tokens"
 
     def draw(self, split: str, random: Random) -> Row | None:
         """An expression and its value; None for one of a wrong length. The grammar's single digits

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 from typing import Literal
 
 from tfzoo.base.registry import register
-from tfzoo.data.sets import Drawn
+from tfzoo.data.sets import LARGEST, Drawn
 
 Numbers = tuple[int, ...]
 
@@ -19,6 +20,7 @@ PERCENT = {"val": range(0, 10), "test": range(10, 20), "train": range(20, 100)}
 
 
 @register("dataset", "numbers")
+@dataclass(kw_only=True)
 class NumberWords(Drawn):
     """English number words to German or Chinese: ``two plus forty -> zwei plus vierzig``.
 
@@ -37,27 +39,21 @@ class NumberWords(Drawn):
         BadOption: ``train`` is under 100, or another size under 1.
     """
 
-    def __init__(
-        self,
-        *,
-        language: Literal["de", "zh"] = "de",
-        train: int = 20_000,
-        val: int = 1000,
-        test: int = 1000,
-        long: int = 500,
-    ) -> None:
-        self.language, self.languages = language, ("en", language)
-        super().__init__({"train": train, "val": val, "test": test, "long": long})
-        self.check("train", train, ge=SMALL)
+    language: Literal["de", "zh"] = "de"
+    long: int = 500
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check("train", ge=SMALL)
+        self.check("long", ge=1, le=LARGEST)
+        self.languages = "en", self.language
 
     def splits(self, seed: int) -> dict[str, list[tuple[str, str]]]:
         """Pairs of sentences by split: train, val, test, long."""
-        splits = {
-            split: sample(split, self.sizes[split], seed) for split in ("train", "val", "test")
-        }
+        splits = {split: sample(split, size, seed) for split, size in self.sizes.items()}
         include_small_numbers(splits["train"], seed)
         target, plus = WORDS[self.language]
-        splits["long"] = sample_long(splits["train"], self.sizes["long"], seed)
+        splits["long"] = sample_long(splits["train"], self.long, seed)
         return {
             split: [
                 (" plus ".join(map(english_number, s)), plus.join(map(target, s))) for s in found

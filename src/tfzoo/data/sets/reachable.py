@@ -1,5 +1,7 @@
 """All names that arrows lead to: a generated data set whose texts have several labels."""
 
+from dataclasses import dataclass
+from itertools import permutations
 from random import Random
 from string import ascii_lowercase
 
@@ -8,6 +10,7 @@ from tfzoo.data.sets import Drawn, Row
 
 
 @register("dataset", "reachable")
+@dataclass(kw_only=True)
 class Reachable(Drawn):
     """All names that at most ``steps`` arrows lead to: ``a? c>d a>c b>a a>e -> c,d,e``.
 
@@ -21,23 +24,17 @@ class Reachable(Drawn):
     ('a? e>c a>b b>e b>d', 'b,d,e')
     """
 
-    def __init__(
-        self,
-        *,
-        names: int = 7,
-        arrows: int = 8,
-        steps: int = 2,
-        train: int = 20_000,
-        val: int = 1000,
-        test: int = 1000,
-    ) -> None:
-        self.check("names", names, ge=2, le=len(ascii_lowercase))
-        self.check("arrows", arrows, ge=1, le=names * (names - 1))
-        self.check("steps", steps, ge=1, le=names - 1)
-        self.names, self.arrows, self.steps = ascii_lowercase[:names], arrows, steps
-        self.labels = list(self.names)
-        self.pairs = [(a, b) for a in self.names for b in self.names if a != b]
-        super().__init__({"train": train, "val": val, "test": test})
+    names: int = 7
+    arrows: int = 8
+    steps: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check("names", ge=2, le=len(ascii_lowercase))
+        self.check("arrows", ge=1, le=self.names * (self.names - 1))
+        self.check("steps", ge=1, le=self.names - 1)
+        self.labels = list(ascii_lowercase[: self.names])
+        self.pairs = list(permutations(self.labels, 2))
 
     def draw(self, split: str, random: Random) -> Row:
         arrows = random.sample(self.pairs, self.arrows)

@@ -1,5 +1,6 @@
 """The letter some places back from a mark: a generated data set that needs relative positions."""
 
+from dataclasses import dataclass
 from random import Random
 
 from tfzoo.base.registry import register
@@ -15,6 +16,7 @@ LONGEST = 100_000
 
 
 @register("dataset", "recall")
+@dataclass(kw_only=True)
 class Recall(Drawn):
     """The letter some places back from a mark: ``c a f <2 b d -> a``; ten classes.
 
@@ -35,32 +37,25 @@ class Recall(Drawn):
 
     labels = tuple(LETTERS)
 
-    def __init__(
-        self,
-        *,
-        distance: int = 8,
-        min_distance: int = 1,
-        min_length: int = 12,
-        max_length: int = 24,
-        train: int = 20_000,
-        val: int = 1000,
-        test: int = 1000,
-        longer: int = 500,
-    ) -> None:
-        self.distances, self.lengths = (min_distance, distance), (min_length, max_length)
-        self.check("longer", longer, ge=1, le=LARGEST)
-        super().__init__(
-            {"train": train, "val": val, "test": test, **dict.fromkeys(LONGER, longer)}
-        )
-        self.check("distance", distance, ge=1, lt=LONGEST)
-        self.check("min_distance", min_distance, ge=1, le=distance)
-        self.check("min_length", min_length, gt=distance, le=LONGEST)
-        self.check("max_length", max_length, ge=min_length, le=LONGEST)
+    distance: int = 8
+    min_distance: int = 1
+    min_length: int = 12
+    max_length: int = 24
+    longer: int = 500
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check("longer", ge=1, le=LARGEST)
+        self.check("distance", ge=1, lt=LONGEST)
+        self.check("min_distance", ge=1, le=self.distance)
+        self.check("min_length", gt=self.distance, le=LONGEST)
+        self.check("max_length", ge=self.min_length, le=LONGEST)
+        self.sizes |= dict.fromkeys(LONGER, self.longer)
 
     def draw(self, split: str, random: Random) -> Row:
         times = LONGER.get(split, 1)
-        length = random.randint(*(times * bound for bound in self.lengths))
-        back = random.randint(*self.distances)
+        length = random.randint(times * self.min_length, times * self.max_length)
+        back = random.randint(self.min_distance, self.distance)
         mark = random.randrange(back, length)
         tokens = random.choices(LETTERS, k=length)
         tokens[mark] = f"<{back}"

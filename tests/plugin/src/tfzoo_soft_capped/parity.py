@@ -1,5 +1,6 @@
 """A generated data set."""
 
+from dataclasses import dataclass
 from random import Random
 
 from tfzoo import register
@@ -7,16 +8,12 @@ from tfzoo.data.sets import Drawn
 
 
 @register("dataset", "parity")
+@dataclass(kw_only=True)
 class Parity(Drawn):
     """Whether the sum of digits is even: ``3 1 4 -> even``."""
 
     labels = ("even", "odd")
-
-    def __init__(
-        self, *, length: int = 12, train: int = 20_000, val: int = 500, test: int = 500
-    ) -> None:
-        super().__init__({"train": train, "val": val, "test": test})
-        self.length = length
+    length: int = 12
 
     def draw(self, split: str, random: Random) -> tuple[str, str]:
         digits = random.choices(range(10), k=self.length)
