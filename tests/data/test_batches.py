@@ -65,8 +65,8 @@ def lists(sentences):
 
 
 def test_a_worker_is_sent_the_path_and_not_the_ids(tmp_path):
-    write(tmp_path / "text", [[[1] * 100_000], [], [[], [70_000]]])
-    sent = pickle.dumps(Encoded(tmp_path / "text"))
+    write(tmp_path, [[[1] * 100_000], [], [[], [70_000]]])
+    sent = pickle.dumps(Encoded(tmp_path))
     assert len(sent) < 1000
     ids = [[1] * 100_000, [], [70_000]]
     assert lists(pickle.loads(sent)) == ids == lists(Sentences.of(ids))

@@ -135,8 +135,8 @@ def encode_columns(
             with cache.filling(path) as folder:
                 whole = chunks(watched(read.rows, f"tokenizing {name}", read.examples))
                 cells = ([row[side] for row in chunk] for chunk in whole)
-                write(folder / "sentences", (encode_cells(encoder, chunk) for chunk in cells))
-        found.append(Encoded(path / "sentences"))
+                write(folder, (encode_cells(encoder, chunk) for chunk in cells))
+        found.append(Encoded(path))
     return found
 
 
@@ -252,30 +252,28 @@ class Sentences:
 
 
 class Encoded(Sentences):
-    """Sentences in two files: ``<path>.ids``, 32-bit integers, and ``<path>.offsets``, n + 1 64-bit
-    integers, of an entry of the cache that is whole.
+    """Sentences in two files of a folder: ``ids``, 32-bit integers, and ``offsets``, n + 1 64-bit
+    integers. The folder is an entry of the cache that is whole.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        super().__init__(
-            mapped(path.with_suffix(".ids"), "<i4"), mapped(path.with_suffix(".offsets"), "<i8")
-        )
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(mapped(folder / "ids", "<i4"), mapped(folder / "offsets", "<i8"))
 
     def __reduce__(self) -> tuple[type[Encoded], tuple[Path]]:
-        # a worker process gets the path and opens the files, instead of a copy of the ids
-        return Encoded, (self.path,)
+        # a worker process gets the folder and opens the files, instead of a copy of the ids
+        return Encoded, (self.folder,)
 
 
-def write(path: Path, chunks: Iterable[list[list[int]]]) -> None:
+def write(folder: Path, chunks: Iterable[list[list[int]]]) -> None:
     """Write the files of an :class:`Encoded`, some sentences at a time."""
     counts = [np.zeros(1, "<i8")]
-    with path.with_suffix(".ids").open("wb") as file:
+    with (folder / "ids").open("wb") as file:
         for sentences in chunks:
             ids, lengths = flat(sentences)
             ids.tofile(file)
             counts.append(lengths)
-    np.cumsum(np.concatenate(counts)).tofile(path.with_suffix(".offsets"))
+    np.cumsum(np.concatenate(counts)).tofile(folder / "offsets")
 
 
 def flat(sentences: list[list[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

@@ -144,6 +144,34 @@ class LibraryTokenizer(Compiled):
     def restore(self, state: str) -> None:
         self.library = loaded(state)
 
+    def _trained(
+        self,
+        lines: Iterable[str],
+        model: Any,
+        trainer: Any,
+        special: Sequence[str] = (*SPECIAL, *BYTES),
+        pieces: str = PIECES,
+        **options: Any,
+    ) -> tokenizers.Tokenizer:
+        """A tokenizer of the library around one of its models, which a class of trainers with these
+        options has trained.
+        """
+        from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
+
+        fresh = Tokenizer(model)
+        # with a space in front, a line's first word is encoded as elsewhere; the decoder strips it
+        lower = [normalizers.Lowercase()] if self.lowercase else []
+        fresh.normalizer = normalizers.Sequence(
+            [normalizers.NFC(), *lower, normalizers.Prepend(" ")]
+        )
+        fresh.pre_tokenizer = pre_tokenizers.Split(Regex(pieces), "isolated")
+        fresh.decoder = decoders.Sequence(
+            [decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        )
+        sizes = {"vocab_size": self.vocab_size, "special_tokens": list(special)}
+        fresh.train_from_iterator(lines, trainer(**sizes, show_progress=False, **options))
+        return fresh
+
     def _keep(self, fresh: tokenizers.Tokenizer, **model: Any) -> None:
         """Use this tokenizer of the library, with these settings of its model changed, and without
         looking for the names of special ids in text.
@@ -152,23 +180,6 @@ class LibraryTokenizer(Compiled):
         state["added_tokens"] = []
         state["model"].update(model)
         self.restore(json.dumps(state, ensure_ascii=False))
-
-
-def untrained(model: Any, *, lowercase: bool, pieces: str = PIECES) -> tokenizers.Tokenizer:
-    """A tokenizer of the library around one of its models."""
-    from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
-
-    tokenizer = Tokenizer(model)
-    # with a space in front, the first word of a line is encoded as elsewhere; the decoder strips it
-    lower = [normalizers.Lowercase()] if lowercase else []
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), *lower, normalizers.Prepend(" ")]
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pieces), "isolated")
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
-    return tokenizer
 
 
 @register("tokenizer", "bpe", paper="arXiv:1508.07909, section 3.2")
@@ -189,15 +200,8 @@ class BPE(LibraryTokenizer):
         """Choose the vocabulary from these lines; 60,000 short ones take a second."""
         from tokenizers import models, trainers
 
-        trainer = trainers.BpeTrainer(
-            vocab_size=self.vocab_size,
-            special_tokens=[*SPECIAL, *BYTES],
-            limit_alphabet=max(1, (self.vocab_size - self.smallest) // 2),
-            show_progress=False,
-        )
-        fresh = untrained(models.BPE(byte_fallback=True), lowercase=self.lowercase)
-        fresh.train_from_iterator(lines, trainer)
-        self._keep(fresh)
+        model, half = models.BPE(byte_fallback=True), (self.vocab_size - self.smallest) // 2
+        self._keep(self._trained(lines, model, trainers.BpeTrainer, limit_alphabet=max(1, half)))
 
 
 @register("tokenizer", "unigram", paper="arXiv:1804.10959, section 3.2")
@@ -218,14 +222,8 @@ class Unigram(LibraryTokenizer):
         """Choose the vocabulary from these lines."""
         from tokenizers import models, trainers
 
-        trainer = trainers.UnigramTrainer(
-            vocab_size=self.vocab_size,
-            special_tokens=[*SPECIAL, *BYTES],
-            unk_token=SPECIAL[1],
-            show_progress=False,
-        )
-        fresh = untrained(models.Unigram(), lowercase=self.lowercase)
-        fresh.train_from_iterator(lines, trainer)
+        trainer = trainers.UnigramTrainer
+        fresh = self._trained(lines, models.Unigram(), trainer, unk_token=SPECIAL[1])
         vocabulary = json.loads(fresh.to_str())["model"]["vocab"]
         self._keep(fresh, byte_fallback=True, vocab=ordered(vocabulary))
 
@@ -304,17 +302,14 @@ class Word(LibraryTokenizer):
         """Choose the vocabulary from these lines."""
         from tokenizers import models, trainers
 
-        trainer = trainers.WordLevelTrainer(
-            vocab_size=self.vocab_size,
+        fresh = self._trained(
+            lines,
+            models.WordLevel(unk_token=SPECIAL[1]),
+            trainers.WordLevelTrainer,
+            SPECIAL,
+            PIECES if self.cut == "signs" else WORDS,
             min_frequency=self.min_count,
-            special_tokens=list(SPECIAL),
-            show_progress=False,
         )
-        model, pieces = models.WordLevel(unk_token=SPECIAL[1]), PIECES
-        if self.cut == "spaces":
-            pieces = WORDS
-        fresh = untrained(model, lowercase=self.lowercase, pieces=pieces)
-        fresh.train_from_iterator(lines, trainer)
         self._keep(fresh)
 
 

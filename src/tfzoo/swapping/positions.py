@@ -69,7 +69,7 @@ def replacement(model: nn.Module, name: str, specs: Mapping[str, Spec]) -> tuple
     if "needs_length" in entry.traits:
         raise BadOption(f"position {entry.name!r} needs lengths, which no table is called with")
     length, dim = old.num_embeddings, old.embedding_dim
-    like: Tensor = old.like if swapped else old.weight  # type: ignore[assignment]  # of a module
+    like: Tensor = old.like if swapped else old.weight
     made: Any = create("position", specs["position"], dim=dim, max_length=length)
     new = SwappedPosition(made, length, dim).to(device=like.device, dtype=like.dtype)
     table = getattr(old.component, "table", None) if swapped else old.weight

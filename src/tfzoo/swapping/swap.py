@@ -176,17 +176,19 @@ def swap(
               modules    was        now
     replaced  1          LayerNorm  rms  bias dropped
     """
-    specs = dict(zip(SWAPPED, (norm, attention, weighting, feedforward, position), strict=True))
+    given = zip(SWAPPED, (norm, attention, weighting, feedforward, position), strict=True)
+    specs = {kind: spec for kind, spec in given if spec}
     arguments = {**specs, "only": only, "skip": skip, "valid": valid, "allow": allow}
     check_names(swap, misspelt)
     if not isinstance(model, nn.Module):
         raise BadOption(f"swap takes a model, a torch.nn.Module, not {type(model).__name__}")
-    kinds = [kind for kind, spec in specs.items() if spec and registry(kind).options(spec)]
-    if not kinds:
+    if not specs:
         raise BadOption("swap: say what to swap: norm=..., attention=..., or others")
-    parts = list(find(model, {kind: specs[kind] or "" for kind in kinds}, only, skip))
+    for kind, spec in specs.items():
+        registry(kind).options(spec)
+    parts = list(find(model, specs, only, skip))
     report = SwapReport(tuple(entry for entry, *_ in parts))
-    for kind in kinds:
+    for kind in specs:
         found = tuple(one for one in report.modules if one.kind == kind)
         if not any(one.outcome == "replaced" for one in found):
             where = type(model).__name__

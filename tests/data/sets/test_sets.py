@@ -72,7 +72,7 @@ def test_options_that_leave_nothing_are_refused(name, options, words):
         (
             "listops",
             {"depth": 2, "arguments": 2, "min_length": 3, "max_length": 5},
-            "test cannot get 1,000 expressions of over 3 and under 5 tokens; after .* had",
+            "test cannot get 1,000 expressions of over 3 and under 5 tokens; after .* others or",
         ),
     ],
 )

@@ -37,8 +37,6 @@ class Drawn:
     entry: ClassVar[Entry]
     wanted = "texts that are in no other split"
     """What a split needs enough of, for an error message."""
-    rejected = "were repeated"
-    """Why texts are rejected."""
     train: int = 20_000
     val: int = 1000
     test: int = 1000
@@ -82,7 +80,7 @@ class Drawn:
                 if rejected == TRIES:
                     raise BadOption(
                         f"dataset {self.entry.name!r}: {split} cannot get {size:,} {self.wanted}; "
-                        f"after {len(rows):,} the last {TRIES:,} {self.rejected}"
+                        f"after {len(rows):,} the last {TRIES:,} were others or repeated"
                     )
         return {split: found[split] for split in ("train", *found)}
 

@@ -42,7 +42,6 @@ class ListOps(Drawn):
     """
 
     labels = tuple("0123456789")
-    rejected = "had another length or were repeated"
 
     depth: int = 6
     arguments: int = 4
