@@ -1,4 +1,4 @@
-"""``tfzoo import``: a published model becomes a run that all commands take."""
+"""A folder that ``transformers`` wrote is a run that all commands take, and so is its export."""
 
 import json
 import re
@@ -48,7 +48,7 @@ TRANSLATORS: dict[str, tuple[str, str, dict[str, Any]]] = {
 def test_a_language_model_goes_on_with_the_same_tokens(name, tmp_path):
     class_name, config = LANGUAGE_MODELS[name]
     peer, tokenizer = save(name, class_name, config, tmp_path / "there")
-    assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 0
+    assert main(["export", str(tmp_path / "there"), "--output", str(tmp_path / "here")]) == 0
     for run in ("here", "there"):
         task = LanguageModelingTask.load(tmp_path / run)
         found = [one.continuation for one in task.predict(PROMPTS, max_new_tokens=12)]
@@ -178,7 +178,7 @@ LABELS = ["O", "B-PER", "I-PER"]
 def test_words_get_the_labels_of_the_same_model_in_and_out(family, class_name, config, tmp_path):
     config = {**config, "id2label": dict(enumerate(LABELS)), "max_position_embeddings": 256}
     peer, tokenizer = save(family, class_name, config, tmp_path / "there")
-    assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "run")]) == 0
+    assert main(["export", str(tmp_path / "there"), "--output", str(tmp_path / "run")]) == 0
     back = str(tmp_path / "back")
     assert main(["export", str(tmp_path / "run"), "--to", "transformers", "--output", back]) == 0
     loaded = transformers.AutoModelForTokenClassification.from_pretrained(back).eval()
@@ -212,13 +212,8 @@ def test_a_head_for_words_is_trained_on_and_replaced(own_folder, capsys):
     assert tfzoo.ClassificationTask.load("three").recipe["model"]["pooling"] == "pooler"
 
 
-def test_what_has_no_tokenizer_or_is_a_run_already_is_refused(tmp_path, capsys):
+def test_what_has_no_tokenizer_is_refused(tmp_path, capsys):
     save("gpt2", "GPT2LMHeadModel", GPT, tmp_path / "there")
-    assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 0
-    assert main(["import", str(tmp_path / "here"), "--run", str(tmp_path / "again")]) == 2
-    assert "needs no import" in capsys.readouterr().err
-    assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 2
-    assert "exists" in capsys.readouterr().err
     (tmp_path / "there/tokenizer.json").unlink()
     assert main(["predict", str(tmp_path / "there")]) == 2
     assert "has no tokenizer.json" in capsys.readouterr().err
@@ -227,7 +222,7 @@ def test_what_has_no_tokenizer_or_is_a_run_already_is_refused(tmp_path, capsys):
 def test_weights_keep_their_dtype_and_are_in_memory_once(tmp_path):
     peer, _ = save("llama", "LlamaForCausalLM", GROUPED, tmp_path / "there")
     peer.bfloat16().save_pretrained(tmp_path / "there")
-    assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "here")]) == 0
+    assert main(["export", str(tmp_path / "there"), "--output", str(tmp_path / "here")]) == 0
     for place in ("there", "here"):
         run = TrainedRun(tmp_path / place)
         task = run.load()
@@ -312,7 +307,7 @@ def test_a_model_without_a_head_gives_its_layers_and_applies_to_nothing(
     why = f"holds {class_name}, a model without a head"
     with pytest.raises(BadRun, match=why):
         tfzoo.from_pretrained(tmp_path / "bare")
-    assert main(["import", str(tmp_path / "bare"), "--run", str(tmp_path / "run")]) == 2
+    assert main(["export", str(tmp_path / "bare"), "--output", str(tmp_path / "run")]) == 2
     assert why in capsys.readouterr().err
 
 
@@ -333,7 +328,7 @@ def test_a_pooler_beside_the_head_for_masked_words_is_used(own_folder, capsys):
     classification(own_folder)
     task = registry("task").entry("masked_language_modeling").cls
     assert not hasattr(task.load(own_folder / "bert").model, "pooling")
-    assert main(["import", "bert", "--run", "imported"]) == 0
+    assert main(["export", "bert", "--output", "imported"]) == 0
     task.load("imported").save_pretrained("again")
     wanted = {name.replace("bert.pooler.dense", "model.pooling.linear") for name in pooler}
     for run in ("bert", "imported", "again"):

@@ -87,7 +87,7 @@ def test_options_of_a_scaling_that_were_not_given_are_exported(scaling):
 @pytest.mark.parametrize(("family", "class_name", "auto", "config"), RUNS)
 def test_a_round_trip_changes_nothing(family, class_name, auto, config, tmp_path):
     peer, tokenizer = save(family, class_name, config, tmp_path / "there")
-    assert main(["import", str(tmp_path / "there"), "--run", str(tmp_path / "run")]) == 0
+    assert main(["export", str(tmp_path / "there"), "--output", str(tmp_path / "run")]) == 0
     back = str(tmp_path / "back")
     assert main(["export", str(tmp_path / "run"), "--to", "transformers", "--output", back]) == 0
     before, after = (load_file(tmp_path / one / "model.safetensors") for one in ("there", "back"))
@@ -134,7 +134,7 @@ def test_tensors_go_out_in_the_dtype_they_came_in(dtype, tmp_path):
         there, run, back = (tmp_path / class_name / one for one in ("there", "run", "back"))
         peer, _ = save(family, class_name, config, there)
         peer.to(dtype).save_pretrained(there)
-        assert main(["import", str(there), "--run", str(run)]) == 0
+        assert main(["export", str(there), "--output", str(run)]) == 0
         assert main(["export", str(run), "--to", "transformers", "--output", str(back)]) == 0
         before, after = (load_file(one / "model.safetensors") for one in (there, back))
         assert {one.dtype for one in after.values()} == {dtype}

@@ -60,7 +60,9 @@ class CommandParser(argparse.ArgumentParser):
     def add_run(self) -> None:
         """Add the positional argument RUN."""
         self.add_argument(
-            "run", metavar="RUN", help="a run's folder (its best checkpoint) or a checkpoint"
+            "run",
+            metavar="RUN",
+            help="a run's folder (its best checkpoint), a checkpoint, or a folder of transformers",
         )
 
     def add_device(self, default: str = "the first GPU, else the CPU") -> None:

@@ -6,7 +6,6 @@ from tfzoo.base.kinds import KINDS
 from tfzoo.base.registry import registry
 from tfzoo.base.terminal import print_result
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.commands.exchange import FORMATS
 from tfzoo.commands.main import COMMANDS, command
 from tfzoo.config.config import class_names, sections
 from tfzoo.config.recipe import CLASSES, TOP, packaged_recipes, packaged_sweeps
@@ -59,7 +58,6 @@ def every_command() -> ArgumentParser:
         "check": {"NAME": parts},
         "architectures": {"NAME": architectures.names()},
         "recipes": {"NAME": recipes + sweeps},
-        "export": {"FORMAT": list(FORMATS)},
     }
     whole = ArgumentParser("tfzoo", add_help=False)
     commands = whole.add_subparsers(dest="command", parser_class=ArgumentParser)

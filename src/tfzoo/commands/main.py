@@ -31,8 +31,7 @@ COMMANDS = {
     "plot": ("pictures", "draw learning curves of runs, or a position encoding"),
     "sweep": ("sweep", "train every combination of parts and report the differences"),
     "report": ("sweep", "write the report of a sweep"),
-    "import": ("exchange", "make a run of a published model"),
-    "export": ("exchange", "write a trained run for other programs, or to be shared"),
+    "export": ("export", "write a trained run for other programs, or to be shared"),
     "doctor": ("machine", "print versions, devices and the cache, and how to mend what is wrong"),
     "completion": ("completion", "print a completion script for bash or zsh"),
 }

@@ -18,7 +18,7 @@ from tfzoo.base.values import members
 from tfzoo.commands.argument_parser import CommandParser
 from tfzoo.config.config import descriptions
 from tfzoo.data.table import FORMS, NoColumn, decoded, ending_of, read_lines, table
-from tfzoo.errors import BadData, TfzooError, UnknownName
+from tfzoo.errors import BadData, TfzooError
 from tfzoo.learning.trained_run import TrainedRun
 from tfzoo.training.evaluation import SETS, evaluate
 from tfzoo.training.load import load
@@ -104,6 +104,7 @@ def predict_parser() -> CommandParser:
     parser.add_argument(
         "--format",
         metavar="F",
+        choices=WRITTEN,
         default="lines",
         help=f"{', '.join(WRITTEN)}: the answers alone; or with their texts, scores and references",
     )
@@ -115,8 +116,6 @@ def check(given: Namespace) -> None:
     """Check the arguments before the weights are read."""
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise TfzooError("predict runs in one process: start it without torchrun or srun")
-    if given.format not in WRITTEN:
-        raise UnknownName("format", given.format, WRITTEN)
     given.trained.task.Options(**options_of(given))
     if given.max_tokens < 1:
         raise TfzooError("--max-tokens must be at least 1")

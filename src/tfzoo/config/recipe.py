@@ -275,9 +275,9 @@ def begin(
     """The sources with what the last ``from`` gives them, and the
     :class:`~tfzoo.learning.trained_run.Start` of training, or None.
 
-    A run of tfzoo gives weights and tokenizer. A folder of ``transformers``, or a run that no
-    recipe has trained (``tfzoo import``), gives the model as well. They override what stands before
-    the file that says ``from``, and its own keys override them.
+    A run of tfzoo gives weights and tokenizer. A folder of ``transformers``, or its export, which
+    no recipe has trained, gives the model as well. They override what stands before the file that
+    says ``from``, and its own keys override them.
     ``--from`` stands after the first ``files`` sources, those of the recipe. ``{seed}`` in the name
     is the seed, so that each run of a sweep begins with one of its own. A run ``own`` that began
     with it and goes on gives model and tokenizer itself.

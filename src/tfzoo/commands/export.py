@@ -1,11 +1,12 @@
-"""tfzoo import and tfzoo export: models of other programs, and runs for them."""
+"""tfzoo export RUN: a trained run in the format of another program."""
 
 from argparse import Namespace
 from pathlib import Path
 
 from tfzoo.base.terminal import notify, print_result, relative_path, silence_lightning
 from tfzoo.commands.argument_parser import CommandParser
-from tfzoo.errors import BadRun, TfzooError, UnknownName
+from tfzoo.errors import TfzooError
+from tfzoo.exporting import FORMATS
 
 EXPORT_HELP = """\
   --to safetensors  a folder to be shared, without pickles: weights, recipe, tokenizer and a model
@@ -22,7 +23,8 @@ EXPORT_HELP = """\
 An adapter is merged in all other formats.
 What is written for another program is compared with the run before it gets its name.
 """
-FORMATS = ("safetensors", "onnx", "ctranslate2", "transformers", "peft")
+OWN = "safetensors"
+"""The format that tfzoo itself reads."""
 
 
 def export_parser() -> CommandParser:
@@ -37,8 +39,9 @@ def export_parser() -> CommandParser:
     parser.add_argument(
         "--to",
         metavar="FORMAT",
-        default=FORMATS[0],
-        help=f"{', '.join(FORMATS)}; default: %(default)s",
+        choices=(OWN, *FORMATS),
+        default=OWN,
+        help="%(choices)s; default: %(default)s",
     )
     parser.add_argument("--output", metavar="FOLDER", help="what to write; default: RUN/FORMAT")
     return parser
@@ -49,8 +52,6 @@ def run_export(given: Namespace) -> int:
     from tfzoo.base import files
     from tfzoo.learning.trained_run import TrainedRun
 
-    if given.to not in FORMATS:
-        raise UnknownName("format", given.to, FORMATS, "tfzoo export --help")
     trained = TrainedRun(given.run)
     path, folder = trained.path, trained.folder
     if given.output is None and folder is None:
@@ -60,52 +61,11 @@ def run_export(given: Namespace) -> int:
     notify(f"checkpoint: {relative_path(path)}")
     task = trained.load(keep_adapter=given.to == "peft")
     silence_lightning()
-    if given.to == FORMATS[0]:
+    if given.to == OWN:
         task.save_pretrained(output)
     else:
         from tfzoo.exporting import export
 
         export(task, output, to=given.to)
-    print_result(str(relative_path(output)))
-    return 0
-
-
-IMPORT_HELP = """\
-SOURCE is a folder that save_pretrained of Hugging Face's transformers wrote, with config.json,
-weights in safetensors and tokenizer.json, or a repository of the Hub, hf://owner/name[@revision].
-Pickles are not read, and code that it asks for is not run.
-
-The folder that is written is a run of tfzoo: predict, attention, serve, export and
-fit --from take it. They take SOURCE itself, too, and read it anew each time.
-"""
-
-
-def import_parser() -> CommandParser:
-    """The arguments of the command."""
-    parser = CommandParser("import", run_import, "Make a run of a published model.", IMPORT_HELP)
-    parser.add_argument("source", metavar="SOURCE", help="a folder, or hf://owner/name[@revision]")
-    parser.add_argument(
-        "--run", metavar="FOLDER", help="what to write; default: runs/<name of SOURCE>"
-    )
-    return parser
-
-
-def run_import(given: Namespace) -> int:
-    """Read a published model, and write it as a run."""
-    from tfzoo.base import files
-    from tfzoo.learning.trained_run import TrainedRun
-    from tfzoo.runs.folder import RUNS
-
-    name = Path(given.source.partition("@")[0]).expanduser().resolve().name
-    output = Path(given.run) if given.run else RUNS / name
-    files.check_new(output)
-    source = TrainedRun(given.source)
-    if not source.is_published:
-        raise BadRun(
-            f"{given.source} has no config.json of transformers that can be read and names a "
-            "model_type; a run of tfzoo needs no import"
-        )
-    source.load().save_pretrained(output)
-    notify(f"use it: tfzoo predict {relative_path(output)}")
     print_result(str(relative_path(output)))
     return 0
