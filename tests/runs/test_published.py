@@ -55,7 +55,7 @@ ODD: dict[str, list[dict[str, Any]]] = {
         },
         {**GROUPED, **rope("yarn", factor=4.0), "max_position_embeddings": 76},
     ],
-    "qwen3": [{**GROUPED, "use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}],
+    "qwen3": [{**GROUPED, "sliding_window": 3, "max_window_layers": 1}],
     "olmo2": [{**SMALL, "num_key_value_heads": 3}],
     "gemma2": [{**GROUPED, "query_pre_attn_scalar": 7, "sliding_window": 3}],
     "gpt_oss": [
@@ -255,6 +255,7 @@ NOT_READ: list[tuple[str, dict[str, Any], str]] = [
     ("llama", HALF, "partial_rotary_factor: 0.5"),
     ("olmo2", {"partial_rotary_factor": 0.5}, "partial_rotary_factor: 0.5"),
     ("qwen3", {"rotary_pct": 0.5}, "rotary_pct: 0.5"),
+    ("qwen3", {"use_sliding_window": True}, "use_sliding_window: True"),
     ("llama", {"rotary_emb_base": 500}, "rotary_emb_base: 500"),
     ("llama", {"rope_parameters": YARN}, "no original_max_position_embeddings"),
     ("llama", {"rope_scaling": {"type": "linear"}}, "no factor for rope_type linear"),

@@ -46,21 +46,17 @@ MODELS: Mapping[str, type[Model]] = {
 SWAPS = "tfzoo_swaps"
 """The key of the swaps of :func:`tfzoo.swap`, which make it a model of ``transformers`` alone."""
 TASK_PARAMS = "task_specific_params"
-UNUSED = frozenset(
-    {
-        *("_attn_implementation", "_attn_implementation_autoset", "_name_or_path", "_num_labels"),
-        *("architectures", "begin_suppress_tokens", "chunk_size_feed_forward", "dtype"),
-        *("finetuning_task", "gradient_checkpointing", "id2label", "initializer_range"),
-        *("is_encoder_decoder", "label2id", "model_type", "num_labels", "problem_type"),
-        *("return_dict", TASK_PARAMS, "torch_dtype", "transformers_version"),
-        *("use_cache", "bos_token_id", "cls_token_id", "decoder_start_token_id", "eos_token_id"),
-        *("forced_bos_token_id", "forced_eos_token_id", "mask_token_id", "pad_token_id"),
-        *("sep_token_id", "unk_token_id", "bad_words_ids", "do_sample", "early_stopping"),
-        *("length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "num_beams"),
-        *("temperature", "top_k", "top_p", "output_past", "language", "tokenizer_class"),
-    }
+UNUSED = (
+    *("_attn_implementation", "_attn_implementation_autoset", "_name_or_path", "_num_labels"),
+    *("architectures", "begin_suppress_tokens", "chunk_size_feed_forward", "dtype"),
+    *("finetuning_task", "gradient_checkpointing", "id2label", "initializer_range"),
+    *("is_encoder_decoder", "label2id", "model_type", "num_labels", "problem_type"),
+    *("return_dict", TASK_PARAMS, "torch_dtype", "transformers_version", "use_cache"),
+    *("*_token_id", "bad_words_ids", "do_sample", "early_stopping", "length_penalty"),
+    *("max_length", "min_length", "no_repeat_ngram_size", "num_beams", "temperature", "top_k"),
+    *("top_p", "output_past", "language", "tokenizer_class"),
 )
-"""Keys of any ``config.json`` that change no output."""
+"""Patterns of keys of any ``config.json`` that change no output."""
 MATTERS = (("is_causal", False),)
 """Keys that say something though their value is false: with this one ``transformers`` lets a
 decoder see later tokens.
@@ -206,7 +202,7 @@ def check_keys(config: Mapping[str, Any], known: Sequence[str], name: str) -> No
     """Refuse a key that says something, but not to tfzoo."""
     for key, value in config.items():
         nothing = not value and (key, value) not in MATTERS
-        if key in UNUSED or nothing or any(fnmatchcase(key, one) for one in known):
+        if nothing or any(fnmatchcase(key, one) for one in (*UNUSED, *known)):
             continue
         raise BadOption(
             f"config.json says {key}: {str(value)[:60]}, which tfzoo's {name} does not know: if it "
@@ -397,9 +393,6 @@ def position(
     if kind != "default":
         found["scaling"] = kind
         found |= {table[key]: said[key] for key in table if said.get(key) is not None}
-    found |= {
-        key: float(found[key]) for key in ("base", "factor") if isinstance(found.get(key), int)
-    }
     return found
 
 
@@ -439,7 +432,11 @@ def windows(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, 
     layers, period = options["layers"], options.get("pattern") or [{}]
     size = config.get("sliding_window", next((one["window"] for one in period if one), None))
     kinds = [SLIDING if period[i % len(period)] else FULL for i in range(layers)]
-    return {"pattern": pattern(layer_types(config, layers, kinds), size)}
+    entries: list[dict[str, Any]] = [
+        {"window": size} if one == SLIDING and size else {}
+        for one in layer_types(config, layers, kinds)
+    ]
+    return {"pattern": shortest(entries)}
 
 
 def written_windows(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -448,21 +445,6 @@ def written_windows(options: Mapping[str, Any]) -> dict[str, Any]:
     kinds = [SLIDING if "window" in pattern[i % len(pattern)] else FULL for i in range(layers)]
     sizes = [one["window"] for one in pattern if "window" in one]
     return {"layer_types": kinds, **({"sliding_window": sizes[0]} if sizes else {})}
-
-
-def last_windows(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Qwen3's windows, if any: of the layers from one on."""
-    layers = options["layers"]
-    size = config.get("sliding_window", 4096) if config.get("use_sliding_window") else None
-    first = number(config, "max_window_layers", 28) if size else layers
-    kinds = [SLIDING if i >= first else FULL for i in range(layers)]
-    return {"pattern": pattern(layer_types(config, layers, kinds), size)}
-
-
-def written_last_windows(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What :func:`last_windows` reads."""
-    found = written_windows(options)
-    return {**found, "use_sliding_window": "sliding_window" in found}
 
 
 SLIDING, FULL = "sliding_attention", "full_attention"
@@ -477,11 +459,6 @@ def layer_types(config: Mapping[str, Any], layers: Any, default: list[str]) -> l
         if one not in (SLIDING, FULL):
             raise BadOption(f"config.json says layer_types: {str(one)[:60]}, unknown to tfzoo")
     return kinds
-
-
-def pattern(kinds: list[str], size: Any) -> list[dict[str, Any]] | None:
-    """The pattern of layers with and without a window of that size."""
-    return shortest([{"window": size} if one == SLIDING and size else {} for one in kinds])
 
 
 def shortest(pattern: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
@@ -601,7 +578,6 @@ def written_vocabularies(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 ROTARY = ("rope_parameters", "rope_theta", "rope_scaling", "partial_rotary_factor")
-WINDOWS = ("layer_types", "sliding_window")
 READERS = {
     "unscaled": Reader(
         ("tie_word_embeddings", "scale_decoder_outputs"), unscaled, written_unscaled
@@ -613,10 +589,7 @@ READERS = {
     ),
     "rotary": Reader(ROTARY, rotary, written_rotary),
     "neox_rotary": Reader((*ROTARY, "rotary_emb_base", "rotary_pct"), neox_rotary, written_rotary),
-    "windows": Reader(WINDOWS, windows, written_windows),
-    "last_windows": Reader(
-        (*WINDOWS, "use_sliding_window", "max_window_layers"), last_windows, written_last_windows
-    ),
+    "windows": Reader(("layer_types", "sliding_window"), windows, written_windows),
     "local_and_global": Reader(
         (
             *("layer_types", "rope_parameters", "local_attention", "global_attn_every_n_layers"),
