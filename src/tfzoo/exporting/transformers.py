@@ -32,7 +32,7 @@ from tfzoo.models.architectures.config import (
     read_config,
     with_scaling,
 )
-from tfzoo.models.architectures.weights import OWN, layer_of, line, table_of
+from tfzoo.models.architectures.weights import layer_of, line, sizes_of, table_of
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.models.transformer import Transformer
 from tfzoo.runs.pretrained import CARD, CONFIG, WEIGHTS
@@ -175,15 +175,11 @@ def tensors_of(
 
 def undone(said: Mapping[str, Any], value: Tensor, model: Any) -> Tensor:
     """A tensor before its axes were rearranged, its first rows left out and its values divided."""
-    size = {
-        key: model.config[one] if isinstance(one, str) else one
-        for key, one in said.items()
-        if key not in OWN or key == "over_sqrt"
-    }
-    value = value * size.pop("over_sqrt", 1) ** 0.5
+    sizes = sizes_of(said, model)
+    value = value * sizes.pop("over_sqrt", 1) ** 0.5
     if "rearrange" in said:
         before, after = said["rearrange"].split("->")
-        value = rearrange(value, f"{after} -> {before}", **size)
+        value = rearrange(value, f"{after} -> {before}", **sizes)
     if "skip" in said:
         value = torch.cat([value.new_zeros(said["skip"], *value.shape[1:]), value])
     return value

@@ -127,8 +127,30 @@ def converted(
     a model that is ``bare``, without a head, the parameters of the head are left out.
     """
     table = table_of(name, model)
+
+    def value_of(said: Any, suffix: str, layer: str) -> Tensor:
+        """What one line of the table says; ``suffix`` is appended to its names."""
+        if isinstance(said, str):
+            found = f"{said.replace('*', layer)}{suffix}"
+            if found not in tensors:
+                raise BadOption(
+                    f"no parameter {found!r}: these are not weights of {name!r}, or of fewer "
+                    "layers than this model has"
+                )
+            return tensors[found]
+        if isinstance(said, list):
+            return torch.cat([value_of(one, suffix, layer) for one in said])
+        sizes = sizes_of(said, model)
+        scale = sizes.pop("over_sqrt", 1) ** 0.5
+        value = value_of(said["of"], suffix, layer)[said.get("skip", 0) :]
+        if "rearrange" in said:
+            value = rearrange(value, said["rearrange"], **sizes)
+        if scale != 1:
+            value = value / scale
+        return value[said["take"]] if "take" in said else value
+
     return {
-        own: Source(name, own, tensors, model).tensor(*line(table, own, name))
+        own: value_of(*line(table, own, name), layer_of(own))
         for own in model.state_dict()
         if not (
             bare and is_left_out(own, line(table, own, name), architecture(name).prefix, tensors)
@@ -186,38 +208,11 @@ def layer_of(own: str) -> str:
     return next(iter(re.findall(r"\.(\d+)\.", own)), "")
 
 
-class Source:
-    """Where the values of one parameter ``own`` come from."""
-
-    def __init__(self, name: str, own: str, state: Tensors, model: nn.Module) -> None:
-        self.name, self.state = name, state
-        self.layer = layer_of(own)
-        self.config: Mapping[str, Any] = model.config  # type: ignore[assignment]  # of a tfzoo model
-
-    def tensor(self, said: Any, suffix: str) -> Tensor:
-        """The value that one line of the table says; ``suffix`` is appended to its names."""
-        if isinstance(said, str):
-            found = f"{said.replace('*', self.layer)}{suffix}"
-            if found not in self.state:
-                raise BadOption(
-                    f"no parameter {found!r}: these are not weights of {self.name!r}, or of fewer "
-                    "layers than this model has"
-                )
-            return self.state[found]
-        if isinstance(said, list):
-            return torch.cat([self.tensor(one, suffix) for one in said])
-        rest = {key: self.size(value) for key, value in said.items() if key not in OWN}
-        value = self.tensor(said["of"], suffix)[said.get("skip", 0) :]
-        if "rearrange" in said:
-            value = rearrange(value, said["rearrange"], **rest)
-        if "over_sqrt" in said:
-            value = value / self.size(said["over_sqrt"]) ** 0.5
-        return value[said["take"]] if "take" in said else value
-
-    def size(self, said: int | str) -> int:
-        """A number, or the value of the model's option of that name."""
-        return int(self.config[said]) if isinstance(said, str) else said
+def sizes_of(said: Mapping[str, Any], model: Any) -> dict[str, int]:
+    """The numbers in a line, which may be the names of options of the model."""
+    sizes = {key: one for key, one in said.items() if key not in OWN}
+    return {key: model.config[one] if isinstance(one, str) else one for key, one in sizes.items()}
 
 
-OWN = frozenset({"of", "rearrange", "take", "skip", "over_sqrt"})
-"""The keys of a line; others are sizes of axes."""
+OWN = frozenset({"of", "rearrange", "take", "skip"})
+"""The keys of a line that are no sizes: the others are those of axes, and ``over_sqrt``."""
