@@ -149,18 +149,6 @@ def test_what_there_is_is_the_least_of_machine_and_container(tmp_path, monkeypat
     assert memory.machine() == 5000
 
 
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        ("--model.cap 1e-40", "cap=1e-40 must be .* at least 0.001"),
-        ("--optim.lr 1e-40", "lr=1e-40 must be .* at least 1.17549e-38"),
-    ],
-)
-def test_numbers_that_are_zero_where_models_compute_are_refused(options, line, capsys):
-    code = main(typed(f"fit {RECIPE} {TINY} {options} --print_config"))
-    is_refused(code, capsys.readouterr().err, line)
-
-
 def test_a_gpu_that_is_too_small_is_named(monkeypatch):
     monkeypatch.setattr(cost, "room", lambda trainer: (1, 10**7, "GPU"))
     with pytest.raises(BadRecipe, match=r"model: .*this GPU has 10.0 MB.* x "):

@@ -27,8 +27,6 @@ COUNTLESS = frozenset({"base"})
 """Numbers of a model that count nothing and take no memory, such as the base of rotary angles."""
 NUMBER = 2**64
 """The largest number in a recipe."""
-SMALLEST = 2.0**-126
-"""The smallest number over 0: single precision has no smaller one without loss."""
 
 
 def convert(value: Any, hint: Any) -> Any:
@@ -109,8 +107,7 @@ def check_range(
     optional: bool = False,
 ) -> None:
     """Raise BadOption unless a value is a finite number (``whole``: an int) in a range: greater
-    than, greater or equal, less than, less or equal. ``optional``: None is allowed too. A number
-    over 0 is at least :data:`SMALLEST`: smaller ones are 0 where models compute.
+    than, greater or equal, less than, less or equal. ``optional``: None is allowed too.
 
     >>> check_range("optim.lr", 1e-3, gt=0)
     >>> check_range("optim.lr", -1, gt=0)
@@ -125,14 +122,11 @@ def check_range(
     if not (
         number
         and (gt is None or value > gt)
-        and (gt != 0 or value >= SMALLEST)
         and (ge is None or value >= ge)
         and (lt is None or value < lt)
         and (le is None or value <= le)
     ):
         bounds = {"over": gt, "at least": ge, "under": lt, "at most": le}
-        if gt == 0 and number and 0 < value < SMALLEST:  # over 0 in double precision alone
-            bounds |= {"over": None, "at least": SMALLEST}
         shown = {
             word: f"{x:,}" if isinstance(x, int) and float(f"{x:g}") != x else f"{x:g}"
             for word, x in bounds.items()

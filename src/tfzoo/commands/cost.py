@@ -21,7 +21,7 @@ tfzoo fit.
 
 Columns, of the forward pass in training mode on a CPU:
   parameters    a shared matrix is counted where it stands first
-  FLOPs         of matrix products; a multiplication and an addition are two
+  MFLOPs        of matrix products; a multiplication and an addition are two
   activations   bytes that a part computes and the backward pass needs
 
   tfzoo cost translation/wmt14_base --length 25
@@ -91,8 +91,8 @@ def report(config: Config, length: int, rows: int, sizes: Mapping[str, Any]) -> 
             "to do"
         )
     costs = {**cost.parts, "forward": cost.forward, "backward": Cost(flops=cost.backward)}
-    table = [("part", "parameters", "FLOPs", "activations")] + [
-        (part, f"{one.parameters:,}", scaled(one.flops), readable(one.activations))
+    table = [("part", "parameters", "MFLOPs", "activations")] + [
+        (part, f"{one.parameters:,}", f"{one.flops / 1e6:,.1f}", readable(one.activations))
         for part, one in costs.items()
         if any(vars(one).values())
     ]
@@ -108,15 +108,3 @@ def report(config: Config, length: int, rows: int, sizes: Mapping[str, Any]) -> 
         "",
         f"memory  {cost}",
     ]
-
-
-def scaled(number: float) -> str:
-    """With three digits and a prefix.
-
-    >>> scaled(12_582_912), scaled(0)
-    ('12.6 M', '0')
-    """
-    for power, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= power:
-            return f"{number / power:.3g} {prefix}"
-    return str(number)

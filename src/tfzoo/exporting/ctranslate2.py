@@ -113,7 +113,6 @@ def stack_spec(model: Any, side: str) -> Any:
     need(not stack.needs_length and position.bias(at[:, :1], at[:, :1]) is None, position)
     rotation = position.angles(at[:, :1])
     if rotation is not None:
-        need(getattr(position, "scaling", position) is None, position)
         rotary = {"rotary_dim": 2 * rotation.cos.shape[-1], "rotary_base": position.base}
         rotary["rotary_interleave"] = not rotation.halves
     cls = transformer_spec.TransformerDecoderSpec

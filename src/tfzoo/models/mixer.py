@@ -94,11 +94,7 @@ class Mixer(Component):
             if mask.causal and not self.causal:
                 raise BadOption(
                     f"a causal mask, but mixer {self.entry.name!r} was built to read later tokens: "
-                    + (
-                        "use another one"
-                        if "bidirectional" in self.entry.traits
-                        else "create it with causal=True"
-                    )
+                    "create one with causal=True"
                 )
             if mask.allowed is not None:
                 raise BadOption(

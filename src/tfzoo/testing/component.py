@@ -18,11 +18,9 @@ from tfzoo.errors import BadOption
 from tfzoo.models.initialise import initialise
 from tfzoo.testing.contract import (
     Violation,
-    assert_gradients,
     assert_same,
     contract,
     first_line,
-    gradients_of,
 )
 from tfzoo.testing.samples import (
     COMPONENT_KINDS,
@@ -135,15 +133,6 @@ def gradients_are_those_of_the_output(entry: Entry) -> None:
                 gradcheck(function, tensors, fast_mode=True, check_undefined_grad=False)
         except GradcheckError as error:
             raise Violation(f"{first_line(error)} {options or ''}".strip()) from None
-
-
-@contract("position")
-def gradients_reach_every_parameter(entry: Entry) -> None:
-    """Gradients reach every parameter."""
-    for causal in (False,) if "needs_length" in entry.traits else (False, True):
-        position = build_randomized(entry, causal=causal)
-        out = torch.cat([one.flatten() for one in probe("position", position)])
-        assert_gradients(gradients_of(out, position))
 
 
 def differentiable(
