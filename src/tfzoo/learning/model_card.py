@@ -11,7 +11,7 @@ CARD = """\
 {{ card_data }}
 ---
 
-# {{ title }}
+# {{ task | capitalize }} by tfzoo
 
 A {{ task }} model of {{ parameters }} parameters, made with tfzoo.
 
@@ -19,19 +19,19 @@ A {{ task }} model of {{ parameters }} parameters, made with tfzoo.
 ```python
 from transformers import AutoTokenizer, {{ peer }}
 
-model = {{ peer }}.from_pretrained("{{ name }}")
-tokenizer = AutoTokenizer.from_pretrained("{{ name }}")
+model = {{ peer }}.from_pretrained("NAME/REPOSITORY")
+tokenizer = AutoTokenizer.from_pretrained("NAME/REPOSITORY")
 ```
 {%- else -%}
 ```sh
 pip install 'tfzoo[export]'
-echo "a line of text" | tfzoo predict hf://{{ name }}
+echo "a line of text" | tfzoo predict hf://NAME/REPOSITORY
 ```
 
 ```python
 import tfzoo
 
-task = tfzoo.load("hf://{{ name }}")
+task = tfzoo.load("hf://NAME/REPOSITORY")
 print(task.predict(["a line of text"]))
 ```
 {%- endif %}
@@ -74,16 +74,13 @@ may restrict the choice.
 """
 
 
-def model_card(
-    kept: Mapping[str, Any], parameters: int, repository: str = "", peer: str = ""
-) -> str:
+def model_card(kept: Mapping[str, Any], parameters: int, peer: str = "") -> str:
     """The text of a model card: the Hub's metadata, how to load the model, what was trained, its
     scores, and the versions of the libraries.
 
     Args:
         kept: the task's entry in a checkpoint, and ``results``.
         parameters: how many the model has.
-        repository: its address on the Hub, ``name/repository``.
         peer: the class of ``transformers`` that loads it; "" if tfzoo does.
     """
     from huggingface_hub import ModelCard, ModelCardData
@@ -96,8 +93,6 @@ def model_card(
             language=list(dict.fromkeys(languages)) or None,
         ),
         template_str=CARD,
-        name=repository or "NAME/REPOSITORY",
-        title=repository.rpartition("/")[2] or f"{kept['task'].capitalize()} by tfzoo",
         task=kept["task"],
         parameters=f"{parameters:,}",
         peer=peer,

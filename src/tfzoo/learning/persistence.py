@@ -4,7 +4,6 @@ import copy
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Self
 
 import lightning.pytorch as L
@@ -256,7 +255,7 @@ class Stored(L.LightningModule):
         data = getattr(adapters.trainer_of(self), "datamodule", None)
         return getattr(data, "content", "")
 
-    def save_pretrained(self, folder: str | Path, *, repository: str = "") -> None:
+    def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder with the weights in safetensors, recipe and tokenizer in JSON and a model
         card, which :func:`tfzoo.load` and all commands read::
 
@@ -268,7 +267,6 @@ class Stored(L.LightningModule):
 
         Args:
             folder: a new or an empty folder.
-            repository: ``name/repository`` on the Hub, for the model card.
 
         Raises:
             TfzooError: the folder exists and is not empty, or cannot be written.
@@ -276,32 +274,8 @@ class Stored(L.LightningModule):
         kept = {**self.checkpoint_entry(), "results": self.results}
         whole = merged(self)
         size = sum(one.numel() for one in whole.parameters())
-        card = model_card(kept, size, repository)
+        card = model_card(kept, size)
         pretrained.write(Path(folder), whole.state_dict(), kept, card, self.beside)
-
-    def push_to_hub(
-        self,
-        repository: str,
-        *,
-        private: bool | None = None,
-        commit_message: str = "Upload a model of tfzoo",
-    ) -> str:
-        """Upload what :meth:`save_pretrained` writes to a repository of the Hugging Face Hub, which
-        is created if there is none, and return the address of the commit. Log in before, with ``hf
-        auth login`` or the variable ``HF_TOKEN``.
-
-        Args:
-            repository: ``name/repository``.
-            private: whether a new repository is private; None: the organisation's default.
-            commit_message: the message of the commit.
-
-        Raises:
-            TfzooError: the Hub refuses it, or cannot be reached.
-        """
-        with TemporaryDirectory() as place:
-            folder = Path(place) / "model"
-            self.save_pretrained(folder, repository=repository)
-            return pretrained.upload(folder, repository, private=private, message=commit_message)
 
     def model_to_export(self, *, keep_adapter: bool = False) -> nn.Module:
         """A copy of the model on the CPU, in evaluation mode, whose outputs are the task's; its

@@ -30,10 +30,10 @@ BESIDE = (
 )
 """Other files of ``transformers`` that are read where they are there."""
 CARD = "README.md"
-WRITTEN = [WEIGHTS, CONFIG, CARD, "tokenizer*.json"]
-"""The files of an exported folder."""
-FILES = [*WRITTEN, INDEX, "model-*.safetensors", *BESIDE]
-"""What is fetched of a repository: those, or what ``save_pretrained`` of transformers writes."""
+FILES = [WEIGHTS, CONFIG, CARD, "tokenizer*.json", INDEX, "model-*.safetensors", *BESIDE]
+"""What is fetched of a repository: an exported folder, or what ``save_pretrained`` of transformers
+writes.
+"""
 TOKENIZER = re.compile(r"tokenizer(_\d+)?\.json")
 """The names of files with the text of a tokenizer."""
 UNUSED = "beside."
@@ -213,27 +213,6 @@ def download(address: str) -> Path:
         )
     except Exception as error:  # its own, the system's, or of the library that it connects with
         raise BadRun(f"cannot load {address}: {reason(error)}") from None
-
-
-def upload(folder: Path, repository: str, *, private: bool | None, message: str) -> str:
-    """Upload the files of an exported folder to a repository, which is created if there is none,
-    and return the address of the commit.
-    """
-    from huggingface_hub import HfApi
-
-    api = HfApi(library_name="tfzoo")
-    try:
-        api.create_repo(repository, private=private, exist_ok=True)
-        return str(
-            api.upload_folder(
-                repo_id=repository,
-                folder_path=folder,
-                commit_message=message,
-                allow_patterns=WRITTEN,
-            ).commit_url
-        )
-    except Exception as error:  # as above
-        raise TfzooError(f"cannot push to {repository}: {reason(error)}") from None
 
 
 def reason(error: Exception) -> str:
