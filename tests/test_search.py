@@ -301,8 +301,10 @@ def test_a_host_that_is_a_step_late_finds_the_same(beam, alpha, monkeypatch):
         assert steps[0] <= steps[1] <= steps[0] + 5 * beam  # a step more of each sentence
 
 
-def test_search_without_special_ids_says_what_it_needs():
+def test_search_says_what_it_needs():
     model, source = tfzoo.Transformer(9, dim=4, heads=1, layers=1), torch.ones(1, 2).long()
     for given in ({}, {"special": (2, 3)}):
         with pytest.raises(BadOption, match=r"search needs special=tokenizer\.special or Spec"):
             tfzoo.search.search(model, source, **given)
+    with pytest.raises(BadOption, match="source must be a tensor of ids"):
+        tfzoo.search.search(model, [[5, 6]], special=OWN)

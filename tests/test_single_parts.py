@@ -12,6 +12,7 @@ from tfzoo.masks import Mask
 from tfzoo.models.options import StackOptions
 
 X, Q, PLACES = torch.randn(2, 5, 16), torch.randn(2, 4, 5, 8), torch.arange(5)
+WIDE = create("feedforward", "relu", dim=32)
 SUPPLIED = {"dim": 16, "heads": 4, "head_dim": 8, "max_length": 5, "causal": False}
 
 
@@ -34,6 +35,8 @@ def test_a_mixer_takes_options_of_attention_by_their_names(name):
         ("mixer", "gru", {"dim": 16, "heads": 4}, "'heads' is nothing that a model supplies"),
         ("norm", "rms", {"dim": 4, "eps": 1.0}, 'create("norm", {"name": "rms", "eps": ...})'),
         ("position", "rotary", {}, 'create("position", "rotary", head_dim=...)'),
+        ("norm", "rms", {"dim": 0}, "norm 'rms': dim=0 must be a whole number at least 1"),
+        ("residual", "pre", {"inner": WIDE, "dim": 16, "norm": "rms"}, "made with dim=32"),
     ],
 )
 def test_a_wrong_argument_is_answered_with_the_right_call(kind, name, supplied, message):

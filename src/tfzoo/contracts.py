@@ -332,6 +332,11 @@ class Residual(Component):
 
     def __init__(self, inner: nn.Module, dropout: float, dim: int, norm: NormSpec) -> None:
         super().__init__()
+        made_for = getattr(inner, "built_for", {}).get("dim", dim)
+        if made_for != dim:
+            raise BadOption(
+                f"inner was made with dim={made_for}, its residual connection with {dim}"
+            )
         self.inner = inner
         self.dropout = dropout
         self.norm: Norm = create("norm", norm, dim=dim)

@@ -151,7 +151,8 @@ def search(
             all are.
 
     Raises:
-        BadOption: the model is not :class:`Decodable`, or ``special`` is missing.
+        BadOption: the model is not :class:`Decodable`, ``source`` is no tensor, or ``special`` is
+            missing.
         NoNextToken: logits are NaN or +inf, or -inf for every token.
     """
     if missing := missing_for_decoding(model):
@@ -164,6 +165,8 @@ def search(
         raise BadOption(
             f"search needs special=tokenizer.special or SpecialIds(...), not {special!r}"
         )
+    if not isinstance(source, Tensor):
+        raise BadOption(f"source must be a tensor of ids (b k), not a {type(source).__name__}")
     if len(source) == 0:
         return []
     limits = options.limits(lengths_of(source, mask), model.max_positions)

@@ -342,7 +342,8 @@ def create(kind: str, spec: Spec, **supplied: Any) -> Any:
         raise BadOption(f"{kind} {entry.name!r} also needs {', '.join(missing)}: create({call})")
     sizes = {key: supplied[key] for key in entry.supplied if key in SIZES}
     for key, size in sizes.items():
-        check_range(f"{kind} {entry.name!r}: {key}", size, ge=0, whole=True, optional=True)
+        least = 0 if "layer" in key else 1
+        check_range(f"{kind} {entry.name!r}: {key}", size, ge=least, whole=True, optional=True)
     made = entry.cls(**{key: supplied[key] for key in entry.supplied}, **options)
     if sizes:
         made.built_for = sizes

@@ -75,6 +75,8 @@ def generate(
     if hasattr(model, "encode"):
         raise BadOption("generate continues text; tfzoo.search.search is for models with a source")
     stops = [stop] if isinstance(stop, int) else list(stop or [])
+    for one in stops:
+        check_range("stop", one, ge=0, whole=True)
     cache, logits = _read(model, prompt, max_new_tokens, mask, prefix)
     first = [logits]
 
