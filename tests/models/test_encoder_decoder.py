@@ -214,7 +214,7 @@ EVERYTHING = torch.ones(1, 1, 7, 7, dtype=torch.bool)
             lambda: decoder()(X, MEMORY, memory_mask=Mask(allowed=EVERYTHING[:, :, 1:, :3])),
             r"memory_mask.allowed must be \(b\|1 1\|h 7 k\)",
         ),
-        (lambda: language_model()(X, MEMORY), "a memory for a decoder .* cross_attention=False"),
+        (lambda: language_model()(X, MEMORY), "a memory, but there is no cross-attention"),
         (lambda: language_model()(X, memory_mask=Mask()), "memory_mask without memory"),
         (lambda: cached(2, memory=MEMORY), "pass memory and memory_mask to init_cache"),
         (lambda: cached(3), "x has 3 rows, and the cache 2"),

@@ -151,11 +151,6 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def check_new(folder: Path) -> None:
-    """Raise TfzooError where something is at a path that a new folder should have."""
-    if not is_free(folder):
+    """Raise TfzooError where something else than an empty folder is at the path of a new one."""
+    if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
         raise TfzooError(f"{folder} exists: remove it, or write elsewhere")
-
-
-def is_free(path: Path) -> bool:
-    """Whether nothing, or an empty folder, is at a path."""
-    return not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir()))

@@ -188,9 +188,9 @@ def compare(model: Any, task: Task, folder: Path, *vocabularies: list[str]) -> N
 
     translator = Translator(str(folder), compute_type="float32", intra_threads=1)
     special = task.tokenizer.special
-    most = min((limit - 1 for limit in task.max_positions() if limit), default=COMPARED)
+    most = min([COMPARED, *(limit - 1 for limit in task.max_positions() if limit)])
     size = min(map(len, vocabularies))
-    ids = sample(special, size, 1, min(most, COMPARED))[0][0].tolist()
+    ids = sample(special, size, 1, most)[0][0].tolist()
     (found,) = translator.score_batch(*([[names[one] for one in ids]] for names in vocabularies))
     ended = torch.tensor([*ids, special.eos])
     logits = model(ended[None], torch.tensor([[special.start, *ids]]))[0]

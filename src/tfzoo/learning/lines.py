@@ -244,7 +244,7 @@ class Lines(L.LightningModule):
             for kind in KINDS
             if (spec := model.config.get(kind))
         ]
-        facts = self.facts(said) | ({"model": ", ".join(components)} if components else {})
+        facts = {**self.facts(said), "model": ", ".join(components)}
         if without := layers_without_map(model):
             notes.append(f"no attention map of {without}")
         for note in notes:

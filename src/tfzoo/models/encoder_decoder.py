@@ -83,26 +83,6 @@ class Encoder(Stack):
         options = StackOptions(layers, heads, **stack)
         super().__init__(dim, options, causal=False, cross=False, allow=allow or ())
 
-    def forward(  # type: ignore[override]  # it has no memory
-        self, x: Tensor, *, mask: Mask | None = None, positions: Tensor | None = None
-    ) -> Tensor:
-        """``(b n d) -> (b n d)``. Outputs at padding are without meaning, and what stands there,
-        also NaN, has no influence on others and their gradients.
-
-        Args:
-            mask: ``Mask(keys=non_padding)``, boolean ``(b n)``, False at padding, or
-                :meth:`tfzoo.Mask.right`, which is faster; None: no padding.
-                ``Mask(allowed=...)`` ``(b|1 1|h n n)`` is True where a token may attend to another.
-            positions: ``(b n)`` or ``(1 n)``, integers, for packed or shifted sequences. Default:
-                0, 1, ... in each row; padding is not counted.
-
-        Raises:
-            BadOption: a shape does not fit, the mask is causal, or a token has no position in a
-                bounded positional encoding.
-            Clash: ``mask.allowed`` hides tokens that the norm reads, as instance norm does.
-        """
-        return super().forward(x, mask=mask, positions=positions)
-
 
 class EncoderLayer(StandaloneLayer):
     """Self-attention and a feed-forward sublayer, with norms and residual connections: one layer of
@@ -145,12 +125,6 @@ class EncoderLayer(StandaloneLayer):
     ) -> None:
         options = StackOptions(1, heads, position=position, **stack)
         super().__init__(dim, options, causal=False, cross=False, allow=allow or ())
-
-    def forward(  # type: ignore[override]  # it has no memory
-        self, x: Tensor, *, mask: Mask | None = None, positions: Tensor | None = None
-    ) -> Tensor:
-        """``(b n d) -> (b n d)``; arguments and errors are those of :meth:`Encoder.forward`."""
-        return super().forward(x, mask=mask, positions=positions)
 
 
 class Decoder(Stack):

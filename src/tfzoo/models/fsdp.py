@@ -12,9 +12,6 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from tfzoo.errors import BadOption
 from tfzoo.models.transformer_layer import TransformerLayer
 
-FORWARD_METHODS = ("hidden",)
-"""Methods that training calls instead of ``forward``; FSDP must gather parameters for them too."""
-
 
 def shard(model: nn.Module, mesh: DeviceMesh) -> None:
     """Shard the parameters over the processes of a mesh: one parameter group for each layer, and
@@ -32,9 +29,8 @@ def shard(model: nn.Module, mesh: DeviceMesh) -> None:
     for layer in [module for module in model.modules() if isinstance(module, TransformerLayer)]:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    for name in FORWARD_METHODS:
-        if hasattr(model, name):
-            register_fsdp_forward_method(model, name)
+    if hasattr(model, "hidden"):  # which training calls instead of forward
+        register_fsdp_forward_method(model, "hidden")
 
 
 def unshard(model: nn.Module) -> None:

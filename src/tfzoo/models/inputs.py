@@ -97,7 +97,10 @@ def check_memory(
             raise BadOption("memory_mask without memory")
         return
     if not cross:
-        raise BadOption("a memory for a decoder that was built with cross_attention=False")
+        raise BadOption(
+            "a memory, but there is no cross-attention: a mask is passed as mask=..., and a memory "
+            "is read by tfzoo.Decoder with cross_attention=True"
+        )
     check_shape("memory", memory, dim)
     if x is not None and memory.shape[0] != x.shape[0]:
         raise BadOption(f"x has {x.shape[0]} rows, and memory {memory.shape[0]}")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import Any, ClassVar, TypeVarTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -88,11 +88,18 @@ class TransformerLayer(nn.Module):
         if context.cache is not None or not self.training or not torch.is_grad_enabled():
             return self.sublayers(x, context, layer)
         run = compiled(x.is_cpu) if self.compiled else TransformerLayer.sublayers
-        return (
-            checkpoint_activations(run, self, self, x, context, 0)
-            if self.activation_checkpointing
-            else run(self, x, context, 0)
+        if not self.activation_checkpointing:
+            return run(self, x, context, 0)
+        y: Tensor = checkpoint(
+            run,
+            self,
+            x,
+            context,
+            0,
+            use_reentrant=False,
+            context_fn=lambda: (nullcontext(), state_restored(self)),
         )
+        return y
 
     def sublayers(self, x: Tensor, context: Context, layer: int) -> Tensor:
         """Apply the sublayers; ``layer`` is the index of this layer in the cache."""
@@ -123,30 +130,10 @@ def compiled(on_cpu: bool) -> Callable[[TransformerLayer, Tensor, Context, int],
     )
 
 
-Inputs = TypeVarTuple("Inputs")
-
-
-def checkpoint_activations(
-    run: Callable[[*Inputs], Tensor], module: nn.Module, *inputs: *Inputs
-) -> Tensor:
-    """Return ``run(*inputs)``, and store only the inputs for the backward pass.
-
-    The second forward pass leaves no trace in ``module``: running statistics are updated only once,
-    and its auxiliary losses are the first pass's.
-    """
-    output: Tensor = checkpoint(
-        run,
-        *inputs,
-        use_reentrant=False,
-        context_fn=lambda: (nullcontext(), state_restored(module)),
-    )
-    return output
-
-
 @contextmanager
 def state_restored(module: nn.Module) -> Iterator[None]:
-    """On exit, restore the values that the module's buffers and its auxiliary losses had on
-    entry.
+    """On exit, restore the values that the module's buffers and its auxiliary losses had on entry:
+    running statistics are updated once, and the losses are those of the first pass.
     """
     losses = [
         (part, part.auxiliary_loss) for part in module.modules() if isinstance(part, FeedForward)

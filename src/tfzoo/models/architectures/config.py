@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from tfzoo.base import rotary_scaling
 from tfzoo.base.values import check_number, check_range, leaves
@@ -37,10 +37,7 @@ from tfzoo.models.masked_language_model import MaskedLanguageModel
 from tfzoo.models.transformer import Transformer
 
 Model = Transformer | LanguageModel | MaskedLanguageModel | TransformerClassifier
-MODELS: Mapping[str, type[Model]] = {
-    one.__name__: one
-    for one in (Transformer, LanguageModel, MaskedLanguageModel, TransformerClassifier)
-}
+MODELS: Mapping[str, type[Model]] = {one.__name__: one for one in get_args(Model)}
 """The classes that an architecture's file names."""
 
 SWAPS = "tfzoo_swaps"
