@@ -112,7 +112,8 @@ def stack_spec(model: Any, side: str) -> Any:
     at, position, rotary = torch.arange(stack.max_positions or LONGEST)[None], stack.position, {}
     need(not stack.needs_length and position.bias(at[:, :1], at[:, :1]) is None, position)
     rotation = position.angles(at[:, :1])
-    if rotation is not None:
+    if rotation is not None:  # a short text shows no difference
+        need(getattr(position, "scaling", position) is None, position)
         rotary = {"rotary_dim": 2 * rotation.cos.shape[-1], "rotary_base": position.base}
         rotary["rotary_interleave"] = not rotation.halves
     cls = transformer_spec.TransformerDecoderSpec

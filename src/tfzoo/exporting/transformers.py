@@ -29,6 +29,7 @@ from tfzoo.models.architectures.config import (
     PROBLEMS,
     READERS,
     TASK_PARAMS,
+    at,
     read_config,
     with_scaling,
 )
@@ -272,14 +273,6 @@ def plain(config: Mapping[str, Any]) -> dict[str, Any]:
 
 SIDED = ("layers", "heads", "feedforward")
 """Options that encoder and decoder may have of their own."""
-
-
-def at(options: Mapping[str, Any], dotted: str) -> Any:
-    """The value of an option by its dotted name."""
-    value: Any = options
-    for key in dotted.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
 
 
 def written(

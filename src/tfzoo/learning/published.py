@@ -13,7 +13,7 @@ from tfzoo.base.terminal import notify
 from tfzoo.data.tokenizer import found_in, json_of, sha256_of
 from tfzoo.errors import BadRun
 from tfzoo.models.architectures import architecture, options_like
-from tfzoo.models.architectures.config import TASK_PARAMS, Model, Published, read_config
+from tfzoo.models.architectures.config import TASK_PARAMS, Model, Published, at, read_config
 from tfzoo.models.architectures.published import config_of, located, read_weights, without_head
 from tfzoo.runs import checkpoints
 
@@ -79,9 +79,7 @@ def texts_read(config: Mapping[str, Any]) -> list[Any]:
     ``{"task_specific_params": {"tfzoo": {"texts": [...]}}}``, as an export of tfzoo does;
     ``transformers`` has no key for it.
     """
-    said: Any = config
-    for key in (TASK_PARAMS, "tfzoo", "texts"):
-        said = said.get(key) if isinstance(said, Mapping) else None
+    said = at(config, f"{TASK_PARAMS}.tfzoo.texts")
     return said if isinstance(said, list) else ["text"]
 
 

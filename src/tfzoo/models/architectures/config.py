@@ -234,6 +234,14 @@ def said_by(
 SIDES = ("encoder.", "decoder.")
 
 
+def at(options: Mapping[str, Any], dotted: str) -> Any:
+    """The value of an option by its dotted name."""
+    value: Any = options
+    for key in dotted.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
 def set_option(options: dict[str, Any], option: str, value: Any) -> None:
     """Set an option by its dotted name, such as ``feedforward.hidden`` or, for one side,
     ``encoder.feedforward.hidden``.
