@@ -25,7 +25,6 @@ class UnknownName(TfzooError):
     """A name that nothing is registered or known under."""
 
     def __init__(self, what: str, name: str, known: Iterable[str], look: str = "") -> None:
-        self.what, self.name = what, name
         super().__init__(
             f"no {what} named {name!r}.{did_you_mean(name, known)} "
             f"Known: {listing(known)}{look and f' ({look})'}"
