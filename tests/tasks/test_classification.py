@@ -199,6 +199,18 @@ def test_loaders_of_ones_own_need_no_data_module(data, tmp_path):
     assert {"confusion_0.svg", "confusion_1.svg"} <= pictures
 
 
+def test_what_a_task_logs_of_one_loader_is_returned(data, tmp_path):
+    class Counting(tfzoo.ClassificationTask):
+        def test_step(self, batch, batch_idx, dataloader_idx=0):
+            super().test_step(batch, batch_idx, dataloader_idx)
+            self.log("rows", float(len(batch.index)), batch_size=1, reduce_fx="sum")
+
+    task = Counting(task_of(data).model, data.vocabulary)
+    found = trainer_in(tmp_path).test(task, datamodule=data, verbose=False)
+    rows = [one[f"rows/dataloader_idx_{k}"] for k, one in enumerate(found)]
+    assert rows == [len(data.sets[name]) for name in data.test_names]
+
+
 def test_a_checkpoint_of_another_tokenizer_is_refused(folder, data, tmp_path):
     trainer = trainer_in(tmp_path, max_steps=1)
     trainer.fit(task_of(data), datamodule=data)

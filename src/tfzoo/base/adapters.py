@@ -60,8 +60,12 @@ def average_of(callback: Any) -> Any:
 
 
 def report_once(trainer: Any) -> None:
-    """Print and return once what a module logs at an evaluation's end, not for each data loader."""
-    del trainer._evaluation_loop._logged_outputs[1:]
+    """Print and return once what a module logs at an evaluation's end, not for each data loader,
+    unless something is logged for one of them.
+    """
+    logged = trainer._evaluation_loop._logged_outputs
+    if not any(logged):
+        del logged[1:]
 
 
 def keep_samplers(trainer: Any) -> None:
