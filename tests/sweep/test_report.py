@@ -175,6 +175,14 @@ def test_pictures_of_many_cells_show_the_best_ones_and_say_so(tmp_path, monkeypa
     assert drawn == {"layer, sinusoidal", *best}
 
 
+def test_a_picture_of_a_grid_tells_averages_from_cells(folder):
+    drawn = base64.b64decode(
+        re.findall(r"base64,([^\"]*)", (folder / "report.html").read_text("utf-8"))[0]
+    ).decode()
+    for name in ("position rotary", "position rotary, on average"):
+        assert drawn.count(f"<!-- {name} -->") == 1
+
+
 def test_the_text_says_what_the_page_does(folder):
     text = (folder / "report.md").read_text("utf-8")
     results = gather(folder)

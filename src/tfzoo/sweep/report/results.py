@@ -98,8 +98,10 @@ class Results:
         return effects.axis_name(self.plan.axes, axis)
 
     def title(self, judged: Judged) -> str:
-        """The name of a cell, or of a value of an axis."""
-        return effects.name(self.plan.axes, judged.labels, (*self.plan.baseline.values(),))
+        """The name of a cell, or of a value of an axis, which a grid averages over the others."""
+        average = self.verdicts[0].is_grid and len(judged.labels) < len(self.plan.axes)
+        name = effects.name(self.plan.axes, judged.labels, (*self.plan.baseline.values(),))
+        return name + ", on average" * average
 
 
 def gather(
