@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tfzoo.base.registry import Entry, register
@@ -117,18 +116,15 @@ class Compiled:
 class LibraryTokenizer(Compiled):
     """Encodes text in normal form NFC. Spaces belong to the pieces, whose concatenation it is."""
 
-    smallest: ClassVar[int] = len(SPECIAL) + len(BYTES)
-    """The smallest vocabulary; by default one that falls back to bytes."""
+    least: ClassVar[Mapping[str, int]] = {"vocab_size": len(SPECIAL) + len(BYTES)}
+    """The least value of each option that is a number. A vocabulary falls back to bytes."""
     vocab_size: int = 8000
     lowercase: bool = False
 
     def __post_init__(self) -> None:
-        self.check("vocab_size", self.smallest)
-
-    def check(self, option: str, least: int) -> None:
-        """Raise BadOption unless an option is a whole number of at least so much."""
-        name = f"tokenizer {self.entry.name!r}, option {option!r}"
-        check_range(name, getattr(self, option), ge=least, le=LARGEST, whole=True)
+        for option, least in self.least.items():
+            name = f"tokenizer {self.entry.name!r}, option {option!r}"
+            check_range(name, getattr(self, option), ge=least, le=LARGEST, whole=True)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
@@ -200,8 +196,9 @@ class BPE(LibraryTokenizer):
         """Choose the vocabulary from these lines; 60,000 short ones take a second."""
         from tokenizers import models, trainers
 
-        model, half = models.BPE(byte_fallback=True), (self.vocab_size - self.smallest) // 2
-        self._keep(self._trained(lines, model, trainers.BpeTrainer, limit_alphabet=max(1, half)))
+        model, learnt = models.BPE(byte_fallback=True), self.vocab_size - self.least["vocab_size"]
+        characters = max(1, learnt // 2)
+        self._keep(self._trained(lines, model, trainers.BpeTrainer, limit_alphabet=characters))
 
 
 @register("tokenizer", "unigram", paper="arXiv:1804.10959, section 3.2")
@@ -262,7 +259,7 @@ class Character(LibraryTokenizer):
         for line in lines:
             counts.update(normalizer.normalize_str(line))
         common = sorted(counts, key=lambda character: (-counts[character], character))
-        kept = common[: self.vocab_size - self.smallest]
+        kept = common[: self.vocab_size - self.least["vocab_size"]]
         names = {name: id for id, name in enumerate([*SPECIAL, *BYTES, *kept])}
         fresh = Tokenizer(models.BPE(names, [], byte_fallback=True))  # BPE without merges
         fresh.normalizer = normalizer
@@ -289,14 +286,10 @@ class Word(LibraryTokenizer):
             ``min_count`` under 1.
     """
 
-    smallest = len(SPECIAL) + 1
+    least: ClassVar[Mapping[str, int]] = {"vocab_size": len(SPECIAL) + 1, "min_count": 1}
     vocab_size: int = 30_000
     min_count: int = 1
     cut: Literal["signs", "spaces"] = "signs"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check("min_count", 1)
 
     def train(self, lines: Iterable[str]) -> None:
         """Choose the vocabulary from these lines."""
@@ -333,7 +326,7 @@ class Pretrained(Compiled):
 
     read: ClassVar[Any] = staticmethod(state_of)
     """The state of a folder's tokenizer."""
-    content: Mapping[str, Any] = MappingProxyType({})
+    content: Mapping[str, Any]
 
     def __init__(self, *, folder: str | None = None, sha256: str | None = None) -> None:
         self.folder, self.sha256 = folder, sha256

@@ -50,13 +50,13 @@ def test_a_split_depends_on_no_other_ones_size(name):
     ("name", "options", "words"),
     [
         ("entities", {"words": 51}, "words.*=51 must be.*at most 50"),
-        ("follows", {"names": 3, "facts": 3}, "facts.*=3 must be.*under 3"),
+        ("follows", {"names": 3, "facts": 3}, "facts.*=3 must be.*at most 2"),
         ("reachable", {"names": 3, "arrows": 7}, "arrows.*=7 must be.*at most 6"),
         ("hops", {"hops": 0}, "hops.*=0 must be.*at least 1"),
-        ("hops", {"names": 8}, "names.*=8 must be.*over 8"),
+        ("hops", {"names": 8}, "names.*=8 must be.*at least 9"),
         ("listops", {"arguments": 1}, "arguments.*=1 must be.*at least 2"),
         ("numbers", {"train": 99}, "train"),
-        ("recall", {"distance": 12}, "min_length.*=12 must be.*over 12"),
+        ("recall", {"distance": 12}, "min_length.*=12 must be.*at least 13"),
         ("recall", {"max_length": 11}, "max_length.*=11 must be.*at least 12"),
     ],
 )

@@ -5,7 +5,7 @@ no text in common.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tfzoo.base.registry import Entry
 from tfzoo.base.values import check_range
@@ -13,7 +13,7 @@ from tfzoo.data.prepare import watched
 from tfzoo.errors import BadOption
 
 LARGEST = 10_000_000
-"""The largest size of a split."""
+"""The largest size of a split, and of what has no other bound."""
 
 TRIES = 10_000
 """Texts that are rejected in a row before a split is given up."""
@@ -47,14 +47,12 @@ class Drawn:
         A subclass may add others.
         """
         for name in self.sizes:
-            self.check(name, ge=1, le=LARGEST)
+            self.check(name)
 
-    def check(self, option: str, **bounds: Any) -> None:
-        """Raise BadOption unless an option is a whole number in its range, as of
-        :func:`~tfzoo.base.values.check_range`.
-        """
+    def check(self, option: str, ge: int = 1, le: int = LARGEST) -> None:
+        """Raise BadOption unless an option is a whole number from ``ge`` to ``le``."""
         name = f"dataset {self.entry.name!r}, option {option!r}"
-        check_range(name, getattr(self, option), **bounds, whole=True)
+        check_range(name, getattr(self, option), ge=ge, le=le, whole=True)
 
     def draw(self, split: str, random: Random) -> Row | None:
         """A row of a split; None if it came out as none that is wanted."""

@@ -48,7 +48,7 @@ class Entities(Drawn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check("words", ge=1, le=len(WORDS))
+        self.check("words", le=len(WORDS))
         self.known = WORDS[: self.words]
 
     def draw(self, split: str, random: Random) -> Row:

@@ -5,7 +5,7 @@ from random import Random
 from string import ascii_lowercase
 
 from tfzoo.base.registry import register
-from tfzoo.data.sets import LARGEST, Drawn, Row
+from tfzoo.data.sets import Drawn, Row
 
 MOST_HOPS = (len(ascii_lowercase) - 1) // 2
 """As many as 26 names allow."""
@@ -37,9 +37,9 @@ class Hops(Drawn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check("hops", ge=1, le=MOST_HOPS)
-        self.check("names", gt=2 * self.hops, le=len(ascii_lowercase))
-        self.check("each", ge=1, le=LARGEST)
+        self.check("hops", le=MOST_HOPS)
+        self.check("names", ge=2 * self.hops + 1, le=len(ascii_lowercase))
+        self.check("each")
         self.labels = list(ascii_lowercase[: self.names])
         self.by_split = {f"hops{arrows}": arrows for arrows in range(1, self.hops + 1)}
         self.sizes |= dict.fromkeys(self.by_split, self.each)

@@ -53,7 +53,7 @@ class ListOps(Drawn):
         self.sizes = {"test": self.test, "val": self.val, "train": self.train}
         self.check("depth", ge=2, le=100)
         self.check("arguments", ge=2, le=1000)
-        self.check("min_length", ge=1, le=LONGEST)
+        self.check("min_length", le=LONGEST)
         self.check("max_length", ge=2, le=LONGEST)
         self.wanted = f"expressions of over {self.min_length} and under {self.max_length} tokens"
 

@@ -31,8 +31,8 @@ class Reachable(Drawn):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check("names", ge=2, le=len(ascii_lowercase))
-        self.check("arrows", ge=1, le=self.names * (self.names - 1))
-        self.check("steps", ge=1, le=self.names - 1)
+        self.check("arrows", le=self.names * (self.names - 1))
+        self.check("steps", le=self.names - 1)
         self.labels = list(ascii_lowercase[: self.names])
         self.pairs = list(permutations(self.labels, 2))
 

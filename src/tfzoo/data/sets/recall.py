@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tfzoo.base.registry import register
-from tfzoo.data.sets import LARGEST, Drawn, Row
+from tfzoo.data.sets import Drawn, Row
 
 LETTERS = "abcdefghij"
 
@@ -45,10 +45,10 @@ class Recall(Drawn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check("longer", ge=1, le=LARGEST)
-        self.check("distance", ge=1, lt=LONGEST)
-        self.check("min_distance", ge=1, le=self.distance)
-        self.check("min_length", gt=self.distance, le=LONGEST)
+        self.check("longer")
+        self.check("distance", le=LONGEST - 1)
+        self.check("min_distance", le=self.distance)
+        self.check("min_length", ge=self.distance + 1, le=LONGEST)
         self.check("max_length", ge=self.min_length, le=LONGEST)
         self.sizes |= dict.fromkeys(LONGER, self.longer)
 
