@@ -78,6 +78,8 @@ OPTIONS = [
     ("--trainer.devices none_such", "--trainer.devices must be a number, a list", "none_such"),
     ("--trainer.num_nodes -1", "at least 1"),
     ("--trainer.accelerator none_such", "trainer.accelerator: ", "none_such"),
+    ("--trainer.accelerator cpu --trainer.devices 0", "trainer.devices: ", "devices=0"),
+    ("--trainer.strategy none_such", "trainer.strategy: ", "none_such"),
     ("--trainer.logger WandLogger", "no logger named 'WandLogger'", "Did you mean 'WandbLogger'"),
     ("--trainer.callbacks early_stopping", "no callback named", "Did you mean 'EarlyStopping'"),
     ("--trainer.callbacks EarlyStopping --trainer.callbacks.monitr x", "callbacks", "monitr"),

@@ -112,7 +112,8 @@ def lightning_errors(section: str) -> Iterator[None]:
         ValueError,
     ) as error:
         said = " ".join(str(error).split())[:400]
-        key = "trainer.accelerator" if re.search("accelerator|gpu backend", said) else section
+        named = re.search("(devices|strategy)=|accelerator|gpu backend", said)
+        key = f"trainer.{named[1] or 'accelerator'}" if named else section
         raise BadRecipe(f"{key}: {said}") from None
 
 
