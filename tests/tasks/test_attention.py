@@ -21,10 +21,8 @@ READ = [*TEXT, "<eos>"]
 
 def translator(beam=1, **model):
     tokenizer = create("tokenizer", "bytes")
-    recipe = {
-        "model": {"dim": 8, "heads": 2, "layers": 2, **model},
-        "search": {"max_length": 0.0, "beam": beam},
-    }
+    sizes = {"dim": 8, "heads": 2, "layers": 2}
+    recipe = {"model": {**sizes, **model}, "search": {"max_length": 0.0, "beam": beam}}
     pair = TokenizerPair(tokenizer, tokenizer, "en", "de", "bytes")
     return tfzoo.TranslationTask.build(recipe, pair)
 
@@ -40,15 +38,11 @@ def test_maps_are_those_of_the_models_own_translation(beam):
     task = translator(beam)
     found = task.attention(TEXT)
     (ids,) = task.tokenizer.source.encode([TEXT])
-    ((best,),) = tfzoo.search.search(
-        task.model.eval(),
-        torch.tensor([[*ids, 3]]),
-        tfzoo.Search(beam, max_length=0.0),
-        special=OWN,
-    )
+    source, how = torch.tensor([[*ids, 3]]), tfzoo.Search(beam, max_length=0.0)
+    ((best,),) = tfzoo.search.search(task.model.eval(), source, how, special=OWN)
     read = [OWN.bos, *best.ids[: len(best.ids) - (not best.finished)]]
     with tfzoo.attention_maps(task.model) as maps:
-        task.model(torch.tensor([[*ids, 3]]), torch.tensor([read]))
+        task.model(source, torch.tensor([read]))
     assert [(one.side, one.layer) for one in found] == [
         (side, layer) for side in ("encoder", "decoder", "cross") for layer in (0, 1)
     ]
@@ -98,12 +92,11 @@ def test_maps_say_what_the_model_makes_of_the_text():
     assert isinstance(maps, list)
     assert [one.layer for one in maps.of_layers({1})] == [1, 1, 1]
     assert maps.of_layers([1]).facts == maps.facts
-    assert (
-        repr(maps.of_layers([1])) == "<AttentionMaps of 'one two': encoder 1, decoder 1, cross 1>"
-    )
-    task_ = classifier()
-    (answer,) = task_.predict([TEXT])
-    facts = task_.attention(TEXT).facts
+    shown = "<AttentionMaps of 'one two': encoder 1, decoder 1, cross 1>"
+    assert repr(maps.of_layers([1])) == shown
+    task = classifier()
+    (answer,) = task.predict([TEXT])
+    facts = task.attention(TEXT).facts
     assert facts["label"] == answer.label
     assert facts["probabilities"].startswith(f"{answer.label} {answer.probability:.3f} ")
 
@@ -112,9 +105,7 @@ def test_a_layer_without_attention_is_named():
     task = translator()
     task.model.encoder.layers[1].self_attention = None
     assert layers_without_map(task.model) == "encoder layer 1 (mixer none)"
-    with pytest.warns(
-        UserWarning, match=r"no attention map of encoder layer 1 \(mixer none\)"
-    ) as warned:
+    with pytest.warns(UserWarning, match=r"map of encoder layer 1 \(mixer none\)") as warned:
         found = task.attention(TEXT)
     assert warned[0].filename == __file__
     assert [(one.side, one.layer) for one in found][:2] == [("encoder", 0), ("decoder", 0)]

@@ -71,12 +71,8 @@ def test_smoothing_is_what_other_toolkits_compute_when_padding_gets_nothing():
     """They report the cross entropy less the smoothed target's own entropy."""
     case, arrays = load("loss/label_smoothing_01")
     valid = arrays["mask.key_valid"]
-    logits, target, pad = (
-        arrays["in.logits"][valid],
-        arrays["in.targets"][valid],
-        case["config"]["pad_index"],
-    )
-    v, epsilon = logits.shape[1], case["config"]["epsilon"]
+    logits, target = arrays["in.logits"][valid], arrays["in.targets"][valid]
+    v, epsilon, pad = logits.shape[1], case["config"]["epsilon"], case["config"]["pad_index"]
     hidden, weight = logits.requires_grad_(), torch.eye(v)
     got, _ = cross_entropy(hidden, weight, target, epsilon, pad)
     q = torch.tensor([1 - epsilon] + [epsilon / (v - 2)] * (v - 2))
@@ -88,10 +84,7 @@ def test_smoothing_is_what_other_toolkits_compute_when_padding_gets_nothing():
 
 def test_on_a_cpu_autocast_changes_neither_the_loss_nor_its_gradients():
     torch.manual_seed(0)
-    hidden, weight = (
-        torch.randn(64, 16, requires_grad=True),
-        torch.randn(37, 16, requires_grad=True),
-    )
+    hidden, weight = (torch.randn(n, 16, requires_grad=True) for n in (64, 37))
     target = torch.randint(1, 37, (64,))
     wanted, _ = cross_entropy(hidden, weight, target, 0.1, pad=0)
     gradients = torch.autograd.grad(wanted, (hidden, weight))

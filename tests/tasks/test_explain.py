@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 import tfzoo
 from tests.daily import sampled
+from tests.tiny import number_pairs, ready
 from tests.trainers import quiet
 from tfzoo.base.registry import registry
 from tfzoo.errors import BadOption
@@ -21,76 +22,36 @@ from tfzoo.learning.explain import Explain, statistics, variance
 from tfzoo.masks import Mask
 from tfzoo.training.progress import MetricsFile
 
-MODEL: dict[str, Any] = {
-    "dim": 16,
-    "heads": 2,
-    "layers": 2,
-    "dropout": 0.1,
-    "encoder": {"norm": "batch"},
-}
+MODEL: dict[str, Any] = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.1}
 SIDES = {"encoder", "decoder", "cross"}
-
-
-def data_of(task):
-    if task == "translation":
-        numbers = {"name": "numbers", "train": 100, "val": 4, "test": 4, "long": 4}
-        return tfzoo.TranslationData(
-            dataset=numbers, tokenizer={"name": "bpe", "vocab_size": 300}, max_tokens=200
-        )
-    lists = {"name": "listops", "train": 100, "val": 4, "test": 4}
-    return tfzoo.ClassificationData(dataset=lists, tokenizer="word", max_tokens=300)
 
 
 @pytest.fixture(scope="module")
 def data():
-    made = {task: data_of(task) for task in ("translation", "classification")}
-    for one in made.values():
-        one.prepare_data()
-        one.setup()
-    return made
+    lists = {"name": "listops", "train": 100, "val": 4, "test": 4}
+    texts = tfzoo.ClassificationData(dataset=lists, tokenizer="word", max_tokens=300)
+    return {"translation": number_pairs(), "classification": ready(texts)}
 
 
 def task_of(data, task="translation", **model):
-    recipe = {
-        "seed": 1,
-        "model": {**MODEL, **model},
-        "optim": {"lr": 1e-2, "schedule": {"name": "linear", "warmup": 4}},
-    }
-    if task == "translation":
-        return tfzoo.TranslationTask.build(recipe, data.tokenizers)
-    recipe["model"].pop("encoder")
-    return tfzoo.ClassificationTask.build(recipe, data.vocabulary)
+    optim = {"lr": 1e-2, "schedule": {"name": "linear", "warmup": 4}}
+    recipe = {"seed": 1, "model": {**MODEL, **model}, "optim": optim}
+    if task == "classification":
+        return tfzoo.ClassificationTask.build(recipe, data.vocabulary)
+    recipe["model"] = {"encoder": {"norm": "batch"}, **recipe["model"]}
+    return tfzoo.TranslationTask.build(recipe, data.tokenizers)
 
 
 def fit(task, data, folder, explain, **options):
     """Train five steps; the rows that were logged."""
     file = MetricsFile(folder)
     file.path.unlink(missing_ok=True)
-    settings = {"log_every_n_steps": 2, "gradient_clip_val": 1.0, **options}
-    trainer = quiet(
-        folder,
-        max_steps=5,
-        limit_val_batches=0,
-        callbacks=[Explain()] if explain else [],
-        logger=file,
-        use_distributed_sampler=False,
-        **settings,
-    )
-    trainer.fit(task, datamodule=data)
-    if trainer.global_rank:
-        return []
+    settings = {"log_every_n_steps": 2, "gradient_clip_val": 1.0, "limit_val_batches": 0, **options}
+    callbacks = [Explain()] if explain else []
+    quiet(folder, max_steps=5, callbacks=callbacks, logger=file, **settings).fit(task, data)
     with file.path.open(newline="") as stream:
-        return [
-            {key: float(value) for key, value in row.items() if value}
-            for row in csv.DictReader(stream)
-        ]
-
-
-def weights(task):
-    return {
-        key: getattr(value, "full_tensor", lambda value=value: value)().clone()
-        for key, value in task.state_dict().items()
-    }
+        rows = list(csv.DictReader(stream))
+    return [{key: float(value) for key, value in row.items() if value} for row in rows]
 
 
 @pytest.mark.parametrize(("task", "accumulate"), [("translation", 2), ("classification", 1)])
@@ -98,42 +59,36 @@ def test_training_ends_with_the_same_weights_bit_for_bit(
     data, tmp_path, monkeypatch, task, accumulate
 ):
     ends, looked = [], []
-    monkeypatch.setattr(
-        explain_module,
-        "statistics",
-        lambda *given: looked.append(given[0].global_step) or statistics(*given),
-    )
+
+    def looking(trainer, *given):
+        looked.append(trainer.global_step)
+        return statistics(trainer, *given)
+
+    monkeypatch.setattr(explain_module, "statistics", looking)
     for explain in (False, True):
         trained = task_of(data[task], task)
         rows = fit(trained, data[task], tmp_path, explain, accumulate_grad_batches=accumulate)
-        ends.append(weights(trained))
+        ends.append(trained.state_dict())
         assert [row["step"] for row in rows] == [1, 3]
         assert all(any(key.startswith("explain/") for key in row) == explain for row in rows)
     assert looked == [1, 3], "at logging steps alone, once each"
     assert_close(ends[1], ends[0], rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(
-    "attention", sampled(registry("attention").names(), ["additive", "scaled_dot_product"])
-)
+ATTENTIONS = registry("attention").names()
+
+
+@pytest.mark.parametrize("attention", sampled(ATTENTIONS, ["additive", "scaled_dot_product"]))
 def test_every_attention_is_explained(data, tmp_path, attention):
-    rows = fit(
-        task_of(data["translation"], attention=attention), data["translation"], tmp_path, True
-    )
-    found = {
-        key.removeprefix("explain/"): value
-        for key, value in rows[0].items()
-        if key.startswith("explain/")
-    }
+    task = task_of(data["translation"], attention=attention)
+    first = fit(task, data["translation"], tmp_path, True)[0].items()
+    found = {key[len("explain/") :]: value for key, value in first if key.startswith("explain/")}
     assert {key.partition("/")[0] for key in found} == SIDES
     for side in SIDES:
         assert 0 < found[f"{side}/largest_weight"] <= 1
         assert found[f"{side}/entropy"] >= 0
-        assert (
-            (f"{side}/own_token" in found)
-            == (f"{side}/embedding_variance" in found)
-            == (side != "cross")
-        )
+        for number in ("own_token", "embedding_variance"):
+            assert (f"{side}/{number}" in found) == (side != "cross")
 
 
 class Quiet:
@@ -145,52 +100,34 @@ class Quiet:
 
 def seen(task, data):
     batch = next(iter(data.train_dataloader()))
-    trainer = Quiet()
-    return {key: float(value) for key, value in statistics(trainer, task, batch).items()}
+    return {key: float(value) for key, value in statistics(Quiet(), task, batch).items()}
 
 
 def test_the_numbers_are_those_of_what_is_known(data):
-    task = task_of(data["translation"], dropout=0.5, norm="none", encoder={})
-    first = seen(task, data["translation"])
-    assert seen(task, data["translation"]) == first, "no dropout, nothing drawn"
+    pairs = data["translation"]
+    task = task_of(pairs, dropout=0.5, norm="none", encoder={})
+    blocks = [one for one in task.model.modules() if hasattr(one, "query")]
+    first = seen(task, pairs)
+    assert seen(task, pairs) == first, "no dropout, nothing drawn"
     assert task.model.training
-    for block in [
-        module
-        for module in task.model.modules()
-        if hasattr(module, "query") and hasattr(module, "output")
-    ]:
+    for block in blocks:
         block.temperature = 2.0
-    assert (
-        seen(task, data["translation"])["encoder/score_variance"] < first["encoder/score_variance"]
-    )
-    for block in [
-        module
-        for module in task.model.modules()
-        if hasattr(module, "query") and hasattr(module, "output")
-    ]:
+    assert seen(task, pairs)["encoder/score_variance"] < first["encoder/score_variance"]
+    for block in blocks:
         torch.nn.init.zeros_(block.query.weight)  # all scores alike
-    flat = seen(task, data["translation"])
-    batch = next(iter(data["translation"].train_dataloader()))
+    flat = seen(task, pairs)
+    batch = next(iter(pairs.train_dataloader()))
     lengths = (batch.source[:8] != 0).sum(1).double()
-    assert (
-        flat["encoder/score_variance"]
-        == flat["cross/score_variance"]
-        == flat["decoder/score_variance"]
-        == 0
-    )
-    assert flat["encoder/entropy"] == pytest.approx(
-        float((lengths * lengths.log()).sum() / lengths.sum()), rel=1e-5
-    )
-    assert flat["encoder/largest_weight"] == pytest.approx(
-        float(len(lengths) / lengths.sum()), rel=1e-5
-    )
     targets = [torch.arange(1, int(n) + 1).double() for n in (batch.target[:8, 1:] != 0).sum(1)]
-    assert flat["decoder/largest_weight"] == pytest.approx(
-        float((1 / torch.cat(targets)).mean()), rel=1e-5
-    ), "no padding, no future"
-    assert flat["encoder/own_token"] == pytest.approx(
-        float(len(lengths) / lengths.sum()), rel=1e-5
-    ), "the first of equals is the largest"
+    known = {
+        **{f"{side}/score_variance": 0.0 for side in SIDES},
+        "encoder/entropy": (lengths * lengths.log()).sum() / lengths.sum(),
+        "encoder/largest_weight": len(lengths) / lengths.sum(),
+        "encoder/own_token": len(lengths) / lengths.sum(),  # the first of equals is the largest
+        "decoder/largest_weight": (1 / torch.cat(targets)).mean(),  # no padding, no future
+    }
+    for key, wanted in known.items():
+        assert flat[key] == pytest.approx(float(wanted), rel=1e-5), key
 
 
 def test_sharded_parameters_are_gathered_for_the_pass_alone_also_if_it_fails(data, monkeypatch):

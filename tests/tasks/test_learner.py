@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tfzoo
-from tests.tiny import number_pairs, numbers
+from tests.tiny import number_pairs, numbers, ready
 from tests.trainers import quiet
 from tfzoo.commands.main import main
 from tfzoo.errors import NotFinite
@@ -71,12 +71,13 @@ def break_at(task, batches, what, bad=math.nan):
         output.register_hook(lambda grad: grad * bad)
         return output
 
+    def spoilt(batch):
+        loss, *rest = own(batch)
+        return loss * (bad if task.batches - 1 in batches else 1.0), *rest
+
+    own = task.loss
     if what == "loss":
-        own = task.loss
-        task.loss = lambda batch: (
-            own(batch)[0] * (bad if task.batches - 1 in batches else 1.0),
-            *own(batch)[1:],
-        )
+        task.loss = spoilt
     elif what != "none":
         task.model.encoder.layers[1].feedforward.inner.register_forward_hook(spoil)
 
@@ -94,20 +95,16 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_counted(what, data, tm
     task = task_of(data)
     break_at(task, {2, 5}, what, math.inf if what == "output" else math.nan)
     watch = fit(task, data, tmp_path, gradient_clip_val=1.0)
-    trained = [
-        {key: value for key, value in one["state"].items() if "running" not in key}
-        for one in watch.seen
-    ]
-    moved = [not equal(a, b) for a, b in pairwise(trained)]
-    assert moved == [True, False, True, True, False]
-    assert [
-        not equal(a["adam"]["state"], b["adam"]["state"]) for a, b in pairwise(watch.seen)
-    ] == moved
+    for one in watch.seen:
+        one["trained"] = {k: value for k, value in one["state"].items() if "running" not in k}
+        one["moments"] = one["adam"]["state"]
+    for kept in ("trained", "moments"):
+        moved = [not equal(a[kept], b[kept]) for a, b in pairwise(watch.seen)]
+        assert moved == [True, False, True, True, False], kept
     assert [one["schedule"] for one in watch.seen] == [1, 2, 3, 4, 5, 6]
     assert [one["train/skipped"] for one in watch.logged] == [0, 0, 1, 1, 1, 2]
-    assert all(value.isfinite().all() for value in watch.seen[-1]["state"].values()), (
-        "running statistics too"
-    )
+    last = watch.seen[-1]["state"].values()
+    assert all(value.isfinite().all() for value in last), "running statistics too"
 
 
 def test_a_forward_pass_has_no_gradients_of_the_step_before_beside_it(data, tmp_path):
@@ -133,9 +130,8 @@ def test_a_skipped_step_leaves_out_all_its_micro_batches(data, tmp_path):
     break_at(task, {0}, "gradient")
     watch = fit(task, data, tmp_path, steps=2, accumulate_grad_batches=2)
     _, skipped, _, taken = watch.seen
-    assert all(
-        not value.any() for state in skipped["adam"]["state"].values() for value in state.values()
-    )
+    moments = [one for state in skipped["adam"]["state"].values() for one in state.values()]
+    assert not any(one.any() for one in moments)
     assert not equal(skipped["adam"]["state"], taken["adam"]["state"])
     assert task.skipped == 1
 
@@ -185,9 +181,8 @@ class HostReads(TorchDispatchMode):
         name = func.overloadpacket.__name__
         if name in self.waits or name.startswith("unique"):
             raise AssertionError(f"{name} waits for the device")
-        if name in ("index", "index_put_") and any(
-            x is not None and x.dtype == torch.bool for x in args[1]
-        ):
+        masks = args[1] if name in ("index", "index_put_") else ()
+        if any(x is not None and x.dtype == torch.bool for x in masks):
             raise AssertionError(f"{name} with a boolean mask waits for the device")
         return func(*args, **(kwargs or {}))
 
@@ -216,39 +211,23 @@ class WithoutHostReads(L.Callback):
 
 @pytest.mark.parametrize("task", ["translation", "classification"])
 @pytest.mark.parametrize("accumulate", [1, 2])
-def test_a_step_that_logs_nothing_never_waits_for_the_device(task, accumulate, data, tmp_path):
+def test_a_step_that_logs_nothing_never_waits_for_the_device(
+    task, accumulate, data, tmp_path, monkeypatch
+):
     """Nor where it is not finite; skipped steps are read a step later."""
     if task == "translation":
         training = task_of(data)
     else:
-        (tmp_path / "texts").mkdir()
-        for name in ("train", "val", "test"):
-            lines = "".join(f"{'one two three'[: 3 + 4 * (k % 3)]}\t{k % 2}\n" for k in range(40))
-            (tmp_path / "texts" / f"{name}.tsv").write_text(f"text\tlabel\n{lines}", "utf-8")
-        data = tfzoo.ClassificationData(
-            root=str(tmp_path / "texts"), tokenizer="character", max_tokens=50
-        )
-        data.prepare_data()
-        data.setup()
+        rows = [("one two three"[: 3 + 4 * (k % 3)], str(k % 2)) for k in range(40)]
+        options = {"tokenizer": "character", "max_tokens": 50}
+        data = ready(tfzoo.ClassificationData(train=rows, val=rows, **options))
         recipe = {"model": {"dim": 16, "heads": 2, "layers": 1}}
         training = tfzoo.ClassificationTask.build(recipe, data.vocabulary)
     break_at(training, {2}, "loss" if task == "translation" else "none")
-    patch = pytest.MonkeyPatch()
-    patch.setattr(SkippedSteps, "last_in_a_row", lambda self: 0)
+    monkeypatch.setattr(SkippedSteps, "last_in_a_row", lambda self: 0)
     watch = WithoutHostReads(pytest.MonkeyPatch())
-    try:
-        fit(
-            training,
-            data,
-            tmp_path,
-            4,
-            callbacks=[watch],
-            log_every_n_steps=100,
-            gradient_clip_val=1.0,
-            accumulate_grad_batches=accumulate,
-        )
-    finally:
-        patch.undo()
+    options = {"callbacks": [watch], "log_every_n_steps": 100, "gradient_clip_val": 1.0}
+    fit(training, data, tmp_path, 4, accumulate_grad_batches=accumulate, **options)
     assert watch.steps >= 4
 
 
@@ -256,11 +235,11 @@ def test_the_command_ends_with_code_1_and_a_last_checkpoint_that_is_finite(
     own_folder, monkeypatch, capsys
 ):
     step = tfzoo.TranslationTask.training_step
-    monkeypatch.setattr(
-        tfzoo.TranslationTask,
-        "training_step",
-        lambda self, batch, k: step(self, batch, k) * (math.nan if self.batches > 3 else 1.0),
-    )
+
+    def diverging(self, batch, k):
+        return step(self, batch, k) * (math.nan if self.batches > 3 else 1.0)
+
+    monkeypatch.setattr(tfzoo.TranslationTask, "training_step", diverging)
     small = numbers("--optim.max_skipped 2 --checkpoint.every_n_train_steps 1")
     assert main(["fit", "translation/numbers", "--run", "here", *small]) == 1
     assert "2 steps in a row" in capsys.readouterr().err

@@ -132,9 +132,8 @@ def test_the_text_of_a_list_is_the_list(form, tmp_path):
 
 
 def test_a_label_that_training_does_not_have_is_named_with_its_row():
-    data = MultilabelData(
-        train=NEWS, val=NEWS, test=[NEWS[0], ("x", ["economy", "sports"])], tokenizer="bytes"
-    )
+    test = [NEWS[0], ("x", ["economy", "sports"])]
+    data = MultilabelData(train=NEWS, val=NEWS, test=test, tokenizer="bytes")
     with pytest.raises(BadData, match=r"data.test\[1\]: the label 'sports' is not one of the lab"):
         data.prepare_data()
     with pytest.raises(BadData, match="no example has a label"):

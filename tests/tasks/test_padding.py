@@ -156,14 +156,11 @@ def test_pairs_are_translated_and_scored_as_alone(special):
         assert [found.score for found in one] == pytest.approx([found.score for found in wanted])
 
 
+LONG = {"max_position_embeddings": 64}
 FOLDERS = {
     "gpt2, pad = eos = bos": ("gpt2", "GPT2LMHeadModel", {**GPT, "n_positions": 64}),
-    "gpt_neox, pad = eos = bos": (
-        "gpt2",
-        "GPTNeoXForCausalLM",
-        {**SMALL, "max_position_embeddings": 64},
-    ),
-    "llama, pad = bos": ("llama", "LlamaForCausalLM", {**GROUPED, "max_position_embeddings": 64}),
+    "gpt_neox, pad = eos = bos": ("gpt2", "GPTNeoXForCausalLM", {**SMALL, **LONG}),
+    "llama, pad = bos": ("llama", "LlamaForCausalLM", {**GROUPED, **LONG}),
 }
 
 
@@ -199,9 +196,8 @@ def test_a_folder_whose_padding_is_its_begin_is_read_as_transformers_reads_it(na
         assert found["perplexity"] == pytest.approx(float(np.exp(mean)), rel=1e-5)
     prompts = [*texts, ""]
     (batch,) = prompt_batches(prompts, task.tokenizer)
-    new = generate(
-        task.model, batch.tokens, 12, mask=batch.mask(), stop=special.ends, pad=special.pad
-    )
+    how = {"mask": batch.mask(), "stop": special.ends, "pad": special.pad}
+    new = generate(task.model, batch.tokens, 12, **how)
     for row, line in enumerate(batch.index):
         begin = [special.bos] if special.prompt_bos and prompts[line] else []
         given = torch.tensor([[*begin, *[*ids, [special.bos]][line]]])

@@ -56,9 +56,8 @@ def test_a_model_without_types_reads_separators_alone():
 )
 def test_every_task_over_texts_takes_pairs(kind, labels, tmp_path):
     rows = [(f"a {n}", f"b {n % 7}", labels[n % 2]) for n in range(40)]
-    data = kind.Data(
-        train=rows, test={"new": rows[:9]}, text_column=NAMES, tokenizer="bytes", max_tokens=64
-    )
+    options = {"text_column": NAMES, "tokenizer": "bytes", "max_tokens": 64}
+    data = kind.Data(train=rows, test={"new": rows[:9]}, **options)
     data.prepare_data()
     recipe = {"model": {"dim": 8, "heads": 2, "layers": 1, "token_types": 2}}
     task = kind.build(recipe, data.vocabulary)

@@ -26,19 +26,14 @@ def test_inverse_sqrt_is_the_papers(case_id):
 def test_a_warm_up_that_is_left_out_is_that_of_the_paper_or_none():
     assert create("schedule", "inverse_sqrt").factor(1000) == 1000 / 4000
     for name in set(list_components()["schedule"]) - {"inverse_sqrt"}:
-        schedule = create("schedule", name, max_steps=10)
-        assert (
-            schedule.factor(1)
-            == create("schedule", {"name": name, "warmup": 0}, max_steps=10).factor(1)
-            == 1
-        )
+        for spec in (name, {"name": name, "warmup": 0}):
+            assert create("schedule", spec, max_steps=10).factor(1) == 1
 
 
 def test_the_first_update_uses_the_first_rate():
     linear = torch.nn.Linear(2, 2, bias=False)
-    configured = Optim(lr=1.0, schedule={"name": "inverse_sqrt", "warmup": 4}).configure(
-        linear, max_steps=10
-    )
+    optim = Optim(lr=1.0, schedule={"name": "inverse_sqrt", "warmup": 4})
+    configured = optim.configure(linear, max_steps=10)
     optimizer, scheduler = configured["optimizer"], configured["lr_scheduler"]["scheduler"]
     rates = []
     for _ in range(6):
@@ -74,10 +69,7 @@ def test_linear_and_cosine_decay_as_those_of_transformers():
         ({"lr": 0}, "optim.lr=0 must be a finite number over 0"),
         ({"lr": math.nan}, "optim.lr=nan must"),
         ({"weight_decay": -1}, "optim.weight_decay=-1 must be a finite number at least 0"),
-        (
-            {"betas": [0.9, 1.5]},
-            "optim.betas[1]=1.5 must be a finite number at least 0 and under 1",
-        ),
+        ({"betas": [0.9, 1.5]}, "optim.betas[1]=1.5 must be a finite number at least 0"),
         ({"betas": [0.9]}, "optim.betas=[0.9] must be two numbers"),
         ({"eps": 0}, "optim.eps=0 must"),
         ({"label_smoothing": 1.0}, "optim.label_smoothing=1.0 must be a finite number at least 0"),

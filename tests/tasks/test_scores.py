@@ -66,12 +66,8 @@ def of_task(case):
         task = task_with(MultilabelClassificationTask, threshold=torch.tensor(case.threshold))
     else:
         classes = case.logits.shape[1]
-        task = task_with(
-            ClassificationTask,
-            labels=range(classes),
-            class_weights=torch.ones(classes),
-            optim=Optim(label_smoothing=0.0),
-        )
+        own = {"class_weights": torch.ones(classes), "optim": Optim(label_smoothing=0.0)}
+        task = task_with(ClassificationTask, labels=range(classes), **own)
     parts = [
         (*task.losses(case.logits[part], batch), *task.columns_of(case.logits[part], batch))
         for part in case.parts()
@@ -121,10 +117,8 @@ def test_scores_of_language_models_are_sums_over_all_tokens(count):
         masked: list[tuple] = []
         cut = random.randrange(len(rows))
         for part in (rows[:cut], rows[cut:]) if cut else (rows,):
-            sums = torch.tensor(
-                [[sum(nll), sum(right), len(nll), size] for nll, right, size in part]
-            )
-            nll, right, tokens, size = sums.T
+            sums = [[sum(nll), sum(right), len(nll), size] for nll, right, size in part]
+            nll, right, tokens, size = torch.tensor(sums).T
             loss = nll.sum() + len(part)
             causal.append((loss, tokens, nll, tokens, size))
             masked.append((loss, tokens, nll, right, tokens))

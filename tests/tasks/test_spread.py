@@ -6,10 +6,12 @@ from itertools import product
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.utils.data import DataLoader
 
 import tfzoo
 from tests import forked
+from tests.tiny import number_pairs, ready
 from tests.trainers import quiet
 from tfzoo.base.registry import registry
 from tfzoo.training.trainer import Sharded
@@ -67,20 +69,14 @@ def data_of(task, folder):
     """Built once in the cache by the parent, and found there by the others."""
     tokenizer = {"name": "bpe", "vocab_size": 300}
     if task == "translation":
-        small = {"name": "numbers", "train": 400, "val": ITEMS, "test": ITEMS, "long": 4}
-        data = tfzoo.TranslationData(dataset=small, tokenizer=tokenizer, max_tokens=300)
-    elif task == "classification":
-        data = tfzoo.ClassificationData(
-            root=str(folder / "texts"), tokenizer=tokenizer, max_tokens=100
-        )
-    else:
-        cls = registry("task").entry(task).cls
-        made = cls.example["data"]
-        sizes = {"train": 400, "val": ITEMS, "test": ITEMS}
-        data = cls.Data(**{**made, "dataset": {**made["dataset"], **sizes}})
-    data.prepare_data()
-    data.setup()
-    return data
+        return number_pairs(400, ITEMS, ITEMS, max_tokens=300)
+    if task == "classification":
+        given = {"tokenizer": tokenizer, "max_tokens": 100}
+        return ready(tfzoo.ClassificationData(root=str(folder / "texts"), **given))
+    cls = registry("task").entry(task).cls
+    made = cls.example["data"]
+    sizes = {"train": 400, "val": ITEMS, "test": ITEMS}
+    return ready(cls.Data(**{**made, "dataset": {**made["dataset"], **sizes}}))
 
 
 def write_texts(folder):
@@ -99,21 +95,14 @@ def write_texts(folder):
 
 
 def task_of(case, data):
-    model = {
-        "dim": 16,
-        "heads": 2,
-        "layers": 2,
-        "dropout": 0.0,
-        "norm": case.norm,
-        "allow": ["leaky-norm"],
-    }
+    model = {"dim": 16, "heads": 2, "layers": 2, "dropout": 0.0}
+    model |= {"norm": case.norm, "allow": ["leaky-norm"]}
     if case.task == "translation" and case.refused_in_a_decoder:
         model |= {"norm": "layer", "encoder": {"norm": case.norm}}
     recipe = {"seed": 1, "model": model, "optim": {"lr": 5e-3, "schedule": "constant"}}
     if case.task != "classification":
         cls = registry("task").entry(case.task).cls
-        built = cls.build(recipe, getattr(data, cls.tokenizer_of_data))
-        return built
+        return cls.build(recipe, getattr(data, cls.tokenizer_of_data))
     recipe |= {"loss": {"class_weights": {"odd": 3.0}}}
     model["pooling"] = "max"  # the mean over an instance norm's output is 0
     return tfzoo.ClassificationTask.build(recipe, data.vocabulary)
@@ -142,10 +131,9 @@ def train(case, data, rank, folder, weights=None):
             inputs.append(None)
             output.register_hook(lambda grad: inputs.__setitem__(place, grad))
 
-    for name in {"source_embedding", "target_embedding", "embedding"} & dict(
-        task.model.named_children()
-    ).keys():
-        getattr(task.model, name).register_forward_hook(keep)
+    for name, module in task.model.named_children():
+        if name.endswith("embedding"):
+            module.register_forward_hook(keep)
     strategy = "auto" if rank is None else "ddp"
     if case.sharded and rank is not None:
         strategy = Sharded(process_group_backend="gloo", save_distributed_checkpoint=False)
@@ -166,10 +154,8 @@ def train(case, data, rank, folder, weights=None):
     finish, clip = task.on_validation_end, task.configure_gradient_clipping
 
     def take(*args, **options):
-        clip(*args, **options)
-        gradients.update(
-            (name, p.grad) for name, p in task.named_parameters()
-        )  # validation forgets them
+        clip(*args, **options)  # validation forgets gradients
+        gradients.update((name, p.grad) for name, p in task.named_parameters())
 
     task.configure_gradient_clipping = take
     task.on_validation_end = lambda: (seen.update(numbers(trainer)), finish())
@@ -193,11 +179,8 @@ def train(case, data, rank, folder, weights=None):
 
 
 def numbers(trainer):
-    return {
-        key: float(value)
-        for key, value in trainer.callback_metrics.items()
-        if not key.startswith("train/")
-    }
+    logged = trainer.callback_metrics.items()
+    return {key: float(value) for key, value in logged if not key.startswith("train/")}
 
 
 def one_of_two(rank, port, folder, cases):
@@ -214,12 +197,8 @@ def all_cases(rank, folder, cases):
     weights = {task: torch.load(folder / f"{task}.pt") for task in tasks}
     # Scored once without and once with shards; the rest is about training alone.
     scored = {Case(task) for task in TASKS} | {*ONCE, *SHARDED}
-    return {
-        case: train(
-            case, data[case.task], rank, folder, weights[case.task] if case in scored else None
-        )
-        for case in cases
-    }
+    given = {case: weights[case.task] if case in scored else None for case in cases}
+    return {case: train(case, data[case.task], rank, folder, given[case]) for case in cases}
 
 
 @pytest.fixture(scope="module", params=["by day", pytest.param("all", marks=pytest.mark.nightly)])
@@ -258,21 +237,12 @@ def test_loss_and_gradients_of_two_processes_are_those_of_one(results):
 def test_input_gradients_of_two_processes_are_those_of_one(results):
     wrong = []
     for case in results["one"]:
-        one, shares = (
-            results["one"][case]["inputs"],
-            [results[name][case]["inputs"] for name in ("first", "second")],
-        )
-        assert (
-            len(one)
-            == len(shares[0])
-            == len(shares[1])
-            == case.accumulate * (2 if case.task == "translation" else 1)
-        )
+        one, *shares = (results[name][case]["inputs"] for name in ("one", "first", "second"))
+        sides = 2 if case.task == "translation" else 1
+        assert len(one) == len(shares[0]) == len(shares[1]) == case.accumulate * sides
         for place, (wanted, *got) in enumerate(zip(one, *shares, strict=True)):
             width, largest = wanted.shape[1], float(wanted.abs().max())
-            both = torch.cat(
-                [torch.nn.functional.pad(part, (0, 0, 0, width - part.shape[1])) for part in got]
-            )
+            both = torch.cat([F.pad(part, (0, 0, 0, width - part.shape[1])) for part in got])
             off = float((both - wanted).abs().max())
             if not (largest > 0 and off <= CLOSE * largest):
                 wrong.append((case, place, off, largest))

@@ -7,6 +7,7 @@ from tests.testing.covering import covering, interactions
 from tests.testing.rules import CHOSEN, reads_all, refused_by
 from tests.trainers import quiet
 from tfzoo.base.registry import registry
+from tfzoo.errors import BadData
 from tfzoo.models.classifier import TransformerClassifier
 from tfzoo.models.language_model import LanguageModel
 from tfzoo.models.transformer import Transformer
@@ -62,12 +63,24 @@ def test_a_task_holds_its_contracts_with_every_part(row, monkeypatch):
     small = {**contracts.SMALL, "model": {**contracts.SMALL["model"], **parts}}
     monkeypatch.setattr(contracts, "SMALL", small)
     entry = registry("task").entry(row["task"])
-    for contract in (
-        contracts.padding_has_no_influence_on_scores,
-        contracts.a_checkpoint_alone_restores_it,
-    ):
+    told = contracts.padding_has_no_influence_on_scores, contracts.a_checkpoint_alone_restores_it
+    for contract in told:
         result = run_contract(contract, entry)
         assert result.ok, result.message
+
+
+@pytest.mark.parametrize("name", COLUMNS["task"])
+def test_every_text_has_its_own_answer_in_any_company(name):
+    """In the order of the texts; also a text of nothing and one that fills a batch alone."""
+    task, data = contracts.example(registry("task").entry(name))
+    texts = data.sets["val"][[*range(6)]].source_text
+    texts = [texts[0], "\t" if "\t" in texts[0] else "", " ".join(texts), *texts]
+    together = task.predict(iter(texts), max_tokens=60)
+    alone = [answer for text in texts for answer in task.predict([text])]
+    assert [*map(task.output_line, together)] == [*map(task.output_line, alone)]
+    assert task.predict([]) == []
+    with pytest.raises(BadData, match="pass a list of texts"):
+        task.predict(texts[0])
 
 
 @pytest.mark.parametrize("name", COLUMNS["task"])
