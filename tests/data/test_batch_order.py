@@ -70,7 +70,7 @@ def test_epochs_and_seeds_differ_in_order_and_in_company():
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize(
     ("count", "world"),
-    [(1, 1), (2, 1), (3000, 1), (3000, 2), (3000, 7), (3000, 64), (5, 5), (5, 4), (9, 4)],
+    [(1, 1), (3000, 1), (3000, 2), (3000, 7), (3000, 64), (5, 5), (9, 4)],
 )
 def test_processes_share_an_epoch_and_take_equally_many_steps(shuffle, count, world):
     for epoch in (0, 1):
@@ -90,9 +90,8 @@ def test_processes_share_an_epoch_and_take_equally_many_steps(shuffle, count, wo
 def test_processes_together_see_what_one_alone_would(shuffle, world):
     alone, together = buckets(shuffle=shuffle), buckets(world_size=world, shuffle=shuffle)
     for epoch in (0, 1):
-        batches, turns = (
-            [rows.tolist() for rows in b.epoch_batches(epoch)] for b in (alone, together)
-        )
+        each = (b.epoch_batches(epoch) for b in (alone, together))
+        batches, turns = ([rows.tolist() for rows in one] for one in each)
         last = (len(together) - 1) * world
         assert turns[:last] == batches[:last]
         assert everything(turns[last:]) == everything(batches[last:])
@@ -100,13 +99,8 @@ def test_processes_together_see_what_one_alone_would(shuffle, world):
 
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_processes_take_equally_many_steps_also_where_each_text_fills_a_batch(shuffle):
-    longest_rows = np.arange(50, 59)
-    options = {"world_size": 4, "shuffle": shuffle}
-    samplers = (
-        LengthBucketedSampler(longest_rows, longest_rows, 40, rank=rank, **options)
-        for rank in range(4)
-    )
-    shares = [list(sampler) for sampler in samplers]
+    given, options = [np.arange(50, 59)] * 2, {"world_size": 4, "shuffle": shuffle}
+    shares = [list(LengthBucketedSampler(*given, 40, rank=rank, **options)) for rank in range(4)]
     assert [len(share) for share in shares] == [2, 2, 2, 2]
     batches = [batch for share in shares for batch in share]
     assert everything(batches) == list(range(9))

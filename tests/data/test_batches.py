@@ -16,9 +16,8 @@ TARGET = [[21], [22, 23], [24, 25, 26, 27], [28]]
 
 @pytest.fixture
 def pairs():
-    return ParallelDataset(
-        Sentences.of(SOURCE), Sentences.of(TARGET), OWN, [(f"s{i}", f"t{i}") for i in range(4)]
-    )
+    texts = [(f"s{i}", f"t{i}") for i in range(4)]
+    return ParallelDataset(Sentences.of(SOURCE), Sentences.of(TARGET), OWN, texts)
 
 
 @pytest.mark.parametrize(
@@ -39,20 +38,15 @@ def test_texts_and_places_follow_the_rows(pairs):
     pairs.rows = np.array([3, 1])
     assert len(pairs) == 2
     batch = pairs[[1, 0]]
-    assert (batch.index, batch.source_text, batch.target_text) == (
-        [1, 3],
-        ["s1", "s3"],
-        ["t1", "t3"],
-    )
+    assert batch.index == [1, 3]
+    assert (batch.source_text, batch.target_text) == (["s1", "s3"], ["t1", "t3"])
     assert batch.source.tolist() == [[3, 0, 0], [15, 16, 3]]
 
 
 def test_a_batch_moves_to_a_device_as_a_whole(pairs):
     batch = pairs[[0, 1]]
     moved = batch.to("meta")
-    assert {moved.source.device.type, moved.target.device.type, moved.non_padding.device.type} == {
-        "meta"
-    }
+    assert all(one.is_meta for one in (moved.source, moved.target, moved.non_padding))
     assert batch.source.device.type == "cpu"
     assert (moved.index, moved.source_text, len(moved)) == (batch.index, batch.source_text, 2)
 
@@ -96,13 +90,9 @@ def test_neighbours_are_dropped_independently():
 
 
 def test_translation_drops_tokens_of_the_source_only():
-    sentences = [list(range(4, 24))] * 40
-    pairs = ParallelDataset(
-        Sentences.of(sentences),
-        Sentences.of(sentences),
-        OWN,
-        dropout=TokenDropout(0.5, seed=0, special=OWN),
-    )
+    sentences = Sentences.of([list(range(4, 24))] * 40)
+    dropout = TokenDropout(0.5, seed=0, special=OWN)
+    pairs = ParallelDataset(sentences, sentences, OWN, dropout=dropout)
     order = LengthBucketedSampler(*pairs.lengths(), 10_000)
     [first] = [pairs[batch] for batch in order]
     order.set_epoch(1)

@@ -54,33 +54,31 @@ def test_size_counts_what_tfzoo_made_and_nothing_else(empty):
     assert cache.size() == size > 4
 
 
-@pytest.mark.parametrize(
-    "harm", ["flipped", "torn", "missing", "no checksums", "no JSON", "a list"]
-)
+HARMS = {
+    "flipped": ("file", "fous"),
+    "torn": ("file", "fou"),
+    "missing": ("file", None),
+    "no checksums": (cache.CHECKSUMS, None),
+    "no JSON": (cache.CHECKSUMS, "{"),
+    "a list": (cache.CHECKSUMS, "[[]]"),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
 def test_a_damaged_entry_is_named_and_replaced(harm, capsys):
     path = cache.entry("ids", "key")
     assert not cache.is_whole(path)
     fill(path)
     assert cache.is_whole(path)
     assert not capsys.readouterr().err
-    if harm == "missing":
-        (path / "file").unlink()
-    elif harm == "no checksums":
-        (path / cache.CHECKSUMS).unlink()
-    else:
-        file, content = {
-            "flipped": ("file", "fous"),
-            "torn": ("file", "fou"),
-            "no JSON": (cache.CHECKSUMS, "{"),
-            "a list": (cache.CHECKSUMS, "[[]]"),
-        }[harm]
-        (path / file).write_text(content)
+    name, content = HARMS[harm]
+    (path / name).unlink()
+    if content is not None:
+        (path / name).write_text(content)
     assert not cache.is_whole(path)
-    file = "checksums" if harm in ("no checksums", "no JSON", "a list") else "file"
-    assert (
-        f"data: the cache entry ids-key is damaged ({file}) and is made again\n"
-        in capsys.readouterr().err
-    )
+    what = "file" if name == "file" else "checksums"
+    said = f"data: the cache entry ids-key is damaged ({what}) and is made again\n"
+    assert said in capsys.readouterr().err
     fill(path)
     assert cache.is_whole(path)
 

@@ -55,13 +55,10 @@ def test_batches_hold_text_and_label_of_their_split(root):
         rows, seen = list(data.splits[name]), []
         for batch in loader:
             assert [data.labels[k] for k in batch.label] == [rows[i][1] for i in batch.index]
-            assert batch.source_text == (
-                [] if name == "train" else [rows[i][0] for i in batch.index]
-            )
+            texts = [rows[i][0] for i in batch.index]
+            assert batch.source_text == ([] if name == "train" else texts)
             if name != "test":
-                assert data.vocabulary.tokenizer.decode(batch.tokens.tolist()) == [
-                    rows[i][0] for i in batch.index
-                ]
+                assert data.vocabulary.tokenizer.decode(batch.tokens.tolist()) == texts
             assert ((batch.tokens == 3).sum(1) == 1).all()
             assert row_lengths(batch.tokens, batch.lengths) == (batch.tokens != 0).sum(1).tolist()
             assert (batch.lengths is not None) == bool((batch.tokens == 0).any())
@@ -167,16 +164,8 @@ def test_text_batches_hold_every_line_once(root):
         ("val.tsv", [("a", "NUM"), ("b", "LOC")], r"val\.tsv, line 3: the label 'LOC'"),
         ("test.tsv", [("a", "")], r"test\.tsv, line 2: no label"),
         ("train.tsv", [*TRAIN, ("a", " ")], r"train\.tsv, line 38: no label"),
-        (
-            "train.tsv",
-            [("a", "0"), ("b", "0")],
-            r"train\.tsv: every example has the label '0'; a c",
-        ),
-        (
-            "train.tsv",
-            [*TRAIN, ("a", "['0', 'NUM']")],
-            r"train\.tsv: the label .* is a list",
-        ),
+        ("train.tsv", [("a", "0"), ("b", "0")], r"train\.tsv: every example has the label '0'"),
+        ("train.tsv", [*TRAIN, ("a", "['0', 'NUM']")], r"train\.tsv: the label .* is a list"),
     ],
 )
 def test_bad_labels_and_rows_are_told_before_training(root, name, rows, words):
@@ -199,9 +188,7 @@ def test_labels_that_differ_in_their_normal_form_alone_are_one_class(root):
     [
         ({}, BadOption, "no text is given: set data.root"),
         ({"dataset": "listops", "root": "."}, BadOption, "dataset and data.root: each names"),
-        ({"name": "a/b", "dataset": "listops"}, BadOption, "each names a text"),
         ({"root": ".", "text_column": "label"}, BadOption, "name a column twice: label, label"),
-        ({"root": ".", "text_column": ["a", "a"]}, BadOption, "name a column twice: a, a, label"),
         ({"dataset": "listops", "test": "x"}, BadOption, "has its own splits: set it to null"),
         ({"dataset": "numbers"}, BadOption, "has no labels"),
         ({"root": ".", "tokenizer": "wrod"}, UnknownName, "word"),
@@ -266,10 +253,8 @@ def test_groups_are_taken_whole(counts, wanted, taken):
     assert chosen(counts, wanted).nonzero()[0].tolist() == taken
 
 
-@pytest.mark.parametrize(
-    ("texts", "said"), [([], "0 rows, 0"), (["a"], "1 rows, 1"), (["a"] * 20, "20 rows, 1")]
-)
-def test_what_cannot_be_divided_is_told(texts, said):
-    rows = [(text, "ab"[row % 2]) for row, text in enumerate(texts)]
+@pytest.mark.parametrize(("count", "said"), [(0, "0 rows, 0"), (1, "1 rows, 1"), (9, "9 rows, 1")])
+def test_what_cannot_be_divided_is_told(count, said):
+    rows = [("a", "ab"[row % 2]) for row in range(count)]
     with pytest.raises(BadData, match=rf"^data\.train: {said} diff.*or give data\.val$"):
         ClassificationData(train=rows, tokenizer="bytes").prepare_data()

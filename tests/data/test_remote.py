@@ -46,11 +46,8 @@ def test_a_table_at_an_address_is_read_and_copied_into_the_cache(tmp_path):
 
 
 def test_pairs_and_lists_of_addresses_are_read():
-    assert read("memory://text/pairs", "memory://text/train.tsv") == [
-        ("one", "eins"),
-        ("a b", "x"),
-        ("c d", "y"),
-    ]
+    found = read("memory://text/pairs", "memory://text/train.tsv")
+    assert found == [("one", "eins"), ("a b", "x"), ("c d", "y")]
 
 
 def test_a_server_is_read_once_for_each_version():
@@ -78,16 +75,12 @@ def test_a_server_is_read_once_for_each_version():
     "address",
     [
         "file:///etc/passwd",
-        "local://etc/passwd",
         "github://owner:name@/train.tsv",
-        "jupyter://host/train.tsv",
         "reference://x",
         "sftp://host/train.tsv",
         "data:text/plain::https://host/x",
         "simplecache::https://host/train.tsv",
         "filecache::s3://bucket/train.tsv",
-        "zip://train.tsv::file:///data.zip",
-        "zip://train.tsv::data.zip",
         "zip://train.tsv::https://host/all.zip",
         "HTTPS://host/train.tsv",
     ],

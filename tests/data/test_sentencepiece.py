@@ -23,14 +23,8 @@ OTHER = ["eine kleine Katze saß auf der Matte", "der Hund sah sie", *LINES[1:]]
 def library(lines, **options):
     """A model of SentencePiece."""
     written = BytesIO()
-    SentencePieceTrainer.train(
-        sentence_iterator=iter(lines * 20),
-        model_writer=written,
-        vocab_size=150,
-        hard_vocab_limit=False,
-        minloglevel=2,
-        **options,
-    )
+    options |= {"sentence_iterator": iter(lines * 20), "model_writer": written, "vocab_size": 150}
+    SentencePieceTrainer.train(hard_vocab_limit=False, minloglevel=2, **options)
     return written.getvalue()
 
 
@@ -116,10 +110,16 @@ def test_a_tokenizer_of_a_published_model_needs_its_folder(name):
         create("tokenizer", name).train(LINES)
 
 
-def spoilt(name, data):
-    return lambda folder: (folder / name).write_bytes(data)
+def spoilt(name, data, apart=False):
+    def spoil(folder):
+        marian(folder, apart)
+        (folder / name).write_bytes(data)
+
+    return spoil
 
 
+OTHER_PAD = b'{"<unk>": 1, "</s>": 0, "<pad>": 3}'
+TWO_SIZES = b'{"vocab_size": 900, "decoder_vocab_size": 9}'
 REFUSED = [
     (spoilt("source.spm", b""), "refused"),
     (spoilt("target.spm", b"\xff" * 1000), "refused"),
@@ -127,26 +127,13 @@ REFUSED = [
     (spoilt("vocab.json", b'{"a": 1}'), "refused: '<unk>'"),
     (spoilt("config.json", b'{"vocab_size": 9}'), "a model of 9"),
     (spoilt("tokenizer_config.json", b'{"separate_vocabs": true}'), "refused: .*target_vocab"),
-    (
-        lambda folder: (
-            marian(folder, apart=True)
-            and (folder / "target_vocab.json").write_bytes(b'{"<unk>": 1, "</s>": 0, "<pad>": 3}')
-        ),
-        "another id for <pad>",
-    ),
-    (
-        lambda folder: (
-            marian(folder, apart=True)
-            and spoilt("config.json", b'{"vocab_size": 900, "decoder_vocab_size": 9}')(folder)
-        ),
-        "a model of 9$",
-    ),
+    (spoilt("target_vocab.json", OTHER_PAD, apart=True), "another id for <pad>"),
+    (spoilt("config.json", TWO_SIZES, apart=True), "a model of 9$"),
 ]
 
 
 @pytest.mark.parametrize(("spoil", "says"), REFUSED)
 def test_a_damaged_folder_is_refused_in_one_line(spoil, says, tmp_path):
-    marian(tmp_path)
     spoil(tmp_path)
     with pytest.raises(BadRun, match=says) as raised:
         found_in(tmp_path)

@@ -115,9 +115,8 @@ def test_the_order_is_that_of_the_seed_whatever_the_workers(text):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_several_processes_take_turns_in_the_order_of_one_and_read_their_own_files(text, workers):
     wanted = read(of(text), of(text, stream=40).train_dataloader())
-    each = [
-        read(of(text), process(of(text, stream=20, workers=workers), rank, 2)) for rank in (0, 1)
-    ]
+    data = [of(text, stream=20, workers=workers) for _ in (0, 1)]
+    each = [read(one, process(one, rank, 2)) for rank, one in enumerate(data)]
     assert [batch for both in zip(*each, strict=True) for batch in both] == wanted
     first, second = ({pair[0].split()[0] for batch in one for pair in batch} for one in each)
     assert not first & second
@@ -141,11 +140,13 @@ def test_a_resume_reads_no_file_that_was_read_before(text, monkeypatch):
     list(islice(loader, 120))
     places = loader.state_dict()["places"].values()
     again = resumed(of(text, stream=140), loader.state_dict())
-    opened = []
-    own = loaders.Files.open
-    monkeypatch.setattr(
-        loaders.Files, "open", lambda files, name: opened.append(name) or own(files, name)
-    )
+    opened, own = [], loaders.Files.open
+
+    def opening(files, name):
+        opened.append(name)
+        return own(files, name)
+
+    monkeypatch.setattr(loaders.Files, "open", opening)
     next(iter(again))
     assert any(place["file"] or place["passes"] for place in places)
     assert len(opened) <= 3 * loaders.READERS
@@ -173,9 +174,7 @@ def test_a_row_that_cannot_be_read_ends_training_with_its_file_and_line(text, wo
     with gzip.open(text / "part-11.tsv.gz", "wb") as whole:
         whole.write(b"en\tde\n" + b"a\tb\n" * 20 + b"alone\n")
     data = of(text, stream=1000, workers=workers)
-    with pytest.raises(
-        BadData, match=r"part-11.tsv.gz, line 22: 1 column\(s\) instead of 2"
-    ) as error:
+    with pytest.raises(BadData, match=r"part-11.tsv.gz, line 22: 1 column\(s\) inst") as error:
         list(data.train_dataloader())
     assert "\n" not in str(error.value)
 
@@ -193,16 +192,12 @@ def test_text_of_which_no_row_can_be_used_is_an_error(tmp_path):
     ("options", "words"),
     [
         ({"stream": 0}, "data.stream"),
-        ({"stream": True}, "data.stream"),
         ({"val": None}, "data.val is not given"),
         ({"val": None, "val_fraction": 0.1}, "data.val is not given, and nothing is held out of a"),
         ({"train": [("a", "b")]}, "data.stream reads files"),
         ({"train": pd.DataFrame({"en": ["a"], "de": ["b"]})}, "data.stream reads files"),
         ({"train": None, "val": None, "dataset": "numbers"}, "data.stream reads files"),
-        (
-            {"train": "https://host/part-*.tsv"},
-            "https:// lists no files for a pattern",
-        ),
+        ({"train": "https://host/part-*.tsv"}, "https:// lists no files for a pattern"),
     ],
 )
 def test_what_cannot_be_a_stream_is_refused(text, options, words):
@@ -281,11 +276,8 @@ def test_a_pattern_at_an_address_is_listed():
     for name in ("b.tsv", "a.tsv", "c.txt", "p1.en", "p1.de", "p2.en", "p2.de"):
         system.pipe_file(f"/listed/{name}", b"x")
     form = TextFormat(("en", "de"), ("en", "de"))
-    for pattern, names in (
-        ("memory://listed/*.tsv", ["a.tsv", "b.tsv"]),
-        ("memory://listed/p*", ["p1", "p2"]),
-    ):
-        found = files_of(Path(), [pattern], form)
+    for pattern, names in (("*.tsv", ["a.tsv", "b.tsv"]), ("p*", ["p1", "p2"])):
+        found = files_of(Path(), [f"memory://listed/{pattern}"], form)
         assert found == [f"memory://listed/{name}" for name in names]
     with pytest.raises(BadData, match="no file matches"):
         files_of(Path(), ["memory://listed/*.csv"], form)

@@ -91,21 +91,10 @@ def test_a_table_is_found_with_or_without_gz(tmp_path, written):
 
 
 def test_test_sets_are_found_by_name(tmp_path):
-    write(
-        tmp_path,
-        **{
-            "test_2016.en": "a\n",
-            "test_2016.de.gz": "x\n",
-            "test.tsv": "b\ty\n",
-            "test_2016.fr": "z\n",
-            "tests.md": "no text",
-        },
-    )
-    found = find_tests(tmp_path, EN_DE)
-    assert {name: list(text) for name, text in found.items()} == {
-        "test": [("b", "y")],
-        "test_2016": [("a", "x")],
-    }
+    files = {"test_2016.en": "a\n", "test_2016.de.gz": "x\n", "test_2016.fr": "z\n"}
+    write(tmp_path, **files, **{"test.tsv": "b\ty\n", "tests.md": "no text"})
+    found = {name: list(text) for name, text in find_tests(tmp_path, EN_DE).items()}
+    assert found == {"test": [("b", "y")], "test_2016": [("a", "x")]}
 
 
 @pytest.mark.parametrize(

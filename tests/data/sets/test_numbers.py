@@ -20,15 +20,13 @@ def test_long_sentences_are_three_to_five_pieces_that_training_showed(size):
     assert {piece for sentence in pieces for piece in sentence} <= known
 
 
-@pytest.mark.parametrize(
-    ("language", "spelt"), [("en", numbers.english_number), ("de", numbers.german_number)]
-)
+SPELT = {"en": numbers.english_number, "de": numbers.german_number}
+
+
+@pytest.mark.parametrize(("language", "spelt"), SPELT.items())
 def test_numbers_are_spelt_as_num2words_spells_them(language, spelt):
-    edges = [
-        b + d
-        for b in (0, 20, 100, 1000, 1100, 2000, 10_000, 21_000, 100_000, 101_000, 999_000)
-        for d in (0, 1, 2, 10, 21, 99, 100, 101, 999)
-    ]
+    near = (0, 20, 100, 1000, 1100, 2000, 10_000, 21_000, 100_000, 101_000, 999_000)
+    edges = [b + d for b in near for d in (0, 1, 2, 10, 21, 99, 100, 101, 999)]
     some = random.Random(0).sample(range(10**6), 1000)
     for number in (n for n in edges + some if n < 10**6):
         assert spelt(number) == num2words(number, lang=language)
