@@ -13,21 +13,12 @@ from tfzoo.runs.folder import write_summary
 from tfzoo.sweep.run import local
 from tfzoo.sweep.run.state import Run
 
+SPLITS = ("train", "val", "test", "long")
 TINY = {
-    **{
-        "data.dataset.train": 200,
-        "data.dataset.val": 8,
-        "data.dataset.test": 8,
-        "data.dataset.long": 4,
-    },
-    **{
-        "model.dim": 16,
-        "model.layers": 1,
-        "model.heads": 2,
-        "search.max_length": 0.2,
-        "trainer.accelerator": "cpu",
-    },
-    **{"trainer.log_every_n_steps": 1, "trainer.max_steps": 4, "trainer.val_check_interval": 2},
+    **{f"data.dataset.{split}": n for split, n in zip(SPLITS, (200, 8, 8, 4), strict=True)},
+    **{"model.dim": 16, "model.layers": 1, "model.heads": 2, "search.max_length": 0.2},
+    **{"trainer.accelerator": "cpu", "trainer.log_every_n_steps": 1},
+    **{"trainer.max_steps": 4, "trainer.val_check_interval": 2},
 }
 LEARNS = {"optim.lr": 0.02, "optim.schedule.warmup": 1}
 """With these a tiny run is better after 40 steps than a constant prediction."""
@@ -37,21 +28,12 @@ METRIC = {"name": "val/loss", "mode": "min"}
 
 def sweep_file(folder: Path, **changes: Any) -> Path:
     """The smallest sweep of tiny runs, with changes: None omits a key, ``overrides`` are added."""
-    tree = {
-        "recipe": "translation/numbers",
-        "axes": AXES,
-        "seeds": [1, 2],
-        "metric": METRIC,
-        "threads": 1,
-        **changes,
-    }
+    least = {"recipe": "translation/numbers", "axes": AXES, "seeds": [1, 2], "metric": METRIC}
+    tree = {**least, "threads": 1, **changes}
     tree["overrides"] = {**TINY, **(changes.get("overrides") or {})}
+    given = {key: value for key, value in tree.items() if value is not None}
     path = folder / "tiny.yaml"
-    path.write_text(
-        yaml.safe_dump(
-            {key: value for key, value in tree.items() if value is not None}, sort_keys=False
-        )
-    )
+    path.write_text(yaml.safe_dump(given, sort_keys=False))
     return path
 
 
@@ -112,17 +94,10 @@ class Trainings:
         self.trained.append(run.name)
         code, place = self.code(run), run.folder.as_posix()
         loss = next((loss for key, loss in self.scores.items() if key in place), 1.0)
-        ended = {0: "completed", 75: "interrupted", 130: "interrupted"}.get(
-            code, "failed: it broke"
-        )
-        fit = {
-            "ended": "running" if code < 0 else ended,
-            "scores": {"val/loss": loss},
-            "constant_loss": self.constant_loss,
-            "test_sets": ["test"],
-            "steps": 4,
-            "seconds": self.seconds,
-        }
+        known = {0: "completed", 75: "interrupted", 130: "interrupted"}
+        ended = "running" if code < 0 else known.get(code, "failed: it broke")
+        fit = {"ended": ended, "scores": {"val/loss": loss}, "constant_loss": self.constant_loss}
+        fit |= {"test_sets": ["test"], "steps": 4, "seconds": self.seconds}
         lines = [f"{step},{value}" for step, value in enumerate(self.losses)]
         (run.folder / "metrics.csv").write_text("\n".join(["step,train/loss", *lines, ""]))
         write_summary(run.folder, "fit", fit)

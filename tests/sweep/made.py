@@ -1,6 +1,5 @@
 """The folder of a sweep with all its files, nothing of it trained."""
 
-import csv
 import itertools
 import json
 import math
@@ -12,15 +11,7 @@ import yaml
 
 from tfzoo.sweep.plan.sweep_file import folder_name
 
-EFFECTS = {
-    "layer": 0.0,
-    "rms": 0.01,
-    "batch": 0.2,
-    "none": 1.2,
-    "sinusoidal": 0.0,
-    "rotary": -0.3,
-    "alibi": -0.12,
-}
+EFFECTS = {"rms": 0.01, "batch": 0.2, "none": 1.2, "rotary": -0.3, "alibi": -0.12}
 NORMS, POSITIONS = ("layer", "rms", "batch"), ("sinusoidal", "none", "rotary", "alibi")
 LEAKY = "norm 'batch' sees the future while training in a causal stack"
 
@@ -41,9 +32,7 @@ def make(
         for seed in () if refused else seeds:
             run = folder / name / f"seed-{seed}"
             if (norm, position, seed) == ("rms", "none", seeds[-1]):
-                failed(
-                    run, "training stopped: loss or gradient was not finite in 10 steps", "diverged"
-                )
+                diverged(run, "training stopped: loss or gradient was not finite in 10 steps")
             elif (norm, position, seed) == ("layer", "alibi", seeds[-1]):
                 half(run)
             else:
@@ -91,34 +80,22 @@ def completed(run: Path, effect: float, seed: int) -> None:
         "checkpoint": f"/gone/{run.parent.name}/{run.name}/checkpoints/best.ckpt",
         **surroundings(run),
     }
-    test = {
-        "scores": {"test/loss": loss + 0.1, "test/long/exact_match": exact / 3},
-        "ended": "completed",
-        **surroundings(run),
-    }
+    scores = {"test/loss": loss + 0.1, "test/long/exact_match": exact / 3}
+    test = {"scores": scores, "ended": "completed", **surroundings(run)}
     write(run, {"fit": fit, "test": test})
     (run / "checkpoints").mkdir(exist_ok=True)
     (run / "checkpoints/best.ckpt").touch()
 
 
-def failed(run: Path, reason: str, word: str = "failed") -> None:
-    """A training that failed, or diverged."""
-    write(run, {"fit": {"ended": f"{word}: {reason}", "steps": 40, **surroundings(run)}})
+def diverged(run: Path, reason: str) -> None:
+    """A training that diverged."""
+    write(run, {"fit": {"ended": f"diverged: {reason}", "steps": 40, **surroundings(run)}})
 
 
 def half(run: Path) -> None:
     """A training that was interrupted."""
-    write(
-        run,
-        {
-            "fit": {
-                "ended": "interrupted",
-                "scores": {"val/loss": 9.0},
-                "steps": 150,
-                **surroundings(run),
-            }
-        },
-    )
+    scored = {"ended": "interrupted", "scores": {"val/loss": 9.0}, "steps": 150}
+    write(run, {"fit": {**scored, **surroundings(run)}})
 
 
 def write(run: Path, summary: dict[str, Any]) -> None:
@@ -138,14 +115,8 @@ def surroundings(run: Path) -> dict[str, Any]:
 def curve(run: Path, loss: float, luck: random.Random) -> None:
     """``metrics.csv`` of a training, its columns filled now and then."""
     run.mkdir(parents=True, exist_ok=True)
-    with (run / "metrics.csv").open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(
-            stream, ["step", "train/loss", "train/tokens_per_second", "val/loss", "val/exact_match"]
-        )
-        writer.writeheader()
-        for step in range(20, 301, 20):
-            level = loss + 4 * math.exp(-step / 60) + luck.gauss(0, 0.03)
-            writer.writerow(
-                {"step": step, "train/loss": f"{level + 0.1:.6g}", "train/tokens_per_second": 19000}
-            )
-            writer.writerow({"step": step, "val/loss": f"{level:.6g}", "val/exact_match": 1.0})
+    lines = ["step,train/loss,train/tokens_per_second,val/loss,val/exact_match"]
+    for step in range(20, 301, 20):
+        level = loss + 4 * math.exp(-step / 60) + luck.gauss(0, 0.03)
+        lines += [f"{step},{level + 0.1:.6g},19000,,", f"{step},,,{level:.6g},1.0"]
+    (run / "metrics.csv").write_text("\n".join([*lines, ""]), "utf-8")

@@ -34,24 +34,12 @@ def sbatch(script: str) -> None:
     while waiting or going:
         while waiting and len(going) < most:
             job = waiting.pop(0)
-            ids = (
-                dict(
-                    zip(("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"), job.split("_"), strict=False)
-                )
-                if "_" in job
-                else {}
-            )
             (HOME / job).write_text("RUNNING")
-            env = {
-                **os.environ,
-                "SLURM_JOB_ID": number,
-                "SLURM_NTASKS": "1",
-                "SLURM_PROCID": "0",
-                **ids,
-            }
-            going[job] = subprocess.Popen(
-                ["bash", str(HOME / f"{number}.sh")], env=env, start_new_session=True
-            )
+            env = {**os.environ, "SLURM_JOB_ID": number, "SLURM_NTASKS": "1", "SLURM_PROCID": "0"}
+            if "_" in job:
+                env["SLURM_ARRAY_JOB_ID"], env["SLURM_ARRAY_TASK_ID"] = job.split("_")
+            command = ["bash", str(HOME / f"{number}.sh")]
+            going[job] = subprocess.Popen(command, env=env, start_new_session=True)
             (HOME / f"{job}.pid").write_text(str(going[job].pid))
         for job, process in list(going.items()):
             if process.poll() is not None:

@@ -34,9 +34,8 @@ def sizes(name):
     found = {}
     for cell in plan(name).cells:
         named = model(cell.recipes[""]).named_parameters()
-        found[cell.name.partition("=")[2]] = sum(
-            p.numel() for key, p in named if "embedding" not in key
-        )
+        counted = sum(p.numel() for key, p in named if "embedding" not in key)
+        found[cell.name.partition("=")[2]] = counted
     return found
 
 
@@ -51,11 +50,10 @@ def test_a_sweep_is_valid_and_says_what_it_is_about(name):
     steps = made.budget.steps
     for recipe in (recipe for cell in made.cells for recipe in cell.recipes.values()):
         assert recipe["explain"]
-        assert recipe["trainer"]["val_check_interval"] == recipe["trainer"]["max_steps"] == steps, (
-            "validated once, at the end"
-        )
-        assert not recipe["trainer"].get("max_time"), "the budget is in steps"
-        assert (steps or 0) % recipe["trainer"]["log_every_n_steps"] == 0
+        trainer = recipe["trainer"]
+        assert trainer["val_check_interval"] == trainer["max_steps"] == steps, "validated once"
+        assert not trainer.get("max_time"), "the budget is in steps"
+        assert (steps or 0) % trainer["log_every_n_steps"] == 0
     header = find_recipe(f"ablations/{name}").read_text("utf-8").partition("\n\nrecipe:")[0]
     assert all(line.startswith("#") for line in header.splitlines())
     assert f"tfzoo sweep ablations/{name} --jobs 2" in header

@@ -28,11 +28,8 @@ def plan(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tuning(tmp_path_factory):
-    return load(
-        sweep_file(
-            tmp_path_factory.mktemp("file"), tune={"key": "optim.lr", "values": [1e-3, 3e-3]}
-        )
-    )
+    tune = {"key": "optim.lr", "values": [1e-3, 3e-3]}
+    return load(sweep_file(tmp_path_factory.mktemp("file"), tune=tune))
 
 
 @pytest.fixture
@@ -140,12 +137,8 @@ def test_a_run_that_was_killed_has_failed(run, plan, trainings):
     ("loss", "ends", "why"),
     [
         (0.67, "completed", "None"),
-        (
-            0.674,
-            "learnt nothing",
-            "val/loss is not yet below that of the same prediction for every",
-        ),
-        (9.0, "learnt nothing", "val/loss is not yet below that of the same prediction for every"),
+        (0.674, "learnt nothing", "val/loss is not yet below that of the same prediction for ev"),
+        (9.0, "learnt nothing", "val/loss is not yet below"),
         (19.0, "diverged", "val/loss rose to 19; it began at 9 at the most"),
         (None, "diverged", "val/loss is not finite"),
     ],
@@ -160,20 +153,15 @@ def test_a_run_that_is_no_better_than_untrained_diverged_only_if_its_loss_rose_f
     assert reason(run).startswith(why)
 
 
+ALLOCATOR = "RuntimeError: DefaultCPUAllocator: can't allocate memory"
+
+
 @pytest.mark.parametrize(
     ("output", "code", "said"),
     [
-        (
-            "Traceback\nRuntimeError: DefaultCPUAllocator: can't allocate memory: you tried",
-            1,
-            "out of memory: RuntimeError: Default",
-        ),
+        (f"Traceback\n{ALLOCATOR}: you tried", 1, "out of memory: RuntimeError: Default"),
         ("MemoryError", 1, "out of memory: MemoryError"),
-        (
-            "terminate called after throwing an instance of 'std::bad_alloc'",
-            -6,
-            "killed by SIGABRT: out of memory: terminate called",
-        ),
+        ("terminate called: 'std::bad_alloc'", -6, "killed by SIGABRT: out of memory: terminate c"),
         ("tfzoo: data.train: no file x\n", 2, "data.train: no file x"),
         ("", 3, "ended with exit code 3"),
     ],
@@ -199,15 +187,12 @@ def test_the_best_value_is_tuned_for_each_cell_alone_and_taken_by_all_its_seeds(
     runs = state.planned_runs(tuning, tmp_path)
     assert {complete(run, tuning) for run in runs} == {"completed"}
     assert len(trainings.trained) == 2 * 2 + 4
-    chosen = {
-        run.cell.name: json.loads((run.folder.parent / tune.FILE).read_text()) for run in runs
-    }
-    assert {name: found["value"] for name, found in chosen.items()} == {
-        "norm=layer": 0.003,
-        "norm=rms": 0.001,
-    }
+    best = {"norm=layer": 0.003, "norm=rms": 0.001}
     for run in runs:
-        assert read_config(run.folder)["optim"]["lr"] == chosen[run.cell.name]["value"]
+        assert (
+            json.loads((run.folder.parent / tune.FILE).read_text())["value"] == best[run.cell.name]
+        )
+        assert read_config(run.folder)["optim"]["lr"] == best[run.cell.name]
         assert read_config(run.folder)["seed"] == run.seed
     assert read_config(tmp_path / "norm=rms/tune/0.001")["seed"] == 0
 

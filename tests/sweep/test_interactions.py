@@ -1,6 +1,6 @@
 """Whether the effect of one axis depends on another: differences of differences, by seed."""
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -65,21 +65,16 @@ def test_one_sentence_says_whether_one_effect_depends_on_the_other():
 
 
 def test_settings_of_a_third_axis_are_averaged_over():
-    axes = {"norm": ["layer", "rms"], "position": ["index", "rotary"], "width": ["64", "128"]}
+    widths = ["64", "128"]
+    axes = {"norm": ["layer", "rms"], "position": ["index", "rotary"], "width": widths}
     rows = grid(axes)
     found = interactions(rows, axes, {}, "val/loss")
-    assert [one.axes for one in found] == [
-        ("norm", "position"),
-        ("norm", "width"),
-        ("position", "width"),
-    ]
-    each = [
-        of(rows, "rms", "rotary", width)
-        - of(rows, "layer", "rotary", width)
-        - of(rows, "rms", "index", width)
-        + of(rows, "layer", "index", width)
-        for width in axes["width"]
-    ]
+    assert [one.axes for one in found] == list(combinations(axes, 2))
+    rotary, index = (
+        [of(rows, "rms", position, width) - of(rows, "layer", position, width) for width in widths]
+        for position in ("rotary", "index")
+    )
+    each = np.subtract(rotary, index)
     assert found[0].found[0].p == pytest.approx(ttest_1samp(np.mean(each, 0), 0).pvalue)
 
 
@@ -103,10 +98,8 @@ def test_an_interaction_that_depends_on_diverged_runs_is_not_yet_known():
         if (row["norm"], row["position"]) == ("rms", "rotary"):
             row |= {"status": "diverged", "val/loss": row["val/loss"] + 3}
     (found,) = interactions(rows, AXES, {}, "val/loss")
-    assert found.sentence.startswith(
-        "not yet known whether the effect of norm depends on position, because it depends on the "
-        "5 runs that diverged: "
-    )
+    assert found.sentence.startswith("not yet known whether the effect of norm depends on position")
+    assert ", because it depends on the 5 runs that diverged: " in found.sentence
 
 
 def test_without_cells_that_differ_on_two_axes_there_is_nothing_to_ask():
@@ -115,6 +108,4 @@ def test_without_cells_that_differ_on_two_axes_there_is_nothing_to_ask():
     equal = grid(depends=0.0)
     for row in equal:
         row["val/loss"] = 1.0
-    assert only(equal).sentence == (
-        "whether the effect of norm depends on position is not judged: no test"
-    )
+    assert only(equal).sentence.endswith("depends on position is not judged: no test")

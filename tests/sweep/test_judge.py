@@ -1,6 +1,5 @@
 """What is said of a sweep: numbers, verdicts, sentences, and everything that is missing."""
 
-import re
 from dataclasses import replace
 from itertools import product
 
@@ -16,11 +15,8 @@ from tfzoo.sweep.judge.sentences import format_corrected, format_estimate, forma
 from tfzoo.sweep.judge.verdicts import judge
 
 AXES = {"model.norm": ["layer", "rms", "batch"]}
-SCORES = {
-    "layer": [2.0, 2.5, 3.0, 2.2],
-    "rms": [1.8, 2.31, 2.79, 2.02],
-    "batch": [2.1, 2.3, 3.1, 2.4],
-}
+SCORES = {"layer": [2.0, 2.5, 3.0, 2.2], "rms": [1.8, 2.31, 2.79, 2.02]}
+SCORES["batch"] = [2.1, 2.3, 3.1, 2.4]
 
 
 def rows(scores, metric="val/loss"):
@@ -38,9 +34,8 @@ def judged(table, axes=AXES, baseline=None, *, mode="min", design=UNDECLARED):
 
 
 def of(verdicts, *labels):
-    return next(
-        one for one in [*verdicts.cells, *verdicts.axes] if tuple(one.labels.values()) == labels
-    )
+    every = [*verdicts.cells, *verdicts.axes]
+    return next(one for one in every if tuple(one.labels.values()) == labels)
 
 
 def test_a_typo_does_not_turn_a_verdict():
@@ -66,11 +61,8 @@ def test_a_cell_has_the_numbers_of_a_paired_test():
     assert [rms.p_corrected, batch.p_corrected] == pytest.approx(
         holm([test.pvalue, other.pvalue]).tolist(), rel=1e-12
     )
-    assert (rms.verdict, batch.verdict, of(verdicts, "layer").verdict) == (
-        "better",
-        "not yet known",
-        "baseline",
-    )
+    assert (rms.verdict, batch.verdict) == ("better", "not yet known")
+    assert of(verdicts, "layer").verdict == "baseline"
     assert verdicts.comparisons == 2  # the values of the one axis are the cells, and count once
     assert [(one.labels, one.p_corrected) for one in verdicts.axes] == [
         (one.labels, one.p_corrected) for one in verdicts.cells
@@ -81,33 +73,26 @@ def test_which_way_is_better_is_the_metrics_to_say():
     assert of(judged(rows(SCORES), mode="max"), "rms").verdict == "worse"
     turned = judged(rows(SCORES), AXES, {"model.norm": "rms"})
     assert of(turned, "layer").verdict == "worse"
-    assert of(turned, "layer").sentence.startswith(
-        "layer: worse than rms by 0.195 (95 % CI 0.168 to 0.222), p"
-    )
+    assert "layer: worse than rms by 0.195 (95 % CI 0.168 " in of(turned, "layer").sentence
 
 
 def test_sentences_say_how_much_with_an_interval_and_a_corrected_p():
-    verdicts = judged(rows(SCORES))
-    better = (
-        r"rms: better than layer by 0\.195 \(95 % CI 0\.168 to 0\.222\), "
-        r"p < 0\.001 after Holm's correction for 2 comparisons"
+    verdicts, corrected = judged(rows(SCORES)), "after Holm's correction for 2 comparisons"
+    assert of(verdicts, "rms").sentence == (
+        f"rms: better than layer by 0.195 (95 % CI 0.168 to 0.222), p < 0.001 {corrected}"
     )
-    open_ = (
-        r"batch: not yet known whether it differs from layer, with 4 seeds: "
-        r"difference 0\.05 \(95 % CI -0\.31 to 0\.41\), p = 0\.6 after Holm's correction for 2 "
-        r"comparisons"
+    assert of(verdicts, "batch").sentence == (
+        "batch: not yet known whether it differs from layer, with 4 seeds: difference 0.05 "
+        f"(95 % CI -0.31 to 0.41), p = 0.6 {corrected}"
     )
-    assert re.fullmatch(better, of(verdicts, "rms").sentence), of(verdicts, "rms").sentence
-    assert re.fullmatch(open_, of(verdicts, "batch").sentence), of(verdicts, "batch").sentence
     assert of(verdicts, "layer").sentence == "layer: the baseline"
 
 
 def test_the_smallest_effect_is_that_of_the_middle_comparison():
     verdicts = judged(rows(SCORES))
-    spreads = sorted(
-        np.std(np.subtract(SCORES[name], SCORES["layer"]), ddof=1) for name in ("rms", "batch")
-    )
-    spread, mean = float(np.mean(spreads)), float(np.mean(SCORES["layer"]))
+    differences = [np.subtract(SCORES[name], SCORES["layer"]) for name in ("rms", "batch")]
+    spread = float(np.mean([np.std(one, ddof=1) for one in differences]))
+    mean = float(np.mean(SCORES["layer"]))
     middle = detectable(4, 2) * spread
     seeds = seeds_needed(0.01 * mean, spread, 2, free=3)
     assert verdicts.smallest == (
@@ -135,14 +120,10 @@ def test_what_is_missing_counts_for_nothing_and_is_said():
     assert (of(verdicts, "rms").p, of(verdicts, "rms").verdict) == (None, "not yet known")
     assert of(verdicts, "batch").diverged == "1 run that diverged"
     assert of(verdicts, "batch").why_open == "seed 1 failed"
-    assert of(verdicts, "none").sentence == (
-        "none: not judged: no seed has a score of it and of layer"
-    )
-    assert verdicts.notes == [
-        "1 of 3 comparisons have no test before their runs are finished; the correction counts "
-        "them",
-        "1 of 3 comparisons have no test and are not counted in the correction",
-    ]
+    assert of(verdicts, "none").sentence.endswith(": no seed has a score of it and of layer")
+    early, never = verdicts.notes
+    assert early.endswith(" no test before their runs are finished; the correction counts them")
+    assert never == "1 of 3 comparisons have no test and are not counted in the correction"
 
 
 def test_cells_that_are_not_finished_are_counted_and_take_back_no_verdict():
@@ -152,62 +133,32 @@ def test_cells_that_are_not_finished_are_counted_and_take_back_no_verdict():
     before, after = (of(judged(table), "rms") for table in (early, rows(SCORES)))
     assert before.p_corrected == pytest.approx(2 * (before.p or 0))
     assert (before.p_corrected, before.difference_low) == (after.p_corrected, after.difference_low)
-    assert judged(early).notes == [
-        "1 of 2 comparisons have no test before their runs are finished; the correction counts them"
-    ]
+    (note,) = judged(early).notes
+    assert note.startswith("1 of 2 comparisons have no test before their runs are finished")
 
 
 def test_without_the_baseline_means_stand_and_nothing_is_compared():
     verdicts = judged(rows({"rms": SCORES["rms"]}))
-    assert (
-        "the baseline (layer) has no completed run with a val/loss: no cell can be compared with it"
-        in verdicts.notes
-    )
-    assert (
-        of(verdicts, "rms").mean,
-        of(verdicts, "rms").difference,
-        of(verdicts, "rms").verdict,
-    ) == (pytest.approx(2.23), None, "not judged")
-    assert (
-        judge(rows(SCORES), AXES, {}, "val/bleu", "max").notes[0]
-        == "no completed run has a val/bleu"
-    )
+    assert "the baseline (layer) has no completed run with a val/loss" in " ".join(verdicts.notes)
+    rms = of(verdicts, "rms")
+    assert (rms.mean, rms.difference, rms.verdict) == (pytest.approx(2.23), None, "not judged")
+    without = judge(rows(SCORES), AXES, {}, "val/bleu", "max")
+    assert without.notes[0] == "no completed run has a val/bleu"
     assert judge([], AXES, {}, "val/bleu", "max").comparisons == 0
 
 
 def test_one_seed_and_no_spread_have_no_p():
-    table = rows(
-        {
-            "layer": [1.0, 1.0, 1.0],
-            "rms": ["1.0", "1.0", "1.0"],
-            "batch": [0.4, 0.4, 0.4],
-            "none": [0.5],
-        }
-    )
-    verdicts = judged(table, {"model.norm": ["layer", "rms", "batch", "none"]}, mode="max")
+    scores = {"layer": [1.0] * 3, "rms": ["1.0"] * 3, "batch": [0.4] * 3, "none": [0.5]}
+    verdicts = judged(rows(scores), {"model.norm": [*scores]}, mode="max")
     assert [one.p for one in verdicts.cells] == [None] * 4
-    assert [one.verdict for one in verdicts.cells] == [
-        "baseline",
-        "not judged",
-        "not judged",
-        "not yet known",
-    ]
-    assert (
-        of(verdicts, "rms").sentence == "rms: not judged: it equals layer with 3 seeds; "
-        "differences without a variance have no test"
-    )
-    assert of(verdicts, "batch").sentence.startswith(
-        "batch: not judged: it differs from layer by -0.6 with 3 seeds; differences"
-    )
-    assert (
-        of(verdicts, "none").sentence
-        == "none: not yet known whether it differs from layer: -0.5 with 1 seed; a verdict needs 3"
-    )
-    assert (of(verdicts, "none").low, of(verdicts, "rms").low, of(verdicts, "none").difference) == (
-        None,
-        None,
-        -0.5,
-    )
+    found = [one.verdict for one in verdicts.cells]
+    assert found == ["baseline", "not judged", "not judged", "not yet known"]
+    rms, batch, none = (of(verdicts, name) for name in ("rms", "batch", "none"))
+    no_test = "with 3 seeds; differences without a variance have no test"
+    assert rms.sentence == f"rms: not judged: it equals layer {no_test}"
+    assert batch.sentence == f"batch: not judged: it differs from layer by -0.6 {no_test}"
+    assert none.sentence.endswith("differs from layer: -0.5 with 1 seed; a verdict needs 3")
+    assert (none.low, rms.low, none.difference) == (None, None, -0.5)
 
 
 GRID = {"norm": ["layer", "rms"], "position": ["index", "rotary", "alibi"]}
@@ -216,32 +167,24 @@ GRID = {"norm": ["layer", "rms"], "position": ["index", "rotary", "alibi"]}
 def grid(seeds=5):
     random = np.random.default_rng(1)
     for norm, position, seed in product(*GRID.values(), range(seeds)):
-        score = (
-            3 * seed
-            - 1.0 * (position == "rotary")
-            + 0.2 * (norm == "rms") * (position == "alibi")
-            + random.normal(0, 0.1)
-        )
-        yield {
-            "norm": norm,
-            "position": position,
-            "seed": seed,
-            "status": "completed",
-            "val/loss": score,
-        }
+        score = 3 * seed - 1.0 * (position == "rotary") + random.normal(0, 0.1)
+        score += 0.2 * (norm == "rms") * (position == "alibi")
+        row = {"norm": norm, "position": position, "seed": seed}
+        yield {**row, "status": "completed", "val/loss": score}
 
 
-def mean(table, axis, label, seed):
-    return float(
-        np.mean([row["val/loss"] for row in table if row[axis] == label and row["seed"] == seed])
-    )
+def mean(table, **labels):
+    """Over the rows with these labels."""
+    rows = [row["val/loss"] for row in table if row.items() >= labels.items()]
+    return float(np.mean(rows))
 
 
 def test_an_axis_is_judged_by_the_mean_over_the_others_seed_by_seed():
     table = list(grid())
     verdicts = judged(table, GRID)
     own, base = (
-        [mean(table, "position", label, seed) for seed in range(5)] for label in ("rotary", "index")
+        [mean(table, position=label, seed=seed) for seed in range(5)]
+        for label in ("rotary", "index")
     )
     rotary = of(verdicts, "rotary")
     assert rotary.labels == {"position": "rotary"}
@@ -263,12 +206,8 @@ def test_an_axis_is_judged_by_the_mean_over_the_others_seed_by_seed():
 
 
 def test_an_axis_over_a_grid_with_holes_says_which():
-    table = [row for row in grid() if (row["norm"], row["position"]) != ("rms", "alibi")]
-    table = [
-        row
-        for row in table
-        if (row["norm"], row["position"], row["seed"]) != ("layer", "rotary", 3)
-    ]
+    holes = {"norm": "rms", "position": "alibi"}, {"norm": "layer", "position": "rotary", "seed": 3}
+    table = [row for row in grid() if not any(row.items() >= hole.items() for hole in holes)]
     verdicts = judged(table, GRID)
     rms = of(verdicts, "rms")
     assert rms.notes == [
@@ -281,9 +220,8 @@ def test_a_sweep_around_its_baseline_has_its_cells_as_effects():
     table = [row for row in grid() if row["norm"] == "layer" or row["position"] == "index"]
     verdicts = judged(table, GRID)
     assert verdicts.comparisons == 3
-    assert [one.labels for one in verdicts.axes] == [
-        {axis: label} for axis in GRID for label in GRID[axis]
-    ]
+    labels = [{axis: label} for axis in GRID for label in GRID[axis]]
+    assert [one.labels for one in verdicts.axes] == labels
     assert of(verdicts, "rotary").p == of(verdicts, "layer", "rotary").p
     assert of(verdicts, "rotary").notes == []
 
@@ -328,27 +266,16 @@ def test_an_interval_says_how_many_digits_there_are(numbers, text):
 
 
 def test_a_p_is_not_rounded_across_five_percent():
-    assert [format_p(p) for p in (0.0002, 0.001, 0.00301, 0.0499, 0.0501, 0.8, 1.0)] == [
-        "p < 0.001",
-        "p = 0.001",
-        "p = 0.003",
-        "p < 0.05",
-        "p = 0.05",
-        "p = 0.8",
-        "p = 1",
-    ]
+    shown = {0.0002: "< 0.001", 0.001: "= 0.001", 0.00301: "= 0.003", 0.0499: "< 0.05"}
+    shown |= {0.0501: "= 0.05", 0.8: "= 0.8", 1.0: "= 1"}
+    assert {p: format_p(p) for p in shown} == {p: f"p {text}" for p, text in shown.items()}
     assert format_corrected(0.02, 1) == "p = 0.02"
     assert format_corrected(0.02, 4) == "p = 0.02 after Holm's correction for 4 comparisons"
 
 
 def test_sizes_have_two_digits_and_no_exponent():
-    assert [format_size(size) for size in (0.01234, 1.55, 43.21, 99.6, 1234.5)] == [
-        "0.012",
-        "1.6",
-        "43",
-        "100",
-        "1,234",
-    ]
+    shown = {0.01234: "0.012", 1.55: "1.6", 43.21: "43", 99.6: "100", 1234.5: "1,234"}
+    assert {size: format_size(size) for size in shown} == shown
 
 
 def test_axes_whose_keys_end_alike_are_named_in_full():

@@ -21,11 +21,8 @@ from tfzoo.sweep.run.runs_csv import table
 PAGE = "docs/swap.md"
 MODULE = next(block.text for block in blocks(PAGE, "python") if "# mine.py" in block.text)
 FILE = yaml.safe_load(next(block.text for block in blocks(PAGE, "yaml")))
-SMALL = {
-    "axes": {"swap.norm": [None, "rms"], "module.layers": [1]},
-    "seeds": [1],
-    "budget": {"steps": 4},
-}
+SMALL = {"axes": {"swap.norm": [None, "rms"], "module.layers": [1]}, "seeds": [1]}
+SMALL |= {"budget": {"steps": 4}}
 
 
 @pytest.fixture(autouse=True)

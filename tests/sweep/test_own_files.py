@@ -52,18 +52,15 @@ def test_each_run_has_the_score_of_its_test_set_and_those_judged_beside_it(
     assert main(["sweep", file]) == 0
     rows = table("runs/mine")
     assert [row["status"] for row in rows] == ["completed"] * 2
-    assert all(
-        isinstance(row[name], float) for row in rows for name in ("test/accuracy", "val/loss")
-    )
+    scored = [row[name] for row in rows for name in ("test/accuracy", "val/loss")]
+    assert all(isinstance(score, float) for score in scored)
     summary = Path("runs/mine") / rows[0]["run_folder"] / "summary.json"
     summary.write_text(json.dumps({"fit": json.loads(summary.read_text())["fit"]}))
     assert table("runs/mine")[0]["status"] == "missing", "a run without its test goes on"
 
 
 def test_what_cannot_be_scored_is_refused_before_the_first_run_with_the_reason(own_folder):
-    with pytest.raises(
-        BadRecipe, match=r"no metric 'test/accuracy'.*no test set.*data\.test: FILE"
-    ):
+    with pytest.raises(BadRecipe, match=r"no metric 'test/accuracy'.*no test set.*data\.test: FI"):
         load(sweep())
     held = {"data.test": str(Path("held.tsv").absolute())}
     with pytest.raises(BadRecipe, match=r"'test/f1'.*Known: .*test/accuracy"):

@@ -18,10 +18,8 @@ def test_holm_is_the_example_of_the_paper_in_any_order():
 
 def test_power_is_that_of_the_noncentral_t():
     for seeds, size, comparisons in [(3, 1.0, 1), (5, 0.3, 4), (20, 0.9, 8), (10, 5.0, 8)]:
-        bar = t.isf(0.025 / comparisons, seeds - 1)
-        wanted = nct.sf(bar, seeds - 1, size * seeds**0.5) + nct.cdf(
-            -bar, seeds - 1, size * seeds**0.5
-        )
+        bar, shift = t.isf(0.025 / comparisons, seeds - 1), size * seeds**0.5
+        wanted = nct.sf(bar, seeds - 1, shift) + nct.cdf(-bar, seeds - 1, shift)
         np.testing.assert_allclose(power(size, 1.0, seeds, comparisons), wanted, atol=1e-4)
 
 

@@ -16,14 +16,8 @@ from tfzoo.sweep.run import ray, runs_csv
 from tfzoo.sweep.run.cluster import LOST, Cluster, Ended, Job, gpus_per_run
 from tfzoo.sweep.run.local import threads_per_run
 
-MEASURED = (
-    "tokens_per_second",
-    "train_seconds",
-    "peak_memory",
-    "checkpoint_path",
-    "run_folder",
-    "hostname",
-)
+MEASURED = ("tokens_per_second", "train_seconds", "peak_memory")
+MEASURED += ("checkpoint_path", "run_folder", "hostname")
 
 
 @pytest.fixture
@@ -32,9 +26,8 @@ def cluster(monkeypatch):
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("RAY_raylet_start_wait_time_s", "300")
-    monkeypatch.setenv(
-        "RAY_worker_niceness", "0"
-    )  # else Ray's processes wait for all others on a busy machine
+    # else Ray's processes wait for all others on a busy machine
+    monkeypatch.setenv("RAY_worker_niceness", "0")
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     made.machines = [made.add_node(num_cpus=1), made.add_node(num_cpus=1)]
     monkeypatch.setenv("RAY_ADDRESS", made.address)
@@ -67,22 +60,18 @@ def trainings(folder):
 
 @pytest.mark.nightly
 def test_runs_of_a_lost_machine_run_again_elsewhere(cluster, tmp_path):
-    file = sweep_file(
-        tmp_path, overrides={**LEARNS, "trainer.max_steps": 400, "trainer.val_check_interval": 100}
-    )
+    steps = {"trainer.max_steps": 400, "trainer.val_check_interval": 100}
+    file = sweep_file(tmp_path, overrides={**LEARNS, **steps})
     words = [sys.executable, "-m", "tfzoo", "sweep", str(file), "--run"]
     with (tmp_path / "ray.txt").open("wb") as output:
-        driver = subprocess.Popen(
-            [*words, str(tmp_path / "ray"), "--engine", "ray"], stdout=output, stderr=output
-        )
+        command = [*words, str(tmp_path / "ray"), "--engine", "ray"]
+        driver = subprocess.Popen(command, stdout=output, stderr=output)
     try:
         two = soon(lambda: len(found := trainings(tmp_path / "ray")) == 2 and found, 600)
         machines = {machine_of(process): run for process, run in two.items()}
         assert len(machines) == 2, "one run on each machine"
         lost = cluster.machines[1]
-        raylet = next(
-            info.process.pid for kind, (info, *_) in lost.all_processes.items() if kind == "raylet"
-        )
+        raylet = lost.all_processes["raylet"][0].process.pid
         soon(lambda: list(Path(machines[raylet], "checkpoints").glob("*")), 600)
         cluster.remove_node(lost, allow_graceful=False)
         gone = next(process for process, run in two.items() if run == machines[raylet])
@@ -102,10 +91,8 @@ def test_runs_of_a_lost_machine_run_again_elsewhere(cluster, tmp_path):
 
 
 def rows(folder):
-    return [
-        {key: value for key, value in row.items() if key not in MEASURED}
-        for row in runs_csv.table(folder)
-    ]
+    table = runs_csv.table(folder)
+    return [{key: one for key, one in row.items() if key not in MEASURED} for row in table]
 
 
 @pytest.mark.nightly
@@ -147,9 +134,7 @@ def test_a_run_is_over_when_its_folder_says_so(tmp_path, monkeypatch):
     sweep = Sweep(tmp_path, ["layer"], 1.0, monkeypatch)
     (run,), policy = sweep.runs, Cluster(sweep.plan, sweep.folder, sweep.update)
     for _ in range(10):
-        assert policy.settle(run, Ended(LOST)) is None, (
-            "lost machines are no failure of the run, however many"
-        )
+        assert policy.settle(run, Ended(LOST)) is None, "a lost machine is no failure of the run"
     with_lock = Ended(1, "maple", "another is at it")
     run.folder.mkdir(parents=True)
     with holding(run.folder):
@@ -163,14 +148,8 @@ def test_a_run_is_over_when_its_folder_says_so(tmp_path, monkeypatch):
 
 def test_gpus_are_requested_if_runs_train_on_them(tmp_path, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    metric = {"name": "val/loss", "mode": "min"}
-    tree = {
-        "recipe": "translation/numbers",
-        "axes": {"model.norm": ["rms"]},
-        "seeds": [1],
-        "metric": metric,
-        "devices": 2,
-    }
+    tree = {"recipe": "translation/numbers", "axes": {"model.norm": ["rms"]}, "seeds": [1]}
+    tree |= {"metric": {"name": "val/loss", "mode": "min"}, "devices": 2}
     drawn = parse(tmp_path / "tiny.yaml", tree)
     assert (gpus_per_run(drawn), threads_per_run(drawn)) == (2, 1)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")

@@ -16,23 +16,18 @@ NOISE = [0.010, -0.008, 0.003, -0.011, 0.006]
 
 def rows(difference, seeds, machine=0.0):
     """Five pairs whose mean difference is exactly this, on a machine whose losses are higher."""
-    return [
-        {
-            "norm": norm,
-            "seed": seed,
-            "status": "completed",
-            "val/loss": 2 + machine + seed / 9 + own,
-        }
-        for seed, noise in zip(seeds, NOISE, strict=True)
-        for norm, own in (("layer", 0.0), ("rms", difference + noise))
-    ]
+    found = []
+    for seed, noise in zip(seeds, NOISE, strict=True):
+        for norm, own in (("layer", 0.0), ("rms", difference + noise)):
+            row = {"norm": norm, "seed": seed, "status": "completed"}
+            found.append({**row, "val/loss": 2 + machine + seed / 9 + own})
+    return found
 
 
 def compared(first, again, axes=AXES, **options):
     """By the loss in validation."""
-    return repeats(
-        *(judge(rows, axes, {}, "val/loss", "min", **options) for rows in (first, again))
-    )
+    both = (judge(rows, axes, {}, "val/loss", "min", **options) for rows in (first, again))
+    return repeats(*both)
 
 
 def repeated(first, again, machine=0.0):
@@ -79,20 +74,16 @@ def test_the_repeats_p_is_one_sided_in_the_direction_of_the_first():
     values = [-0.02 + noise for noise in NOISE]
     assert one.p == pytest.approx(ttest_1samp(values, 0, alternative="less").pvalue)
     two = only(repeated(-0.05, 0.02))
-    assert two.p == pytest.approx(
-        ttest_1samp([value + 0.04 for value in values], 0, alternative="less").pvalue
-    )
+    turned = [value + 0.04 for value in values]
+    assert two.p == pytest.approx(ttest_1samp(turned, 0, alternative="less").pvalue)
 
 
 def test_equivalence_is_repeated_as_equivalence():
     design = Design(margin=Margin(0.05))
     first, again = rows(0.001, range(1, 6)), rows(0.002, range(6, 11))
     one = only(compared(first, again, design=design))
-    assert (one.first.verdict, one.again.verdict, one.outcome) == (
-        "equivalent",
-        "equivalent",
-        "held",
-    )
+    assert one.first.verdict == one.again.verdict == "equivalent"
+    assert one.outcome == "held"
     wide = only(compared(first, rows(0.06, range(6, 11)), design=design))
     assert (wide.again.verdict, wide.outcome) == ("worse", "not confirmed")
 
@@ -102,11 +93,8 @@ def test_a_report_of_two_folders_says_what_held(own_folder, capsys):
     make(Path("norms"), (1, 2, 3, 4, 5), *grid)
     make(Path("again"), (6, 7, 8, 9, 10), *grid)
     assert main(["report", "norms", "again"]) == 0
-    out = capsys.readouterr().out
-    for text in (
-        out,
-        *(Path("norms", f"report.{kind}").read_text("utf-8") for kind in ("md", "html")),
-    ):
+    files = (Path("norms", f"report.{kind}").read_text("utf-8") for kind in ("md", "html"))
+    for text in (capsys.readouterr().out, *files):
         assert "Again with other seeds" in text
         assert "val/loss: of " in text
         line = next(one for one in text.splitlines() if "position rotary: held: " in one)

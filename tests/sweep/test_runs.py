@@ -28,25 +28,14 @@ def test_each_run_has_a_row_in_the_order_of_the_plan(folder):
         *FIXED.split(),
     ]
     assert [row["seed"] for row in rows[:5]] == [1, 2, 3, 4, 5]
-    assert list(dict.fromkeys(row["cell"] for row in rows)) == [
-        cell.name for cell in SweepFolder.open(folder).plan.cells
-    ]
-    first = rows[0]
-    assert (first["model.norm"], first["model.position"], first["status"], first["reason"]) == (
-        "layer",
-        "sinusoidal",
-        "completed",
-        None,
-    )
-    assert (first["train_tokens"], first["peak_memory"], first["hostname"]) == (
-        301_000,
-        520_646_657,
-        "maple",
-    )
-    assert first["run_folder"] == "norm=layer,position=sinusoidal/seed-1"
-    assert (
-        first["checkpoint_path"] == "norm=layer,position=sinusoidal/seed-1/checkpoints/best.ckpt"
-    ), "where it lies now, not where it lay"
+    cells = [cell.name for cell in SweepFolder.open(folder).plan.cells]
+    assert list(dict.fromkeys(row["cell"] for row in rows)) == cells
+    run, first = "norm=layer,position=sinusoidal/seed-1", rows[0].items()
+    assert first >= {"model.norm": "layer", "model.position": "sinusoidal"}.items()
+    assert first >= {"status": "completed", "reason": None, "train_tokens": 301_000}.items()
+    assert first >= {"peak_memory": 520_646_657, "hostname": "maple", "run_folder": run}.items()
+    # where it lies now, not where it lay
+    assert first >= {"checkpoint_path": f"{run}/checkpoints/best.ckpt"}.items()
 
 
 def test_what_did_not_complete_has_its_row_and_no_scores(folder):
@@ -75,10 +64,7 @@ def test_the_file_keeps_all_digits_and_is_written_whole(folder):
 def test_a_folder_that_is_no_sweeps_is_refused_with_what_to_do(folder):
     with pytest.raises(BadRun, match=r"/gone is not the folder of a sweep.* FILE creates one"):
         table(folder.parent / "gone")
-    with pytest.raises(
-        BadRun,
-        match=rf"is not the folder of a sweep: it has no cells\.json\. Did you mean {folder}\?",
-    ):
+    with pytest.raises(BadRun, match=rf"it has no cells\.json\. Did you mean {folder}\?"):
         table(folder.parent)
     with pytest.raises(BadRun, match=rf"Did you mean {folder}\?"):
         table(folder / "norm=rms,position=rotary/seed-1")

@@ -34,9 +34,8 @@ def cluster(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_STAND_IN", str(home))
     monkeypatch.setattr(clusters, "POLL_SECONDS", 0.4)  # each starts a process
-    monkeypatch.setattr(
-        SlurmJob, "watcher", SlurmInfoWatcher()
-    )  # it remembers jobs of this process, whose numbers begin anew
+    # which remembers jobs of this process, whose numbers begin anew
+    monkeypatch.setattr(SlurmJob, "watcher", SlurmInfoWatcher())
     yield home
     for path in home.glob("*.pid"):
         if (home / path.stem).read_text() == "RUNNING":
@@ -52,14 +51,9 @@ def test_all_runs_are_one_array_and_a_broken_one_has_its_reason(cluster, tmp_pat
     assert str(sweep.runs[0].outcome.reason).endswith(": it broke (exit code 1)")
     assert len(sweep.did("begin")) == 2
     script = (cluster / "41.sh").read_text()
-    for line in (
-        "--array=0-1%2",
-        "--cpus-per-task=3",
-        "--gpus-per-node=2",
-        "--time=60",
-        "--job-name=tfzoo-tiny",
-    ):
-        assert f"#SBATCH {line}\n" in script
+    asked = "array=0-1%2 cpus-per-task=3 gpus-per-node=2 time=60 job-name=tfzoo-tiny"
+    for option in asked.split():
+        assert f"#SBATCH --{option}\n" in script
     assert [status for name, status in sweep.heard if name == "rms"][-1] == "completed"
 
 
