@@ -25,7 +25,6 @@ STOPPING = ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor")
             "checkpoint.mode: val/loss is better the lower it is: set mode to min",
         ),
         (("--trainer.max_steps", "0"), "trainer.max_steps=0 trains nothing"),
-        (("--trainer.max_epochs", "0"), "trainer.max_epochs=0 trains nothing"),
         (("--trainer.limit_train_batches", "0"), "trainer.limit_train_batches=0 trains nothing"),
         (
             ("--trainer.val_check_interval", "0.5", "--trainer.check_val_every_n_epoch", "null"),
@@ -49,9 +48,8 @@ def test_what_cannot_work_is_refused_before_the_first_step(options, said, capsys
 def test_a_metric_that_a_callback_of_ones_own_may_log_is_missed_at_the_first_validation(
     capsys, monkeypatch
 ):
-    Path("own_callback.py").write_text(
-        "from lightning.pytorch import Callback\nclass Mine(Callback): pass\n"
-    )
+    code = "from lightning.pytorch import Callback\nclass Mine(Callback): pass\n"
+    Path("own_callback.py").write_text(code)
     monkeypatch.syspath_prepend(".")
     own = ("--trust", "--trainer.callbacks+=own_callback.Mine", *STOPPING, "val/los")
     assert main([*SMALL, *STEPS, *own, "--trainer.val_check_interval", "1"]) == 1

@@ -26,22 +26,20 @@ one without an end.
 """
 
 
+def table(length):
+    """All texts of so many words; the first word decides the label."""
+    texts = product(WORDS, repeat=length)
+    rows = [f"{' '.join(text)}\t{'0' if text[0] in WORDS[:3] else 'NUM'}" for text in texts]
+    return "\n".join(["text\tlabel", *rows, ""])
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A folder with text, a recipe and ``runs/toy/1``, made by ``tfzoo fit``."""
     folder = tmp_path_factory.mktemp("toy")
-    rows = [
-        f"{a} {b} {c}\t{'0' if a in WORDS[:3] else 'NUM'}\n" for a, b, c in product(WORDS, repeat=3)
-    ]
-    (folder / "train.tsv").write_text(f"text\tlabel\n{''.join(rows)}", "utf-8")
+    (folder / "train.tsv").write_text(table(3), "utf-8")
     with gzip.open(folder / "test.tsv.gz", "wt", encoding="utf-8") as stream:
-        stream.write(
-            "text\tlabel\n"
-            + "".join(
-                f"{a} {b}\t{'0' if a in WORDS[:3] else 'NUM'}\n"
-                for a, b in product(WORDS, repeat=2)
-            )
-        )
+        stream.write(table(2))
     (folder / "toy.yaml").write_text(
         "task: classification\nseed: 1\nmodel: {dim: 16, heads: 2, layers: 1, position: learned}\n"
         "data: {root: ., tokenizer: {name: bpe, vocab_size: 280}, max_tokens: 400, "
@@ -127,10 +125,8 @@ def test_one_call_loads_a_run_whatever_its_task_is(here):
 def test_a_table_has_its_references_beside_the_answers(name, here, capsys):
     """As the data of the training names its columns; without references it is a list of texts."""
     rows = [("red two", "0"), ("one, two", "0"), ("", "NUM")]
-    whole, alone = (
-        [{"label": label, "text": text} for text, label in rows],
-        [{"text": text} for text, _ in rows],
-    )
+    whole = [{"label": label, "text": text} for text, label in rows]
+    alone = [{"text": text} for text, _ in rows]
     for table in (whole, alone):
         with Path(name).open("w") as stream:
             if name.endswith("csv"):
@@ -191,11 +187,9 @@ def test_predictions_are_those_that_test_scored(here):
 
 MISTAKES = [
     ("predict runs/toy/1 toy.yaml --beam 5", "task classification: none"),
-    ("predict runs/toy/1 toy.yaml --max-tokens two", "--max-tokens", "two"),
     ("predict runs/toy/1 toy.yaml --format csv", "invalid choice: 'csv'", "tsv"),
     ("predict --device cpu runs/toy/1 toy.yaml", "RUN comes first: tfzoo predict RUN [FILE]"),
     ("predict runs/toy/1 none", "no file none"),
-    ("predict runs/toy/1 'a text'", "echo 'a text' | tfzoo predict runs/toy/1"),
     ("predict runs/toy/1 'Mr. Smith'", "echo 'Mr. Smith' | tfzoo predict runs/toy/1"),
     (f"predict runs/toy/1 '{'words ' * 60}'", "no file words", "A text is piped in"),
     ("fit runs/toy/1", "the folder of a run: its recipe is runs/toy/1/config.yaml"),
@@ -206,11 +200,8 @@ MISTAKES = [
     ("score runs/toy/1 validation --predictions tsv", "leave validation out"),
     ("score runs/toy/1 --model.pooling max", "the run is trained"),
     ("score runs/toy/1 --config more.yaml", "more.yaml: model.window: the run is trained"),
-    ("score runs/toy/1 --trainer.limit_test_batches 0", "leave trainer.limit_test_batches out"),
-    ("score runs/toy/1 --data.tokenizer word", "--data.tokenizer: the run is trained"),
     ("fit toy.yaml --model.classes 6", "`classes` cannot be set in a recipe"),
     ("fit toy.yaml --optim.class_weights balanced", "Did you mean 'loss.class_weights'?"),
-    ("fit toy.yaml --loss.class_weights '[1, 2]'", "dict[str, float] or None, not [1, 2]"),
     ("fit toy.yaml --model.max_length 3", "train has a text of 16 tokens", "data.max_length to 1"),
 ]
 
@@ -226,9 +217,8 @@ def test_a_mistake_is_named_with_its_fix(mistake, here, capsys):
     runs = sorted(Path("runs/toy").iterdir())
     assert main(typed(line)) == 2
     out, err = capsys.readouterr()
-    lines = [
-        line for line in err.strip().splitlines() if not line.startswith(("checkpoint: ", "data: "))
-    ]
+    lines = err.strip().splitlines()
+    lines = [line for line in lines if not line.startswith(("checkpoint: ", "data: "))]
     assert lines[0].startswith("tfzoo: "), err
     assert len(lines) <= 6
     assert out == ""
@@ -259,6 +249,4 @@ def test_who_types_gets_an_answer_to_each_line(here, monkeypatch):
 def test_predict_is_one_process(here, capsys, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert main(typed("predict runs/toy/1 toy.yaml")) == 2
-    assert (
-        "predict runs in one process: start it without torchrun or srun" in capsys.readouterr().err
-    )
+    assert "predict runs in one process: start it without torchrun" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import pytest
 
 from tests.typed import typed
 from tfzoo.commands.main import main
+from tfzoo.data.module import TextData
 
 
 @pytest.fixture
@@ -48,21 +49,17 @@ def recipe(tmp_path):
 @pytest.fixture
 def no_data(monkeypatch):
     """No data is read."""
-    monkeypatch.setattr(
-        "tfzoo.data.module.TextData.prepare_data", lambda data: pytest.fail("data is prepared")
-    )
+    monkeypatch.setattr(TextData, "prepare_data", lambda data: pytest.fail("data is prepared"))
 
 
 OPTIONS = [
     ("--model.attention aditive", "no attention named 'aditive'", "Did you mean 'additive'"),
-    ("--model.norm '{name: rms, epz: 1}'", "norm 'rms' has no option 'epz'", "Did you mean 'eps'"),
     ("--model.norm rms --model.norm.epz 1", "--model.norm.epz", "no option 'epz'", "mean 'eps'"),
     ("--model.position null", "position wants a name or", "not None"),
     ("--model.norm.eps small", "norm 'layer': eps must be float, not 'small'"),
     ("--model.encoder.norm rsm", "no norm named 'rsm'", "Did you mean 'rms'"),
     ("--model.dim wide", "--model.dim must be int, not 'wide'"),
     ("--model.parallel middle", "'one_norm' or 'two_norms'", "not 'middle'"),
-    ("--model.dropout=2", "--model.dropout=2.0 must be a finite number at least 0"),
     ("--model.lr 8", "no key 'lr'. Did you mean 'optim.lr'?"),
     ("--dim 8", "Did you mean 'model.dim'?"),
     ("--modle.dim 8", "no section 'modle'", "Did you mean 'model'"),
@@ -76,44 +73,24 @@ OPTIONS = [
         "FSDPStrategy shards the weights, of which EMAWeightAveraging keeps a copy",
     ),
     ("--trainer.devices none_such", "--trainer.devices must be a number, a list", "none_such"),
-    ("--trainer.num_nodes -1", "at least 1"),
     ("--trainer.accelerator none_such", "trainer.accelerator: ", "none_such"),
     ("--trainer.accelerator cpu --trainer.devices 0", "trainer.devices: ", "devices=0"),
     ("--trainer.strategy none_such", "trainer.strategy: ", "none_such"),
     ("--trainer.logger WandLogger", "no logger named 'WandLogger'", "Did you mean 'WandbLogger'"),
-    ("--trainer.callbacks early_stopping", "no callback named", "Did you mean 'EarlyStopping'"),
     ("--trainer.callbacks EarlyStopping --trainer.callbacks.monitr x", "callbacks", "monitr"),
     ("--trainer.callbacks EarlyStopping --trainer.callbacks.patience 3", "needs monitor"),
-    (
-        "--trainer.callbacks EarlyStopping --trainer.callbacks='{monitor: val/loss, patience: x}'",
-        "EarlyStopping: patience must be int, not 'x'",
-    ),
     ("--trainer.callbacks+=os.system", "'os.system'", "--trust"),
     ("--trainer.default_root_dir /tmp", "--run FOLDER"),
     ("--trainer.devices 99999", "--trainer.devices=99999 must be", "at most 1024"),
     ("--checkpoint.filename '{epoch}-{val/los}'", "no metric 'val/los'. Did you mean 'val/loss'?"),
     ("--trainer.logger CometLogger", "CometLogger needs a package", "comet"),
-    (
-        "--trainer.logger WandbLogger --trainer.logger.entty x",
-        "--trainer.logger.entty: WandbLogger has no argument 'entty'. Did you mean 'entity'?",
-    ),
-    ("--checkpoint.monitr x", "no key 'monitr'", "Did you mean 'monitor'"),
-    ("--checkpoint.save_top_k -5", "checkpoint: "),
     ("--optim.betas 0.9", "optim.betas must be"),
     ("--optim.learning_rate 1", "Did you mean 'lr'"),
-    ("--optim.name sgd", "Did you mean 'optimizer'"),
-    ("--optim.schedule.warmupp 3", "no option 'warmupp'", "Did you mean 'warmup'"),
     ("--batch_size 8", "Did you mean 'data.max_tokens'"),
-    ("--data.dataset.language fr", "'de' or 'zh'"),
-    ("--data.joint perhaps", "data.joint must be bool, not 'perhaps'"),
     ("--dryrun", "no option '--dryrun'", "Did you mean '--dry-run'?"),
-    ("--search.n_best=9", "--search.n_best=9 must be a whole number at least 1 and at most 1"),
-    ("--seed one", "seed must be int, not 'one'"),
     ("--seed -1", "--seed=-1", "at least 0"),
-    ("--timeout -3", "--timeout=-3", "at least 1"),
     ("--task translaton", "no task named 'translaton'", "Did you mean 'translation'"),
     ("--config http://example.com/x.yaml", "http://example.com/x.yaml is an address", "download"),
-    ("other", "one word too many: 'other'"),
     ("--model.norm batch", "batch", "leaky-norm"),
     ("--model.allow '[leaky-nrm]'", "Did you mean 'leaky-norm'", "leaky-norm, mixing-query"),
 ]
@@ -130,9 +107,8 @@ def test_label_smoothing_is_refused_where_no_class_is_chosen(refused, tmp_path, 
     """Also at the default of other tasks, and in a file; what is printed has and takes 0."""
     fix = "nothing to smooth; leave it out, or set it to 0"
     refused("fit multilabel_classification/reachable --optim.label_smoothing 0.2", fix)
-    (tmp_path / "mine.yaml").write_text(
-        "base: regression/listops\noptim: {label_smoothing: 0.1}\n", "utf-8"
-    )
+    text = "base: regression/listops\noptim: {label_smoothing: 0.1}\n"
+    (tmp_path / "mine.yaml").write_text(text, "utf-8")
     refused("fit mine.yaml", fix)
     assert main(["fit", "mine.yaml", "--optim.label_smoothing", "0", "--print_config"]) == 0
     printed = capsys.readouterr().out
@@ -147,14 +123,10 @@ def test_text_in_the_place_of_a_recipe_is_told_where_text_goes(refused):
 
 
 RECIPES = [
-    ("model: {norm: [rms]}", "norm wants a name or"),
     ("model: {dim: wide}", "mine.yaml: model.dim must be int, not 'wide'"),
-    ("dim: 8", "Did you mean 'model.dim'?"),
     ("model: {vocab_size: 8}", "tokenizer"),
-    ("modle: {dim: 8}", "Did you mean 'model'"),
     ("model: 8", "model is a section"),
     ("model: {dim: 8}\nmodel: {dim: 9}", "line 4", "'model' occurs twice"),
-    ("model: {dim: 8, dim: 9}", "line 3", "'dim' occurs twice"),
     ("model: {dim: 8", "line"),
     ("seed: &one 1\ntimeout: *one", "line 4", "no aliases"),
     ("trainer: {callbacks: [{class_path: EarlyStopping, init_args: {patienc: 1}}]}", "patienc"),
@@ -226,11 +198,9 @@ COMMANDS = [
     ("fti", "no command named 'fti'", "Did you mean 'fit'"),
     ("fit", "fit needs a recipe"),
     ("fit none.yaml", "no file none.yaml; tfzoo recipes lists the packaged ones"),
-    ("fit numbers", "no recipe named 'numbers'", "Did you mean 'translation/numbers'"),
     ("fit translation", "no recipe named 'translation'. Known: translation/files"),
     ("fit https://example.com/x.yaml", "is an address, and no recipe is fetched"),
     ("fit translation/nubers", "Did you mean 'translation/numbers'", "Known: translation/"),
-    ("list nrom", "no kind of component named 'nrom'", "Did you mean 'norm'"),
     ("show norm", "NAME is missing", "tfzoo show KIND NAME"),
     ("show rotary", "NAME is missing: tfzoo show position rotary (tfzoo show --help)"),
     ("show norm rsm", "Did you mean 'rms'"),

@@ -33,13 +33,8 @@ def fit(*args, steps=4):
 def test_a_run_lies_in_one_folder_with_everything_about_it(capsys):
     assert fit() == 0
     folder = Path(RUN)
-    assert {path.name for path in folder.iterdir()} == {
-        "config.yaml",
-        "metrics.csv",
-        "curves.png",
-        "checkpoints",
-        "summary.json",
-    }
+    files = {"config.yaml", "metrics.csv", "curves.png", "checkpoints", "summary.json"}
+    assert {path.name for path in folder.iterdir()} == files
     assert {path.name for path in (folder / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
     fitted = summary(RUN)["fit"]
     assert (fitted["ended"], fitted["steps"]) == ("completed", 4)
@@ -63,19 +58,15 @@ def test_a_run_lies_in_one_folder_with_everything_about_it(capsys):
 
 
 @pytest.mark.usefixtures("no_pictures")
-@pytest.mark.parametrize(
-    "args", [["--trainer.max_epochs", "1"], ["--trainer.val_check_interval", "1000"]]
-)
-def test_training_ends_with_a_validation_and_a_checkpoint_of_its_last_step(args):
-    assert fit(*args, steps=5) == 0
+@pytest.mark.parametrize("end", ["--trainer.max_epochs=1", "--trainer.val_check_interval=1000"])
+def test_training_ends_with_a_validation_and_a_checkpoint_of_its_last_step(end):
+    assert fit(end, steps=5) == 0
     last = torch.load("runs/numbers/1/checkpoints/last.ckpt", weights_only=True)
     steps = summary(RUN)["fit"]["steps"]
     assert last["global_step"] == last["tfzoo"]["batches"] == steps
     assert max(int(row["step"]) for row in rows(RUN) if row["val/chrf"]) == steps
-    assert any(
-        state.get("best_model_path", "").endswith("best.ckpt")
-        for state in last["callbacks"].values()
-    )
+    best = [state.get("best_model_path", "") for state in last["callbacks"].values()]
+    assert any(path.endswith("best.ckpt") for path in best)
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -86,9 +77,7 @@ def test_a_training_that_ends_before_its_first_validation_is_validated_then(caps
     assert [row["step"] for row in rows(RUN) if row["val/chrf"]] == ["4"]
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75), (signal.SIGUSR1, 75)]
-)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
 def test_a_signal_ends_training_after_the_step_with_a_checkpoint(number, code, monkeypatch):
     before = signal.getsignal(number)
     step = TranslationTask.training_step
@@ -107,9 +96,7 @@ def test_a_signal_ends_training_after_the_step_with_a_checkpoint(number, code, m
     assert signal.getsignal(number) == before
     assert Path("runs/numbers/1/curves.png").exists() == (number == signal.SIGINT)
     scored = "val/chrf" in summary(RUN)["fit"]["scores"]
-    assert scored == (number == signal.SIGINT), (
-        "time for a validation is there after Ctrl-C, not after a kill"
-    )
+    assert scored == (number == signal.SIGINT), "after a kill there is no time for a validation"
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -130,10 +117,8 @@ def test_a_failure_is_recorded_and_told(monkeypatch, capsys):
     monkeypatch.setattr(TranslationTask, "training_step", broken)
     assert fit() == 1
     assert summary(RUN)["fit"]["ended"] == "failed: RuntimeError: out of everything"
-    assert (
-        "tfzoo: training failed after step 0: RuntimeError: out of everything"
-        in capsys.readouterr().err
-    )
+    said = "tfzoo: training failed after step 0: RuntimeError: out of everything"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("no_pictures")

@@ -77,9 +77,7 @@ def test_another_text_is_read_with_the_tokenizer_of_the_run(capsys):
     assert main([*given, "--trainer.max_steps", "2"]) == 0, "it is the same when training goes on"
     assert state("two") == began
     shutil.rmtree("one")
-    assert main(["score", "two", "validation"]) == 0, (
-        "of what it began with nothing is needed any more"
-    )
+    assert main(["score", "two", "validation"]) == 0, "what it began with is needed no more"
     assert main([*given, "--trainer.max_steps", "3"]) == 0
     assert state("two") == began
     assert main(["fit", "second.yaml", "--from", "one", "--run", "three"]) == 2
@@ -128,9 +126,8 @@ def test_where_little_is_kept_the_command_that_keeps_the_model_is_named(capsys):
 def test_what_is_trained_frozen_and_new_is_named_before_training(capsys):
     freeze = ["--optim.freeze", "[encoder]", "--model.norm", "rms"]
     assert main(["fit", "second.yaml", "--from", "one", "--run", "two", *freeze]) == 0
-    rows = dict(
-        re.findall(r"^  (trained|frozen|anew and frozen) +(.*)$", capsys.readouterr().out, re.M)
-    )
+    said = capsys.readouterr().out
+    rows = dict(re.findall(r"^  (trained|frozen|anew and frozen) +(.*)$", said, re.M))
     assert "head.weight" in rows["trained"]
     assert "encoder.layers.0.feedforward.norm" in rows["frozen"]
     assert rows.keys() == {"trained", "frozen"}
@@ -146,10 +143,8 @@ def test_what_starts_anew_and_is_frozen_is_named(capsys):
 
 
 def test_the_command_to_go_on_with_can_be_copied(capsys):
-    assert (
-        main(["fit", "second.yaml", "--from", "one", "--run", "two", "--trainer.max_steps", "2"])
-        == 0
-    )
+    given = ["fit", "second.yaml", "--from", "one", "--run", "two", "--trainer.max_steps", "2"]
+    assert main(given) == 0
     _, said = capsys.readouterr().out.split("to go on:\n")
     assert main(shlex.split(said)[1:]) == 0
     assert "two is complete" in capsys.readouterr().out

@@ -8,28 +8,23 @@ from tests import forked
 HEAVY = ("lightning", "wandb", "transformers", "torchmetrics")
 
 
-LIGHT = [
-    ["--help"],
-    ["--version"],
-    ["list"],
-    ["show", "norm", "rms"],
-    ["recipes"],
-    ["architectures"],
-]
-HELP = [["fit", "--help"], ["sweep", "--help"], ["report", "--help"]]
+LIGHT = ["--help", "--version", "list", "show norm rms", "recipes", "architectures"]
+LIGHT += ["fit --help", "sweep --help", "report --help"]
 
 
-def test_simple_commands_load_no_lightning():
+def test_simple_commands_load_no_lightning_and_a_mistake_no_torch(tmp_path):
     """All in one process."""
     code = (
         "import sys; from tfzoo.commands.main import main\n"
-        f"for args in {[*LIGHT, *HELP]}:\n"
-        f"    print('=', main(args), [m for m in {HEAVY} if m in sys.modules], args)"
+        "print('=', main(['serve', 'nothing']), 'torch' in sys.modules)\n"
+        f"for line in {LIGHT}:\n"
+        f"    print('=', main(line.split()), [m for m in {HEAVY} if m in sys.modules], line)"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     told = [line for line in ended.stdout.splitlines() if line.startswith("= ")]
-    assert told == [f"= 0 [] {args}" for args in [*LIGHT, *HELP]]
-    assert ended.stderr == ""
+    assert told == ["= 2 False", *(f"= 0 [] {line}" for line in LIGHT)]
+    assert ended.stderr == "tfzoo: no run at nothing. tfzoo fit RECIPE makes one\n"
 
 
 def test_what_is_imported_loads_only_what_it_needs():

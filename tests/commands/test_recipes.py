@@ -23,10 +23,8 @@ SIZES = {"train": 200, "val": 4, "test": 4}
 
 
 def test_all_recipes_are_found():
-    assert (
-        sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.y*ml"))
-        == packaged()
-    )
+    paths = (path.relative_to(ROOT).with_suffix("") for path in ROOT.rglob("*.y*ml"))
+    assert sorted(path.as_posix() for path in paths) == packaged()
     assert len(NAMES) >= 7
     assert sorted(NAMES + packaged_sweeps()) == packaged()
 
@@ -38,12 +36,8 @@ def test_a_recipe_trains(name, own_folder):
     give = translated if tree["task"] == "translation" else classified
     labels = {"regression": "{number}", "token_classification": "B-{word} O O"}
     given = give(tree["data"], *([labels[tree["task"]]] if tree["task"] in labels else []))
-    feedforward = tree["model"].get("feedforward")
-    given += (
-        ["--model.feedforward.hidden", "16"]
-        if isinstance(feedforward, dict) and "hidden" in feedforward
-        else []
-    )
+    if "hidden" in (tree["model"].get("feedforward") or ""):
+        given += ["--model.feedforward.hidden", "16"]
     tokenizer = describe("tokenizer", spec_name(tree["data"].get("tokenizer", "bpe")))
     given += ["--data.tokenizer.vocab_size", "300"] if "vocab_size" in tokenizer.options else []
     assert main(["fit", f"{ROOT / name}.yaml", *SMALL, *given]) == 0
@@ -60,25 +54,14 @@ def translated(data):
     """A few sentence pairs, and what a translator's recipe is told of them."""
     searching = ["--search.beam", "1", "--search.max_length", "0.1"]
     if "dataset" in data:
-        return [
-            *searching,
-            *(f"--data.dataset.{split}={size}" for split, size in {**SIZES, "long": 4}.items()),
-        ]
+        sizes = {**SIZES, "long": 4}.items()
+        return [*searching, *(f"--data.dataset.{split}={size}" for split, size in sizes)]
     splits = create("dataset", {"name": "numbers", **SIZES, "long": 4}).splits(0)
-    for split in SIZES:
-        Path(f"{split}.tsv").write_text(
-            # recipes monitor BLEU, which needs references of four words
-            "".join(f"{source}\t{' '.join([target] * 4)}\n" for source, target in splits[split]),
-            "utf-8",
-        )
-    return [
-        *searching,
-        *(
-            ["--data.root", "."]
-            if "root" in data
-            else [f"--data.{split}={split}.tsv" for split in SIZES]
-        ),
-    ]
+    for split in SIZES:  # recipes monitor BLEU, which needs references of four words
+        rows = [f"{source}\t{' '.join([target] * 4)}\n" for source, target in splits[split]]
+        Path(f"{split}.tsv").write_text("".join(rows), "utf-8")
+    files = [f"--data.{split}={split}.tsv" for split in SIZES]
+    return [*searching, *(["--data.root", "."] if "root" in data else files)]
 
 
 def classified(data, label="{word}"):

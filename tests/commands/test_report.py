@@ -1,6 +1,7 @@
 """tfzoo report: says what a sweep showed, writes it, and loads nothing that it does not need."""
 
 import errno
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,15 +32,11 @@ def test_it_says_what_the_sweep_showed_without_loading_torch(folder):
     assert lines[1] == "norm: keep layer: nothing is known to be better; not yet known: rms"
     assert lines[2].startswith("position: take rotary, which is ")
     assert lines[3] == "12 of 12 completed"
-    assert lines[4].endswith(
-        ". To repeat it: tfzoo sweep norms.yaml --jobs 2 --seeds 4-6 --run norms_again"
-    )
+    assert lines[4].endswith(": tfzoo sweep norms.yaml --jobs 2 --seeds 4-6 --run norms_again")
     assert "val/loss, lower is better" in lines
     assert "3 seeds detect a difference of 0." in lines[4]
     assert any("whether the effect of norm depends on position: " in line for line in lines)
-    assert any(
-        line.startswith("  position rotary") and "better than sinusoidal" in line for line in lines
-    )
+    assert any(re.match("  position rotary.*better than sinusoidal", line) for line in lines)
     assert lines[-4:] == ["norms/runs.csv", "norms/report.html", "norms/report.md", "[]"]
     assert ended.stderr == ""
 

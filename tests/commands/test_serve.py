@@ -1,8 +1,6 @@
 """``tfzoo serve`` refuses in one line what it cannot serve."""
 
 import socket
-import subprocess
-import sys
 
 import pytest
 
@@ -26,15 +24,3 @@ def test_a_mistake_is_one_line(words, message, two_runs, capsys):
         assert main(["serve", *(port if word == "TAKEN" else word for word in words)]) == 2
     (said,) = capsys.readouterr().err.splitlines()
     assert message in said
-
-
-def test_a_mistake_is_named_before_anything_is_loaded(two_runs):
-    code = """if True:
-        import sys
-        from tfzoo.commands.main import main
-        code = main(["serve", "nothing"])
-        heavy = ("torch", "multiprocessing", "tfzoo.serving.model")
-        print(code, [name for name in heavy if name in sys.modules])"""
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout == "2 []\n"
-    assert ran.stderr == "tfzoo: no run at nothing. tfzoo fit RECIPE makes one\n"

@@ -13,6 +13,7 @@ import pytest
 
 import tfzoo
 from tests.sweep.files import LEARNS, Trainings, sweep_file
+from tests.typed import typed
 from tests.waiting import soon
 from tfzoo.commands.main import main
 
@@ -21,9 +22,8 @@ FOLDER = Path("runs/tiny")
 
 @pytest.fixture(autouse=True)
 def in_its_own_folder(own_folder, monkeypatch):
-    monkeypatch.setenv(
-        "PYTHONPATH", str(Path(tfzoo.__file__).parents[1])
-    )  # of the sweeps and trainings that are started
+    """And a path on which sweeps and trainings that are started find tfzoo."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(tfzoo.__file__).parents[1]))
 
 
 @pytest.fixture
@@ -69,12 +69,7 @@ def test_a_run_that_diverged_is_told_from_one_that_failed(trainings, capsys):
     ("axes", "codes", "scores", "why"),
     [
         (["layer", "rms"], {}, {"": None}, "no run learnt anything: train for more steps"),
-        (
-            ["layer", "rms"],
-            {"norm=rms": 1},
-            {"": None},
-            "To go on: tfzoo sweep tiny.yaml --retry failed",
-        ),
+        (["layer", "rms"], {"norm=rms": 1}, {"": None}, "tfzoo sweep tiny.yaml --retry failed"),
         (["batch"], {}, {}, "every cell is refused"),
     ],
 )
@@ -96,20 +91,11 @@ def test_a_cell_of_which_all_runs_diverged_is_an_answer(trainings, capsys):
 
 def test_a_changed_file_adds_only_the_new_runs(trainings):
     sweep()
-    more = {
-        "axes": {"model.norm": ["layer", "rms", {"name": "rms", "eps": 1e-3}]},
-        "seeds": [1, 2, 3],
-    }
-    assert sweep(**more) == 0
-    assert sorted(trainings.trained[4:]) == [
-        *(
-            "norm=layer seed 3",
-            "norm=rms seed 3",
-            "norm=rms_eps=0.001 seed 1",
-            "norm=rms_eps=0.001 seed 2",
-            "norm=rms_eps=0.001 seed 3",
-        )
-    ]
+    axes = {"model.norm": ["layer", "rms", {"name": "rms", "eps": 1e-3}]}
+    assert sweep(axes=axes, seeds=[1, 2, 3]) == 0
+    added = ["norm=layer seed 3", "norm=rms seed 3"]
+    added += [f"norm=rms_eps=0.001 seed {seed}" for seed in (1, 2, 3)]
+    assert sorted(trainings.trained[4:]) == added
 
 
 @pytest.mark.parametrize("args", [[], ["--dry-run"]])
@@ -119,10 +105,8 @@ def test_changed_settings_of_runs_that_are_there_are_an_error_before_anything_ru
     sweep()
     assert sweep(*args, seeds=[7, 1], overrides={"optim.lr": 0.5}) == 2
     assert len(trainings.trained) == 4
-    assert re.search(
-        r"norm=layer/seed-1 was run with other settings: optim.lr was 0.002, is 0.5",
-        capsys.readouterr().err,
-    )
+    said = "norm=layer/seed-1 was run with other settings: optim.lr was 0.002, is 0.5"
+    assert said in capsys.readouterr().err
 
 
 def test_a_tuning_that_was_changed_is_an_error_and_the_folder_keeps_its_file(trainings, capsys):
@@ -163,12 +147,8 @@ def test_a_dry_run_says_each_reason_of_refusals_once(trainings, capsys):
 def test_one_cell_by_number_is_one_run_whoever_counts(trainings, capsys):
     axes = {"model.norm": ["layer", "batch", "rms"]}
     assert [sweep("--cell", str(number), axes=axes) for number in range(6)] == [0] * 6
-    assert trainings.trained == [
-        "norm=layer seed 1",
-        "norm=layer seed 2",
-        "norm=rms seed 1",
-        "norm=rms seed 2",
-    ]
+    runs = [f"norm={norm} seed {seed}" for norm in ("layer", "rms") for seed in (1, 2)]
+    assert trainings.trained == runs
     assert capsys.readouterr().out.count("norm=batch: refused: ") == 2
     assert sweep("--cell", "6", axes=axes) == 2
     assert "no run 6; it has 6, from 0 to 5" in capsys.readouterr().err
@@ -208,23 +188,13 @@ def test_it_writes_into_no_folder_that_is_something_else(trainings, capsys, args
     assert [path.name for path in Path("mine").iterdir()] == ["letter"]
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        ["--jobs", "0"],
-        ["--engine", "rya"],
-        ["--retry", "all"],
-        ["--job", "2"],
-        ["--cell", "0", "--dry-run"],
-        ["--seeds", "6-"],
-        ["--seeds", ""],
-        ["--seeds", "9-6"],
-        ["--seeds", "1,1"],
-        ["--seeds", "0-99999999999"],
-    ],
-)
-def test_a_slip_on_the_command_line_is_one_line(args, capsys):
-    assert sweep(*args) == 2
+SLIPS = ["--jobs 0", "--engine rya", "--retry all", "--job 2", "--cell 0 --dry-run"]
+SLIPS += [f"--seeds {seeds}" for seeds in ("6-", "''", "9-6", "1,1", "0-99999999999")]
+
+
+@pytest.mark.parametrize("words", SLIPS)
+def test_a_slip_on_the_command_line_is_one_line(words, capsys):
+    assert sweep(*typed(words)) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
@@ -255,29 +225,20 @@ def rows(run):
 
 
 def scores(folder):
-    found = {
-        path.parent: json.loads(path.read_text())
-        for path in sorted(folder.glob("*/*/summary.json"))
-    }
-    return {
-        f"{run.parent.name}/{run.name}": (
-            one["fit"]["scores"],
-            one.get("test", {}).get("scores"),
-            one["fit"]["steps"],
-        )
-        for run, one in found.items()
-    }
+    """Those of each run, and its steps."""
+    found = {}
+    for path in sorted(folder.glob("*/*/summary.json")):
+        said = json.loads(path.read_text())
+        scored = said["fit"]["scores"], said.get("test", {}).get("scores"), said["fit"]["steps"]
+        found[path.parent.relative_to(folder)] = scored
+    return found
 
 
 @pytest.mark.nightly
 def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not():
     """Its driver killed, stopped by Ctrl-C, and then one of its trainings killed."""
-    long = {
-        **LEARNS,
-        "trainer.max_steps": 150,
-        "trainer.val_check_interval": 50,
-        "checkpoint.every_n_train_steps": 5,
-    }
+    long = {**LEARNS, "trainer.max_steps": 150, "trainer.val_check_interval": 50}
+    long["checkpoint.every_n_train_steps"] = 5
     sweep_file(Path(), overrides=long, seeds=[1])
     first, second = FOLDER / "norm=layer/seed-1", FOLDER / "norm=rms/seed-1"
 
@@ -306,9 +267,7 @@ def test_a_sweep_that_is_killed_and_stopped_ends_as_one_that_was_not():
     assert subprocess.run(command("--retry", "failed"), check=False).returncode == 0
     assert (first / "summary.json").stat().st_mtime_ns == done
 
-    assert (
-        subprocess.run(command("--run", "undisturbed", "--jobs", "2"), check=False).returncode == 0
-    )
+    subprocess.run(command("--run", "undisturbed", "--jobs", "2"), check=True)
     assert scores(FOLDER) == scores(Path("undisturbed"))
     assert len(scores(FOLDER)) == 2
 

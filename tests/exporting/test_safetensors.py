@@ -53,10 +53,8 @@ def test_what_is_shared_is_stored_once_and_no_folder_of_the_machine_is_told(fold
 def test_two_tokenizers_are_two_files(tmp_path):
     wanted = translator(joint=False)
     wanted.save_pretrained(tmp_path / "model")
-    assert {path.name for path in (tmp_path / "model").glob("tok*")} == {
-        "tokenizer_1.json",
-        "tokenizer_2.json",
-    }
+    names = sorted(path.name for path in (tmp_path / "model").glob("tok*"))
+    assert names == ["tokenizer_1.json", "tokenizer_2.json"]
     found = TranslationTask.load(tmp_path / "model")
     assert not found.tokenizer.joint
     assert found.translate(LINES) == wanted.translate(LINES)
@@ -73,9 +71,8 @@ def test_a_classifier_comes_back_with_its_labels(tmp_path):
 def test_the_python_of_the_card_runs_for_every_task(name, own_folder):
     task, _ = example(registry("task").entry(name))
     task.save_pretrained("model")
-    code = (
-        Path("model/README.md").read_text("utf-8").partition("```python\n")[2].partition("```")[0]
-    )
+    card = Path("model/README.md").read_text("utf-8")
+    code = card.partition("```python\n")[2].partition("```")[0]
     exec(code.replace("hf://NAME/REPOSITORY", "model"), {})
 
 
@@ -88,8 +85,14 @@ def test_commands_read_the_folder_that_export_writes(folder, capsys):
         assert main(["predict", run, "lines"]) == 0
         said.append(capsys.readouterr().out)
     assert len(set(said)) == 1
-    assert main(["export", "model", "--to", "safetensor", "--output", "x"]) == 2
-    assert "invalid choice: 'safetensor' (choose from" in capsys.readouterr().err
+    assert main(["export", "model", "--output", "no/such/folder"]) == 0
+    for words, says in (
+        ("--to safetensor --output x", "invalid choice: 'safetensor' (choose from"),
+        ("", "say where to write: --output FOLDER"),
+        ("--output lines/export", "cannot write"),
+    ):
+        assert main(["export", "model", *words.split()]) == 2
+        assert says in capsys.readouterr().err
 
 
 def test_a_full_disk_is_said_in_one_line(folder, capsys):
@@ -163,10 +166,7 @@ HOSTILE = {
         "No such file",
     ),
     "a newer format": (lambda folder: changed(folder, format=99), "format 99"),
-    "no object": (
-        lambda folder: (folder / "config.json").write_text("[1]", "utf-8"),
-        "no configuration",
-    ),
+    "no object": (lambda folder: (folder / "config.json").write_text("[1]"), "no configuration"),
 }
 
 
