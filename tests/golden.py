@@ -14,10 +14,8 @@ FOLDER = Path(__file__).parent / "golden"
 
 @cache
 def manifest() -> dict[str, dict[str, Any]]:
-    return {
-        case["id"]: case
-        for case in json.loads((FOLDER / "manifest.json").read_text("utf-8"))["cases"]
-    }
+    cases = json.loads((FOLDER / "manifest.json").read_text("utf-8"))["cases"]
+    return {case["id"]: case for case in cases}
 
 
 def load(case_id: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -27,18 +25,14 @@ def load(case_id: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if "file" in case:
         with np.load(FOLDER / case["file"]) as stored:
             for name in stored.files:
-                tensor = torch.from_numpy(stored[name].copy())
+                arrays[name] = torch.from_numpy(stored[name].copy())
                 dtype = case["arrays"][name]["dtype"]
-                arrays[name] = (
-                    tensor.to(getattr(torch, dtype)) if dtype in ("bfloat16", "float16") else tensor
-                )
+                if dtype in ("bfloat16", "float16"):
+                    arrays[name] = arrays[name].to(getattr(torch, dtype))
     return case, arrays
 
 
 def parameters(arrays: dict[str, Tensor]) -> dict[str, Tensor]:
     """The peer's state dict."""
-    return {
-        name.removeprefix("param."): value
-        for name, value in arrays.items()
-        if name.startswith("param.")
-    }
+    names = [name for name in arrays if name.startswith("param.")]
+    return {name.removeprefix("param."): arrays[name] for name in names}

@@ -102,9 +102,8 @@ def test_variables_that_pytorch_reads_are_set_before_it_is_imported(chosen):
     )
     environment = {k: v for k, v in os.environ.items() if k not in memory.READ_AT_IMPORT}
     environment |= {} if chosen is None else {"LRU_CACHE_CAPACITY": chosen}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.stdout.split() == [chosen or "16", "16", "1"], done.stderr
 
 

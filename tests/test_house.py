@@ -75,19 +75,9 @@ def test_imports_point_down():
 
 def names():
     """Of components, but for words that mean something else as well."""
-    ordinary = {
-        "none",
-        "layer",
-        "batch",
-        "index",
-        "linear",
-        "constant",
-        "numbers",
-        "learned",
-        "instance",
-    }
+    ordinary = {"none", "layer", "batch", "index", "linear", "constant", "numbers", "instance"}
     ordinary |= {"mean", "sum", "first", "last", "max", "word", "bytes", "pre", "post", "identity"}
-    ordinary |= {"softmax"}  # also a trait
+    ordinary |= {"learned", "softmax"}  # the latter is also a trait
     return {name for kind in KINDS for name in registry(kind).names()} - ordinary
 
 

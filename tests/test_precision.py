@@ -88,20 +88,14 @@ def test_weights_of_every_dtype_train_on_a_cpu(entry, dtype):
 
 def limit(dtype, right):
     """A chain of about 16 roundings, measured by the largest number."""
-    return {
-        "atol": 16 * torch.finfo(dtype).eps * max(1.0, float(right.detach().abs().max())),
-        "rtol": 0.0,
-    }
+    largest = max(1.0, float(right.detach().abs().max()))
+    return {"atol": 16 * torch.finfo(dtype).eps * largest, "rtol": 0.0}
 
 
 def test_weight_gradients_of_half_precision_are_summed_in_fp32():
     """Thousands of tokens that agree: a sum in bf16 would stop growing at 256 terms."""
-    for kind, name in (
-        ("norm", "rms"),
-        ("norm", "layer"),
-        ("norm", "instance"),
-        ("position", "index"),
-    ):
+    norms = [("norm", name) for name in ("rms", "layer", "instance")]
+    for kind, name in (*norms, ("position", "index")):
         module = build_randomized(registry(kind).entry(name)).bfloat16()
         x = torch.ones(64, 64, D, dtype=torch.bfloat16)
         x[:, ::2] = -1

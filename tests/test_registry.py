@@ -40,7 +40,7 @@ def test_a_class_instead_of_its_name_is_told_how_to_get_one():
 
 def test_what_a_model_does_not_supply_is_called_an_option_only_if_it_is_one():
     with pytest.raises(
-        BadOption, match=r'as an option: create\("norm", {"name": "rms", "eps": \.\.\.}\)'
+        BadOption, match=r'option: create\("norm", {"name": "rms", "eps": \.\.\.}\)'
     ):
         create("norm", "rms", dim=4, eps=1e-3)
     with pytest.raises(BadOption, match=r"'width' is nothing .*'rms' takes dim"):
@@ -73,10 +73,7 @@ def test_a_package_that_takes_a_name_of_tfzoos_own_is_named_and_left_out(monkeyp
 
 
 def test_what_cannot_be_imported_is_named_and_the_others_are_listed(broken, capsys):
-    with pytest.raises(
-        BadComponent,
-        match=r"norm 'gone': cannot import a_package_that_is_gone:Norm \(ModuleNotFoundError",
-    ):
+    with pytest.raises(BadComponent, match=r"norm 'gone': .*_is_gone:Norm \(ModuleNotFoundError"):
         registry("norm").entry("gone")
     assert main(["list", "norm"]) == 0
     out = capsys.readouterr().out

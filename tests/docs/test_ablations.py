@@ -5,15 +5,7 @@ import re
 import pytest
 
 from benchmarks import ablations
-from benchmarks.ablations import (
-    DIFFERENCES,
-    IDEAS,
-    PAGE,
-    SWEEPS,
-    runs_of,
-    sections,
-    with_differences,
-)
+from benchmarks.ablations import DIFFERENCES, IDEAS, PAGE, SWEEPS, runs_of, with_differences
 from tfzoo.base.yaml_files import read_yaml
 from tfzoo.sweep.plan.sweep_file import parse
 from tfzoo.sweep.run.runs_csv import write_csv
@@ -23,7 +15,9 @@ FILES = sorted(SWEEPS.glob("*.yaml"))
 
 @pytest.mark.nightly
 def test_the_site_has_a_section_for_each_sweep():
-    assert re.findall(r"^## (.*)$", sections(), re.MULTILINE) == [file.stem for file in FILES]
+    assert re.findall(r"^## (.*)$", ablations.sections(), re.MULTILINE) == [
+        file.stem for file in FILES
+    ]
 
 
 def test_the_tables_of_the_pages_are_made_from_the_runs():
@@ -37,14 +31,10 @@ def test_the_tables_of_the_pages_are_made_from_the_runs():
 def test_every_cell_of_a_sweep_was_run_with_every_seed(file):
     plan = parse(file, read_yaml(file))
     rows = runs_of(file.with_suffix(".csv"))
-    run = [
-        (*(row[axis] for axis in plan.axes), int(row["seed"]))
-        for row in rows
-        if row["status"] == "completed"
-    ]
-    assert sorted(run) == sorted(
-        (*cell.labels.values(), seed) for cell in plan.cells for seed in plan.seeds
-    )
+    done = [row for row in rows if row["status"] == "completed"]
+    run = [(*(row[axis] for axis in plan.axes), int(row["seed"])) for row in done]
+    planned = [(*cell.labels.values(), seed) for cell in plan.cells for seed in plan.seeds]
+    assert sorted(run) == sorted(planned)
     assert {int(row["steps"]) for row in rows} == {plan.budget.steps}
 
 

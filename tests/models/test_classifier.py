@@ -15,17 +15,8 @@ REAL = Mask.right(torch.tensor([4, 3]), 4)
 
 
 def small(**options):
-    model = tfzoo.TransformerClassifier(
-        **{
-            "vocab_size": 20,
-            "classes": 3,
-            "dim": 8,
-            "heads": 2,
-            "layers": 1,
-            "dropout": 0.0,
-            **options,
-        }
-    )
+    options = {"classes": 3, "dim": 8, "heads": 2, "layers": 1, "dropout": 0.0, **options}
+    model = tfzoo.TransformerClassifier(20, **options)
     initialise(model, 1)
     return model.eval()
 
@@ -71,10 +62,7 @@ def test_dropout_on_the_pooled_vector_acts_in_training_alone():
     ("options", "says"),
     [
         ({"classes": 0}, "classes=0 must be a whole number at least 1"),
-        (
-            {"pooled_dropout": 1.0},
-            "pooled_dropout=1.0 must be a finite number at least 0 and under 1",
-        ),
+        ({"pooled_dropout": 1.0}, "pooled_dropout=1.0 must be a finite .* at least 0 and under 1"),
         ({"pooling": {"name": "mean", "eps": 1.0}}, "pooling 'mean' has no option 'eps'"),
     ],
 )
@@ -85,9 +73,7 @@ def test_options_that_fit_no_classifier_are_refused(options, says):
 
 @pytest.mark.parametrize("pooling", ["mean", "sum"])
 def test_a_pooling_of_the_mean_after_a_norm_that_fixes_the_mean_is_refused_for_good(pooling):
-    with pytest.raises(
-        Clash, match=r"all texts of one length would.*first, last, max.*cannot be allow"
-    ):
+    with pytest.raises(Clash, match=r"texts of one length would.*first, last, max.*cannot be al"):
         small(norm="instance", pooling=pooling, allow=["constant-pooling"])
     small(norm="instance", pooling="max")
     small(norm="instance", pooling=pooling, residual="none")

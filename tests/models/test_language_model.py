@@ -81,9 +81,8 @@ def test_greedy_is_the_most_probable_token_whatever_the_padding(options):
     model = small(**options)
     expected = torch.cat([continued(model, TEXT[:1], 6), continued(model, TEXT[1:, :3], 6)])
     for prompt in (TEXT, LEFT):
-        assert (
-            tfzoo.generate(model, prompt, 6, mask=real(prompt), pad=0).tolist() == expected.tolist()
-        )
+        found = tfzoo.generate(model, prompt, 6, mask=real(prompt), pad=0)
+        assert found.tolist() == expected.tolist()
 
 
 def test_a_row_ends_with_the_stop_token_and_padding():

@@ -11,6 +11,8 @@ from tfzoo.errors import BadOption, Clash, UnknownName
 from tfzoo.models.options import STACK_KEYS, StackOptions
 
 NAN, INF = float("nan"), float("inf")
+RATES = ("dropout", "attention_dropout", "feedforward_dropout")
+SIZES = ("heads", "head_dim", "value_head_dim", "kv_heads", "max_length")
 
 
 @pytest.mark.parametrize(
@@ -24,9 +26,7 @@ NAN, INF = float("nan"), float("inf")
     ids=["self-attention", "encoder", "decoder layer", "model"],
 )
 def test_every_block_refuses_heads_that_do_not_divide_its_width(build):
-    with pytest.raises(
-        BadOption, match=r"^heads=3 do not divide dim=8\. Choose one of \[1, 2, 4, 8\]"
-    ):
+    with pytest.raises(BadOption, match=r"^heads=3 do not divide dim=8\. .*one of \[1, 2, 4, 8\]"):
         build(8, StackOptions(heads=3))
     with pytest.raises(BadOption, match=r"dim=0 must be a whole number at least 1"):
         build(0, StackOptions(heads=2))
@@ -36,16 +36,8 @@ def test_every_block_refuses_heads_that_do_not_divide_its_width(build):
     "wrong",
     [
         *({"temperature": value} for value in (0.0, -1.0, NAN, INF)),
-        *(
-            {name: value}
-            for name in ("dropout", "attention_dropout", "feedforward_dropout")
-            for value in (-0.1, 1.0, NAN)
-        ),
-        *(
-            {name: value}
-            for name in ("heads", "head_dim", "value_head_dim", "kv_heads", "max_length")
-            for value in (0, -1, 1.5)
-        ),
+        *({name: value} for name in RATES for value in (-0.1, 1.0, NAN)),
+        *({name: value} for name in SIZES for value in (0, -1, 1.5)),
         {"layers": -1},
         {"layers": "two"},
         {"heads": 4, "kv_heads": 3},
@@ -118,10 +110,7 @@ def test_a_wrong_choice_is_refused_in_one_line(options, error, message):
     [
         ({"heads": 3}, ": heads=3 do not divide dim=8"),
         ({"pattern": [{"window": 0}]}, r"\.pattern\.0\.window=0 must be"),
-        (
-            {"pattern": [{"position": "rotary", "attention": "additive"}]},
-            r"\.pattern\.0: .*rotates",
-        ),
+        ({"pattern": [{"position": "rotary", "attention": "additive"}]}, r"\.pattern\.0: .*rot"),
     ],
     ids=str,
 )

@@ -14,18 +14,12 @@ from tfzoo.testing.samples import randomize
 
 DIM, N = 8, 7
 PREFIX = torch.tensor([4, 2])
-POSITIONS = [
-    name
-    for name in registry("position").names()
-    if "needs_length" not in registry("position").entry(name).traits
-]
-READS_MASKS = [
-    name
-    for name in registry("mixer").names()
-    if registry("mixer").entry(name).traits & {"attends", "identity"}
-]
+MIXERS, POSITIONS = (
+    {name: registry(kind).entry(name).traits for name in registry(kind).names()}
+    for kind in ("mixer", "position")
+)
 CHOICES: list[dict[str, Any]] = [
-    *({"position": name} for name in POSITIONS),
+    *({"position": name} for name in POSITIONS if "needs_length" not in POSITIONS[name]),
     *({"attention": name} for name in registry("attention").names()),
     *({"weighting": name, "position": "none"} for name in registry("weighting").names()),
     {"window": 2},
@@ -73,24 +67,20 @@ def test_the_first_tokens_see_each_other_with_and_without_a_cache(options):
         close(whole, by_formula(model, x, options.get("window")))
     for sizes in ((4, 1, 1, 1), (5, 2), (N,)):
         close(in_pieces(model, x, *sizes), whole)
-    if "attends" in registry("mixer").entry(options.get("mixer", "multihead")).traits:
+    if "attends" in MIXERS[options.get("mixer", "multihead")]:
         sparse = "sparse" in registry("weighting").entry(options.get("weighting", "softmax")).traits
-        assert sparse or not torch.allclose(whole[:, 0], model(x)[:, 0]), (
-            "the first token sees more"
-        )
+        assert sparse or not torch.allclose(whole[:, 0], model(x)[:, 0]), "the first sees more"
 
 
-@pytest.mark.parametrize("mixer", registry("mixer").names())
+@pytest.mark.parametrize("mixer", MIXERS)
 def test_a_mixer_that_cannot_see_a_prefix_refuses_it(mixer):
-    if "bidirectional" in registry("mixer").entry(mixer).traits:
+    if "bidirectional" in MIXERS[mixer]:
         return  # in no decoder
     model = decoder(mixer=mixer, position="none")
-    if mixer in READS_MASKS:
+    if MIXERS[mixer] & {"attends", "identity"}:
         assert model(vectors(), prefix=PREFIX).shape == (2, N, DIM)
         return
-    with pytest.raises(
-        BadOption, match=r"the tokens of a prefix see later ones, but a mixer .*: use"
-    ):
+    with pytest.raises(BadOption, match=r"tokens of a prefix see later ones, but a mixer .*: use"):
         model(vectors(), prefix=PREFIX)
 
 

@@ -9,20 +9,14 @@ from tfzoo.models.initialise import initialise
 
 
 def small(**options):
-    model = tfzoo.Transformer(
-        **{"vocab_size": 20, "dim": 8, "heads": 2, "layers": 1, "dropout": 0.0, **options}
-    )
+    sizes = {"vocab_size": 20, "dim": 8, "heads": 2, "layers": 1, "dropout": 0.0}
+    model = tfzoo.Transformer(**{**sizes, **options})
     initialise(model, 1)
     return model.eval()
 
 
-def test_tying_the_target_leaves_the_source_its_own():
-    model = small(tie="target", source_vocab_size=30)
-    assert model.source_embedding.num_embeddings == 30
-    assert model.output_weight is model.target_embedding.weight
-
-
 def test_two_vocabularies_cannot_be_tied_to_one():
+    assert small(tie="target", source_vocab_size=30).source_embedding.num_embeddings == 30
     with pytest.raises(BadOption, match="tie: target"):
         small(source_vocab_size=30)
 
@@ -76,9 +70,7 @@ def test_options_that_fit_no_model_are_refused(options, says):
 def test_a_clash_names_the_rule_and_the_way_out():
     with pytest.raises(
         Clash,
-        match=r"additive.*Rotatable: cosine, differential, dot_product, euclidean, "
-        r"scaled_dot_product.*"
-        r"allow: \[unrotatable-attention\]",
+        match=r"additive.*Rotatable: cosine, .*scaled_dot_.*allow: \[unrotatable-attention\]",
     ) as caught:
         small(attention="additive", position="rotary")
     assert caught.value.rule == "unrotatable-attention"
@@ -89,14 +81,9 @@ def test_parameters_start_by_seed_and_name_alone():
     """Models that share a parameter start it alike, whatever else they hold."""
     one, other = small(), small(layers=2, norm="rms", position="rotary")
     shared = dict(other.named_parameters())
-    same = [
-        name
-        for name, value in one.named_parameters()
-        if name in shared and torch.equal(value, shared[name])
-    ]
-    assert {
-        name for name, _ in one.named_parameters() if "query" in name or "embedding" in name
-    } <= set(same)
+    for name, value in one.named_parameters():
+        if "query" in name or "embedding" in name:
+            assert torch.equal(value, shared[name]), name
     different = small()
     initialise(different, 2)
     assert not torch.equal(one.output_weight, different.output_weight)

@@ -20,15 +20,12 @@ from tfzoo.runs.folder import (
 )
 from tfzoo.training.progress import MetricsFile
 
-RANKS = (
-    *("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "LOCAL_WORLD_SIZE"),
-    *("SLURM_PROCID", "SLURM_NTASKS"),
-)
+RANKS = ("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "LOCAL_WORLD_SIZE", "SLURM_PROCID")
 
 
 @pytest.fixture(autouse=True)
 def alone(own_folder, monkeypatch):
-    for name in (SHARED, *RANKS):
+    for name in (SHARED, *RANKS, "SLURM_NTASKS"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
 
@@ -71,33 +68,20 @@ def test_a_summary_keeps_the_sections_of_other_commands(tmp_path):
 
 
 def test_what_a_run_is_may_not_change_and_how_long_it_takes_may(tmp_path):
-    recipe = {
-        "model": {"norm": "rms", "dim": 8},
-        "data": {"workers": 0},
-        "trainer": {"max_steps": 5, "limit_train_batches": 4},
-    }
+    trainer = {"max_steps": 5, "limit_train_batches": 4}
+    recipe = {"model": {"norm": "rms", "dim": 8}, "data": {"workers": 0}, "trainer": trainer}
     write_config(tmp_path, recipe)
-    check_config(
-        tmp_path,
-        {
-            **recipe,
-            "data": {"workers": 3},
-            "trainer": {"max_steps": 9, "limit_train_batches": 4, "logger": {"a": [1]}},
-        },
-        {},
-    )
-    with pytest.raises(
-        BadRun, match=r"model\.norm was rms, is not set; model\.norm\.name was not set, is layer"
-    ):
+    trainer = {**trainer, "max_steps": 9, "logger": {"a": [1]}}
+    check_config(tmp_path, {**recipe, "data": {"workers": 3}, "trainer": trainer}, {})
+    with pytest.raises(BadRun, match=r"\.norm was rms, is not set; .*\.name was not set, is layer"):
         check_config(tmp_path, {**recipe, "model": {"norm": {"name": "layer"}, "dim": 8}}, {})
     layers = {**recipe["model"], "pattern": [{"window": 8}, {}]}
-    (tmp_path / "alternating").mkdir()
-    write_config(tmp_path / "alternating", {"model": layers})
+    folder = tmp_path / "alternating"
+    folder.mkdir()
+    write_config(folder, {"model": layers})
     with pytest.raises(BadRun, match=r"pattern was .*, \{\}\], is \[\{'window': 8\}\]"):
-        check_config(
-            tmp_path / "alternating", {"model": {**layers, "pattern": [{"window": 8}]}}, {}
-        )
-    check_config(tmp_path / "alternating", {"model": layers}, {})
+        check_config(folder, {"model": {**layers, "pattern": [{"window": 8}]}}, {})
+    check_config(folder, {"model": layers}, {})
     with pytest.raises(BadRun, match=r"limit_train_batches was 4, is not set"):
         check_config(tmp_path, {**recipe, "trainer": {}}, {})
 
@@ -134,12 +118,8 @@ def test_metrics_go_on_after_the_rows_that_a_checkpoint_knows(tmp_path):
     again = MetricsFile(tmp_path)
     again.go_on(2)
     again.log_metrics({"b": 7.0}, step=3)
-    assert (tmp_path / "metrics.csv").read_text("utf-8").split() == [
-        "step,a,b",
-        "0,1.0,0.0",
-        "1,1.0,1.0",
-        "3,,7.0",
-    ]
+    rows = (tmp_path / "metrics.csv").read_text("utf-8").split()
+    assert rows == ["step,a,b", "0,1.0,0.0", "1,1.0,1.0", "3,,7.0"]
     assert again.rows == 3
 
 

@@ -104,10 +104,7 @@ def test_what_a_machine_has_is_not_refused(options):
 
 STORED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "dim": (lambda r: r["model"].update(dim=10**6, heads=2), "model: .* GB.* GB.* 1000000"),
-    "beam": (
-        lambda r: r.update(search={"beam": 10**9}),
-        "beam=1000000000 must be .*at least 1 and at most 1000",
-    ),
+    "beam": (lambda r: r.update(search={"beam": 10**9}), "beam=1000000000 must .*at most 1000"),
 }
 
 
@@ -162,13 +159,7 @@ def test_a_gpu_that_is_too_small_is_named(monkeypatch):
     [
         (MemoryError(), True),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
-        (
-            RuntimeError(
-                "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: "
-                "you tried to allocate"
-            ),
-            True,
-        ),
+        (RuntimeError("[alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you"), True),
         (RuntimeError("std::bad_alloc"), True),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
         (ValueError("out of memory"), False),

@@ -13,18 +13,11 @@ from tfzoo.testing.samples import COMPONENT_KINDS
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for kind in COMPONENT_KINDS:
         if kind in metafunc.fixturenames:
-            metafunc.parametrize(
-                kind,
-                [registry(kind).entry(name) for name in registry(kind).names()],
-                ids=registry(kind).names(),
-            )
+            entries = [registry(kind).entry(name) for name in registry(kind).names()]
+            metafunc.parametrize(kind, entries, ids=registry(kind).names())
     if "component" in metafunc.fixturenames:
-        components = [
-            registry(kind).entry(name) for kind in KINDS for name in registry(kind).names()
-        ]
-        metafunc.parametrize(
-            "component", components, ids=[f"{entry.kind}-{entry.name}" for entry in components]
-        )
+        every = [registry(kind).entry(name) for kind in KINDS for name in registry(kind).names()]
+        metafunc.parametrize("component", every, ids=[f"{one.kind}-{one.name}" for one in every])
     if "model" in metafunc.fixturenames:
         metafunc.parametrize("model", [*stacks(2), *classifiers(2)], ids=named)
 

@@ -98,10 +98,8 @@ def test_means_without_a_residual_connection_make_all_tokens_the_same():
 @pytest.mark.parametrize("name", MIXING)
 def test_a_norm_of_queries_and_keys_that_mixes_tokens_knows_no_mask_and_no_cache(name):
     with reproducible():
-        norm = {"norm": name}
-        stack = Decoder(
-            SIZES["dim"], SIZES["heads"], 2, cross_attention=False, dropout=0.0, query_key_norm=norm
-        )
+        options = {"cross_attention": False, "dropout": 0.0, "query_key_norm": {"norm": name}}
+        stack = Decoder(SIZES["dim"], SIZES["heads"], 2, **options)
         randomize(stack)
         subject = Subject(stack.eval())
         contracts = [

@@ -127,22 +127,17 @@ def test_a_refusal_names_rule_reason_and_a_remedy_that_works():
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        ("norm", name)
-        for name in registry("norm").names()
-        if traits("norm", name) & {ALWAYS, TRAINING}
-    ]
-    + [
-        ("position", name)
-        for name in registry("position").names()
-        if "needs_length" in traits("position", name)
+        (kind, name)
+        for kind, said in (("norm", {ALWAYS, TRAINING}), ("position", {"needs_length"}))
+        for name in registry(kind).names()
+        if traits(kind, name) & said
     ],
 )
 def test_an_encoder_may_have_what_a_decoder_may_not(kind, name):
     with reproducible():
         options = {**PLAIN, "dropout": 0.0, "max_length": SIZES["max_length"]}
-        model = Transformer(
-            VOCABULARY, SIZES["dim"], SIZES["heads"], 2, **options, encoder={kind: name}
-        )
+        sizes = (VOCABULARY, SIZES["dim"], SIZES["heads"], 2)
+        model = Transformer(*sizes, **options, encoder={kind: name})
         randomize(model)
         subject = Subject(model.eval())
     assert violations(subject) == {}
